@@ -1,0 +1,39 @@
+# The daily commands. Each sets up what it needs; `make setup` alone is never required.
+
+PYTHON ?= python3
+JOBS ?= 2
+BIN := .venv/bin
+STAMP := $(BIN)/.setup-done
+
+.PHONY: setup demo test check crash bench
+
+setup: $(STAMP)
+
+# Made again only when pyproject.toml changes.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "cec-store needs Python 3.10 or newer: make PYTHON=/path/to/python3.1x" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments: it lacks ensurepip." >&2; \
+	  echo "On Debian or Ubuntu: apt-get install python3-venv, then make again." >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,flights]'
+	@touch $@
+
+demo: setup
+	$(BIN)/cec-store demo
+
+test: setup
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The crash suites at full size: they read CEC_CRASH for their counts.
+crash: setup
+	CEC_CRASH=full $(BIN)/python -m pytest -m crash -n $(JOBS) --dist worksteal
+
+bench: setup
+	$(BIN)/python bench/run_all.py

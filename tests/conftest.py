@@ -1,0 +1,24 @@
+"""What every test shares: how much a crash suite does, and hypothesis without surprises."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+
+CRASH_FULL = os.environ.get("CEC_CRASH", "quick") == "full"
+
+# No deadline: a busy machine is not a defect. The blob makes a failure elsewhere repeatable here.
+settings.register_profile("quick", deadline=None, print_blob=True, max_examples=50)
+settings.register_profile("full", deadline=None, print_blob=True, max_examples=2_000)
+settings.load_profile("full" if CRASH_FULL else "quick")
+
+
+def pytest_report_header() -> str:
+    return f"CEC_CRASH={'full' if CRASH_FULL else 'quick'} (crash suites' counts)"
+
+
+@pytest.fixture(scope="session")
+def crash_count() -> Callable[[int, int], int]:
+    """How many crashes to take: `crash_count(quick, full)` is one of the two."""
+    return lambda quick, full: full if CRASH_FULL else quick
