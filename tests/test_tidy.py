@@ -20,13 +20,15 @@ segment
 tail
 chain
 writer
+recovery
 log
 policy
 checkpoint rebuild replay
-operators.effects
-operators.words
+operators.effects operators.words
+operators.dictionary
 operators.keys
 operators.windows operators.merge
+operators.accumulators
 operators.aggregate operators.join operators.stateless
 operators.runner
 operators
