@@ -1,0 +1,312 @@
+"""The segments of a queue in order, each with the bytes that count: how everyone reads it.
+
+Only vouched frames are shown (docs/format.md §7), so a reader in another process never sees a record
+that a power cut could take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from cec_store.errors import CorruptLog, OutOfRange, UnsupportedVersion
+from cec_store.files import Folder
+from cec_store.frame import (
+    NONE,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    FrameHeader,
+    FrameType,
+    NewerVersion,
+)
+from cec_store.manifest import Manifest, read_manifest
+from cec_store.records import RecordSchema, decode_body
+from cec_store.segment import Bad, BadFrame, SegmentReader
+from cec_store.units import Address
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A BATCH frame and where it stands."""
+
+    address: Address
+    header: FrameHeader
+
+    @property
+    def next_address(self) -> Address:
+        return Address(self.address.segment_id, self.address.byte + self.header.frame_bytes)
+
+
+@dataclass(frozen=True)
+class End:
+    """Where the readable log ends."""
+
+    seq: int
+    """The next frame's number."""
+    offset: int
+    """The next record's offset."""
+    address: Address
+    """End of the last vouched frame."""
+    last: Address | None
+    """The last BATCH frame; ``None`` in a queue without records."""
+
+
+class Chain:
+    """A reader of the whole queue. Cheap to make; not for use by two threads at once."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Raises :class:`NotAQueue`, :class:`CorruptLog` or :class:`UnsupportedVersion`."""
+        self.folder = folder
+        self.manifest: Manifest = read_manifest(folder)
+        self._readers: dict[int, SegmentReader] = {}
+        self._ends: dict[int, int] = {}
+        self._start_newest(self.manifest.newest_segment)
+        self.end: End
+        self.refresh()
+
+    # -- where the log ends -------------------------------------------------------------------
+
+    def _start_newest(self, segment_id: int) -> None:
+        self._newest = segment_id
+        self._scanned = SEGMENT_HEADER_BYTES
+        self._claimed = 0
+        self._waiting: list[Frame] = []
+        first = self._schema_frame(segment_id)
+        last = Address(first.prev_segment, first.prev_byte) if first.prev_segment != NONE else None
+        here = Address(segment_id, SEGMENT_HEADER_BYTES + first.frame_bytes)
+        self.end = End(first.seq, first.first_offset, here, last)
+
+    def _schema_frame(self, segment_id: int) -> FrameHeader:
+        """A segment's first frame: it knows where the stream stood when the segment began."""
+        reader = self.reader(segment_id)
+        try:
+            header = reader.header_at(SEGMENT_HEADER_BYTES)
+            if header.type != FrameType.SCHEMA:
+                raise BadHeader("a segment starts with its schema")
+            return header
+        except NewerVersion as error:
+            raise UnsupportedVersion(f"{reader.path}: {error}: upgrade cec-store") from None
+        except BadHeader as error:
+            raise CorruptLog(reader.path, SEGMENT_HEADER_BYTES, str(error)) from None
+
+    def refresh(self) -> End:
+        """Look again how far the log reaches.
+
+        Raises:
+            CorruptLog: damage where the log was acknowledged.
+        """
+        manifest = read_manifest(self.folder)
+        self.manifest = manifest
+        if manifest.newest_segment != self._newest:
+            for segment_id in range(max(self._newest, manifest.first_segment),
+                                    manifest.newest_segment):  # fmt: skip
+                self._ends[segment_id] = self.reader(segment_id + 1).header.prev_bytes
+            self._start_newest(manifest.newest_segment)
+        self._scan_newest()
+        return self.end
+
+    def _scan_newest(self, retries: int = 3) -> None:
+        reader = self.reader(self._newest)
+        reader.reload()
+        try:
+            for byte, header in reader.frames(start=self._scanned):
+                self._claimed = max(self._claimed, header.durable_upto)
+                if header.type == FrameType.BATCH:
+                    self._waiting.append(Frame(Address(self._newest, byte), header))
+                self._scanned = byte + header.frame_bytes
+        except BadFrame as error:
+            if self._is_damage(reader, error.bad):
+                # The writer may have been in the middle of this very frame: look again.
+                if retries == 0:
+                    self._refuse(reader, error.bad)
+                self._scan_newest(retries - 1)
+                return
+        self._advance()
+
+    def _is_damage(self, reader: SegmentReader, bad: Bad) -> bool:
+        if bad.newer or self._claimed > bad.byte:
+            return True
+        if bad.byte >= reader.size():
+            return False
+        return any(header.durable_upto > bad.byte for header in reader.headers_beyond(bad.byte))
+
+    def _refuse(self, reader: SegmentReader, bad: Bad) -> None:
+        if bad.newer:
+            raise UnsupportedVersion(
+                f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store"
+            )
+        raise CorruptLog(reader.path, bad.byte, bad.reason)
+
+    def _advance(self) -> None:
+        count = 0
+        for frame in self._waiting:
+            if frame.next_address.byte > self._claimed:
+                break
+            count += 1
+        if count:
+            last = self._waiting[count - 1]
+            del self._waiting[:count]
+            header = last.header
+            self.end = End(header.seq + 1, header.end_offset, last.next_address, last.address)
+
+    # -- segments -----------------------------------------------------------------------------
+
+    def reader(self, segment_id: int) -> SegmentReader:
+        """Raises :class:`OutOfRange` for a trimmed segment, :class:`CorruptLog` for a missing one."""
+        if segment_id not in self._readers:
+            try:
+                reader = SegmentReader(self.folder, segment_id)
+            except CorruptLog:
+                if segment_id < read_manifest(self.folder).first_segment:
+                    raise OutOfRange(
+                        f"{self.folder.path}: segment {segment_id} is trimmed"
+                    ) from None
+                raise
+            if reader.header.log_id != self.manifest.log_id:
+                raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
+            self._readers[segment_id] = reader
+        return self._readers[segment_id]
+
+    def segment_end(self, segment_id: int) -> int:
+        """How many bytes of the segment belong to the log, as far as it is vouched for."""
+        if segment_id == self._newest:
+            return self.end.address.byte if self.end.address.segment_id == segment_id else 0
+        if segment_id not in self._ends:
+            self._ends[segment_id] = self.reader(segment_id + 1).header.prev_bytes
+        return self._ends[segment_id]
+
+    @property
+    def segments(self) -> range:
+        """Numbers of the segments that exist."""
+        return range(self.manifest.first_segment, self._newest + 1)
+
+    def first_offset(self, segment_id: int | None = None) -> int:
+        """Offset of the first record of a segment; of the queue's oldest by default."""
+        oldest = self.manifest.first_segment if segment_id is None else segment_id
+        return self._schema_frame(oldest).first_offset
+
+    def schema(self) -> RecordSchema:
+        """The record schema in force at the end."""
+        reader = self.reader(self._newest)
+        try:
+            return reader.schema(reader.header_at(SEGMENT_HEADER_BYTES))
+        except BadHeader as error:
+            raise CorruptLog(reader.path, SEGMENT_HEADER_BYTES, str(error)) from None
+
+    # -- frames -------------------------------------------------------------------------------
+
+    def frames(self, start: Address | None = None) -> Iterator[Frame]:
+        """BATCH frames in order, from a frame's address (or the oldest) to the end as last seen.
+
+        Raises:
+            CorruptLog: damage on the way.
+        """
+        here = start or Address(self.manifest.first_segment, SEGMENT_HEADER_BYTES)
+        for segment_id in range(here.segment_id, self._newest + 1):
+            reader = self.reader(segment_id)
+            byte = here.byte if segment_id == here.segment_id else SEGMENT_HEADER_BYTES
+            try:
+                for at, header in reader.frames(byte, self.segment_end(segment_id)):
+                    if header.type == FrameType.BATCH:
+                        yield Frame(Address(segment_id, at), header)
+            except BadFrame as error:
+                self._refuse(reader, error.bad)
+
+    def frame_at(self, address: Address) -> Frame:
+        """The BATCH frame at an address that the log itself names.
+
+        Raises:
+            CorruptLog: there is none.
+        """
+        reader = self.reader(address.segment_id)
+        try:
+            header = reader.header_at(address.byte)
+            if header.type != FrameType.BATCH:
+                raise BadHeader(f"expected records, found a {FrameType(header.type).name} frame")
+        except BadHeader as error:
+            raise CorruptLog(reader.path, address.byte, str(error)) from None
+        return Frame(address, header)
+
+    def before(self, frame: Frame) -> Frame | None:
+        """The stream's previous frame; ``None`` before the first.
+
+        Raises:
+            CorruptLog: what stands there is not the previous frame.
+            OutOfRange: it is trimmed.
+        """
+        header = frame.header
+        if header.prev_segment == NONE:
+            return None
+        previous = self.frame_at(Address(header.prev_segment, header.prev_byte))
+        expected = (header.seq - 1, header.first_offset)
+        if (previous.header.seq, previous.header.end_offset) != expected:
+            path = self.reader(header.prev_segment).path
+            raise CorruptLog(path, header.prev_byte, f"not the frame before number {header.seq}")
+        return previous
+
+    def last(self) -> Frame | None:
+        """The newest frame; ``None`` in a queue without records."""
+        return self.frame_at(self.end.last) if self.end.last else None
+
+    def records(self, frame: Frame, backward: bool = False) -> pa.RecordBatch:
+        """A frame's records, checksum and structure proven.
+
+        Raises:
+            CorruptLog: they are damaged.
+        """
+        reader, header = self.reader(frame.address.segment_id), frame.header
+        try:
+            body = reader.body_at(frame.address.byte, header, backward)
+            schema = reader.schema(header)
+            return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
+        except BadHeader as error:
+            raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
+
+    # -- searching without an index -----------------------------------------------------------
+
+    def find_offset(self, offset: int) -> Frame | None:
+        """The frame that holds record ``offset``; ``None`` at the end.
+
+        Raises:
+            OutOfRange: trimmed, or beyond the end.
+        """
+        if offset < self.first_offset() or offset > self.end.offset:
+            raise OutOfRange(
+                f"{self.folder.path}: offset {offset} is not in {self.first_offset()} … {self.end.offset}"
+            )
+        start = self._last_segment_from(lambda segment_id: self.first_offset(segment_id) <= offset)
+        for frame in self.frames(Address(start, SEGMENT_HEADER_BYTES)):
+            if offset < frame.header.end_offset:
+                return frame
+        return None
+
+    def find_seq(self, seq: int) -> Frame:
+        """The frame of this number.
+
+        Raises:
+            OutOfRange: trimmed, or not there yet.
+        """
+        first = self._schema_frame(self.manifest.first_segment).seq
+        if first <= seq < self.end.seq:
+            start = self._last_segment_from(lambda s: self._schema_frame(s).seq <= seq)
+            for frame in self.frames(Address(start, SEGMENT_HEADER_BYTES)):
+                if frame.header.seq == seq:
+                    return frame
+        raise OutOfRange(f"{self.folder.path}: frame {seq} is not in {first} … {self.end.seq - 1}")
+
+    def find_timestamp(self, timestamp_us: int, start: Address | None = None) -> Frame | None:
+        """The first frame that can hold a record at or after the moment; ``None`` at the end."""
+        for frame in self.frames(start):
+            if frame.header.max_timestamp_us >= timestamp_us:
+                return frame
+        return None
+
+    def _last_segment_from(self, holds) -> int:  # type: ignore[no-untyped-def]
+        """The last segment for which ``holds``; it holds for a run from the first on."""
+        low, high = self.manifest.first_segment, self._newest
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if holds(middle) else (low, middle - 1)
+        return low

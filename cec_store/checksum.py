@@ -1,0 +1,28 @@
+"""CRC-32C (Castagnoli): crcmod always, the hardware version where ``google-crc32c`` is installed.
+
+It finds every 1-, 2- and 3-bit error in up to 256 MiB, four times the largest frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import crcmod.predefined
+
+_crcmod: Callable[..., int] = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
+
+
+def crc32c_portable(data: bytes, crc: int = 0) -> int:
+    """CRC-32C of ``data``, continuing from ``crc``."""
+    return _crcmod(data, crc)
+
+
+try:
+    import google_crc32c
+except ImportError:
+    crc32c = crc32c_portable
+else:
+
+    def crc32c(data: bytes, crc: int = 0) -> int:
+        """CRC-32C of ``data``, continuing from ``crc``."""
+        return int(google_crc32c.extend(crc, data))

@@ -1,0 +1,91 @@
+"""What can go wrong.
+
+::
+
+    CecError
+    ├── StorageError              the files
+    │   ├── NotAQueue             (FileNotFoundError) no queue at this path
+    │   ├── UnsupportedVersion    written by a newer format
+    │   ├── CorruptLog            damage below what was acknowledged
+    │   ├── QueueLocked           another writer is alive
+    │   ├── Fenced                another writer has taken over
+    │   ├── Poisoned              a write or sync failed earlier; reopen
+    │   ├── DurabilityLost        the sync that should have acknowledged this failed
+    │   ├── DiskFull              (OSError) no space; nothing was acknowledged
+    │   └── ReadOnly              (PermissionError) the queue cannot be written here
+    ├── SchemaMismatch            (TypeError) columns or types do not fit
+    ├── FrameTooLarge             (ValueError) more than a frame may hold
+    ├── OutOfRange                (LookupError) a position that is trimmed, or not there yet
+    └── RecoveryError             the log is sound but cannot rebuild this state
+
+A caller's mistake that has nothing to do with the store is a plain ``ValueError``.
+"""
+
+from __future__ import annotations
+
+
+class CecError(Exception):
+    """Base of all errors that cec-store raises on purpose."""
+
+
+class StorageError(CecError):
+    """Something about the files."""
+
+
+class NotAQueue(StorageError, FileNotFoundError):
+    """There is no queue at this path."""
+
+
+class UnsupportedVersion(StorageError):
+    """The file was written by a format that this release does not know."""
+
+
+class CorruptLog(StorageError):
+    """Damage where the log was acknowledged. Nothing was changed, cut or skipped."""
+
+    def __init__(self, path: str, byte: int, reason: str, advice: str = "") -> None:
+        self.path = path
+        self.byte = byte
+        self.reason = reason
+        hint = advice or "restore the file from a copy; `cec-store verify` lists all damage"
+        super().__init__(f"{path}: damage at byte {byte}: {reason}; {hint}")
+
+
+class QueueLocked(StorageError):
+    """Another process has the queue open for append."""
+
+
+class Fenced(StorageError):
+    """Another writer has taken this queue over; this one must stop."""
+
+
+class Poisoned(StorageError):
+    """An earlier write or sync failed, so this writer is finished. Open the queue again."""
+
+
+class DurabilityLost(StorageError):
+    """The sync that should have made these records durable failed. They are not acknowledged."""
+
+
+class DiskFull(StorageError, OSError):
+    """No space left. What was acknowledged before is safe."""
+
+
+class ReadOnly(StorageError, PermissionError):
+    """The queue was opened for reading, or its files cannot be written."""
+
+
+class SchemaMismatch(CecError, TypeError):
+    """Columns or types do not fit the queue's schema."""
+
+
+class FrameTooLarge(CecError, ValueError):
+    """More bytes than a frame may hold; append smaller batches."""
+
+
+class OutOfRange(CecError, LookupError):
+    """A position that has been trimmed or does not exist yet."""
+
+
+class RecoveryError(CecError):
+    """The log is sound, yet this state cannot be rebuilt from it."""

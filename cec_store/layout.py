@@ -1,0 +1,42 @@
+"""Names on disk. Nothing else builds or parses a file name."""
+
+from __future__ import annotations
+
+import re
+
+WRITER_LOCK = "writer.lock"
+INDEX_FOLDER = "index"
+_SEGMENT = re.compile(r"(\d{20})\.seg")
+_MANIFEST = re.compile(r"manifest-(\d{10})")
+
+
+def manifest_name(epoch: int) -> str:
+    """Each writer publishes under its own epoch, so that none can replace another's."""
+    return f"manifest-{epoch:010d}"
+
+
+def manifest_epoch_of(name: str) -> int | None:
+    """The epoch in a manifest's file name; ``None`` for any other name."""
+    match = _MANIFEST.fullmatch(name)
+    return int(match.group(1)) if match else None
+
+
+def segment_name(segment_id: int) -> str:
+    """20 digits, so that a listing sorts by number."""
+    return f"{segment_id:020d}.seg"
+
+
+def segment_id_of(name: str) -> int | None:
+    """The number in a segment's file name; ``None`` for any other name."""
+    match = _SEGMENT.fullmatch(name)
+    return int(match.group(1)) if match else None
+
+
+def torn_name(segment_id: int) -> str:
+    """Where the cut tail of a segment is kept for people to look at."""
+    return f"{segment_id:020d}.torn"
+
+
+def temporary_name(name: str) -> str:
+    """What a file is called until it is complete and renamed to ``name``."""
+    return f"{name}.tmp"

@@ -1,0 +1,219 @@
+"""The output queue: append, sync, roll, trim. Replay and rebuild are rooms of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.chain import Chain
+from cec_store.errors import NotAQueue, OutOfRange, QueueLocked, ReadOnly, SchemaMismatch
+from cec_store.files import Folder, Lock
+from cec_store.layout import WRITER_LOCK
+from cec_store.manifest import newest_epoch
+from cec_store.pipeline import Pipeline, QueueOptions
+from cec_store.records import RecordSchema, data_records, to_timestamps
+from cec_store.recovery import RecoveryReport, create, reopen
+from cec_store.writer import FrameMarks, LogWriter, Surroundings
+
+MODES = ("r", "a", "x")
+
+
+def now_us() -> int:
+    """Microseconds since 1970 UTC."""
+    return time.time_ns() // 1000
+
+
+class Queue:
+    """A persistent output queue, open for reading (``r``) or for append by one writer (``a``, ``x``)."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        mode: str,
+        schema: RecordSchema | None = None,
+        options: QueueOptions | None = None,
+        *,
+        takeover: bool = False,
+        clock_us: Callable[[], int] = now_us,
+    ) -> None:
+        """See :func:`cec_store.open_queue`."""
+        if mode not in MODES:
+            raise ValueError(f"mode={mode!r}: 'r' reads, 'a' appends, 'x' makes a new queue")
+        self.folder = folder
+        self.mode = mode
+        self.options = options or QueueOptions()
+        self.report = RecoveryReport()
+        """What opening for append found."""
+        self._clock_us = clock_us
+        self._lock: Lock | None = None
+        self._pipeline: Pipeline | None = None
+        if mode == "r":
+            self._chain = Chain(folder)
+            self.schema = self._chain.schema()
+            _check_same(folder, schema, self.schema)
+            return
+        writer = self._open_writer(schema, takeover)
+        self.schema = writer.schema
+        self._pipeline = Pipeline(writer, self.options)
+
+    def _open_writer(self, schema: RecordSchema | None, takeover: bool) -> LogWriter:
+        exists = newest_epoch(self.folder) is not None
+        if not exists and schema is None:
+            raise NotAQueue(f"{self.folder.path}: no queue here; give a schema to make one")
+        if exists and self.mode == "x":
+            raise FileExistsError(f"{self.folder.path}: there is a queue already")
+        self.folder.make()
+        try:
+            self._lock = self.folder.lock(WRITER_LOCK)
+        except QueueLocked:
+            if not takeover:
+                raise
+        surroundings = Surroundings(self._clock_us)
+        try:
+            if not exists and schema is not None:
+                return create(self.folder, schema, surroundings)
+            writer, self.report = reopen(self.folder, schema, surroundings)
+            return writer
+        except BaseException:
+            self._release()
+            raise
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def append(
+        self, batch: pa.RecordBatch, timestamps: pa.Array | None = None, *, sync: bool = False
+    ) -> int:
+        """Append a batch of data as one atomic frame and return the frame's number.
+
+        It is *acknowledged* once :meth:`await_durable` of that number returns. ``timestamps``
+        (Arrow timestamps or int64 microseconds, one a row) default to the queue's timestamp
+        column, and without one to the time of this call. A batch without rows writes nothing.
+
+        Raises:
+            SchemaMismatch: columns or timestamps of another type.
+            FrameTooLarge: split the batch.
+            ReadOnly, Poisoned: this queue cannot be appended to, or not any more.
+        """
+        pipeline = self._writing()
+        if timestamps is None and self.schema.timestamp_column is not None:
+            if self.schema.timestamp_column in batch.schema.names:
+                timestamps = batch.column(self.schema.timestamp_column)
+        if timestamps is None:
+            timestamps = pa.array(np.full(batch.num_rows, self._clock_us(), np.int64))
+        if len(timestamps) != batch.num_rows:
+            raise SchemaMismatch(f"{len(timestamps)} timestamps for {batch.num_rows} rows")
+        records = data_records(self.schema, batch, to_timestamps(timestamps))
+        seq = self.append_records(records) if batch.num_rows else pipeline.end.seq - 1
+        if sync:
+            self.await_durable(seq)
+        return seq
+
+    def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
+        """Append records of any kind, in the record schema, as one atomic frame."""
+        return self._writing().submit(records, marks or FrameMarks())
+
+    def sync(self) -> None:
+        """Return once everything appended is on disk.
+
+        Raises:
+            DurabilityLost, DiskFull, Fenced: it cannot be acknowledged; open the queue again.
+        """
+        self.await_durable(self._writing().end.seq - 1)
+
+    def await_durable(self, seq: int, timeout_s: float | None = None) -> None:
+        """Return once frame ``seq`` and all before it are on disk; raises as :meth:`sync` does."""
+        if seq >= 0:
+            self._writing().await_durable(seq, timeout_s)
+
+    def roll(self) -> None:
+        """Complete the segment and start a new one; everything before is then on disk."""
+        pipeline = self._writing()
+        pipeline.call(pipeline.roll)
+
+    def trim(self, before: int) -> int:
+        """Remove whole segments with no record at or above offset ``before``.
+
+        Never removes what a rebuild at the end needs. Returns the oldest offset that is left.
+        """
+        pipeline = self._writing()
+        chain = self.chain()
+        if before > chain.end.offset:
+            raise OutOfRange(f"{self.folder.path}: trim to {before}, the end is {chain.end.offset}")
+        limit = min(before, self._needed_from(chain))
+        first = chain.manifest.first_segment
+        while first < chain.segments[-1] and chain.first_offset(first + 1) <= limit:
+            first += 1
+        if first > chain.manifest.first_segment:
+            pipeline.call(lambda: pipeline.writer.trim(first))
+        return self.chain().first_offset()
+
+    @staticmethod
+    def _needed_from(chain: Chain) -> int:
+        last = chain.last()
+        if last is None:
+            return chain.end.offset
+        # The last frame itself stays: it tells where the operator's input stood.
+        needed = last.header.end_offset - last.header.extent_records
+        return min(needed, last.header.first_offset)
+
+    # -- state --------------------------------------------------------------------------------
+
+    @property
+    def durable_offset(self) -> int:
+        """Every record below this offset is on disk."""
+        if self._pipeline is None:
+            return self._chain.refresh().offset
+        return self._pipeline.durable.offset
+
+    @property
+    def end_offset(self) -> int:
+        """The next record's offset; below :attr:`durable_offset` nothing can be lost."""
+        return self.durable_offset if self._pipeline is None else self._pipeline.end.offset
+
+    def chain(self) -> Chain:
+        """A reader of its own over all that is durable now."""
+        return Chain(self.folder)
+
+    def _writing(self) -> Pipeline:
+        if self._pipeline is None:
+            raise ReadOnly(f"{self.folder.path}: opened for reading; open with mode='a' to append")
+        return self._pipeline
+
+    def close(self) -> None:
+        """Make everything durable and let go of the queue.
+
+        Raises:
+            DurabilityLost, DiskFull, Fenced: the last appends could not be made durable.
+        """
+        try:
+            if self._pipeline is not None:
+                self._pipeline.close()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self):  # type: ignore[no-untyped-def]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _check_same(folder: Folder, asked: RecordSchema | None, stored: RecordSchema) -> None:
+    if asked is not None and asked.arrow != stored.arrow:
+        raise SchemaMismatch(
+            f"{folder.path}: the queue's columns are\n{stored.arrow}\nnot\n{asked.arrow}"
+        )
