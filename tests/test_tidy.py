@@ -20,8 +20,8 @@ segment
 tail
 chain
 writer
-recovery
-log
+pipeline recovery
+queue
 policy
 checkpoint rebuild replay
 operators.effects operators.words
