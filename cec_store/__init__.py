@@ -1,0 +1,1 @@
+"""cec-store: a persistent output-queue log with eventual checkpoints for stream processing."""
