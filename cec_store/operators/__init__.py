@@ -1,0 +1,1 @@
+"""Stream operators: windowed aggregate and join, filter, map and union, and what drives them."""
