@@ -55,7 +55,8 @@ class _Part:
             np.add.at(into, at, 1)
             return
         fold = {"sum": np.add, "min": np.minimum, "max": np.maximum}[self.function]
-        fold.at(into, at, values)
+        with np.errstate(invalid="ignore", over="ignore"):  # inf - inf is NaN, and no news
+            fold.at(into, at, values)
 
     def column_of(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
         """As Arrow, in the type of the input column for extremes; null where not ``valid``."""

@@ -102,7 +102,7 @@ class Dictionary:
         lengths = np.diff(ends)
         while len(self._weights) <= lengths.max(initial=0):
             self._weights = _weights(2 * int(lengths.max()))
-        hashes = lengths * self._weights[0]
+        hashes: Ints = lengths * self._weights[0]
         full = np.flatnonzero(lengths)
         if len(full):
             starts = ends[:-1][full] - ends[0]

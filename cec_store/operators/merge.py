@@ -16,6 +16,7 @@ import pyarrow as pa
 from cec_store.operators.effects import InputBatch, Ints, Step
 
 BATCH_ROWS_MAX = 65_536
+INPUTS_MAX = 127  # a step numbers them in one signed byte
 
 
 class _Head:
@@ -68,6 +69,8 @@ def merge(
     an input without rows in a step has an empty batch in it. Reading on from the positions of
     any row gives the rows after it in the same order.
     """
+    if len(inputs) > INPUTS_MAX:
+        raise ValueError(f"{len(inputs)} inputs, and at most {INPUTS_MAX} can be merged")
     heads = [_Head(source, schema) for source, schema in zip(inputs, schemas, strict=True)]
     next_unread = np.array(starts, np.int64)
     while True:

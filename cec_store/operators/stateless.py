@@ -1,0 +1,137 @@
+"""Filter, map and union: operators that remember nothing, so their N is always 0.
+
+To the recovery protocol they are operators with no windows (CEC paper, III).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import acero
+
+from cec_store.operators.effects import Effects, InputBatch, Ints, Step
+from cec_store.operators.merge import interleave
+from cec_store.records import RecordKind
+
+Formula: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
+"""A ``pyarrow.compute`` expression, or a function from a batch to one value a row.
+
+It must depend on the row alone: a function that looks at other rows of the batch would make the
+output depend on where the input was cut into steps.
+"""
+
+_NO_SLOTS: Ints = np.empty(0, np.int64)
+
+
+class _Stateless:
+    """What operators without windows have in common."""
+
+    output_kind = RecordKind.DATA
+    key_schema: pa.Schema | None = None
+    state_schema: pa.Schema | None = None
+    open_windows = 0
+
+    def __init__(self, output_schema: pa.Schema, inputs: int = 1) -> None:
+        self.output_schema = output_schema
+        self.inputs = inputs
+
+    def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
+        if len(slots):
+            raise ValueError("an operator without windows has no footprints")
+        nothing = pa.array([], pa.struct([]))
+        return nothing, nothing
+
+    def restore(self, keys: pa.StructArray, states: pa.StructArray, positions: Ints) -> Ints:
+        if len(keys):
+            raise ValueError("an operator without windows cannot restore one")
+        return _NO_SLOTS
+
+    def preload_start(self) -> None:
+        """Nothing: there is no state."""
+
+    def preload(self, source: int, batch: InputBatch) -> None:
+        raise AssertionError("an operator without state asks for no input before its positions")
+
+    def catch_up(self, step: Step) -> None:
+        """Nothing: there is no state."""
+
+
+class Filter(_Stateless):
+    """The rows for which the predicate is true; neither false nor null."""
+
+    def __init__(self, predicate: Formula, input_schema: pa.Schema) -> None:
+        super().__init__(input_schema)
+        self._predicate = {"keep": predicate}
+        mask = _evaluate(self._predicate, _no_rows(input_schema))[0]
+        if not pa.types.is_boolean(mask.type):
+            raise ValueError(f"a filter needs a predicate, not values of type {mask.type}")
+
+    def apply(self, step: Step) -> Effects:
+        batch = interleave(step)
+        mask = _evaluate(self._predicate, batch)[0].fill_null(False)
+        kept = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+        return _effects(batch.filter(mask), kept)
+
+
+class Map(_Stateless):
+    """One output row for each input row, with a column for each formula."""
+
+    def __init__(self, columns: Mapping[str, Formula], input_schema: pa.Schema) -> None:
+        self._columns = dict(columns)
+        values = _evaluate(self._columns, _no_rows(input_schema))
+        names_and_types = zip(columns, values, strict=True)
+        super().__init__(pa.schema([pa.field(name, each.type) for name, each in names_and_types]))
+
+    def apply(self, step: Step) -> Effects:
+        values = _evaluate(self._columns, interleave(step))
+        rows = pa.record_batch(values, schema=self.output_schema)
+        return _effects(rows, np.arange(step.rows))
+
+
+class Union(_Stateless):
+    """All rows of all inputs, which share a schema, in the order of their timestamps."""
+
+    def __init__(self, input_schema: pa.Schema, inputs: int) -> None:
+        if inputs < 1:
+            raise ValueError(f"a union needs an input, not {inputs}")
+        super().__init__(input_schema, inputs)
+
+    def apply(self, step: Step) -> Effects:
+        return _effects(interleave(step), np.arange(step.rows))
+
+
+def _effects(rows: pa.RecordBatch, causes: Ints) -> Effects:
+    return Effects(rows=rows, keys=None, causes=causes, closed=_NO_SLOTS, opened=_NO_SLOTS)
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _evaluate(formulas: Mapping[str, Formula], batch: pa.RecordBatch) -> list[pa.Array]:
+    """One value a row of each formula. ``ValueError`` where a function returns another number."""
+    names = [name for name, each in formulas.items() if isinstance(each, pc.Expression)]
+    values: dict[str, pa.Array] = {}
+    if names:
+        source = acero.TableSourceNodeOptions(pa.Table.from_batches([batch]))
+        project = acero.ProjectNodeOptions([formulas[name] for name in names], names)
+        plan = [acero.Declaration("table_source", source), acero.Declaration("project", project)]
+        # One thread: more would hand the rows back in the order in which they get done.
+        table = acero.Declaration.from_sequence(plan).to_table(use_threads=False)
+        values = {name: _one_array(table.column(name)) for name in names}
+    for name, each in formulas.items():
+        if name not in values:
+            values[name] = _one_array(each(batch))
+        if len(values[name]) != batch.num_rows:
+            raise ValueError(f"{name}: {len(values[name])} values for {batch.num_rows} rows")
+    return [values[name] for name in formulas]
+
+
+def _one_array(values: Any) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    return values if isinstance(values, pa.Array) else pa.array(values)
