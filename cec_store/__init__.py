@@ -1,1 +1,59 @@
 """cec-store: a persistent output-queue log with eventual checkpoints for stream processing."""
+
+from cec_store.errors import (
+    CecError,
+    CorruptLog,
+    DiskFull,
+    DurabilityLost,
+    Fenced,
+    FrameTooLarge,
+    NotAQueue,
+    OutOfRange,
+    Poisoned,
+    QueueLocked,
+    ReadOnly,
+    RecoveryError,
+    SchemaMismatch,
+    StorageError,
+    UnsupportedVersion,
+)
+from cec_store.pipeline import QueueOptions, SyncMode
+from cec_store.policy import Budget, CostBenefit, Never, RecoveryTime, Targets
+from cec_store.rebuild import EventualCheckpoint
+from cec_store.records import RecordKind, RecordSchema
+from cec_store.replay import Replay
+from cec_store.store import OutputQueue, open_queue
+from cec_store.units import Extent, Position
+
+__all__ = [
+    "Budget",
+    "CecError",
+    "CorruptLog",
+    "CostBenefit",
+    "DiskFull",
+    "DurabilityLost",
+    "EventualCheckpoint",
+    "Extent",
+    "Fenced",
+    "FrameTooLarge",
+    "Never",
+    "NotAQueue",
+    "OutOfRange",
+    "OutputQueue",
+    "Poisoned",
+    "Position",
+    "QueueLocked",
+    "QueueOptions",
+    "ReadOnly",
+    "RecordKind",
+    "RecordSchema",
+    "RecoveryError",
+    "RecoveryTime",
+    "Replay",
+    "SchemaMismatch",
+    "StorageError",
+    "SyncMode",
+    "Targets",
+    "UnsupportedVersion",
+    "open_queue",
+]

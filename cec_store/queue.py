@@ -54,7 +54,8 @@ class Queue:
         if mode == "r":
             self._chain = Chain(folder)
             self.schema = self._chain.schema()
-            _check_same(folder, schema, self.schema)
+            if schema is not None:
+                self.require_schema(schema)
             return
         writer = self._open_writer(schema, takeover)
         self.schema = writer.schema
@@ -174,6 +175,19 @@ class Queue:
         """The next record's offset; below :attr:`durable_offset` nothing can be lost."""
         return self.durable_offset if self._pipeline is None else self._pipeline.end.offset
 
+    def require_schema(self, wanted: RecordSchema) -> RecordSchema:
+        """The queue's schema, which must be this one.
+
+        Raises:
+            SchemaMismatch: it is not.
+        """
+        if wanted.arrow != self.schema.arrow:
+            raise SchemaMismatch(
+                f"{self.folder.path}: the queue's columns are\n{self.schema.arrow}\n"
+                f"not\n{wanted.arrow}"
+            )
+        return self.schema
+
     def chain(self) -> Chain:
         """A reader of its own over all that is durable now."""
         return Chain(self.folder)
@@ -210,10 +224,3 @@ class Queue:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _check_same(folder: Folder, asked: RecordSchema | None, stored: RecordSchema) -> None:
-    if asked is not None and asked.arrow != stored.arrow:
-        raise SchemaMismatch(
-            f"{folder.path}: the queue's columns are\n{stored.arrow}\nnot\n{asked.arrow}"
-        )

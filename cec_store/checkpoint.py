@@ -1,0 +1,203 @@
+"""Write side: which windows have their footprint where, and which are to be checked now.
+
+CEC paper, III: open windows are ordered by their last footprint (the paper's tau_2), and the oldest
+is always the next candidate, because it alone holds the extent open.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cec_store.policy import Policy, Rates
+
+Ints = NDArray[np.int64]
+_log = logging.getLogger("cec_store")
+_LOOK_AHEAD = 4096
+_NO_ENTRY = -1
+
+
+class FootprintOrder:
+    """Open windows in the order of their last footprints.
+
+    An append-only list of (slot, offset, input); an entry is live while it is its slot's newest.
+    Everything is done on arrays of slots: adding and removing cost O(how many), looking at the
+    oldest costs O(how many, and the dead entries in front of them).
+    """
+
+    def __init__(self) -> None:
+        self._slots = np.empty(1024, np.int64)
+        self._offsets = np.empty(1024, np.int64)
+        self._inputs = np.empty(1024, np.int64)
+        self._entry_of = np.full(1024, _NO_ENTRY, np.int64)
+        self._head = 0
+        self._end = 0
+        self.live = 0
+
+    def add(self, slots: Ints, offsets: Ints, inputs: Ints) -> None:
+        """These windows now have their newest footprint here; offsets rise."""
+        if not len(slots):
+            return
+        self._make_room(len(slots), int(slots.max()))
+        entries = np.arange(self._end, self._end + len(slots))
+        self.live += int((self._entry_of[slots] == _NO_ENTRY).sum())
+        self._slots[entries] = slots
+        self._offsets[entries] = offsets
+        self._inputs[entries] = inputs
+        self._entry_of[slots] = entries
+        self._end += len(slots)
+
+    def remove(self, slots: Ints) -> None:
+        """These windows have closed."""
+        self._entry_of[slots] = _NO_ENTRY
+        self.live -= len(slots)
+
+    def oldest(self, count: int) -> tuple[Ints, Ints, Ints]:
+        """(slots, offsets, inputs) of up to ``count`` windows, oldest footprint first."""
+        found: list[Ints] = []
+        at, missing = self._head, min(count, self.live)
+        while missing > 0 and at < self._end:
+            stop = min(self._end, at + max(missing, _LOOK_AHEAD))
+            entries = np.arange(at, stop)
+            live = entries[self._entry_of[self._slots[at:stop]] == entries][:missing]
+            if not found:
+                self._head = int(live[0]) if len(live) else stop
+            found.append(live)
+            missing -= len(live)
+            at = stop
+            if not len(live) and len(found) == 1:
+                found.pop()
+        entries = np.concatenate(found) if found else np.empty(0, np.int64)
+        return self._slots[entries], self._offsets[entries], self._inputs[entries]
+
+    def _make_room(self, count: int, slot_max: int) -> None:
+        if slot_max >= len(self._entry_of):
+            more = max(slot_max + 1, 2 * len(self._entry_of)) - len(self._entry_of)
+            self._entry_of = np.concatenate([self._entry_of, np.full(more, _NO_ENTRY)])
+        if self._end + count <= len(self._slots):
+            return
+        entries = np.arange(self._head, self._end)
+        live = entries[self._entry_of[self._slots[entries]] == entries]
+        size = max(2 * (len(live) + count), 1024)
+        for name in ("_slots", "_offsets", "_inputs"):
+            packed = np.empty(size, np.int64)
+            packed[: len(live)] = getattr(self, name)[live]
+            setattr(self, name, packed)
+        self._head, self._end = 0, len(live)
+        self._entry_of[self._slots[: len(live)]] = np.arange(len(live))
+
+
+class _Allowance:
+    """How many CHECKs the time budget still has room for (CI of every CP)."""
+
+    def __init__(self, policy: Policy, rates: Rates, clock_s: Callable[[], float]) -> None:
+        self._budget = policy.budget
+        self._rates = rates
+        self._clock_s = clock_s
+        self._period = -1
+        self._spent_s = 0.0
+
+    def checks(self) -> float:
+        if self._budget is None:
+            return math.inf
+        period = int(self._clock_s() * 1000 / self._budget.period_ms)
+        if period != self._period:
+            self._period, self._spent_s = period, 0.0
+        left_s = self._budget.interval_ms / 1000 - self._spent_s
+        return max(0.0, left_s // self._rates.check_s_per_record) if left_s > 0 else 0.0
+
+    def spend(self, seconds: float) -> None:
+        self._spent_s += seconds
+
+
+class Checkpointer:
+    """Keeps the footprints of an operator's windows and plans its CHECKs."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        rates: Rates | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.policy = policy
+        self.rates = rates or Rates()
+        self._order = FootprintOrder()
+        self._allowance = _Allowance(policy, self.rates, clock_s)
+        self._warned = False
+
+    @property
+    def open_windows(self) -> int:
+        """N."""
+        return self._order.live
+
+    def opened(self, slots: Ints, offset: int, position: int) -> None:
+        """Windows whose OPEN or CHECK records stand at ``offset`` and the following places."""
+        offsets = np.arange(offset, offset + len(slots))
+        self._order.add(slots, offsets, np.full(len(slots), position))
+
+    def closed(self, slots: Ints) -> None:
+        """Windows that had a footprint and have closed."""
+        self._order.remove(slots)
+
+    def restored(self, slots: Ints, offsets: Ints, positions: Ints) -> None:
+        """Windows that an eventual checkpoint has brought back, in the order of their offsets."""
+        self._order.add(slots, offsets, positions)
+
+    def extent(self, end_offset: int) -> int:
+        """q: records from the oldest footprint to the end; 0 without open windows."""
+        _, offsets, _ = self._order.oldest(1)
+        return end_offset - int(offsets[0]) if len(offsets) else 0
+
+    def replay_rows(self, position: int) -> int:
+        """u: input rows after the oldest footprint; 0 without open windows."""
+        _, _, inputs = self._order.oldest(1)
+        return position - int(inputs[0]) if len(inputs) else 0
+
+    def plan(self, end_offset: int, position: int) -> Ints:
+        """Slots to check now: the fewest of the oldest that satisfy the policy.
+
+        The log ends at ``end_offset`` before them; ``position`` is the input taken, summed over
+        inputs. What the time budget does not allow waits for a later call.
+        """
+        none = np.empty(0, np.int64)
+        if not self.open_windows:
+            return none
+        self._warn_once()
+        looked_at = 1
+        while True:
+            slots, offsets, inputs = self._order.oldest(looked_at)
+            checks = self._fewest(offsets, inputs, end_offset, position)
+            if checks is not None or len(slots) == self.open_windows:
+                break
+            looked_at = max(_LOOK_AHEAD, 4 * looked_at)
+        wanted = len(slots) if checks is None else checks
+        return slots[: int(min(wanted, self._allowance.checks()))] if wanted else none
+
+    def _fewest(self, offsets: Ints, inputs: Ints, end_offset: int, position: int) -> int | None:
+        """After checking the k oldest, window k is the oldest: the first k that is acceptable."""
+        checks = np.arange(len(offsets))
+        q, u = end_offset + checks - offsets, position - inputs
+        if len(offsets) == self.open_windows:
+            q, u = np.append(q, len(offsets)), np.append(u, 0)
+        fits = self.policy.acceptable(q, u, self.open_windows, self.rates)
+        return int(fits.argmax()) if fits.any() else None
+
+    def spent(self, checks: int, seconds: float) -> None:
+        """Writing that many CHECKs took this long."""
+        self.rates.observe_checks(checks, seconds)
+        self._allowance.spend(seconds)
+
+    def _warn_once(self) -> None:
+        unattainable = not self.policy.attainable(self.open_windows)
+        if unattainable and not self._warned:
+            _log.warning(
+                "the extent target is below the %d open windows and cannot be met; "
+                "using the open windows as the target",
+                self.open_windows,
+            )
+        self._warned = unattainable

@@ -1,0 +1,156 @@
+"""Reading a queue again from a moment or a position, to its end or along with its writer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.chain import Chain, Frame
+from cec_store.records import KIND, TIMESTAMP, RecordKind
+from cec_store.units import Address, Position, to_timestamp_us
+
+OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
+OFFSET = "_offset"
+Moment = datetime | int | Position
+_POLL_S = 0.01
+
+
+class Seek(Protocol):
+    """Finds frames: an index, or a scan of the headers (:class:`Chain` itself)."""
+
+    def find_timestamp(self, timestamp_us: int) -> Frame | None:
+        """The first frame that can hold a record at or after the moment; ``None`` at the end."""
+
+    def find_offset(self, offset: int) -> Frame | None:
+        """The frame that holds the record; ``None`` at the end."""
+
+
+def offset_at(chain: Chain, seek: Seek, moment: Moment) -> int:
+    """Offset of the earliest record whose timestamp is at or after the moment, of any kind.
+
+    The end where there is none. A :class:`Position` is taken as it is. (As ``offsetsForTimes`` in
+    Kafka: with timestamps that go backward, records behind it may be earlier than the moment.)
+    """
+    if isinstance(moment, Position):
+        return moment.offset
+    timestamp_us = to_timestamp_us(moment)
+    frame = seek.find_timestamp(timestamp_us)
+    if frame is None:
+        return chain.end.offset
+    row = _first_at_or_after(chain.records(frame), timestamp_us)
+    return frame.header.first_offset + row
+
+
+def _first_at_or_after(records: pa.RecordBatch, timestamp_us: int) -> int:
+    """The first row at or after the moment; the number of rows where there is none."""
+    times = records.column(TIMESTAMP).cast(pa.int64()).to_numpy()
+    late = times >= timestamp_us
+    return int(late.argmax()) if late.any() else records.num_rows
+
+
+class Replay(Iterator[pa.RecordBatch]):
+    """Arrow batches of a queue's records, one frame each, in order.
+
+    :attr:`cursor` is the next unread position after the batch last returned; store it and pass it
+    as ``since`` to go on from there.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        seek: Callable[[Chain], Seek],
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        follow: bool = False,
+        kinds: Collection[RecordKind] = OUTPUT_KINDS,
+        include_metadata: bool = False,
+    ) -> None:
+        self._chain = chain
+        self._seek = seek(chain)
+        self._follow = follow
+        self._stopped = False
+        self._kinds = frozenset(kinds)
+        start = chain.first_offset() if since is None else offset_at(chain, self._seek, since)
+        self.cursor = Position(start)
+        """The next unread record."""
+        self._until_offset = until.offset if isinstance(until, Position) else None
+        self._until_us: int | None = None
+        if until is not None and not isinstance(until, Position):
+            self._until_us = to_timestamp_us(until)
+        names = [column.name for column in chain.schema().data]
+        self._columns = names + ([TIMESTAMP, KIND] if include_metadata else [])
+        self._with_offset = include_metadata
+        self._batches = self._run()
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def stop(self) -> None:
+        """End a replay that follows the writer, from any thread."""
+        self._stopped = True
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
+        here = self._locate()
+        while not self._stopped:
+            for frame in self._chain.frames(here) if here else ():
+                here = frame.next_address
+                records = self._wanted_part(frame)
+                if records is not None:
+                    yield records
+                if self._at_limit(frame):
+                    return
+                if self._stopped:
+                    return
+            if not self._follow:
+                return
+            here = self._wait_for_more()
+
+    def _locate(self) -> Address | None:
+        frame = self._seek.find_offset(self.cursor.offset)
+        return frame.address if frame else None
+
+    def _wait_for_more(self) -> Address | None:
+        """Where to go on once the log has grown; the newest frames may stand in a new segment."""
+        while not self._stopped:
+            if self._chain.refresh().offset > self.cursor.offset:
+                frame = self._chain.find_offset(self.cursor.offset)
+                return frame.address if frame else None
+            time.sleep(_POLL_S)
+        return None
+
+    def _wanted_part(self, frame: Frame) -> pa.RecordBatch | None:
+        """The frame's rows that lie at or after the cursor, before the limit, and of these kinds."""
+        first = frame.header.first_offset
+        if frame.header.end_offset <= self.cursor.offset:
+            return None
+        records = self._chain.records(frame)
+        start, stop = max(0, self.cursor.offset - first), records.num_rows
+        if self._until_offset is not None:
+            stop = min(stop, self._until_offset - first)
+        if self._until_us is not None and frame.header.max_timestamp_us >= self._until_us:
+            stop = min(stop, start + _first_at_or_after(records.slice(start), self._until_us))
+        stop = max(start, stop)
+        part = self._select(records.slice(start, stop - start), first + start)
+        self.cursor = Position(first + stop)
+        return part if part.num_rows else None
+
+    def _at_limit(self, frame: Frame) -> bool:
+        if self._until_offset is not None and self.cursor.offset >= self._until_offset:
+            return True
+        return self.cursor.offset < frame.header.end_offset
+
+    def _select(self, records: pa.RecordBatch, first_offset: int) -> pa.RecordBatch:
+        columns = records.select(self._columns)
+        if self._with_offset:
+            offsets = np.arange(first_offset, first_offset + records.num_rows)
+            columns = columns.append_column(OFFSET, pa.array(offsets))
+        kinds = records.column(KIND)
+        wanted = pc.is_in(kinds, pa.array(sorted(self._kinds), pa.uint8()))
+        return columns if pc.all(wanted).as_py() else columns.filter(wanted)

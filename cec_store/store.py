@@ -1,0 +1,103 @@
+"""The door: a queue together with its index, its replay and its eventual checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+from pathlib import PurePath
+
+import pyarrow as pa
+
+from cec_store.chain import Chain
+from cec_store.files import Folder, LocalFolder
+from cec_store.pipeline import QueueOptions
+from cec_store.queue import Queue, now_us
+from cec_store.rebuild import EventualCheckpoint, extent, rebuild
+from cec_store.records import RecordKind, RecordSchema
+from cec_store.replay import OUTPUT_KINDS, Moment, Replay, Seek, offset_at
+from cec_store.units import Extent, Position
+
+
+class OutputQueue(Queue):
+    """An output queue with everything that can be asked of it."""
+
+    def replay(
+        self,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        follow: bool = False,
+        kinds: Collection[RecordKind] = OUTPUT_KINDS,
+        include_metadata: bool = False,
+    ) -> Replay:
+        """Arrow batches from a moment or position on, up to (not including) another.
+
+        ``since`` and ``until`` are a datetime (UTC if it has no zone), epoch microseconds, or a
+        :class:`Position`. A moment means the earliest record at or after it; the default is
+        everything that is left. With ``follow`` the replay waits for more at the end; stop it by
+        ``stop()``. ``include_metadata`` adds the columns ``_timestamp``, ``_kind``, ``_offset``.
+        Only durable records are returned.
+
+        Raises:
+            OutOfRange: a position that is trimmed or does not exist yet.
+            CorruptLog: damage on the way; everything before it has been returned.
+        """
+        return Replay(
+            self.chain(),
+            self._seek,
+            since,
+            until,
+            follow=follow,
+            kinds=kinds,
+            include_metadata=include_metadata,
+        )
+
+    def position_at(self, moment: datetime | int) -> Position:
+        """The position of the earliest record at or after the moment; the end if there is none."""
+        chain = self.chain()
+        return Position(offset_at(chain, self._seek(chain), moment))
+
+    def rebuild(self, at: int | None = None) -> EventualCheckpoint:
+        """The eventual checkpoint at the end of frame ``at`` (a number that append returned).
+
+        By default that of the newest durable frame. See :func:`cec_store.rebuild.rebuild`.
+        """
+        return rebuild(self.chain(), at)
+
+    def extent(self, at: int | None = None) -> Extent:
+        """What such a rebuild would read; looks at headers only."""
+        return extent(self.chain(), at)
+
+    def _seek(self, chain: Chain) -> Seek:
+        return chain
+
+
+def open_queue(
+    path: str | PurePath | Folder,
+    mode: str = "r",
+    *,
+    schema: pa.Schema | RecordSchema | None = None,
+    timestamp_column: str | None = None,
+    options: QueueOptions | None = None,
+    takeover: bool = False,
+    clock_us: Callable[[], int] = now_us,
+) -> OutputQueue:
+    """Open an output queue.
+
+    ``mode`` is ``"r"`` to read (beside a live writer too), ``"a"`` to append, making the queue if
+    there is none, or ``"x"`` to make a new one. A new queue needs ``schema``: the user's columns,
+    or a :class:`RecordSchema` for an operator's output. ``timestamp_column`` names the column that
+    a record's timestamp is taken from; without one it is the time of the append.
+    ``takeover`` fences a writer that hangs: it can acknowledge nothing more.
+
+    Raises:
+        NotAQueue: nothing here (mode ``r``), or something else.
+        FileExistsError: mode ``x``, and there is a queue.
+        QueueLocked: somebody else appends.
+        SchemaMismatch: not the queue's columns.
+        CorruptLog, UnsupportedVersion: refused; nothing was changed.
+    """
+    folder = LocalFolder(path) if isinstance(path, (str, PurePath)) else path
+    if isinstance(schema, pa.Schema):
+        schema = RecordSchema(schema, timestamp_column=timestamp_column)
+    return OutputQueue(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
