@@ -187,9 +187,14 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
         raise BadHeader(f"header size {header.header_bytes}, codec {header.codec}: unknown")
     if header.body_bytes > BODY_BYTES_MAX:
         raise BadHeader(f"body of {header.body_bytes} bytes is over {BODY_BYTES_MAX}")
-    if header.raw_bytes > min(RAW_BYTES_MAX, _RATIO_MAX * header.body_bytes + _RATIO_SLACK_BYTES):
+    if header.raw_bytes > raw_bytes_max(header.body_bytes):
         raise BadHeader(f"raw size {header.raw_bytes} is impossible for {header.body_bytes} bytes")
     return header
+
+
+def raw_bytes_max(body_bytes: int) -> int:
+    """The most that a body of this size may say it inflates to."""
+    return min(RAW_BYTES_MAX, _RATIO_MAX * body_bytes + _RATIO_SLACK_BYTES)
 
 
 def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:

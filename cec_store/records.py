@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 import zstandard
 from numpy.typing import NDArray
 
+from cec_store.arrow_limits import ARROW_ERRORS, holds_dictionary, is_plain_batch
 from cec_store.errors import FrameTooLarge, SchemaMismatch
-from cec_store.frame import BODY_BYTES_MAX, BadHeader, Codec
+from cec_store.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
+from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
 TIMESTAMP_TYPE = pa.timestamp("us", "UTC")
@@ -76,10 +78,11 @@ class RecordSchema:
                 raise SchemaMismatch(
                     f"column {column.name!r}: names that start with _ are reserved"
                 )
-            if pa.types.is_dictionary(column.type):
+        for column in (*self.data, *(self.key or ()), *(self.state or ())):
+            if holds_dictionary(column.type):
                 raise SchemaMismatch(
-                    f"column {column.name!r}: dictionary-encoded columns cannot be stored; "
-                    f"cast to {column.type.value_type} first"
+                    f"column {column.name!r} is {column.type}: dictionary-encoded columns cannot "
+                    "be stored; cast to the type of their values first"
                 )
         if self.timestamp_column is not None:
             if self.timestamp_column not in names:
@@ -101,7 +104,10 @@ class RecordSchema:
         state = pa.schema(list(arrow.field(STATE).type)) if STATE in names else None
         column = (arrow.metadata or {}).get(_TIMESTAMP_COLUMN)
         data = pa.schema([f for f in arrow if not f.name.startswith("_")])
-        return cls(data, key, state, inputs, column.decode() if column else None)
+        schema = cls(data, key, state, inputs, column.decode() if column else None)
+        if schema.arrow != arrow:
+            raise BadHeader(f"not a record schema: {arrow}")
+        return schema
 
     def encode(self) -> bytes:
         """Body of a SCHEMA frame."""
@@ -112,7 +118,7 @@ class RecordSchema:
         """Raises :class:`BadHeader` where the bytes are no record schema."""
         try:
             return cls.from_arrow(pa.ipc.read_schema(pa.py_buffer(body)))
-        except (pa.ArrowException, SchemaMismatch, UnicodeDecodeError) as error:
+        except (*ARROW_ERRORS, SchemaMismatch) as error:
             raise BadHeader(f"schema message: {error}") from error
 
 
@@ -134,6 +140,8 @@ def to_timestamps(values: pa.Array) -> pa.Array:
     Raises:
         SchemaMismatch: wrong type, a null, or a value outside 64 bits of microseconds.
     """
+    if not isinstance(values, pa.Array):
+        raise SchemaMismatch(f"timestamps are a pyarrow.Array, not {type(values).__name__}")
     check_timestamp_type(values.type)
     if values.null_count:
         raise SchemaMismatch(f"{values.null_count} timestamps are null")
@@ -212,10 +220,13 @@ def encode_body(records: pa.RecordBatch, level: int) -> Body:
     """Serialise and compress; releases the GIL for most of its time."""
     raw = records.serialize()
     span = pc.min_max(records.column(1).cast(pa.int64())).as_py()
-    compressor = zstandard.ZstdCompressor(level=level, write_checksum=False)
-    return Body(
-        compressor.compress(raw), raw.size, Codec.ZSTD, records.num_rows, span["min"], span["max"]
-    )
+    low = MAX_TIMESTAMP_US if span["min"] is None else span["min"]
+    high = MIN_TIMESTAMP_US if span["max"] is None else span["max"]
+    stored = zstandard.ZstdCompressor(level=level, write_checksum=False).compress(raw)
+    if raw.size > raw_bytes_max(len(stored)):
+        # Readers refuse a body that inflates so much, whoever wrote it.
+        return Body(raw.to_pybytes(), raw.size, Codec.NONE, records.num_rows, low, high)
+    return Body(stored, raw.size, Codec.ZSTD, records.num_rows, low, high)
 
 
 def decode_body(
@@ -228,10 +239,15 @@ def decode_body(
     """
     try:
         raw = _decompress(stored, raw_bytes) if codec == Codec.ZSTD else stored
-        records = pa.ipc.read_record_batch(raw, schema.arrow)
+        if raw.size != raw_bytes:
+            raise BadHeader(f"body of {raw.size} bytes, its header says {raw_bytes}")
+        message = pa.ipc.read_message(raw)
+        if not is_plain_batch(message):
+            raise BadHeader("body: no record batch, or one that Arrow itself has compressed")
+        records = pa.ipc.read_record_batch(message, schema.arrow)
         # Structure alone may still point outside the buffers: a sound CRC proves no honesty.
         records.validate(full=True)
-    except (pa.ArrowException, zstandard.ZstdError, OSError, ValueError) as error:
+    except (*ARROW_ERRORS, zstandard.ZstdError) as error:
         raise BadHeader(f"body: {error}") from error
     if records.num_rows != record_count:
         raise BadHeader(f"body has {records.num_rows} records, its header says {record_count}")

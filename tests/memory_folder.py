@@ -1,0 +1,121 @@
+"""A folder in memory: quick to copy, to compare and to damage. It forgets nothing by itself."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+from cec_store.errors import QueueLocked
+from cec_store.files import check_name
+from cec_store.layout import WRITER_LOCK
+
+Before = Callable[[str, str], None]
+"""Called with the call's and the file's name before each call; raises what the call should."""
+
+
+class MemoryFile:
+    def __init__(self, folder: MemoryFolder, name: str) -> None:
+        self._folder = folder
+        self.name = name
+        self.closed = False
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        assert not self.closed
+        self._folder.before("write", self.name)
+        self._folder.files.setdefault(self.name, bytearray()).extend(b"".join(parts))
+
+    def sync(self) -> None:
+        assert not self.closed
+        self._folder.before("sync", self.name)
+
+    def close(self) -> None:
+        self._folder.before("close", self.name)
+        self.closed = True
+
+
+class MemoryLock:
+    def __init__(self, folder: MemoryFolder) -> None:
+        self._folder = folder
+
+    def close(self) -> None:
+        self._folder.locked = False
+
+
+class MemoryFolder:
+    """What :class:`cec_store.files.Folder` asks for."""
+
+    def __init__(self, files: dict[str, bytes] | None = None, path: str = "/memory") -> None:
+        self.path = path
+        self.made = files is not None
+        self.files: dict[str, bytearray] = {n: bytearray(d) for n, d in (files or {}).items()}
+        self.locked = False
+        self.opened: list[MemoryFile] = []
+        self.before: Before = lambda call, name: None
+
+    def copy(self) -> MemoryFolder:
+        return MemoryFolder({name: bytes(data) for name, data in self.files.items()}, self.path)
+
+    def snapshot(self) -> dict[str, str]:
+        """A digest of each file but the lock."""
+        return {
+            name: hashlib.sha256(data).hexdigest()
+            for name, data in self.files.items()
+            if name != WRITER_LOCK
+        }
+
+    def flip(self, name: str, bit: int) -> None:
+        self.files[name][bit // 8] ^= 1 << bit % 8
+
+    def _data(self, call: str, name: str) -> bytearray:
+        self.before(call, check_name(name))
+        if name not in self.files:
+            raise FileNotFoundError(f"{self.path}/{name}")
+        return self.files[name]
+
+    def exists(self) -> bool:
+        return self.made
+
+    def make(self) -> None:
+        self.before("make", "")
+        self.made = True
+
+    def names(self) -> list[str]:
+        self.before("names", "")
+        return sorted(self.files)
+
+    def size(self, name: str) -> int:
+        return len(self._data("size", name))
+
+    def read(self, name: str, byte: int, size: int) -> bytes:
+        return bytes(memoryview(self._data("read", name))[byte : byte + size])
+
+    def create(self, name: str) -> MemoryFile:
+        self.before("create", check_name(name))
+        if name in self.files:
+            raise FileExistsError(f"{self.path}/{name}")
+        self.files[name] = bytearray()
+        self.opened.append(MemoryFile(self, name))
+        return self.opened[-1]
+
+    def truncate(self, name: str, size: int) -> None:
+        # Not in place: a reader may be looking at the bytes.
+        self.files[name] = self._data("truncate", name)[:size]
+
+    def rename(self, source: str, target: str) -> None:
+        self.files[check_name(target)] = self._data("rename", source)
+        del self.files[source]
+
+    def unlink(self, name: str) -> None:
+        self._data("unlink", name)
+        del self.files[name]
+
+    def sync_names(self) -> None:
+        self.before("sync_names", "")
+
+    def lock(self, name: str) -> MemoryLock:
+        self.before("lock", check_name(name))
+        if self.locked:
+            raise QueueLocked(f"{self.path}: locked")
+        self.files.setdefault(name, bytearray())
+        self.locked = True
+        return MemoryLock(self)
