@@ -50,7 +50,7 @@ def key_type(data_type: pa.DataType) -> pa.DataType:
         or pa.types.is_decimal(data_type)
         or pa.types.is_fixed_size_binary(data_type)
     )
-    if not is_fixed and not is_text(data_type):
+    if not (is_fixed and data_type.bit_width) and not is_text(data_type):
         raise ValueError(f"cannot group by a column of type {data_type}")
     return data_type
 
@@ -161,7 +161,7 @@ def fixed_column(
         mask = None if valid is None else ~valid
         return pa.array(words[0].astype(np.bool_), data_type, mask=mask)
     size = data_type.bit_width // 8
-    if size <= 8:
+    if size in (1, 2, 4, 8):
         data = words[0].astype(f"i{size}")
     else:
         whole = np.stack(words, axis=1).view(np.uint8)

@@ -36,7 +36,7 @@ class ArrowSource:
 
 
 class QueueSource:
-    """The output of an upstream queue, as far as it is durable (CEC paper, appendix, "Recovery")."""
+    """The output of an upstream queue, as far as it is durable (CEC paper, appendix)."""
 
     def __init__(self, chain: Callable[[], Chain]) -> None:
         """``chain`` opens a reader of the queue, as ``OutputQueue.chain`` does."""
