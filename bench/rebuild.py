@@ -1,0 +1,189 @@
+"""Getting an operator's state back: 90,000 open windows from an extent of 180,000 records.
+
+The queue is written by the aggregate itself: bids on 100,000 items, windows of 10, Q = 2 x open
+windows, which leaves about 90,000 windows open. Three readers then take turns:
+
+rebuild    opens the queue and gathers the eventual checkpoint
+reference  opens it and loops in Python over the same records, newest first, until N windows are
+           found; each frame becomes lists by column, the fastest way for such a loop
+read       reads the bytes of the same frames, decompresses them and makes record batches of them,
+           with pyarrow alone; nothing is opened, checked or looked at
+
+The files are in the page cache for all three.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from bids import BidSource, bids
+from rounds import Options, options, race, report, stopwatch
+
+from cec_store import EventualCheckpoint, OutputQueue, RecordKind, Targets, open_queue
+from cec_store.chain import Chain
+from cec_store.files import LocalFolder
+from cec_store.frame import FRAME_HEADER_BYTES
+from cec_store.layout import segment_name
+from cec_store.operators.aggregate import Aggregate
+from cec_store.operators.runner import Runner, record_schema
+from cec_store.operators.windows import CountWindow
+from cec_store.rebuild import rebuild
+from cec_store.records import KEY, KIND, STATE, input_column
+
+ITEMS = 100_000
+WINDOW = 10
+TURNS = 80
+"""Bids on each item: enough for the windows to be spread over all fill levels."""
+
+Stretch = tuple[str, int, int]
+"""A file and a range of its bytes."""
+Found = dict[Any, tuple[int, int, tuple[Any, ...]]]
+
+
+def write_queue(path: Path, items: int) -> None:
+    block = bids(TURNS * items, items)
+    operator = Aggregate(
+        group_by=["item"],
+        aggregates={"average": ("avg", "price")},
+        window=CountWindow(WINDOW),
+        input_schema=block.schema,
+    )
+    with open_queue(path, "x", schema=record_schema(operator)) as queue:
+        source = BidSource(block, block.num_rows)
+        Runner(operator, [source], queue, Targets(extent_factor=2.0)).run()
+
+
+def open_time(path: Path) -> float:
+    with stopwatch() as taken:
+        Chain(LocalFolder(path))
+    return taken[0]
+
+
+def rebuild_time(path: Path) -> float:
+    with stopwatch() as taken:
+        rebuild(Chain(LocalFolder(path)))
+    return taken[0]
+
+
+def reference(path: Path) -> Found:
+    """The open windows by key: (offset of the footprint, input position, state)."""
+    chain = Chain(LocalFolder(path))
+    frame = chain.last()
+    seen: set[Any] = set()
+    found: Found = {}
+    count = frame.header.open_windows if frame else 0
+    while frame is not None and len(found) < count:
+        records = chain.records(frame, backward=True)
+        kinds = records.column(KIND).to_pylist()
+        positions = records.column(input_column(0)).to_pylist()
+        keys = records.column(KEY).field(0).to_pylist()
+        states = [column.to_pylist() for column in records.column(STATE).flatten()]
+        for row in range(len(kinds) - 1, -1, -1):
+            key = keys[row]
+            if key in seen:
+                continue
+            seen.add(key)
+            if kinds[row] != RecordKind.RESULT:
+                state = tuple(column[row] for column in states)
+                found[key] = (frame.header.first_offset + row, positions[row], state)
+                if len(found) == count:
+                    break
+        frame = chain.before(frame)
+    return found
+
+
+def reference_time(path: Path) -> float:
+    with stopwatch() as taken:
+        reference(path)
+    return taken[0]
+
+
+def stretches(path: Path) -> tuple[list[Stretch], list[int], pa.Schema]:
+    """Bytes and raw sizes of the frames that a rebuild reads, newest first, and their schema."""
+    chain = Chain(LocalFolder(path))
+    frame = chain.last()
+    found, sizes = [], []
+    needed = frame.header.end_offset - frame.header.extent_records if frame else 0
+    while frame is not None:
+        name = str(path / segment_name(frame.address.segment_id))
+        found.append((name, frame.address.byte, frame.header.frame_bytes))
+        sizes.append(frame.header.raw_bytes)
+        frame = chain.before(frame) if frame.header.first_offset > needed else None
+    return found, sizes, chain.schema().arrow
+
+
+def read_time(frames: list[Stretch], sizes: list[int], schema: pa.Schema) -> float:
+    codec = pa.Codec("zstd")
+    with stopwatch() as taken:
+        batches = []
+        descriptor = os.open(frames[0][0], os.O_RDONLY)
+        opened = frames[0][0]
+        for (name, byte, size), raw_size in zip(frames, sizes, strict=True):
+            if name != opened:
+                os.close(descriptor)
+                descriptor, opened = os.open(name, os.O_RDONLY), name
+            body = pa.py_buffer(os.pread(descriptor, size, byte)).slice(FRAME_HEADER_BYTES)
+            raw = codec.decompress(body, decompressed_size=raw_size)
+            batches.append(pa.ipc.read_record_batch(raw, schema))
+        os.close(descriptor)
+    return taken[0]
+
+
+def require_equal(found: EventualCheckpoint, expected: Found) -> None:
+    """The loop and the rebuild must have done the same work."""
+    states = zip(*(column.to_pylist() for column in found.states.flatten()), strict=True)
+    rows = zip(found.offsets.tolist(), found.positions[:, 0].tolist(), states, strict=True)
+    if dict(zip(found.keys.field(0).to_pylist(), rows, strict=True)) != expected:
+        raise AssertionError("the rebuild and the reference found different windows")
+
+
+def describe(queue: OutputQueue) -> str:
+    extent = queue.extent()
+    return (
+        f"{extent.open_windows:,} open windows, an extent of {extent.records:,} records in "
+        f"{extent.frames} frames of {extent.bytes / extent.frames / 1e3:,.0f} kB"
+    )
+
+
+def main(asked: Options) -> None:
+    path = asked.folder / "queue"
+    write_queue(path, asked.size(full=ITEMS, quick=ITEMS))
+    with open_queue(path) as queue:
+        print(describe(queue))
+        extent = queue.extent()
+        require_equal(queue.rebuild(), reference(path))
+    frames, sizes, schema = stretches(path)
+    timings = race(
+        {
+            "rebuild": lambda: rebuild_time(path),
+            "of it, open": lambda: open_time(path),
+            "reference": lambda: reference_time(path),
+            "read": lambda: read_time(frames, sizes, schema),
+        },
+        3 * asked.rounds,
+    )
+    for name, timing in timings.items():
+        print(
+            f"{name:<12} best {timing.best * 1e3:>8.2f} ms   median {timing.median * 1e3:>8.2f} ms"
+        )
+    ours, opening, loop, read = timings.values()
+    report(
+        {
+            "rebuild_vs_reference": loop.best / ours.best,
+            "rebuild_vs_reference_median": loop.median / ours.median,
+            "rebuild_vs_read": ours.best / read.best,
+            "rebuild_vs_read_median": ours.median / read.median,
+            "rebuild_ms": ours.best * 1e3,
+            "rebuild_open_ms": opening.best * 1e3,
+            "rebuild_open_windows": extent.open_windows,
+            "rebuild_extent_records": extent.records,
+        }
+    )
+
+
+if __name__ == "__main__":
+    with options(__doc__) as asked:
+        main(asked)

@@ -1,0 +1,95 @@
+"""Timing contestants against one another, and the options that every benchmark takes.
+
+Contestants take turns in one process, round by round, so that whatever disturbs the machine
+disturbs all of them alike. What is compared is the best of their rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+WORK = Path(__file__).resolve().parent.parent / "build" / "bench"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asked for."""
+
+    quick: bool
+    rounds: int
+    scale: float
+    folder: Path
+    """Where files are written: a new directory, removed at the end."""
+
+    def size(self, full: int, quick: int) -> int:
+        return max(1, int((quick if self.quick else full) * self.scale))
+
+
+@contextmanager
+def options(description: str | None) -> Iterator[Options]:
+    """Parse the command line and make the folder."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="small sizes: under a minute")
+    parser.add_argument("--rounds", type=int, default=0, help="turns of each (7; quick: 5)")
+    parser.add_argument("--scale", type=float, default=1.0, help="sizes are multiplied by this")
+    parser.add_argument("--dir", type=Path, default=WORK, help="a directory on the disk to measure")
+    asked = parser.parse_args()
+    asked.dir.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=asked.dir))
+    try:
+        rounds = asked.rounds or (5 if asked.quick else 7)
+        yield Options(asked.quick, rounds, asked.scale, folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds that a contestant took, one number a round."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def race(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, Timing]:
+    """Let each take a turn per round; a contestant returns the seconds that count."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    names = list(contestants)
+    for number in range(rounds):
+        # Who goes first rotates: nobody always runs in the wake of the same neighbour.
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            gc.collect()
+            seconds[name].append(contestants[name]())
+    return {name: Timing(tuple(found)) for name, found in seconds.items()}
+
+
+@contextmanager
+def stopwatch() -> Iterator[list[float]]:
+    """A list that holds the seconds once the block is left."""
+    taken: list[float] = []
+    began = time.perf_counter()
+    yield taken
+    taken.append(time.perf_counter() - began)
+
+
+def report(figures: Mapping[str, float]) -> None:
+    """The last line of a benchmark."""
+    print(json.dumps({name: round(value, 3) for name, value in figures.items()}))

@@ -1,0 +1,119 @@
+"""Run every benchmark at full size and write RESULTS.md: `make bench`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from machine import describe
+from rounds import WORK
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a figure has to be; without bounds it is for information."""
+
+    script: str
+    figure: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def met_by(self, value: float) -> bool:
+        is_low = self.at_least is not None and value < self.at_least
+        is_high = self.at_most is not None and value > self.at_most
+        return not is_low and not is_high
+
+    def __str__(self) -> str:
+        if self.at_least is not None:
+            return f"at least {self.at_least:g}"
+        return "report" if self.at_most is None else f"at most {self.at_most:g}"
+
+
+TARGETS = (
+    Target("append.py", "append_vs_ipc", at_least=0.8),
+    Target("append.py", "append_vs_sqlite", at_least=3),
+    Target("rebuild.py", "rebuild_vs_reference", at_least=5),
+    Target("rebuild.py", "rebuild_vs_read", at_most=3),
+    Target("seek.py", "seek_vs_scan", at_least=20),
+    Target("seek.py", "seek_vs_scan_100k", at_least=200),
+    Target("overhead.py", "throughput_kept_open_only", at_least=0.95),
+    Target("overhead.py", "throughput_kept_q2", at_least=0.85),
+    Target("overhead.py", "records_per_s_core"),
+    Target("overhead.py", "rss_mb"),
+)
+SCRIPTS = tuple(dict.fromkeys(target.script for target in TARGETS))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One script's command line, what it printed, and the figures of its last line."""
+
+    command: str
+    text: str
+    figures: dict[str, float]
+
+
+def run(script: str, arguments: list[str]) -> Run:
+    command = [sys.executable, str(HERE / script), *arguments]
+    print(f"{script} …", flush=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{script} failed:\n{done.stderr}")
+    *lines, last = done.stdout.rstrip().splitlines()
+    print("\n".join(lines), flush=True)
+    return Run(
+        " ".join(["python", f"bench/{script}", *arguments]), "\n".join(lines), json.loads(last)
+    )
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
+
+
+def row(target: Target, runs: dict[str, Run]) -> str:
+    value = runs[target.script].figures[target.figure]
+    miss = "" if target.met_by(value) else " (missed)"
+    return f"| `{target.script}` | `{target.figure}` | {number(value)}{miss} | {target} |"
+
+
+def rendered(facts: dict[str, str], runs: dict[str, Run]) -> str:
+    lines = ["# Results", "", "Written by `make bench`. Ratios compare the best rounds of one run,"]
+    lines += ["in which the contestants took turns; what is compared stands at the top of each"]
+    lines += ["script.", "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {fact} |" for name, fact in facts.items()]
+    lines += ["", "| script | figure | measured | target |", "|---|---|---|---|"]
+    lines += [row(target, runs) for target in TARGETS if target.script in runs]
+    for one in runs.values():
+        lines += ["", f"## `{one.command}`", "", "```", one.text, "```", ""]
+        figures = [f"`{name}` {number(value)}" for name, value in one.figures.items()]
+        lines += [", ".join(figures)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--results", type=Path, default=HERE / "RESULTS.md")
+    parser.add_argument("--only", nargs="+", choices=SCRIPTS, default=SCRIPTS)
+    asked = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    facts = describe(WORK)
+    runs = {script: run(script, ["--quick"] if asked.quick else []) for script in asked.only}
+    asked.results.write_text(rendered(facts, runs), encoding="utf-8")
+    missed = [
+        f"{target.figure} is {number(runs[target.script].figures[target.figure])}, not {target}"
+        for target in TARGETS
+        if target.script in runs and not target.met_by(runs[target.script].figures[target.figure])
+    ]
+    print("\n".join(missed) or "every target is met")
+    return len(missed) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
