@@ -6,8 +6,10 @@ import re
 
 WRITER_LOCK = "writer.lock"
 INDEX_FOLDER = "index"
+INDEX_STAMP = "stamp"
 _SEGMENT = re.compile(r"(\d{20})\.seg")
 _MANIFEST = re.compile(r"manifest-(\d{10})")
+_INDEX_DATA = re.compile(r"[0-9a-f]{16}\.mdb")
 
 
 def manifest_name(epoch: int) -> str:
@@ -35,6 +37,16 @@ def segment_id_of(name: str) -> int | None:
 def torn_name(segment_id: int) -> str:
     """Where the cut tail of a segment is kept for people to look at."""
     return f"{segment_id:020d}.torn"
+
+
+def index_data_name(token: int) -> str:
+    """A file of the index under a random 64-bit number, so that no name is ever used twice."""
+    return f"{token:016x}.mdb"
+
+
+def is_index_data(name: str) -> bool:
+    """Whether this is the name of a file of the index."""
+    return _INDEX_DATA.fullmatch(name) is not None
 
 
 def temporary_name(name: str) -> str:

@@ -32,6 +32,9 @@ operators.accumulators
 operators.aggregate operators.join operators.stateless
 operators.runner
 operators
+indexes.entries
+indexes.recent indexes.environment
+indexes.generations indexes.stored
 indexes.timestamp
 indexes
 store
