@@ -1,0 +1,191 @@
+"""One LMDB file: the only room that knows LMDB. Its errors end here, as :class:`Broken`.
+
+LMDB keeps no checksums and maps the file into memory, so a file that was cut or overwritten lies or
+kills the process. Who opens one must have proven its bytes (:mod:`.generations`), nobody else may
+write to it, and what is read from it is proven again row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+
+import lmdb
+
+from cec_store.files import LocalFolder
+from cec_store.indexes.entries import ABOUT_KEY, Broken, Row
+
+_MAP_BYTES_MIN = 1 << 24
+_PAGES_MIN = 2
+ABOVE_ALL_KEYS = b"\xff" * 9
+
+
+class _Opened:
+    """An open file. LMDB must not open one twice in a process, so readers of one file share it."""
+
+    _shared: dict[str, _Opened] = {}  # noqa: RUF012
+    _sharing = Lock()
+
+    def __init__(self, path: str, size: int, writable: bool) -> None:
+        self.path = path
+        self.users = 0
+        self.map_bytes = _MAP_BYTES_MIN
+        while self.map_bytes < 2 * size:
+            self.map_bytes *= 2
+        with _lmdb_errors():
+            self.environment = lmdb.open(
+                path, subdir=False, lock=False, readonly=not writable, mode=0o600,
+                map_size=self.map_bytes, max_dbs=2, sync=False, metasync=False, readahead=False,
+            )  # fmt: skip
+        try:
+            with _lmdb_errors():
+                if size and size < self.bytes_needed():
+                    raise Broken(f"{path} has {size} bytes and needs {self.bytes_needed()}")
+                self.frames = self.environment.open_db(b"frames", create=writable)
+                self.timestamps = self.environment.open_db(b"timestamps", create=writable)
+        except BaseException:
+            self.environment.close()
+            raise
+
+    def bytes_needed(self) -> int:
+        """Pages beyond the end of the file would kill who touches them."""
+        pages: int = max(_PAGES_MIN, self.environment.info()["last_pgno"] + 1)
+        return pages * int(self.environment.stat()["psize"])
+
+    @classmethod
+    def share(cls, path: str, size: int) -> _Opened:
+        """An unchanging file, open for reading."""
+        with cls._sharing:
+            opened = cls._shared.get(path) or cls(path, size, writable=False)
+            cls._shared[path] = opened
+            opened.users += 1
+            return opened
+
+    def release(self) -> None:
+        """Close the file when its last user is gone."""
+        with self._sharing:
+            self.users -= 1
+            if self.users <= 0:
+                if self._shared.get(self.path) is self:
+                    del self._shared[self.path]
+                self.environment.close()
+
+
+class Environment:
+    """Two ordered maps and a row about them. Not for use by two threads at once.
+
+    The file must belong to this object alone if ``writable`` (and not be used after a fork); and
+    must never change otherwise. So no lock file is needed, and reading writes nothing at all.
+    """
+
+    def __init__(self, folder: LocalFolder, name: str, writable: bool) -> None:
+        """Open the file ``name``, which may be empty if ``writable``.
+
+        Raises:
+            Broken: it is no LMDB file, or shorter than it says.
+        """
+        self.name = name
+        self.writable = writable
+        self._folder = folder
+        path, size = f"{folder.path}/{name}", folder.size(name)
+        if not writable and not size:
+            raise Broken(f"{path} is empty")
+        self._opened = _Opened(path, size, True) if writable else _Opened.share(path, size)
+        self._bytes_needed = self._opened.bytes_needed()
+
+    def _guard(self) -> None:
+        try:
+            size = self._folder.size(self.name)
+        except FileNotFoundError:
+            return  # unlinked, but whole for as long as it is open
+        if size < self._bytes_needed:
+            raise Broken(f"{self.name} has {size} bytes and needs {self._bytes_needed}")
+
+    def about(self) -> bytes | None:
+        """The row about the index."""
+        self._guard()
+        with _lmdb_errors(), self._opened.environment.begin() as transaction:
+            return transaction.get(ABOUT_KEY)
+
+    @contextmanager
+    def frames(self) -> Iterator[Callable[[bytes], bytes | None]]:
+        """Looks up rows of ``frames`` by key, in one transaction."""
+        self._guard()
+        with _lmdb_errors(), self._opened.environment.begin(self._opened.frames) as reading:
+            yield reading.get
+
+    def first_frame(self) -> Row | None:
+        """The first row of ``frames``."""
+        return self._at_or_above(self._opened.frames, b"\0")
+
+    def timestamp(self, key: bytes) -> Row | None:
+        """The first row of ``timestamps`` at or above ``key``."""
+        return self._at_or_above(self._opened.timestamps, key)
+
+    def _at_or_above(self, database: lmdb._Database, key: bytes) -> Row | None:
+        self._guard()
+        environment = self._opened.environment
+        with _lmdb_errors(), environment.begin(database) as reading, reading.cursor() as cursor:
+            return cursor.item() if cursor.set_range(key) else None
+
+    def append(self, frames: Sequence[Row], timestamps: Sequence[Row], about: bytes) -> None:
+        """Add rows behind all others, and the row about them, in one transaction."""
+
+        def work(transaction: lmdb.Transaction) -> None:
+            for database, rows in (
+                (self._opened.frames, frames), (self._opened.timestamps, timestamps)
+            ):  # fmt: skip
+                with transaction.cursor(database) as cursor:
+                    if cursor.putmulti(rows, append=True)[1] != len(rows):
+                        raise Broken("the index has rows beyond its end")
+            transaction.put(ABOUT_KEY, about)
+
+        self._write(work)
+
+    def trim(
+        self, frames_from: bytes, timestamps_from: bytes, timestamps: Sequence[Row], about: bytes
+    ) -> None:
+        """Remove rows below the two keys, then put others in, in one transaction."""
+
+        def work(transaction: lmdb.Transaction) -> None:
+            _remove_below(transaction, self._opened.frames, frames_from)
+            _remove_below(transaction, self._opened.timestamps, timestamps_from)
+            with transaction.cursor(self._opened.timestamps) as cursor:
+                cursor.putmulti(timestamps)
+            transaction.put(ABOUT_KEY, about)
+
+        self._write(work)
+
+    def _write(self, work: Callable[[lmdb.Transaction], None]) -> None:
+        self._guard()
+        opened = self._opened
+        with _lmdb_errors():
+            while True:
+                try:
+                    with opened.environment.begin(write=True) as transaction:
+                        work(transaction)
+                    break
+                except lmdb.MapFullError:
+                    opened.map_bytes *= 2
+                    opened.environment.set_mapsize(opened.map_bytes)
+            self._bytes_needed = opened.bytes_needed()
+
+    def close(self) -> None:
+        self._opened.release()
+
+
+def _remove_below(transaction: lmdb.Transaction, database: lmdb._Database, limit: bytes) -> None:
+    with transaction.cursor(database) as cursor:
+        more = cursor.first()
+        while more and bytes(cursor.key()) < limit:
+            cursor.delete()
+            more = bool(cursor.key())
+
+
+@contextmanager
+def _lmdb_errors() -> Iterator[None]:
+    try:
+        yield
+    except lmdb.Error as error:
+        raise Broken(f"LMDB: {error}") from error

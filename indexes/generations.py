@@ -1,0 +1,183 @@
+"""The index's files: proven before they are opened, never changed once others may open them.
+
+A file of the index is either the private work of one :class:`Environment`, or it is *published*:
+the stamp names it with its size and CRC, and nobody writes to it again. So readers need no lock
+beside a live writer, and a crash at any moment leaves the last published file.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from struct import Struct
+from typing import NamedTuple
+
+from cec_store.checksum import crc32c
+from cec_store.errors import StorageError
+from cec_store.files import AppendFile, LocalFolder
+from cec_store.indexes.entries import VERSION, Broken, Unwritable
+from cec_store.indexes.environment import Environment
+from cec_store.layout import INDEX_STAMP, index_data_name, is_index_data, temporary_name
+
+_MAGIC = b"CECINDX\0"
+_STAMP = Struct("<8sHHI16sQQI8xI")
+assert _STAMP.size == 64
+_CHUNK_BYTES = 4 << 20
+_ATTEMPTS = 4
+
+
+class Stamp(NamedTuple):
+    """Names the published file and says what its bytes are."""
+
+    log_id: bytes
+    token: int
+    size: int
+    crc: int
+
+    @property
+    def name(self) -> str:
+        return index_data_name(self.token)
+
+    def encode(self) -> bytes:
+        body = _STAMP.pack(
+            _MAGIC, VERSION, _STAMP.size, 0, self.log_id, self.token, self.size, self.crc, 0
+        )[:-4]
+        return body + crc32c(body).to_bytes(4, "little")
+
+    @classmethod
+    def decode(cls, data: bytes) -> Stamp:
+        """Raises :class:`Broken`: damaged, or of another version."""
+        if len(data) != _STAMP.size or crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
+            raise Broken("the stamp fails its checksum")
+        magic, version, _, _, log_id, token, size, crc, _ = _STAMP.unpack(data)
+        if magic != _MAGIC or version != VERSION:
+            raise Broken(f"the stamp is of version {version}, not {VERSION}")
+        return cls(log_id, token, size, crc)
+
+
+class Generations:
+    """Which file of the index counts, and how the next one comes to count."""
+
+    def __init__(self, folder: LocalFolder, log_id: bytes) -> None:
+        self._folder = folder
+        self._log_id = log_id
+
+    def open_published(self) -> Environment:
+        """The published file, for reading.
+
+        Raises:
+            Broken: there is none, or its bytes are not those that were published.
+        """
+        for _ in range(_ATTEMPTS):
+            stamp = self._stamp()
+            try:
+                if self._copy(stamp.name, None) != (stamp.size, stamp.crc):
+                    raise Broken(f"{stamp.name} is not as it was published")
+                return Environment(self._folder, stamp.name, writable=False)
+            except FileNotFoundError:
+                continue  # a writer may just have published the next one
+            except StorageError as error:
+                raise Broken(str(error)) from error
+        raise Broken("the file that the stamp names is missing")
+
+    def start(self, source: Environment | None) -> Environment:
+        """A file of one's own to write to: empty, or with the content of the published ``source``.
+
+        Raises:
+            Broken: the source is damaged by now.
+            Unwritable: the folder cannot be written.
+        """
+        token = secrets.randbits(64)
+        name = index_data_name(token)
+        try:
+            self._folder.make()
+            self._clear()
+            file = self._folder.create(name)
+            try:
+                if source is not None:
+                    stamp = self._stamp()
+                    copied = self._copy(source.name, file)
+                    if (source.name, *copied) != (stamp.name, stamp.size, stamp.crc):
+                        raise Broken(f"{source.name} is not as it was published")
+            finally:
+                file.close()
+            return Environment(self._folder, name, writable=True)
+        except (StorageError, OSError) as error:
+            self.discard(name)
+            raise Unwritable(f"the index cannot be written: {error}") from error
+        except Broken:
+            self.discard(name)
+            raise
+
+    def publish_copy(self, source: Environment) -> None:
+        """Publish what ``source`` holds now and let it go on; a failure leaves what there was."""
+        token = secrets.randbits(64)
+        try:
+            file = self._folder.create(index_data_name(token))
+            try:
+                size, crc = self._copy(source.name, file)
+            finally:
+                file.close()
+            self._publish(Stamp(self._log_id, token, size, crc))
+        except (StorageError, OSError):
+            self.discard(index_data_name(token))
+
+    def publish_closed(self, name: str) -> None:
+        """Publish a file that was written to and is closed for good; as above."""
+        try:
+            size, crc = self._copy(name, None)
+            token = int(name.partition(".")[0], 16)
+            self._publish(Stamp(self._log_id, token, size, crc))
+        except (StorageError, OSError):
+            self.discard(name)
+
+    def discard(self, name: str) -> None:
+        """Remove a file that does not count."""
+        with suppress(StorageError, OSError):
+            self._folder.unlink(name)
+
+    def _publish(self, stamp: Stamp) -> None:
+        try:
+            replaced = self._stamp().name
+        except Broken:
+            replaced = stamp.name
+        # Nothing is synced: after a power cut the CRC tells whether both files arrived.
+        temporary = temporary_name(INDEX_STAMP)
+        self.discard(temporary)
+        file = self._folder.create(temporary)
+        try:
+            file.write([stamp.encode()])
+        finally:
+            file.close()
+        self._folder.rename(temporary, INDEX_STAMP)
+        if replaced != stamp.name:
+            self.discard(replaced)
+
+    def _stamp(self) -> Stamp:
+        try:
+            stamp = Stamp.decode(self._folder.read(INDEX_STAMP, 0, _STAMP.size + 1))
+        except (StorageError, OSError) as error:
+            raise Broken(f"no stamp: {error}") from error
+        if stamp.log_id != self._log_id:
+            raise Broken("the index belongs to another queue")
+        return stamp
+
+    def _clear(self) -> None:
+        """Remove what crashes left. A live owner of such a file keeps its bytes until it closes."""
+        try:
+            published = self._stamp().name
+        except Broken:
+            published = ""
+        for name in self._folder.names():
+            if is_index_data(name) and name != published:
+                self.discard(name)
+
+    def _copy(self, name: str, target: AppendFile | None) -> tuple[int, int]:
+        """Size and CRC-32C of a file, all of it copied to ``target`` on the way."""
+        size = crc = 0
+        while data := self._folder.read(name, size, _CHUNK_BYTES):
+            size += len(data)
+            crc = crc32c(data, crc)
+            if target is not None:
+                target.write([data])
+        return size, crc

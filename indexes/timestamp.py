@@ -1,0 +1,303 @@
+"""Largest timestamp so far → the first frame that reached it. docs/index.md.
+
+Derived from the log, which never calls it; brought up to date by :meth:`TimestampIndex.follow`, and
+never trusted: what LMDB answers is proven against the log before it is returned. An index that
+fails a proof is dropped, and lookups scan frame headers instead, with the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import RLock
+
+from cec_store.chain import Chain
+from cec_store.errors import CecError, ReadOnly
+from cec_store.files import LocalFolder
+from cec_store.frontier import Frame
+from cec_store.indexes.entries import Broken, Place, Unwritable
+from cec_store.indexes.generations import Generations
+from cec_store.indexes.recent import Recent
+from cec_store.indexes.stored import Stored, is_trimmed, prove
+from cec_store.layout import INDEX_FOLDER
+
+_FRAMES_PER_WRITE = 1 << 16
+_FRAMES_PER_PUBLISHING = 1 << 10
+Search = Callable[[Chain], "Frame | None"]
+
+
+class TimestampIndex:
+    """Finds frames by timestamp, offset and number, with the answers and errors of :class:`Chain`.
+
+    Safe for threads, each with a chain of its own. A writable index must not cross a fork.
+    """
+
+    def __init__(self, chain: Chain, writable: bool = False) -> None:
+        """The index of the chain's queue; one in memory where none on disk can be believed.
+
+        ``writable`` is for who may append to the queue: :meth:`follow` then keeps it on disk.
+        Otherwise nothing on disk is ever changed. Raises nothing on the index's own account.
+        """
+        self._lock = RLock()
+        self._chain = chain
+        self._log_id = chain.manifest.log_id
+        self._writable = writable
+        self._stored: Stored | None = None
+        self._recent = Recent()
+        self._published_seq = 0
+        self.dropped = 0
+        """How many times what was stored failed a proof."""
+        self.problem = ""
+        """Why it was dropped last, is behind, or cannot be written; empty if all is well."""
+        self._generations: Generations | None = None
+        folder = chain.folder
+        if not isinstance(folder, LocalFolder) or folder.is_remote():
+            self.problem = "the queue is not in a folder of a local file system"
+            self._writable = False
+            return
+        self._generations = Generations(folder.folder(INDEX_FOLDER), self._log_id)
+        self._load(self._generations)
+
+    def _load(self, generations: Generations) -> None:
+        environment = None
+        try:
+            environment = generations.open_published()
+            self._stored, self._recent = Stored.reconcile(environment, self._chain)
+            self._published_seq = self._recent.next_seq or 0
+        except Broken as error:
+            self.problem = str(error)
+            if environment is not None:
+                environment.close()
+
+    @property
+    def stored_frames(self) -> int:
+        """How many frames the index on disk covers, as far as it is in use."""
+        with self._lock:
+            return self._stored.frames if self._stored else 0
+
+    # -- lookups ------------------------------------------------------------------------------
+
+    def find_timestamp(self, timestamp_us: int, chain: Chain | None = None) -> Frame | None:
+        """The first frame that can hold a record at or after the moment; ``None`` at the end.
+
+        Raises:
+            CorruptLog: the log is damaged where the search has to look.
+        """
+        moment = timestamp_us
+        return self._find(
+            chain, lambda c: self._search_timestamp(moment, c), lambda c: c.find_timestamp(moment)
+        )
+
+    def find_offset(self, offset: int, chain: Chain | None = None) -> Frame | None:
+        """The frame that holds record ``offset``; ``None`` at the end.
+
+        Raises:
+            OutOfRange: trimmed, or beyond the end.
+        """
+        return self._find(
+            chain, lambda c: self._search_offset(offset, c) or c.find_offset(offset),
+            lambda c: c.find_offset(offset),
+        )  # fmt: skip
+
+    def find_seq(self, seq: int, chain: Chain | None = None) -> Frame:
+        """The frame of this number.
+
+        Raises:
+            OutOfRange: trimmed, or not there yet.
+        """
+        frame = self._find(
+            chain, lambda c: self._search_seq(seq, c) or c.find_seq(seq),
+            lambda c: c.find_seq(seq),
+        )  # fmt: skip
+        assert frame is not None
+        return frame
+
+    def seek(self, chain: Chain) -> Seek:
+        """The lookups over one chain, which a writable index follows first."""
+        self.follow(chain)
+        return Seek(self, chain)
+
+    def _find(self, chain: Chain | None, search: Search, scan: Search) -> Frame | None:
+        with self._lock:
+            chain = chain or self._chain
+            for _ in range(2):
+                try:
+                    return search(chain)
+                except Broken as error:
+                    self._drop(str(error))
+                    self.follow(chain)
+            return scan(chain)
+
+    def _search_timestamp(self, timestamp_us: int, chain: Chain) -> Frame | None:
+        if self._stored and timestamp_us <= self._stored.reached_us:
+            claim = self._stored.reach(timestamp_us)
+        else:
+            self._let_go_of_trimmed(chain)
+            recent = self._recent.reach(timestamp_us)
+            if recent is None:
+                for frame in chain.frames(self._recent.next_address):
+                    self._recent.add(frame)
+                    if frame.header.max_timestamp_us >= timestamp_us:
+                        return frame
+                return None
+            claim = recent
+        if is_trimmed(claim, chain):
+            # A frame that it outshone while it was there may be the answer now.
+            return chain.find_timestamp(timestamp_us)
+        return prove(claim, chain)
+
+    def _search_offset(self, offset: int, chain: Chain) -> Frame | None:
+        if offset >= chain.end.offset:
+            return None
+        place = self._recent.place_of_offset(offset)
+        if place is None and self._stored:
+            place = self._stored.place_of_offset(offset)
+        frame = prove(place, chain) if place else None
+        if frame is None or offset >= frame.header.end_offset:
+            return None  # behind all that is known here
+        if offset < frame.header.first_offset:
+            raise Broken(f"frame {frame.header.seq} does not hold offset {offset}")
+        return frame
+
+    def _search_seq(self, seq: int, chain: Chain) -> Frame | None:
+        place: Place | None = self._recent.place(seq)
+        if place is None and self._stored:
+            place = self._stored.place(seq)
+        return prove(place, chain) if place else None
+
+    # -- following ----------------------------------------------------------------------------
+
+    def follow(self, chain: Chain | None = None) -> None:
+        """Bring a writable index up to the chain's end; a read-only one does nothing.
+
+        Damage in the log ends the index there (:attr:`problem` says so): it is raised by the
+        lookups that have to go beyond.
+        """
+        with self._lock:
+            self._chain = chain = chain or self._chain
+            for _ in range(2):
+                if not self._writable:
+                    return
+                try:
+                    self._append(chain)
+                    self._trim(chain)
+                    self._publish_if_due()
+                    return
+                except Unwritable as error:
+                    self._writable, self.problem = False, str(error)
+                except Broken as error:
+                    self._drop(str(error))
+            self._writable = False
+
+    def rebuild(self, chain: Chain | None = None) -> int:
+        """Make the index anew from the log and publish it; returns the number of frames in it.
+
+        Raises:
+            ReadOnly: none can be written here.
+        """
+        with self._lock:
+            self._drop("")
+            self.dropped -= 1
+            self.follow(chain)
+            if not self._writable:
+                path = self._chain.folder.path
+                raise ReadOnly(f"{path}: cannot write an index: {self.problem or 'open to read'}")
+            self._publish()
+            return self.stored_frames
+
+    def close(self) -> None:
+        """Leave the index on disk for the next one to open. Lookups still work, by scanning."""
+        with self._lock:
+            stored, self._stored = self._stored, None
+            self._recent, self._writable = Recent(), False
+            if stored is not None:
+                stored.environment.close()
+                if stored.environment.writable and self._generations:
+                    self._generations.publish_closed(stored.environment.name)
+
+    def _append(self, chain: Chain) -> None:
+        self._let_go_of_trimmed(chain)
+        self.problem = ""
+        try:
+            for frame in chain.frames(self._recent.next_address):
+                self._recent.add(frame)
+                if len(self._recent) >= _FRAMES_PER_WRITE:
+                    self._flush()
+        except (CecError, OSError) as error:
+            self.problem = f"the index ends where the log cannot be read: {error}"
+        self._flush()
+
+    def _flush(self) -> None:
+        if len(self._recent):
+            self._recent = self._own().append(self._recent)
+
+    def _trim(self, chain: Chain) -> None:
+        """Everything followed has been flushed."""
+        if self._stored is None or not self._stored.needs_trim(chain):
+            return
+        stored = self._own()
+        # Where the log is damaged the trimmed rows stay: lookups that meet one scan instead.
+        with suppress(CecError, OSError):
+            stored.trim(chain)
+        self._recent = self._recent.after(stored.reached_us)
+
+    def _let_go_of_trimmed(self, chain: Chain) -> None:
+        here = self._recent.next_address
+        if self._stored is not None:
+            self._stored.needs_trim(chain)
+        elif here is not None and here.segment_id < chain.segments.start:
+            self._recent = Recent()
+        else:
+            self._recent.forget(chain.segments.start)
+
+    def _own(self) -> Stored:
+        """The file that this process writes to, made from the published one when first needed."""
+        if self._stored is None or not self._stored.environment.writable:
+            assert self._generations is not None
+            before = self._stored
+            source = before.environment if before else None
+            environment = self._generations.start(source)
+            about = before.about if before else None
+            self._stored = Stored(environment, self._log_id, about)
+            if source is not None:
+                source.close()
+        return self._stored
+
+    def _publish_if_due(self) -> None:
+        fresh = (self._recent.next_seq or 0) - self._published_seq
+        if fresh >= _FRAMES_PER_PUBLISHING and self._stored and 4 * fresh >= self._stored.frames:
+            self._publish()
+
+    def _publish(self) -> None:
+        if self._stored and self._stored.environment.writable and self._generations:
+            self._generations.publish_copy(self._stored.environment)
+            self._published_seq = self._recent.next_seq or 0
+
+    def _drop(self, reason: str) -> None:
+        stored, self._stored = self._stored, None
+        self._recent = Recent()
+        self._published_seq = 0
+        self.problem = reason
+        self.dropped += 1
+        if stored is not None:
+            stored.environment.close()
+            if stored.environment.writable and self._generations:
+                self._generations.discard(stored.environment.name)
+
+
+@dataclass(frozen=True)
+class Seek:
+    """The index's lookups over one chain."""
+
+    index: TimestampIndex
+    chain: Chain
+
+    def find_timestamp(self, timestamp_us: int) -> Frame | None:
+        return self.index.find_timestamp(timestamp_us, self.chain)
+
+    def find_offset(self, offset: int) -> Frame | None:
+        return self.index.find_offset(offset, self.chain)
+
+    def find_seq(self, seq: int) -> Frame:
+        return self.index.find_seq(seq, self.chain)
