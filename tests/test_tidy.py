@@ -40,7 +40,10 @@ indexes
 store
 cec_store
 inspector connectors.*
+flights
+demo_child
 demo
+screens
 cli
 """
 RANKS = {room: rank for rank, line in enumerate(LAYERS.split("\n")) for room in line.split()}
