@@ -1,17 +1,16 @@
 """The segments of a queue in order, each with the bytes that count: how everyone reads it.
 
-Only vouched frames are shown (docs/format.md §7), so a reader in another process never sees a record
-that a power cut could take back.
+Only vouched frames are shown (docs/format.md §7), so a reader in another process never sees a
+record that a power cut could take back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, OutOfRange, UnsupportedVersion
+from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.files import Folder
 from cec_store.frame import (
     NONE,
@@ -21,36 +20,13 @@ from cec_store.frame import (
     FrameType,
     NewerVersion,
 )
+from cec_store.frontier import End, Frame, Frontier, refusal
 from cec_store.manifest import Manifest, read_manifest
 from cec_store.records import RecordSchema, decode_body
 from cec_store.segment import Bad, BadFrame, SegmentReader
 from cec_store.units import Address
 
-
-@dataclass(frozen=True)
-class Frame:
-    """A BATCH frame and where it stands."""
-
-    address: Address
-    header: FrameHeader
-
-    @property
-    def next_address(self) -> Address:
-        return Address(self.address.segment_id, self.address.byte + self.header.frame_bytes)
-
-
-@dataclass(frozen=True)
-class End:
-    """Where the readable log ends."""
-
-    seq: int
-    """The next frame's number."""
-    offset: int
-    """The next record's offset."""
-    address: Address
-    """End of the last vouched frame."""
-    last: Address | None
-    """The last BATCH frame; ``None`` in a queue without records."""
+__all__ = ["Chain", "End", "Frame"]
 
 
 class Chain:
@@ -63,33 +39,14 @@ class Chain:
         self._readers: dict[int, SegmentReader] = {}
         self._ends: dict[int, int] = {}
         self._start_newest(self.manifest.newest_segment)
-        self.end: End
         self.refresh()
 
     # -- where the log ends -------------------------------------------------------------------
 
-    def _start_newest(self, segment_id: int) -> None:
-        self._newest = segment_id
-        self._scanned = SEGMENT_HEADER_BYTES
-        self._claimed = 0
-        self._waiting: list[Frame] = []
-        first = self._schema_frame(segment_id)
-        last = Address(first.prev_segment, first.prev_byte) if first.prev_segment != NONE else None
-        here = Address(segment_id, SEGMENT_HEADER_BYTES + first.frame_bytes)
-        self.end = End(first.seq, first.first_offset, here, last)
-
-    def _schema_frame(self, segment_id: int) -> FrameHeader:
-        """A segment's first frame: it knows where the stream stood when the segment began."""
-        reader = self.reader(segment_id)
-        try:
-            header = reader.header_at(SEGMENT_HEADER_BYTES)
-            if header.type != FrameType.SCHEMA:
-                raise BadHeader("a segment starts with its schema")
-            return header
-        except NewerVersion as error:
-            raise UnsupportedVersion(f"{reader.path}: {error}: upgrade cec-store") from None
-        except BadHeader as error:
-            raise CorruptLog(reader.path, SEGMENT_HEADER_BYTES, str(error)) from None
+    @property
+    def end(self) -> End:
+        """Where the log ended when last looked at."""
+        return self._frontier.end
 
     def refresh(self) -> End:
         """Look again how far the log reaches.
@@ -100,61 +57,32 @@ class Chain:
         manifest = read_manifest(self.folder)
         self.manifest = manifest
         if manifest.newest_segment != self._newest:
-            for segment_id in range(max(self._newest, manifest.first_segment),
-                                    manifest.newest_segment):  # fmt: skip
+            begin = max(self._newest, manifest.first_segment)
+            for segment_id in range(begin, manifest.newest_segment):
                 self._ends[segment_id] = self.reader(segment_id + 1).header.prev_bytes
             self._start_newest(manifest.newest_segment)
-        self._scan_newest()
-        return self.end
+        return self._frontier.advance()
 
-    def _scan_newest(self, retries: int = 3) -> None:
-        reader = self.reader(self._newest)
-        reader.reload()
+    def _start_newest(self, segment_id: int) -> None:
+        self._newest = segment_id
+        self._frontier = Frontier(self.reader(segment_id), self._schema_frame(segment_id))
+
+    def _schema_frame(self, segment_id: int) -> FrameHeader:
+        """A segment's first frame: it knows where the stream stood when the segment began."""
+        reader = self.reader(segment_id)
         try:
-            for byte, header in reader.frames(start=self._scanned):
-                self._claimed = max(self._claimed, header.durable_upto)
-                if header.type == FrameType.BATCH:
-                    self._waiting.append(Frame(Address(self._newest, byte), header))
-                self._scanned = byte + header.frame_bytes
-        except BadFrame as error:
-            if self._is_damage(reader, error.bad):
-                # The writer may have been in the middle of this very frame: look again.
-                if retries == 0:
-                    self._refuse(reader, error.bad)
-                self._scan_newest(retries - 1)
-                return
-        self._advance()
-
-    def _is_damage(self, reader: SegmentReader, bad: Bad) -> bool:
-        if bad.newer or self._claimed > bad.byte:
-            return True
-        if bad.byte >= reader.size():
-            return False
-        return any(header.durable_upto > bad.byte for header in reader.headers_beyond(bad.byte))
-
-    def _refuse(self, reader: SegmentReader, bad: Bad) -> None:
-        if bad.newer:
-            raise UnsupportedVersion(
-                f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store"
-            )
-        raise CorruptLog(reader.path, bad.byte, bad.reason)
-
-    def _advance(self) -> None:
-        count = 0
-        for frame in self._waiting:
-            if frame.next_address.byte > self._claimed:
-                break
-            count += 1
-        if count:
-            last = self._waiting[count - 1]
-            del self._waiting[:count]
-            header = last.header
-            self.end = End(header.seq + 1, header.end_offset, last.next_address, last.address)
+            header = reader.header_at(SEGMENT_HEADER_BYTES)
+            if header.type != FrameType.SCHEMA:
+                raise BadHeader("a segment starts with its schema")
+            return header
+        except BadHeader as error:
+            newer = isinstance(error, NewerVersion)
+            raise refusal(reader, Bad(SEGMENT_HEADER_BYTES, str(error), newer)) from None
 
     # -- segments -----------------------------------------------------------------------------
 
     def reader(self, segment_id: int) -> SegmentReader:
-        """Raises :class:`OutOfRange` for a trimmed segment, :class:`CorruptLog` for a missing one."""
+        """Raises :class:`OutOfRange` for a trimmed segment, :class:`CorruptLog` for a lost one."""
         if segment_id not in self._readers:
             try:
                 reader = SegmentReader(self.folder, segment_id)
@@ -212,7 +140,7 @@ class Chain:
                     if header.type == FrameType.BATCH:
                         yield Frame(Address(segment_id, at), header)
             except BadFrame as error:
-                self._refuse(reader, error.bad)
+                raise refusal(reader, error.bad) from None
 
     def frame_at(self, address: Address) -> Frame:
         """The BATCH frame at an address that the log itself names.
@@ -274,7 +202,8 @@ class Chain:
         """
         if offset < self.first_offset() or offset > self.end.offset:
             raise OutOfRange(
-                f"{self.folder.path}: offset {offset} is not in {self.first_offset()} … {self.end.offset}"
+                f"{self.folder.path}: offset {offset} is not in "
+                f"{self.first_offset()} … {self.end.offset}"
             )
         start = self._last_segment_from(lambda segment_id: self.first_offset(segment_id) <= offset)
         for frame in self.frames(Address(start, SEGMENT_HEADER_BYTES)):
@@ -303,7 +232,7 @@ class Chain:
                 return frame
         return None
 
-    def _last_segment_from(self, holds) -> int:  # type: ignore[no-untyped-def]
+    def _last_segment_from(self, holds: Callable[[int], bool]) -> int:
         """The last segment for which ``holds``; it holds for a run from the first on."""
         low, high = self.manifest.first_segment, self._newest
         while low < high:

@@ -243,7 +243,7 @@ class LocalFolder:
             except BlockingIOError:
                 os.close(descriptor)
                 raise QueueLocked(
-                    f"{self.path}: another process has this queue open for append; close it first, "
+                    f"{self.path}: another process has this queue open for append; close it, "
                     "or open with takeover=True if it hangs"
                 ) from None
             return _LocalLock(descriptor)

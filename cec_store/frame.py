@@ -97,7 +97,7 @@ def decode_segment_header(data: bytes) -> SegmentHeader:
     fields = _SEGMENT.unpack(data)
     if fields[1] != FORMAT_VERSION:
         raise NewerVersion(f"format version {fields[1]}; this release reads {FORMAT_VERSION}")
-    return SegmentHeader(*fields[3:12], fields[13])
+    return SegmentHeader._make((*fields[3:12], fields[13]))
 
 
 class FrameHeader(NamedTuple):
@@ -211,11 +211,11 @@ class Footer(NamedTuple):
     """Body of a FOOTER: what stands before it."""
 
     frames: int
-    bytes: int
+    before_bytes: int
     chain: int
 
     def encode(self) -> bytes:
-        return _FOOTER.pack(self.frames, self.bytes, self.chain, 0)
+        return _FOOTER.pack(self.frames, self.before_bytes, self.chain, 0)
 
     @classmethod
     def decode(cls, body: bytes) -> Footer:

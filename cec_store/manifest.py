@@ -54,7 +54,7 @@ class Manifest:
 
 def _too_new(path: str, version: int) -> UnsupportedVersion:
     return UnsupportedVersion(
-        f"{path}: format version {version}; this release reads version {_VERSION}: upgrade cec-store"
+        f"{path}: format version {version}; this release reads {_VERSION}: upgrade cec-store"
     )
 
 

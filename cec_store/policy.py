@@ -73,7 +73,9 @@ class Budget:
 class Policy(Protocol):
     """Judges what a crash now would cost."""
 
-    budget: Budget | None
+    @property
+    def budget(self) -> Budget | None:
+        """How much time CHECKs may take; ``None`` for as much as they need."""
 
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
         """For each pair of extent (records) and replay length (rows): is it good enough?
@@ -181,7 +183,10 @@ class RecoveryTime:
 
     def estimate_s(self, q: Ints, u: Ints, rates: Rates) -> NDArray[np.float64]:
         """How long a recovery would take."""
-        return rates.fixed_s + q * rates.load_s_per_record + u * rates.replay_s_per_row
+        estimate: NDArray[np.float64] = (
+            rates.fixed_s + q * rates.load_s_per_record + u * rates.replay_s_per_row
+        )
+        return estimate
 
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
         fits: Bools = self.estimate_s(q, u, rates) <= self.seconds

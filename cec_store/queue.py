@@ -15,7 +15,7 @@ from cec_store.files import Folder, Lock
 from cec_store.layout import WRITER_LOCK
 from cec_store.manifest import newest_epoch
 from cec_store.pipeline import Pipeline, QueueOptions
-from cec_store.records import RecordSchema, data_records, to_timestamps
+from cec_store.records import RecordSchema, data_records, fit_columns, to_timestamps
 from cec_store.recovery import RecoveryReport, create, reopen
 from cec_store.writer import FrameMarks, LogWriter, Surroundings
 
@@ -28,7 +28,7 @@ def now_us() -> int:
 
 
 class Queue:
-    """A persistent output queue, open for reading (``r``) or for append by one writer (``a``, ``x``)."""
+    """A persistent output queue, open for reading (``r``) or for append (``a``, ``x``)."""
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class Queue:
             ReadOnly, Poisoned: this queue cannot be appended to, or not any more.
         """
         pipeline = self._writing()
+        fit_columns(self.schema.data, batch)
         if timestamps is None and self.schema.timestamp_column is not None:
-            if self.schema.timestamp_column in batch.schema.names:
-                timestamps = batch.column(self.schema.timestamp_column)
+            timestamps = batch.column(self.schema.timestamp_column)
         if timestamps is None:
             timestamps = pa.array(np.full(batch.num_rows, self._clock_us(), np.int64))
         if len(timestamps) != batch.num_rows:

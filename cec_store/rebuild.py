@@ -1,8 +1,8 @@
 """The eventual checkpoint: an operator's open windows, gathered by reading the log backward.
 
-CEC paper, II.B "Constructing an EC". The paper stops once N footprints are found; every frame also
-says how many records back the oldest of them lies (its extent), so the walk knows where it will stop
-and decides about all records in one go.
+CEC paper, II.B "Constructing an EC". The paper stops once N footprints are found; every frame
+also says how many records back the oldest of them lies (its extent), so the walk knows where it
+will stop and decides about all records in one go.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.chain import Chain, Frame
+from cec_store.chain import Chain
 from cec_store.errors import CorruptLog, RecoveryError
+from cec_store.frontier import Frame
 from cec_store.records import KEY, KIND, STATE, RecordKind, RecordSchema, input_column, key_codes
 from cec_store.units import Extent
 
@@ -40,10 +41,10 @@ class EventualCheckpoint:
     offsets: Ints
     """Where in the log each footprint stands."""
     closed_keys: pa.StructArray
-    """Keys that closed after T and are closed at the end: input replayed from T must not open them."""
+    """Keys closed at the end that closed after T: input replayed from T must not open them."""
     closed_positions: Ints
     replay_from: Ints
-    """T: the oldest footprint's position, shape (inputs,). Input at and after it is needed again."""
+    """T: the oldest footprint's position, shape (inputs,). Input from it on is needed again."""
     replay_upto: Ints
     """Input below it is reflected in the log; output goes on from here, shape (inputs,)."""
     extent: Extent

@@ -10,7 +10,6 @@ from cec_store.frame import BadHeader, Codec, FrameType
 from cec_store.layout import (
     WRITER_LOCK,
     manifest_epoch_of,
-    manifest_name,
     segment_id_of,
     segment_name,
     torn_name,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
+from threading import Event
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.chain import Chain, Frame
+from cec_store.chain import Chain
+from cec_store.frontier import Frame
 from cec_store.records import KIND, TIMESTAMP, RecordKind
 from cec_store.units import Address, Position, to_timestamp_us
 
@@ -75,7 +76,7 @@ class Replay(Iterator[pa.RecordBatch]):
         self._chain = chain
         self._seek = seek(chain)
         self._follow = follow
-        self._stopped = False
+        self._stopped = Event()
         self._kinds = frozenset(kinds)
         start = chain.first_offset() if since is None else offset_at(chain, self._seek, since)
         self.cursor = Position(start)
@@ -94,19 +95,17 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def stop(self) -> None:
         """End a replay that follows the writer, from any thread."""
-        self._stopped = True
+        self._stopped.set()
 
     def _run(self) -> Iterator[pa.RecordBatch]:
         here = self._locate()
-        while not self._stopped:
+        while not self._stopped.is_set():
             for frame in self._chain.frames(here) if here else ():
                 here = frame.next_address
                 records = self._wanted_part(frame)
                 if records is not None:
                     yield records
-                if self._at_limit(frame):
-                    return
-                if self._stopped:
+                if self._stopped.is_set() or self._at_limit(frame):
                     return
             if not self._follow:
                 return
@@ -118,15 +117,15 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def _wait_for_more(self) -> Address | None:
         """Where to go on once the log has grown; the newest frames may stand in a new segment."""
-        while not self._stopped:
+        while not self._stopped.is_set():
             if self._chain.refresh().offset > self.cursor.offset:
                 frame = self._chain.find_offset(self.cursor.offset)
                 return frame.address if frame else None
-            time.sleep(_POLL_S)
+            self._stopped.wait(_POLL_S)
         return None
 
     def _wanted_part(self, frame: Frame) -> pa.RecordBatch | None:
-        """The frame's rows that lie at or after the cursor, before the limit, and of these kinds."""
+        """The frame's rows at or after the cursor, before the limit, and of these kinds."""
         first = frame.header.first_offset
         if frame.header.end_offset <= self.cursor.offset:
             return None

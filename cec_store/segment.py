@@ -1,4 +1,4 @@
-"""One segment file: reading frames, forward or backward, and appending them. docs/format.md §3–§5."""
+"""One segment file: reading its frames, and appending to it. docs/format.md §3–§5."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SegmentReader:
     """Reads one segment. Keeps a window of the file; not for use by two threads at once."""
 
     def __init__(self, folder: Folder, segment_id: int) -> None:
-        """Raises :class:`CorruptLog` or :class:`UnsupportedVersion` where the header is not sound."""
+        """Raises :class:`CorruptLog` or :class:`UnsupportedVersion` for a header not sound."""
         self.name = segment_name(segment_id)
         self.path = f"{folder.path}/{self.name}"
         self._folder = folder
@@ -122,7 +122,7 @@ class SegmentReader:
 
     def frames(self, start: int = SEGMENT_HEADER_BYTES, stop: int | None = None,
                bodies: bool = False) -> Iterator[tuple[int, FrameHeader]]:  # fmt: skip
-        """Frames in ``[start, stop)`` as (byte, header); with ``bodies`` their CRCs are checked too.
+        """Frames in ``[start, stop)`` as (byte, header); ``bodies`` checks their CRCs too.
 
         Raises:
             BadFrame: at the first place that is no whole frame, unless it is ``stop``.
@@ -141,7 +141,7 @@ class SegmentReader:
             byte += header.frame_bytes
 
     def _reaches(self, end: int) -> bool:
-        return self._window.read(end - 1, 1, end - 1, _HEADER_WINDOW_BYTES).size == 1
+        return bool(self._window.read(end - 1, 1, end - 1, _HEADER_WINDOW_BYTES).size)
 
     def schema(self, header: FrameHeader) -> RecordSchema:
         """The record schema that governs this frame.

@@ -107,8 +107,7 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     bad = Bad(sealed_end or file_bytes, "")
     try:
         # Without a seal even the end of the file must show itself as "no header here".
-        for frame in reader.frames(stop=sealed_end, bodies=True):
-            frames.append(frame)
+        frames.extend(reader.frames(stop=sealed_end, bodies=True))
     except BadFrame as error:
         bad = error.bad
     footer_end = _footer_end(reader, frames)

@@ -111,7 +111,8 @@ class LogWriter:
             self._segment = SegmentWriter(self.folder, header)
         except FileExistsError:
             raise Fenced(
-                f"{self.folder.path}/{segment_name(segment_id)} exists: another writer has taken over"
+                f"{self.folder.path}/{segment_name(segment_id)} exists: "
+                "another writer has taken over"
             ) from None
         body = self.schema.encode()
         self._append(FrameType.SCHEMA, RECORD_STREAM, body)

@@ -208,10 +208,10 @@ class Runner:
             arrays.append(self._stack(KEY, effects.keys, keys, rows, more))
         if STATE in names:
             arrays.append(self._stack(STATE, None, states, rows, more))
-        for column in self._schema.data:
-            arrays.append(
-                self._stack(column.name, effects.rows.column(column.name), None, rows, more)
-            )
+        arrays += [
+            self._stack(name, effects.rows.column(name), None, rows, more)
+            for name in self._schema.data.names
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
 
     def _stack(self, name: str, above: pa.Array | None, below: pa.Array | None,

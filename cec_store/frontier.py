@@ -1,0 +1,111 @@
+"""How far the newest segment reaches for readers, while its writer is at work on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cec_store.errors import CorruptLog, UnsupportedVersion
+from cec_store.frame import NONE, SEGMENT_HEADER_BYTES, FrameHeader, FrameType
+from cec_store.segment import Bad, BadFrame, SegmentReader
+from cec_store.units import Address
+
+_LOOKS = 4
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A BATCH frame and where it stands."""
+
+    address: Address
+    header: FrameHeader
+
+    @property
+    def next_address(self) -> Address:
+        return Address(self.address.segment_id, self.address.byte + self.header.frame_bytes)
+
+
+@dataclass(frozen=True)
+class End:
+    """Where the readable log ends."""
+
+    seq: int
+    """The next frame's number."""
+    offset: int
+    """The next record's offset."""
+    address: Address
+    """End of the last vouched frame."""
+    last: Address | None
+    """The last BATCH frame; ``None`` in a queue without records."""
+
+
+class Frontier:
+    """Follows the newest segment; :attr:`end` covers vouched frames only."""
+
+    def __init__(self, reader: SegmentReader, schema_frame: FrameHeader) -> None:
+        self._reader = reader
+        self._segment_id = reader.header.segment_id
+        self._scanned = SEGMENT_HEADER_BYTES
+        self._claimed = 0
+        self._waiting: list[Frame] = []
+        previous = Address(schema_frame.prev_segment, schema_frame.prev_byte)
+        self.end = End(
+            seq=schema_frame.seq,
+            offset=schema_frame.first_offset,
+            address=Address(self._segment_id, SEGMENT_HEADER_BYTES + schema_frame.frame_bytes),
+            last=None if schema_frame.prev_segment == NONE else previous,
+        )
+
+    def advance(self) -> End:
+        """Read on from where the last look ended.
+
+        Raises:
+            CorruptLog: damage where the log was acknowledged.
+            UnsupportedVersion: a sound frame of a later format.
+        """
+        bad = self._scan()
+        for _ in range(_LOOKS - 1):
+            if not self._is_damage(bad):
+                break
+            # The writer may have been in the middle of this very frame: look again.
+            bad = self._scan()
+        if self._is_damage(bad):
+            raise refusal(self._reader, bad)
+        self._take_vouched()
+        return self.end
+
+    def _scan(self) -> Bad:
+        self._reader.reload()
+        try:
+            for byte, header in self._reader.frames(start=self._scanned):
+                self._claimed = max(self._claimed, header.durable_upto)
+                if header.type == FrameType.BATCH:
+                    self._waiting.append(Frame(Address(self._segment_id, byte), header))
+                self._scanned = byte + header.frame_bytes
+        except BadFrame as error:
+            return error.bad
+        raise AssertionError("a scan without a stop ends at a bad frame")
+
+    def _is_damage(self, bad: Bad) -> bool:
+        if bad.newer or self._claimed > bad.byte:
+            return True
+        if bad.byte >= self._reader.size():
+            return False
+        beyond = self._reader.headers_beyond(bad.byte)
+        return any(header.durable_upto > bad.byte for header in beyond)
+
+    def _take_vouched(self) -> None:
+        vouched = [f for f in self._waiting if f.next_address.byte <= self._claimed]
+        if vouched:
+            del self._waiting[: len(vouched)]
+            last = vouched[-1]
+            header = last.header
+            self.end = End(header.seq + 1, header.end_offset, last.next_address, last.address)
+
+
+def refusal(reader: SegmentReader, bad: Bad) -> CorruptLog | UnsupportedVersion:
+    """The error for a frame that ought to be sound."""
+    if bad.newer:
+        return UnsupportedVersion(
+            f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store"
+        )
+    return CorruptLog(reader.path, bad.byte, bad.reason)
