@@ -62,6 +62,9 @@ class Dictionary:
         numbers[known] = smaller.ids(self.values(distinct), insert=True)[place]
         return smaller, numbers
 
+    def _is_value(self, ids: Ints, values: pa.Array) -> NDArray[np.bool_]:
+        return np.asarray(pc.equal(values, self.values(ids)).to_numpy(zero_copy_only=False))
+
     def _ids_of_distinct(self, values: pa.Array, insert: bool) -> Ints:
         ids = np.full(len(values), -1, np.int64)
         pending = np.arange(len(values))
@@ -78,8 +81,8 @@ class Dictionary:
                 self._append(part.take(pa.array(new[first])))
                 known[new] = codes
             found = np.flatnonzero(known >= 0)
-            mine, theirs = part.take(pa.array(found)), self.values(known[found])
-            is_same = np.asarray(pc.equal(mine, theirs).to_numpy(zero_copy_only=False))
+            theirs = part if len(found) == len(part) else part.take(pa.array(found))
+            is_same = self._is_value(known[found], theirs)
             ids[pending[found[is_same]]] = known[found[is_same]]
             pending = pending[found[~is_same]]
             salt += 1
@@ -97,26 +100,38 @@ class Dictionary:
         self._bytes[start : start + stop] = _bytes(values)[ends[0] : ends[-1]]
 
     def _hashes(self, values: pa.Array) -> Ints:
-        """Each value's length and bytes, weighted by place."""
+        """The sum of each value's length and eight-byte words, each with a weight by its place."""
         ends = _ends(values)
         lengths = np.diff(ends)
-        while len(self._weights) <= lengths.max(initial=0):
-            self._weights = _weights(2 * int(lengths.max()))
+        counts = (lengths + 7) >> 3
+        while len(self._weights) <= counts.max(initial=0):
+            self._weights = _weights(2 * len(self._weights))
         hashes: Ints = lengths * self._weights[0]
         full = np.flatnonzero(lengths)
-        if len(full):
-            starts = ends[:-1][full] - ends[0]
-            place = np.arange(ends[-1] - ends[0]) - np.repeat(starts, lengths[full])
-            parts = _bytes(values)[ends[0] : ends[-1]] * self._weights[place + 1]
-            hashes[full] += np.add.reduceat(parts, starts)
+        if not len(full):
+            return hashes
+        lengths, counts = lengths[full], counts[full]
+        starts = np.cumsum(counts) - counts
+        padded = np.zeros(8 * int(counts.sum()), np.uint8)
+        data = _bytes(values)[ends[0] : ends[-1]]
+        if (lengths == lengths[0]).all():
+            padded.reshape(len(full), -1)[:, : lengths[0]] = data.reshape(len(full), -1)
+        else:
+            shifts = 8 * starts - (ends[full] - ends[0])
+            padded[np.arange(len(data)) + np.repeat(shifts, lengths)] = data
+        words = padded.view(np.int64)
+        # Without this a difference in a word's high bits alone would survive in few bits.
+        words = words ^ (words >> 32)
+        place = np.arange(1, len(words) + 1) - np.repeat(starts, counts)
+        hashes[full] += np.add.reduceat(words * self._weights[place], starts)
         return hashes
 
 
 def _weights(count: int) -> Ints:
-    """The first ``count`` of one fixed sequence of random words."""
+    """The first ``count`` of one fixed sequence of random words, all odd."""
     random = np.random.default_rng(0)
     words: Ints = random.integers(-(2**63), 2**63 - 1, count, np.int64, endpoint=True)
-    return words
+    return words | 1
 
 
 def _ends(values: pa.Array) -> Ints:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cec_store.operators.accumulators import Accumulators
 from cec_store.operators.effects import Ints
-from cec_store.operators.keys import KeyEncoder
+from cec_store.operators.keys import KeyEncoder, KeyWords
 from cec_store.operators.slots import NO_SLOTS, Closed, Rows, Slots
 from cec_store.operators.windows import Deadlines, TimeWindow
+from cec_store.operators.words import WordTable
 
 
 class TimeSlots(Slots):
@@ -42,9 +44,12 @@ class TimeSlots(Slots):
         times_us = times_us[-len(timed) :]
         self.watermark_us = int(marks_us[-1])
 
-        at, starts_us = self._entries(timed, times_us, marks_us)
-        key = self.keys.words(rows.groups).take(at).with_word(starts_us)
-        slots = self.keys.encode_words(key) + 1
+        starts_us, is_open = self._entries(times_us, marks_us)
+        groups = self.keys.words(rows.groups)
+        if rows.has_time is not None:
+            groups = groups.take(timed)
+        slots = self._slots_of(groups, starts_us, is_open)
+        at, starts_us = _open_entries(timed, starts_us, is_open)
         self.reserve(self.keys.bound + 1)
         self._open(slots, rows.sums[at], starts_us)
         np.add.at(self.rows, slots, 1)
@@ -62,7 +67,7 @@ class TimeSlots(Slots):
             return
         # Rows below the watermark's own position are in it already: the maximum is the same.
         self.watermark_us = max(self.watermark_us, int(times_us.max()))
-        at, starts_us = self._entries(timed, times_us)
+        at, starts_us = _open_entries(timed, *self._entries(times_us))
         key = self.keys.words(rows.groups, insert=False).take(at).with_word(starts_us)
         codes = self.keys.lookup_words(key)
         self.fold_restored(np.where(codes >= 0, codes + 1, -1), at, rows)
@@ -92,17 +97,39 @@ class TimeSlots(Slots):
         return timed, rows.times_us[timed]
 
     def _entries(
-        self, timed: Ints, times_us: Ints, marks_us: Ints | None = None
-    ) -> tuple[Ints, Ints]:
-        """Row and window start of each row in each of its windows that it is not late for."""
+        self, times_us: Ints, marks_us: Ints | None = None
+    ) -> tuple[Ints, NDArray[np.bool_]]:
+        """The starts of each row's windows, and which of them it is in and not late for.
+
+        Shapes (rows, lanes). Without watermarks no row is late.
+        """
         starts_us, holds = self._window.starts_us(times_us)
         is_open = np.ones(starts_us.shape, np.bool_) if holds is None else holds
         if marks_us is not None:
             is_late = is_open & (starts_us + self._window.size_us <= marks_us[:, None])
             self.late_rows += int(is_late.any(axis=1).sum())
             is_open = is_open & ~is_late
-        at = np.broadcast_to(timed[:, None], starts_us.shape)
-        return at[is_open], starts_us[is_open]
+        return starts_us, is_open
+
+    def _slots_of(self, groups: KeyWords, starts_us: Ints, is_open: NDArray[np.bool_]) -> Ints:
+        """The slot of each entry that is open, row by row; new keys get one."""
+        if self._window.lanes == 1:
+            rows = np.flatnonzero(is_open)
+            return self.keys.encode_words(groups.take(rows).with_word(starts_us[rows, 0])) + 1
+        # Rows of one group with one newest window have all their windows in common. In most
+        # steps they are many: each window is then looked up once for all of them.
+        alike = WordTable(len(groups.words) + 1)
+        kind = alike.encode([*groups.words, starts_us[:, 0]], groups.nulls)
+        first = np.empty(alike.bound, np.int64)
+        first[kind[::-1]] = np.arange(len(kind))[::-1]
+        row, lane = np.nonzero(is_open)
+        is_wanted = np.zeros((alike.bound, self._window.lanes), np.bool_)
+        is_wanted[kind[row], lane] = True
+        which, lanes = np.nonzero(is_wanted)
+        key = groups.take(first[which]).with_word(starts_us[first[which], lanes])
+        slots = np.zeros(is_wanted.shape, np.int64)
+        slots[which, lanes] = self.keys.encode_words(key) + 1
+        return slots[kind[row], lane]
 
     def _open(self, slots: Ints, sums: Ints, starts_us: Ints) -> None:
         """Open a window in each slot that has none, at the first entry that names it."""
@@ -134,3 +161,8 @@ class TimeSlots(Slots):
         self.rows[slots] = 0
         self.open_count -= len(slots)
         return done
+
+
+def _open_entries(rows: Ints, starts_us: Ints, is_open: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """The row and the window's start of each entry that is open, row by row."""
+    return np.broadcast_to(rows[:, None], starts_us.shape)[is_open], starts_us[is_open]
