@@ -191,7 +191,8 @@ class RecoveryTime:
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
         fits: Bools = self.estimate_s(q, u, rates) <= self.seconds
         # Less than one record a window cannot be had, however short the time.
-        return fits | ((q <= open_windows) & (u == 0))
+        fits |= (q <= open_windows) & (u == 0)
+        return fits
 
     def attainable(self, open_windows: int) -> bool:
         return True

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from cec_store.chain import Chain
 from cec_store.files import Folder, LocalFolder
+from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.pipeline import QueueOptions
 from cec_store.queue import Queue, now_us
 from cec_store.rebuild import EventualCheckpoint, extent, rebuild
@@ -68,8 +69,37 @@ class OutputQueue(Queue):
         """What such a rebuild would read; looks at headers only."""
         return extent(self.chain(), at)
 
+    def reindex(self) -> int:
+        """Make the index anew from the log; returns the number of frames in it.
+
+        Raises:
+            ReadOnly: the queue is open for reading, or no index can be written here.
+        """
+        self._writing()
+        return self._timestamp_index().rebuild(self.chain())
+
+    def close(self) -> None:
+        """Make everything durable, leave the index for the next to open, and let go.
+
+        Raises:
+            DurabilityLost, DiskFull, Fenced: the last appends could not be made durable.
+        """
+        try:
+            super().close()
+        finally:
+            if self._index is not None:
+                self._index.close()
+
+    _index: TimestampIndex | None = None
+
+    def _timestamp_index(self) -> TimestampIndex:
+        # Made when first asked for: who only appends does not pay for it.
+        if self._index is None:
+            self._index = TimestampIndex(self.chain(), writable=self.mode != "r")
+        return self._index
+
     def _seek(self, chain: Chain) -> Seek:
-        return chain
+        return self._timestamp_index().seek(chain)
 
 
 def open_queue(
