@@ -55,7 +55,7 @@ def demo(
         int | None, typer.Option(help="Decides when the kills fall; random by default.")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(min=1000, help="Only the first flights, not the whole year.")
+        int | None, typer.Option(min=20_000, help="Only the first flights, not the whole year.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

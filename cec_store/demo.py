@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -144,12 +144,16 @@ def _run_child(
 ) -> tuple[dict[str, int], list[dict[str, Any]]]:
     """Run to the end, or kill once both operators have passed ``kill_at``; how far each came."""
     command = [sys.executable, "-m", "cec_store.demo_child", str(folder), run]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1)
     rows = dict.fromkeys(OPERATORS, 0)
     recovered = []
     try:
+        assert child.stdin is not None
         assert child.stdout is not None
-        for event in _events(child.stdout):
+        for event in map(json.loads, child.stdout):
+            with suppress(BrokenPipeError):
+                child.stdin.write("heard\n")
             if "load_s" in event:
                 recovered.append(event)
                 watcher.tell(_sentence(event))
@@ -165,8 +169,10 @@ def _run_child(
         if child.poll() is None:
             child.kill()
             child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+        for stream in (child.stdin, child.stdout):
+            with suppress(BrokenPipeError):
+                if stream is not None:
+                    stream.close()
     wanted = 0 if kill_at is None else -signal.SIGKILL
     if status != wanted:
         raise RuntimeError(f"the {run} run ended with status {status}, not {wanted}")
@@ -179,11 +185,6 @@ def _sentence(event: dict[str, Any]) -> str:
         f"({event['open_windows']:,} windows, {event['load_s'] * 1e3:.0f} ms) and "
         f"{event['replayed_rows']:,} flights again"
     )
-
-
-def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        yield json.loads(line)
 
 
 def _compare(folder: Path, operator: str) -> Compared:

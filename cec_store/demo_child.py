@@ -1,6 +1,8 @@
 """The demo's operators, in a process to be killed: ``python -m cec_store.demo_child DIR RUN``.
 
-Says on its standard output, one JSON object a line, how it recovered and how far it is.
+Says on its standard output, one JSON object a line, how it recovered and how far it is, and never
+runs more than a few steps ahead of the lines that its standard input acknowledges: however busy the
+machine, the kill meets it in the middle.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Condition, Lock
+from threading import Condition
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +30,7 @@ LAST_FLIGHTS = 20
 DAY_US = 86_400_000_000
 POLICY = Targets(extent_factor=2.0, replay_rows=25_000)
 OPERATORS = ("aircraft", "carriers")
-_saying = Lock()
+UNHEARD_MAX = 4
 
 
 def make_operator(name: str, flights: pa.Schema) -> Aggregate:
@@ -53,11 +55,12 @@ def make_operator(name: str, flights: pa.Schema) -> Aggregate:
 
 
 class _Pace:
-    """Keeps the operators side by side, so that a kill meets all of them at work."""
+    """Keeps the operators side by side, and both of them near the parent."""
 
     def __init__(self) -> None:
-        self._changed = Condition(Lock())
+        self._changed = Condition()
         self._rows = dict.fromkeys(OPERATORS, 0)
+        self._unheard = 0
 
     def reach(self, operator: str, row: int) -> None:
         """Say how far this one is; wait while it is more than a step ahead."""
@@ -65,6 +68,21 @@ class _Pace:
             self._rows[operator] = row
             self._changed.notify_all()
             self._changed.wait_for(lambda: row <= min(self._rows.values()) + STEP_ROWS)
+
+    def leave(self, operator: str) -> None:
+        """Nobody waits for one that has ended."""
+        with self._changed:
+            self._rows[operator] = sys.maxsize
+            self._changed.notify_all()
+
+    def say(self, event: dict[str, Any]) -> None:
+        """One line to the parent; wait while too many are unheard."""
+        with self._changed:
+            print(json.dumps(event), flush=True)
+            self._unheard += 1
+            while self._unheard > UNHEARD_MAX:
+                sys.stdin.readline()
+                self._unheard -= 1
 
 
 def _work(folder: Path, run: str) -> None:
@@ -79,7 +97,7 @@ def _work(folder: Path, run: str) -> None:
         try:
             _operate(name, folder / run / name, flights, pace)
         finally:
-            pace.reach(name, sys.maxsize)  # nobody waits for one that has ended
+            pace.leave(name)
 
     with ThreadPoolExecutor(len(OPERATORS)) as threads:
         for done in [threads.submit(operate, name) for name in OPERATORS]:
@@ -94,12 +112,12 @@ def _operate(name: str, path: Path, flights: pa.Table, pace: _Pace) -> None:
         row = 0
         if runner.recovery is not None:
             row = runner.recovery.replay_upto[0]
-            _say(_recovered(name, runner))
+            pace.say(_recovered(name, runner))
 
         def progress(rows: int) -> None:
             nonlocal row
             row += rows
-            _say({"operator": name, "row": row})
+            pace.say({"operator": name, "row": row})
             pace.reach(name, row)
 
         pace.reach(name, row)
@@ -121,11 +139,6 @@ def _recovered(name: str, runner: Runner) -> dict[str, Any]:
         "load_s": found.load_s,
         "replay_s": found.replay_s,
     }
-
-
-def _say(event: dict[str, Any]) -> None:
-    with _saying:
-        print(json.dumps(event), flush=True)
 
 
 if __name__ == "__main__":
