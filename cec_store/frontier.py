@@ -45,6 +45,7 @@ class Frontier:
         self._reader = reader
         self._segment_id = reader.header.segment_id
         self._scanned = SEGMENT_HEADER_BYTES
+        self._due = schema_frame.seq
         self._claimed = 0
         self._waiting: list[Frame] = []
         previous = Address(schema_frame.prev_segment, schema_frame.prev_byte)
@@ -76,11 +77,12 @@ class Frontier:
     def _scan(self) -> Bad:
         self._reader.reload()
         try:
-            for byte, header in self._reader.frames(start=self._scanned):
+            for byte, header in self._reader.frames(start=self._scanned, due=self._due):
                 self._claimed = max(self._claimed, header.durable_upto)
                 if header.type == FrameType.BATCH:
                     self._waiting.append(Frame(Address(self._segment_id, byte), header))
                 self._scanned = byte + header.frame_bytes
+                self._due = header.seq + (header.type == FrameType.BATCH)
         except BadFrame as error:
             return error.bad
         raise AssertionError("a scan without a stop ends at a bad frame")

@@ -121,16 +121,26 @@ class SegmentReader:
         return body
 
     def frames(self, start: int = SEGMENT_HEADER_BYTES, stop: int | None = None,
-               bodies: bool = False) -> Iterator[tuple[int, FrameHeader]]:  # fmt: skip
+               bodies: bool = False, due: int | None = None
+               ) -> Iterator[tuple[int, FrameHeader]]:  # fmt: skip
         """Frames in ``[start, stop)`` as (byte, header); ``bodies`` checks their CRCs too.
+
+        ``due`` is the number of the first one, where known: a frame that was lost, repeated or
+        moved shows by its number.
 
         Raises:
             BadFrame: at the first place that is no whole frame, unless it is ``stop``.
         """
         byte = start
+        if start == SEGMENT_HEADER_BYTES:
+            due = self.header.first_seq
         while stop is None or byte < stop:
             try:
                 header = self.header_at(byte)
+                if due not in (None, header.seq):
+                    raise BadHeader(f"frame number {header.seq} where {due} is due")
+                if stop is not None and byte + header.frame_bytes > stop:
+                    raise BadHeader(f"the frame goes on beyond byte {stop}, the end")
                 if bodies:
                     self.body_at(byte, header)
                 elif header.body_bytes and not self._reaches(byte + header.frame_bytes):
@@ -139,6 +149,7 @@ class SegmentReader:
                 raise BadFrame(Bad(byte, str(error), isinstance(error, NewerVersion))) from None
             yield byte, header
             byte += header.frame_bytes
+            due = header.seq + (header.type == FrameType.BATCH)
 
     def _reaches(self, end: int) -> bool:
         return bool(self._window.read(end - 1, 1, end - 1, _HEADER_WINDOW_BYTES).size)

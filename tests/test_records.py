@@ -321,7 +321,7 @@ def test_nanoseconds_are_cut() -> None:
         np.array([1]),
         1,
     ],
-    ids=repr,
+    ids=lambda values: f"{type(values).__name__} {getattr(values, 'type', '')}",
 )
 def test_what_is_no_timestamp_is_refused(values: object) -> None:
     with pytest.raises(SchemaMismatch):
