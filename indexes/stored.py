@@ -120,7 +120,7 @@ class Stored:
     def place_of_offset(self, offset: int) -> Place | None:
         """The last covered frame that begins at or before the offset: they rise with ``seq``."""
         place = self._first()
-        if self.about is None or place is None:
+        if self.about is None or place is None or offset < place.first_offset:
             return None
         low, high = place.seq, self.about.last.seq
         with self.environment.frames() as get:

@@ -298,6 +298,3 @@ class Seek:
 
     def find_offset(self, offset: int) -> Frame | None:
         return self.index.find_offset(offset, self.chain)
-
-    def find_seq(self, seq: int) -> Frame:
-        return self.index.find_seq(seq, self.chain)

@@ -1,0 +1,119 @@
+"""Queues to index, and a brute-force answer to every lookup."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import lmdb
+import pyarrow as pa
+
+from cec_store.chain import Chain
+from cec_store.errors import OutOfRange
+from cec_store.files import LocalFolder
+from cec_store.frame import FrameType
+from cec_store.indexes.timestamp import TimestampIndex
+from cec_store.pipeline import QueueOptions
+from cec_store.queue import Queue
+from cec_store.records import RecordSchema
+from cec_store.segment import SegmentReader
+from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+
+SCHEMA = RecordSchema(pa.schema([("number", pa.int64())]))
+OPTIONS = QueueOptions(sync="none")
+
+
+def open_for_append(path: Path, mode: str = "a") -> Queue:
+    return Queue(LocalFolder(path), mode, SCHEMA, OPTIONS)
+
+
+def append(queue: Queue, timestamps_us: Sequence[int]) -> None:
+    rows = len(timestamps_us)
+    batch = pa.record_batch({"number": pa.array(range(rows), pa.int64())})
+    queue.append(batch, pa.array(timestamps_us, pa.int64()))
+
+
+def make_queue(path: Path, frames: Iterable[Sequence[int]], roll_every: int = 0) -> Path:
+    with open_for_append(path, "x") as queue:
+        for number, timestamps_us in enumerate(frames):
+            if roll_every and number and number % roll_every == 0:
+                queue.roll()
+            append(queue, timestamps_us)
+    return path
+
+
+def chain_of(path: Path) -> Chain:
+    return Chain(LocalFolder(path))
+
+
+def answer(lookup: Callable[[int], object], value: int) -> object:
+    try:
+        return lookup(value)
+    except OutOfRange as error:
+        return str(error)
+
+
+def assert_equals_scan(index: TimestampIndex, chain: Chain) -> int:
+    """Every kind of lookup, at and around each frame's edges; returns how many were compared."""
+    frames = list(chain.frames())
+    edges = {0, MIN_TIMESTAMP_US, MAX_TIMESTAMP_US}
+    for frame in frames:
+        edges |= {frame.header.min_timestamp_us, frame.header.max_timestamp_us}
+    moments = sorted({m for edge in edges for m in (edge - 1, edge, edge + 1)})
+    for moment in moments:
+        found = index.find_timestamp(moment, chain)
+        wanted = next((f for f in frames if f.header.max_timestamp_us >= moment), None)
+        assert found == wanted, f"timestamp {moment}"
+    offsets = {-1, 0, chain.end.offset - 1, chain.end.offset, chain.end.offset + 1}
+    for frame in frames:
+        offsets |= {frame.header.first_offset - 1, frame.header.first_offset}
+    for offset in sorted(offsets):
+        holds = [f for f in frames if f.header.first_offset <= offset < f.header.end_offset]
+        wanted = holds[0] if holds else answer(chain.find_offset, offset)
+        assert answer(lambda o: index.find_offset(o, chain), offset) == wanted, f"offset {offset}"
+    by_seq = {frame.header.seq: frame for frame in frames}
+    for seq in range(-1, chain.end.seq + 2):
+        wanted = by_seq.get(seq) or answer(chain.find_seq, seq)
+        assert answer(lambda s: index.find_seq(s, chain), seq) == wanted, f"frame {seq}"
+    return len(moments) + len(offsets) + chain.end.seq + 3
+
+
+def files_of(path: Path) -> dict[str, str]:
+    """Hash, mode and time of change of everything below, the folders included."""
+    state = {}
+    for item in sorted([path, *path.rglob("*")]):
+        facts = item.lstat()
+        data = item.read_bytes() if item.is_file() and not item.is_symlink() else b""
+        state[str(item.relative_to(path))] = (
+            f"{hashlib.sha256(data).hexdigest()} {facts.st_mode:o} {facts.st_mtime_ns}"
+        )
+    return state
+
+
+def published_file(path: Path) -> Path:
+    (file,) = (path / "index").glob("*.mdb")
+    return file
+
+
+def rows_of(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
+    """All rows of the published index."""
+    file = str(published_file(path))
+    with lmdb.open(file, subdir=False, lock=False, readonly=True, max_dbs=2) as environment:
+        rows = {}
+        for name in ("frames", "timestamps"):
+            database = environment.open_db(name.encode(), create=False)
+            with environment.begin(database) as transaction:
+                rows[name] = list(transaction.cursor())
+        with environment.begin() as transaction:
+            rows["about"] = [(b"about", transaction.get(b"about"))]
+    return rows
+
+
+def forget_last_commit(path: Path) -> None:
+    """What a power cut may do to a queue: its last COMMIT frame, never synced, is lost."""
+    chain = chain_of(path)
+    reader = SegmentReader(LocalFolder(path), chain.segments[-1])
+    commits = [byte for byte, header in reader.frames(stop=reader.size())
+               if header.type == FrameType.COMMIT]  # fmt: skip
+    if commits:
+        with open(path / reader.name, "r+b") as file:
+            file.truncate(commits[-1])
