@@ -181,10 +181,11 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
         raise BadHeader("frame magic is wrong")
     if crc32c(covered) != header.header_crc:
         raise BadHeader("frame header fails its checksum")
-    if header.type not in _TYPES and not header.type & SKIPPABLE:
+    known = header.type in _TYPES
+    if not known and not header.type & SKIPPABLE:
         raise NewerVersion(f"frame type {header.type} is unknown to this release")
-    if header.header_bytes != FRAME_HEADER_BYTES or header.codec not in _CODECS:
-        raise BadHeader(f"header size {header.header_bytes}, codec {header.codec}: unknown")
+    if header.header_bytes != FRAME_HEADER_BYTES or (known and header.codec not in _CODECS):
+        raise NewerVersion(f"header size {header.header_bytes}, codec {header.codec}: unknown")
     if header.body_bytes > BODY_BYTES_MAX:
         raise BadHeader(f"body of {header.body_bytes} bytes is over {BODY_BYTES_MAX}")
     if header.raw_bytes > raw_bytes_max(header.body_bytes):

@@ -1,0 +1,212 @@
+"""Frame and segment headers: bytes and back, and what is refused before a length is believed."""
+
+from __future__ import annotations
+
+from struct import pack_into
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cec_store.checksum import crc32c
+from cec_store.frame import (
+    BODY_BYTES_MAX,
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC_BYTES,
+    RAW_BYTES_MAX,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    Codec,
+    Footer,
+    FrameHeader,
+    FrameType,
+    NewerVersion,
+    SegmentHeader,
+    body_is_sound,
+    decode_frame_header,
+    decode_segment_header,
+    encode_frame_header,
+    extend_chain,
+    raw_bytes_max,
+)
+
+U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+I64 = st.integers(-(2**63), 2**63 - 1)
+FIELDS = st.fixed_dictionaries(
+    {
+        "stream_id": U32, "epoch": U32, "seq": U64, "first_offset": U64,
+        "previous": st.tuples(U64, U64), "schema_byte": U64, "durable_upto": U64, "salt": U64,
+        "codec": st.sampled_from(Codec), "timestamps_us": st.tuples(I64, I64),
+        "extent_records": U64, "input_upto": U64, "record_count": U32, "open_windows": U32,
+        "body_bytes": st.integers(0, BODY_BYTES_MAX), "body_crc": U32,
+    }
+)  # fmt: skip
+PLAIN = {
+    "stream_id": 1, "epoch": 0, "seq": 0, "first_offset": 0, "previous": (0, 0),
+    "schema_byte": 128, "durable_upto": 0, "salt": 5,
+}  # fmt: skip
+SEGMENT = SegmentHeader(1, bytes(16), 2, 3, 4, 5, 6, 7, 8, 9)
+
+
+def sealed(data: bytes) -> bytes:
+    """With the checksum put right, as a liar would."""
+    return data[:-4] + crc32c(data[:-4]).to_bytes(4, "little")
+
+
+def changed(data: bytes, at: int, layout: str, value: int) -> bytes:
+    copy = bytearray(data)
+    pack_into(layout, copy, at, value)
+    return sealed(bytes(copy))
+
+
+# -- frame headers ----------------------------------------------------------------------------
+
+
+@given(st.sampled_from(FrameType), FIELDS, st.integers(0, 1))
+def test_a_frame_header_comes_back(frame_type: FrameType, fields: dict, excess: int) -> None:
+    raw = raw_bytes_max(fields["body_bytes"]) - 1 + excess
+    data = encode_frame_header(frame_type, raw_bytes=raw, **fields)
+    assert len(data) == FRAME_HEADER_BYTES
+    header = decode_frame_header(b"before" + data + b"behind", 6)
+    found = header._asdict()
+    assert (found["prev_segment"], found["prev_byte"]) == fields.pop("previous")
+    stamps = fields.pop("timestamps_us")
+    assert (found["min_timestamp_us"], found["max_timestamp_us"]) == stamps
+    assert {name: found[name] for name in fields} == fields
+    assert (header.type, header.raw_bytes) == (frame_type, raw)
+    assert header.frame_bytes == FRAME_HEADER_BYTES + header.body_bytes
+    assert header.end_offset == header.first_offset + header.record_count
+
+
+def test_every_byte_of_a_frame_header_is_covered() -> None:
+    data = encode_frame_header(FrameType.COMMIT, **PLAIN)
+    decode_frame_header(data)
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(BadHeader):
+            decode_frame_header(bytes(flipped))
+
+
+def test_a_frame_header_that_is_cut_short_is_refused() -> None:
+    data = encode_frame_header(FrameType.COMMIT, **PLAIN)
+    for size in range(FRAME_HEADER_BYTES):
+        with pytest.raises(BadHeader, match=f"cut short at {size} bytes"):
+            decode_frame_header(data[:size])
+    with pytest.raises(BadHeader, match="cut short at 0 bytes"):
+        decode_frame_header(data, 1_000)
+
+
+@pytest.mark.parametrize("number", range(256))
+def test_types_that_are_not_known(number: int) -> None:
+    data = changed(encode_frame_header(FrameType.COMMIT, **PLAIN), 4, "<B", number)
+    if number in set(FrameType) or number & 0x20:
+        assert decode_frame_header(data).type == number
+    else:
+        with pytest.raises(NewerVersion, match=f"frame type {number} "):
+            decode_frame_header(data)
+
+
+def test_lengths_beyond_their_limits_are_refused_though_the_checksum_is_right() -> None:
+    data = encode_frame_header(FrameType.BATCH, **PLAIN)
+
+    def lengths(body: int, raw: int) -> FrameHeader:
+        return decode_frame_header(changed(changed(data, 112, "<I", body), 116, "<I", raw))
+
+    assert lengths(BODY_BYTES_MAX, RAW_BYTES_MAX).raw_bytes == 256 << 20
+    with pytest.raises(BadHeader, match="is over"):
+        lengths(BODY_BYTES_MAX + 1, 0)
+    with pytest.raises(BadHeader, match="is over"):
+        lengths(2**32 - 1, 0)
+    with pytest.raises(BadHeader, match="impossible"):
+        lengths(BODY_BYTES_MAX, RAW_BYTES_MAX + 1)
+    assert lengths(1000, 200_000 + 65_536).raw_bytes == 265_536
+    with pytest.raises(BadHeader, match="impossible"):
+        lengths(1000, 200_000 + 65_537)
+    with pytest.raises(BadHeader, match="impossible"):
+        lengths(0, 2**32 - 1)
+
+
+@pytest.mark.parametrize(("at", "layout", "value"), [(5, "<B", 2), (6, "<H", 127), (6, "<H", 256)])
+def test_an_unknown_codec_or_size_is_of_a_later_format(at: int, layout: str, value: int) -> None:
+    data = encode_frame_header(FrameType.BATCH, **PLAIN)
+    with pytest.raises(NewerVersion, match="unknown"):
+        decode_frame_header(changed(data, at, layout, value))
+
+
+def test_a_skippable_frame_may_use_a_codec_of_its_own() -> None:
+    data = changed(encode_frame_header(FrameType.BATCH, **PLAIN), 4, "<H", 0x0721)
+    assert decode_frame_header(data).codec == 7
+
+
+# -- bodies, footers, the chain ---------------------------------------------------------------
+
+
+def test_a_body_is_what_the_header_describes() -> None:
+    body = b"some bytes"
+    data = encode_frame_header(
+        FrameType.BATCH, **PLAIN, body_bytes=len(body), body_crc=crc32c(body)
+    )
+    header = decode_frame_header(data)
+    assert body_is_sound(header, body)
+    for other in (body[:-1], body + b"\0", b"some bytez", b""):
+        assert not body_is_sound(header, other)
+
+
+@given(U64, U64, U32)
+def test_a_footer_comes_back(frames: int, before: int, chain: int) -> None:
+    footer = Footer(frames, before, chain)
+    assert Footer.decode(footer.encode()) == footer
+
+
+@pytest.mark.parametrize("size", [0, 23, 25])
+def test_a_footer_of_another_size_is_refused(size: int) -> None:
+    with pytest.raises(BadHeader, match=f"footer of {size} bytes"):
+        Footer.decode(bytes(size))
+
+
+def test_the_chain_depends_on_every_header_and_their_order() -> None:
+    assert extend_chain(extend_chain(0, 1), 2) == crc32c(b"\1\0\0\0\2\0\0\0")
+    assert extend_chain(extend_chain(0, 2), 1) != extend_chain(extend_chain(0, 1), 2)
+
+
+# -- segment headers --------------------------------------------------------------------------
+
+
+@given(st.tuples(U32, st.binary(min_size=16, max_size=16), U64, U64, U64, U64, U64, U64, U32, I64))
+def test_a_segment_header_comes_back(fields: tuple) -> None:
+    header = SegmentHeader._make(fields)
+    data = header.encode()
+    assert len(data) == SEGMENT_HEADER_BYTES
+    assert decode_segment_header(data + b"behind") == header
+
+
+def test_every_byte_of_a_segment_header_is_covered() -> None:
+    data = SEGMENT.encode()
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(BadHeader):
+            decode_segment_header(bytes(flipped))
+    for size in range(SEGMENT_HEADER_BYTES):
+        with pytest.raises(BadHeader, match=f"cut short at {size} bytes"):
+            decode_segment_header(data[:size])
+
+
+def test_a_segment_of_another_version_is_refused_by_its_version() -> None:
+    for version in (0, 2, 2**16 - 1):
+        with pytest.raises(NewerVersion, match=f"version {version}"):
+            decode_segment_header(changed(SEGMENT.encode(), 8, "<H", version))
+
+
+def test_a_version_counts_only_under_a_sound_checksum() -> None:
+    data = bytearray(SEGMENT.encode())
+    data[8] ^= 2
+    with pytest.raises(BadHeader, match="checksum") as caught:
+        decode_segment_header(bytes(data))
+    assert not isinstance(caught.value, NewerVersion)
+
+
+def test_the_magic_is_what_a_hex_dump_shows() -> None:
+    assert encode_frame_header(FrameType.COMMIT, **PLAIN).startswith(FRAME_MAGIC_BYTES)
+    assert FRAME_MAGIC_BYTES == b"CECF"
