@@ -29,8 +29,19 @@ def run_with_crashes(seed, make, inputs, schemas, policy, reference) -> Crashing
         expected += plain(reference.take(row))
     assert output_of(queue) == expected
     assert state_of(runner) == plain(reference.state())
+    check_measures(queue, runner)
     queue.close()
     return run
+
+
+def check_measures(queue, runner) -> None:
+    """The q and u that policies judge by are those that a recovery would find."""
+    found, checkpointer = queue.rebuild(), runner.checkpointer
+    assert checkpointer.open_windows == found.open_windows
+    assert checkpointer.extent(queue.end_offset) == found.extent.records
+    position = int(runner._position.sum())
+    expected = position - int(found.replay_from.sum()) if found.open_windows else 0
+    assert checkpointer.replay_rows(position) == expected
 
 
 def aggregate_run(seed, window, group_by, policy, inputs_count=1) -> CrashingRun:

@@ -17,7 +17,7 @@ arrow_limits checksum layout files
 manifest frame
 records
 segment
-tail
+tail frontier
 chain
 writer
 pipeline recovery
@@ -27,8 +27,10 @@ checkpoint rebuild replay
 operators.effects operators.words
 operators.dictionary
 operators.keys
-operators.windows operators.merge
+operators.windows operators.merge operators.waiting operators.sources
 operators.accumulators
+operators.slots
+operators.count_slots operators.time_slots
 operators.aggregate operators.join operators.stateless
 operators.runner
 operators
