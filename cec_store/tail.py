@@ -120,10 +120,11 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     verdict = judge(
         Facts(seal is not None, bad.byte == seal, claimed > bad.byte, bad.byte >= file_bytes)
     )
+    if bad.newer and verdict is not Verdict.COMPLETE:
+        # First: frames behind it may well vouch for it, and upgrading mends it.
+        raise UnsupportedVersion(f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store")
     if verdict is Verdict.DAMAGE:
         raise CorruptLog(reader.path, bad.byte, bad.reason or f"the segment goes on beyond {seal}")
-    if bad.newer and verdict is not Verdict.COMPLETE:
-        raise UnsupportedVersion(f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store")
     end = seal if verdict is Verdict.COMPLETE and seal is not None else bad.byte
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
