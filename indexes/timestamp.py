@@ -74,7 +74,11 @@ class TimestampIndex:
     def stored_frames(self) -> int:
         """How many frames the index on disk covers, as far as it is in use."""
         with self._lock:
-            return self._stored.frames if self._stored else 0
+            try:
+                return self._stored.frames if self._stored else 0
+            except Broken as error:
+                self._drop(str(error))
+                return 0
 
     # -- lookups ------------------------------------------------------------------------------
 

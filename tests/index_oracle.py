@@ -1,6 +1,7 @@
 """Queues to index, and a brute-force answer to every lookup."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from cec_store.chain import Chain
 from cec_store.errors import OutOfRange
 from cec_store.files import LocalFolder
 from cec_store.frame import FrameType
+from cec_store.indexes.generations import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.pipeline import QueueOptions
 from cec_store.queue import Queue
@@ -82,7 +84,8 @@ def files_of(path: Path) -> dict[str, str]:
     state = {}
     for item in sorted([path, *path.rglob("*")]):
         facts = item.lstat()
-        data = item.read_bytes() if item.is_file() and not item.is_symlink() else b""
+        readable = item.is_file() and not item.is_symlink() and os.access(item, os.R_OK)
+        data = item.read_bytes() if readable else b""
         state[str(item.relative_to(path))] = (
             f"{hashlib.sha256(data).hexdigest()} {facts.st_mode:o} {facts.st_mtime_ns}"
         )
@@ -90,8 +93,7 @@ def files_of(path: Path) -> dict[str, str]:
 
 
 def published_file(path: Path) -> Path:
-    (file,) = (path / "index").glob("*.mdb")
-    return file
+    return path / "index" / Stamp.decode((path / "index" / "stamp").read_bytes()).name
 
 
 def rows_of(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
