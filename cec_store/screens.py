@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -14,7 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from cec_store.demo import RUNS, DemoReport
-from cec_store.units import format_timestamp_us, to_timestamp_us
+from cec_store.files import LocalFolder
+from cec_store.formats import finite
+from cec_store.layout import segment_id_of
 
 Cell = str | int | float | None
 
@@ -39,7 +40,13 @@ class Screen:
 
     def document(self, value: Any) -> None:
         """The one JSON document of a verb."""
-        sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(text + "\n")
+
+    def json_line(self, value: Any) -> None:
+        """One of many JSON objects."""
+        text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(text + "\n")
 
     def pairs(self, title: str, rows: Sequence[tuple[str, str]]) -> None:
         """Names with their values."""
@@ -76,8 +83,10 @@ class Screen:
             self.line("  " + "  ".join(cells).rstrip())
 
     @contextmanager
-    def bytes_progress(self, what: str, total: int) -> Iterator[Any]:
-        """A bar on standard error while bytes are read; nothing where that is no terminal."""
+    def bytes_progress(self, what: str, folder: LocalFolder) -> Iterator[Callable[[int], None]]:
+        """A bar on standard error while a queue is read; nothing where that is no terminal."""
+        names = folder.names() if folder.exists() else []
+        total = sum(folder.size(name) for name in names if segment_id_of(name) is not None)
         with self._bar() as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.update(task, completed=done)
@@ -122,21 +131,6 @@ def _text(cell: Cell) -> str:
     if cell is None:
         return "–"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)
-
-
-def plain(value: Any) -> Any:
-    """What JSON can say: moments in ISO 8601, bytes in hex."""
-    if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, datetime):
-        return format_timestamp_us(to_timestamp_us(value))
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, (str, int, float, bool)) or value is None:
-        return value
-    return str(value)
 
 
 def show_demo(screen: Screen, report: DemoReport) -> None:

@@ -41,11 +41,17 @@ indexes.timestamp
 indexes
 store
 cec_store
+inspector.faults inspector.scan inspector.recount inspector.rows
+inspector.survey
+inspector.audit
+inspector.verification inspector.extents inspector.dumping
 inspector connectors.*
 flights
 demo_child
 demo
+formats
 screens
+reports arguments
 cli
 """
 RANKS = {room: rank for rank, line in enumerate(LAYERS.split("\n")) for room in line.split()}

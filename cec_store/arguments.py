@@ -1,0 +1,52 @@
+"""What the verbs take on the command line, and how its words become values."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cec_store.inspector import parse_kinds
+from cec_store.records import RecordKind
+from cec_store.replay import Moment
+from cec_store.units import Position, to_timestamp_us
+
+
+def _moment(text: str) -> Moment:
+    """``@offset``, epoch microseconds, or a date and time of ISO 8601."""
+    if re.fullmatch(r"@\d+", text):
+        return Position(int(text[1:]))
+    try:
+        if re.fullmatch(r"-?\d+", text):
+            return to_timestamp_us(int(text))
+        # Before Python 3.11 a Z is not understood.
+        return to_timestamp_us(datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text)))
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no moment: give a date and time like 2013-01-31T12:00:00Z, "
+            "microseconds since 1970, or @ and an offset"
+        ) from None
+
+
+def _kinds(text: str) -> frozenset[RecordKind]:
+    try:
+        return frozenset(parse_kinds(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+QueuePath = Annotated[Path, typer.Argument(metavar="QUEUE", help="A queue's folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; docs/cli.md has the schema.")]
+Since = Annotated[
+    Any, typer.Option(parser=_moment, metavar="MOMENT", help="ISO time, microseconds or @offset.")
+]
+Until = Annotated[
+    Any, typer.Option(parser=_moment, metavar="MOMENT", help="The end, which is not included.")
+]
+Kinds = Annotated[
+    Any, typer.Option(parser=_kinds, metavar="KINDS", help="Such as result,data or open,check.")
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Stop after so many.")]

@@ -1,0 +1,174 @@
+"""Checks the frames of a queue one after the other, and goes on after each fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cec_store.frame import (
+    NONE,
+    RECORD_STREAM,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    FrameHeader,
+    FrameType,
+)
+from cec_store.inspector.faults import Fault
+from cec_store.inspector.recount import RecordChecks
+from cec_store.inspector.scan import Found, SegmentScan
+from cec_store.inspector.survey import Part
+
+
+def body_problem(scan: SegmentScan, found: Found) -> str:
+    """Why a body is not sound; empty if it is."""
+    try:
+        scan.body(found)
+    except BadHeader as error:
+        return str(error)
+    return ""
+
+
+class Audit:
+    """Where the stream should go on, and what was found not to be as it should."""
+
+    def __init__(self, with_records: bool, is_whole: bool) -> None:
+        """``is_whole``: nothing is trimmed, so that the stream begins at 0."""
+        self.faults: list[Fault] = []
+        self.frames = self.records = 0
+        """Intact ones: frames with records, and their records."""
+        self.checks: RecordChecks | None = None
+        self.newest: FrameHeader | None = None
+        """Of the last frame with records."""
+        self.first_offset = 0
+        self._with_records = with_records
+        self._unending: list[int] = []
+        """Faults of which it is not known yet where records go on."""
+        self._seq = 0 if is_whole else None
+        self._offset = 0 if is_whole else None
+        self._previous = (NONE, 0)
+        self._has_schema = False
+
+    @property
+    def end_offset(self) -> int:
+        return self._offset or 0
+
+    def lose(self, fault: Fault) -> None:
+        """Records are out of reach, from the expected one on; where they go on is seen later."""
+        self._unending.append(len(self.faults))
+        self.faults.append(replace(fault, first_offset=self._offset))
+
+    def add(self, part: Part, kind: str, byte: int, what: str) -> None:
+        """A fault that keeps no record out of reach."""
+        self.faults.append(part.fault(kind, byte, what))
+
+    def segment(self) -> None:
+        """Another segment begins."""
+        self._has_schema = False
+
+    def frame(self, part: Part, found: Found) -> None:
+        """The next frame of the segment whose header verifies."""
+        header = found.header
+        if part.scan.header is not None and header.epoch != part.scan.header.epoch:
+            what = f"epoch {header.epoch} in a segment of epoch {part.scan.header.epoch}"
+            self.add(part, "epoch", found.byte, what)
+        if header.durable_upto > found.byte:
+            what = f"it vouches for {header.durable_upto} bytes, of which it is a part itself"
+            self.add(part, "durable-mark", found.byte, what)
+        if header.seq != self._seq and self._seq is not None and not self._unending:
+            what = f"its number is {header.seq}, not {self._seq}"
+            self.lose(part.fault("sequence", found.byte, what))
+        self._seq = header.seq
+        if header.stream_id == RECORD_STREAM:
+            self._go_on(found)
+            self._check_place(part, found)
+        problem = body_problem(part.scan, found)
+        if problem:
+            self.faults.append(
+                replace(
+                    part.fault("body-checksum", found.byte, problem),
+                    first_offset=header.first_offset if header.record_count else None,
+                    end_offset=header.end_offset,
+                )
+            )
+        if header.type == FrameType.SCHEMA:
+            self._check_schema(part, found, bool(problem))
+        if header.type == FrameType.BATCH:
+            self._check_records(part, found, bool(problem))
+            self._seq, self._offset = header.seq + 1, header.end_offset
+            self._previous = (found.segment_id, found.byte)
+            self.newest = header
+            self.frames += 1
+            self.records += header.record_count
+
+    def _go_on(self, found: Found) -> None:
+        """A frame of the stream tells where it stands, so that what was lost has an end."""
+        header = found.header
+        if self._offset is None:
+            self.first_offset = header.first_offset
+        if self._unending or self._offset is None:
+            for place in self._unending:
+                fault = self.faults[place]
+                first = self.first_offset if fault.first_offset is None else fault.first_offset
+                self.faults[place] = replace(
+                    fault, first_offset=first, end_offset=header.first_offset
+                )
+            self._unending.clear()
+            if self.checks is not None and self._offset != header.first_offset:
+                self.checks.forget(header.first_offset)
+            self._seq, self._offset = header.seq, header.first_offset
+            self._previous = (header.prev_segment, header.prev_byte)
+
+    def _check_place(self, part: Part, found: Found) -> None:
+        header = found.header
+        if header.first_offset != self._offset:
+            what = f"its first record is {header.first_offset}, not {self._offset}"
+            self.add(part, "offsets", found.byte, what)
+            self._offset = header.first_offset
+            if self.checks is not None:
+                self.checks.forget(header.first_offset)
+        link = (header.prev_segment, header.prev_byte)
+        if link != self._previous:
+            what = "it names byte {1} of segment {0} as the frame before".format(*link)
+            if link[0] == NONE:
+                what = "it names no frame before it, though there is one"
+            self.add(part, "previous", found.byte, what)
+
+    def _check_schema(self, part: Part, found: Found, is_damaged: bool) -> None:
+        if found.byte != SEGMENT_HEADER_BYTES:
+            self.add(part, "schema", found.byte, "a schema that does not begin the segment")
+        header = part.scan.header
+        if header is not None and header.first_seq != found.header.seq:
+            what = f"the segment is said to begin with frame {header.first_seq}"
+            self.add(part, "sequence", 48, f"{what}, but begins with {found.header.seq}")
+        if is_damaged:
+            return
+        try:
+            schema = part.scan.schema(found.header._replace(schema_byte=found.byte))
+        except BadHeader as error:
+            self.add(part, "schema", found.byte, str(error))
+            return
+        self._has_schema = True
+        if self.checks is None or self.checks.schema.arrow != schema.arrow:
+            if self.checks is not None:
+                self.add(part, "schema", found.byte, "other columns than in the segment before")
+            self.checks = RecordChecks(schema)
+
+    def _check_records(self, part: Part, found: Found, is_damaged: bool) -> None:
+        header, checks = found.header, self.checks
+        if header.schema_byte != SEGMENT_HEADER_BYTES:
+            what = f"it names byte {header.schema_byte} as its schema"
+            self.add(part, "schema", found.byte, what)
+        # Without its schema no record of a segment can be read; that has been told.
+        if is_damaged or checks is None or not self._has_schema:
+            if checks is not None:
+                checks.forget(header.end_offset)
+            return
+        if not self._with_records:
+            return
+        try:
+            records = part.scan.records(found)
+        except BadHeader as error:
+            self.add(part, "body-structure", found.byte, str(error))
+            checks.forget(header.end_offset)
+            return
+        for kind, what in checks.check(header, records):
+            self.add(part, kind, found.byte, what)

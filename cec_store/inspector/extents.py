@@ -1,0 +1,236 @@
+"""What an operator's restart would have to read, and which windows hold it open. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.chain import Chain
+from cec_store.errors import CorruptLog
+from cec_store.files import Folder
+from cec_store.frame import BadHeader, FrameType
+from cec_store.inspector.rows import rows_of
+from cec_store.inspector.scan import Found
+from cec_store.inspector.survey import Part, Survey
+from cec_store.rebuild import EventualCheckpoint, rebuild
+from cec_store.records import KIND, TIMESTAMP, RecordKind, kinds_of
+from cec_store.units import Extent
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a queue holds, as far as it can be read."""
+
+    segments: int
+    frames: int
+    bytes: int
+    records: int
+    first_offset: int
+    end_offset: int
+    first_timestamp_us: int | None
+    last_timestamp_us: int | None
+    """Largest of the last frame."""
+    kinds: dict[str, int] | None
+    """Records of each kind; ``None`` where they were not counted."""
+    unreadable: int
+    """Places that could not be read."""
+
+    @property
+    def write_amplification(self) -> float | None:
+        """Control records for each record of output; ``None`` without output, or uncounted."""
+        if self.kinds is None or not self.kinds["DATA"] + self.kinds["RESULT"]:
+            return None
+        control = self.kinds["OPEN"] + self.kinds["CHECK"]
+        return control / (self.kinds["DATA"] + self.kinds["RESULT"])
+
+
+@dataclass(frozen=True)
+class OpenWindow:
+    """One of the windows that hold the extent open."""
+
+    key: Any
+    state: Any
+    kind: str
+    """OPEN or CHECK: the footprint's."""
+    offset: int
+    timestamp_us: int
+    position: tuple[int, ...]
+    """Next unread input, for each input: the footprint reflects what is below."""
+    records_back: int
+    """q, if this were the oldest window."""
+    replay_rows: int
+    """u, if this were the oldest window."""
+
+
+@dataclass(frozen=True)
+class OperatorState:
+    """The eventual checkpoint at the end of the log, in figures."""
+
+    extent: Extent
+    replay_from: tuple[int, ...]
+    """T: the input that a restart needs begins here."""
+    replay_upto: tuple[int, ...]
+    replay_rows: int
+    """u: how much of it there is, over all inputs."""
+    closed_windows: int
+    """Windows closed after T, which the replay must not open again."""
+    oldest_timestamp_us: int | None
+    """Of the oldest footprint."""
+    age_us: int | None
+    """From there to the largest timestamp of the last frame."""
+    oldest_windows: tuple[OpenWindow, ...]
+
+
+@dataclass(frozen=True)
+class ExtentReport:
+    """A queue's totals and, where an operator writes it, what its restart would take."""
+
+    path: str
+    epoch: int | None
+    totals: Totals
+    has_state: bool
+    """Whether an operator writes this queue."""
+    state: OperatorState | None
+    """``None`` where there is none, or where damage keeps it out of reach."""
+    damage: str
+    """Why something could not be read; empty in a sound queue."""
+
+
+def inspect_extent(
+    folder: Folder, *, top: int = 10, counts: bool = True, progress: Progress | None = None
+) -> ExtentReport:
+    """Totals, the extent, and the ``top`` windows with the oldest footprints.
+
+    ``counts=False`` looks at headers and at the extent alone.
+
+    Raises:
+        NotAQueue: nothing of a queue here.
+    """
+    survey = Survey(folder)
+    totals, damage = _totals(survey, counts, progress or (lambda _: None))
+    state, has_state = None, False
+    try:
+        chain = Chain(folder)
+        has_state = chain.schema().inputs > 0
+        if has_state:
+            state = _state(chain, rebuild(chain), top)
+    except CorruptLog as error:
+        damage = str(error)
+    epoch = survey.manifest.epoch if survey.manifest else None
+    return ExtentReport(folder.path, epoch, totals, has_state, state, damage)
+
+
+def _totals(survey: Survey, counts: bool, progress: Progress) -> tuple[Totals, str]:
+    segments = frames = size = records = unreadable = 0
+    kinds = np.zeros(256, np.int64)
+    ends: list[tuple[int, int, int, int]] = []
+    damage = survey.faults[0].what if survey.faults else ""
+    for part in survey.parts():
+        if not isinstance(part, Part):
+            unreadable += 1
+            damage = damage or f"{part.path}: {part.what}"
+            continue
+        segments += 1
+        for item in part.scan.frames(min(part.stop, part.scan.bytes)):
+            if item.byte >= part.acknowledged:
+                break  # nobody vouched for it
+            if not isinstance(item, Found):
+                unreadable += 1
+                damage = damage or f"{part.scan.path}: damage at byte {item.byte}: {item.reason}"
+                continue
+            header = item.header
+            if header.type != FrameType.BATCH:
+                continue
+            frames += 1
+            records += header.record_count
+            ends = [*ends[:1], (header.first_offset, header.end_offset,
+                                header.min_timestamp_us, header.max_timestamp_us)]  # fmt: skip
+            if counts:
+                try:
+                    batch = part.scan.records(item)
+                    kinds += np.bincount(kinds_of(batch), minlength=256)
+                except BadHeader as error:
+                    unreadable += 1
+                    damage = damage or f"{part.scan.path}: damage at byte {item.byte}: {error}"
+            progress(size + item.byte)
+        size += part.scan.bytes
+    totals = Totals(
+        segments=segments,
+        frames=frames,
+        bytes=size,
+        records=records,
+        first_offset=ends[0][0] if ends else 0,
+        end_offset=ends[-1][1] if ends else 0,
+        first_timestamp_us=ends[0][2] if ends else None,
+        last_timestamp_us=ends[-1][3] if ends else None,
+        kinds={kind.name: int(kinds[kind]) for kind in RecordKind} if counts else None,
+        unreadable=unreadable,
+    )
+    return totals, damage
+
+
+def _state(chain: Chain, found: EventualCheckpoint, top: int) -> OperatorState:
+    last = chain.last()
+    windows = _oldest_windows(chain, found, top)
+    oldest_us = windows[0].timestamp_us if windows else None
+    if found.open_windows and not windows:
+        oldest_us = _oldest_windows(chain, found, 1)[0].timestamp_us
+    age_us = None
+    if oldest_us is not None and last is not None:
+        age_us = last.header.max_timestamp_us - oldest_us
+    return OperatorState(
+        extent=found.extent,
+        replay_from=tuple(found.replay_from.tolist()),
+        replay_upto=tuple(found.replay_upto.tolist()),
+        replay_rows=int((found.replay_upto - found.replay_from).sum()),
+        closed_windows=len(found.closed_keys),
+        oldest_timestamp_us=oldest_us,
+        age_us=age_us,
+        oldest_windows=windows,
+    )
+
+
+def _oldest_windows(chain: Chain, found: EventualCheckpoint, top: int) -> tuple[OpenWindow, ...]:
+    """Rows of the checkpoint stand in the order of their footprints, so these are the first."""
+    count = min(top, found.open_windows)
+    if count == 0:
+        return ()
+    footprints = _footprints(chain, found.offsets[:count].tolist())
+    keys, states = (rows_of(column.slice(0, count)) for column in (found.keys, found.states))
+    return tuple(
+        OpenWindow(
+            key=key,
+            state=state,
+            kind=RecordKind(kind).name,
+            offset=offset,
+            timestamp_us=timestamp_us,
+            position=tuple(position.tolist()),
+            records_back=found.end_offset - offset,
+            replay_rows=int((found.replay_upto - position).sum()),
+        )
+        for key, state, (offset, kind, timestamp_us), position in zip(
+            keys, states, footprints, found.positions[:count], strict=True
+        )
+    )
+
+
+def _footprints(chain: Chain, offsets: list[int]) -> list[tuple[int, int, int]]:
+    """(offset, kind, timestamp) of the records at these offsets, which rise."""
+    found: list[tuple[int, int, int]] = []
+    first = chain.find_offset(offsets[0])
+    for frame in chain.frames(first.address) if first else ():
+        here = [o for o in offsets[len(found) :] if o < frame.header.end_offset]
+        if here:
+            rows = pa.array([o - frame.header.first_offset for o in here])
+            records = chain.records(frame).select([KIND, TIMESTAMP]).take(rows)
+            times = records.column(TIMESTAMP).cast(pa.int64()).to_pylist()
+            found += zip(here, records.column(KIND).to_pylist(), times, strict=True)
+        if len(found) == len(offsets):
+            break
+    return found

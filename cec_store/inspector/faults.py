@@ -1,0 +1,97 @@
+"""What an inspection finds: faults and notes as values, each with what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_COPY = "restore the file from a copy; readers stop in front of it and nothing is skipped"
+_DEFECT = (
+    "the checksums are right, so these bytes were written like this: keep the folder and report a "
+    "defect of the writer"
+)
+ADVICE = {
+    "manifest-missing": "restore the manifest from a copy; `cec-store dump` shows the segments",
+    "manifest-damaged": "restore the manifest from a copy; `cec-store dump` shows the segments",
+    "version": "upgrade cec-store: a later release wrote this",
+    "segment-missing": "restore the file from a copy; readers stop in front of it",
+    "segment-header": _COPY,
+    "segment-foreign": "put this queue's own file back from a copy",
+    "segment-cut": _COPY,
+    "chain": "one of the two segments was swapped or rolled back: restore both from one copy",
+    "epoch": _DEFECT,
+    "frame-damaged": _COPY,
+    "body-checksum": _COPY,
+    "body-structure": _DEFECT,
+    "schema": _DEFECT,
+    "sequence": "frames were left out or put in: restore the segment from a copy",
+    "offsets": _DEFECT,
+    "previous": _DEFECT,
+    "durable-mark": _DEFECT,
+    "footer": "the segment is not the one that was completed: restore it from a copy",
+    "timestamps": _DEFECT,
+    "kinds": _DEFECT,
+    "inputs": _DEFECT,
+    "open-windows": _DEFECT,
+    "extent": _DEFECT,
+    "index": "`cec-store reindex`; until then lookups scan frame headers",
+}
+"""Every kind of fault, and what to do."""
+EFFECTS = {
+    "manifest-missing": "the queue cannot be opened",
+    "manifest-damaged": "the queue cannot be opened",
+    "version": "this release cannot read on from here",
+    "segment-missing": "readers stop in front of it",
+    "segment-header": "readers refuse the whole segment",
+    "segment-foreign": "readers refuse the whole segment",
+    "segment-cut": "readers stop here",
+    "chain": "the records of the segment before may not be those that were acknowledged",
+    "epoch": "a writer that was replaced may have written here",
+    "frame-damaged": "readers stop here",
+    "body-checksum": "readers stop here, but no record is lost",
+    "body-structure": "the records of this frame cannot be read",
+    "schema": "the records behind it may be refused",
+    "sequence": "frames may be missing",
+    "offsets": "offsets that were handed out may name other records",
+    "previous": "a rebuild that has to go back beyond this frame fails",
+    "durable-mark": "the end of the log may be judged wrongly",
+    "footer": "the segment may not be the one that was completed",
+    "timestamps": "lookups by time may miss records of this frame",
+    "kinds": "a rebuild may decide by the wrong record of a window",
+    "inputs": "a rebuild may ask for too little or too much input",
+    "open-windows": "a rebuild at this frame fails",
+    "extent": "a rebuild at this frame reads too little or too much",
+    "index": "lookups by time are slower; no record is affected",
+}
+"""What a fault means where no range of records says it better."""
+assert EFFECTS.keys() == ADVICE.keys()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that is not as docs/format.md has it."""
+
+    kind: str
+    """A key of :data:`ADVICE`."""
+    path: str
+    byte: int
+    what: str
+    acknowledged: bool
+    """Whether it is below what was acknowledged; the index is not."""
+    first_offset: int | None = None
+    """Records from here on are out of reach; ``None`` where none is."""
+    end_offset: int | None = None
+    """The first record that can be read again; ``None``: none, up to the end."""
+    effect: str = ""
+
+    @property
+    def advice(self) -> str:
+        return ADVICE[self.kind]
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something to know that is no fault."""
+
+    path: str
+    byte: int
+    what: str
