@@ -136,7 +136,8 @@ class Pipeline:
             self._wanted_seq = max(self._wanted_seq, seq + 1)
             self._changed.notify_all()
             done = self._changed.wait_for(
-                lambda: self._durable.seq > seq or self._stopped(), timeout_s
+                # Not at a close, which makes it durable yet.
+                lambda: self._durable.seq > seq or self._failure is not None, timeout_s
             )
             if self._durable.seq > seq:
                 return

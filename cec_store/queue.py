@@ -16,7 +16,7 @@ from cec_store.layout import WRITER_LOCK
 from cec_store.manifest import newest_epoch
 from cec_store.pipeline import Pipeline, QueueOptions
 from cec_store.records import RecordSchema, data_records, fit_columns, to_timestamps
-from cec_store.recovery import RecoveryReport, create, reopen
+from cec_store.recovery import RecoveryReport, check_schema, create, reopen
 from cec_store.writer import FrameMarks, LogWriter, Surroundings
 
 MODES = ("r", "a", "x")
@@ -75,6 +75,10 @@ class Queue:
                 raise
         surroundings = Surroundings(self._clock_us)
         try:
+            # Looked for again: somebody may have made it before this one had the lock.
+            exists = newest_epoch(self.folder) is not None
+            if exists and self.mode == "x":
+                raise FileExistsError(f"{self.folder.path}: there is a queue already")
             if not exists and schema is not None:
                 return create(self.folder, schema, surroundings)
             writer, self.report = reopen(self.folder, schema, surroundings)
@@ -115,7 +119,10 @@ class Queue:
 
     def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
         """Append records of any kind, in the record schema, as one atomic frame."""
-        return self._writing().submit(records, marks or FrameMarks())
+        pipeline = self._writing()
+        if records.schema != self.schema.arrow:
+            raise SchemaMismatch(f"records of\n{records.schema}\nnot\n{self.schema.arrow}")
+        return pipeline.submit(records, marks or FrameMarks())
 
     def sync(self) -> None:
         """Return once everything appended is on disk.
@@ -181,11 +188,7 @@ class Queue:
         Raises:
             SchemaMismatch: it is not.
         """
-        if wanted.arrow != self.schema.arrow:
-            raise SchemaMismatch(
-                f"{self.folder.path}: the queue's columns are\n{self.schema.arrow}\n"
-                f"not\n{wanted.arrow}"
-            )
+        check_schema(self.folder, wanted, self.schema)
         return self.schema
 
     def chain(self) -> Chain:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch
 from cec_store.files import Folder, write_file
-from cec_store.frame import BadHeader, Codec, FrameType
+from cec_store.frame import FRAME_MAGIC_BYTES, BadHeader, Codec, FrameType
 from cec_store.layout import (
     WRITER_LOCK,
     manifest_epoch_of,
@@ -55,7 +55,7 @@ def _clear_unfinished_creation(folder: Folder) -> None:
     foreign = [name for name in leftovers if segment_id_of(name) is None]
     if foreign:
         raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
-    for name in leftovers:
+    for name in reversed(leftovers):  # nothing is removed unless all may be
         if segment_id_of(name) != 0 or _holds_records(folder):
             raise CorruptLog(f"{folder.path}/{name}", 0, "segments without a manifest")
         folder.unlink(name)
@@ -65,7 +65,10 @@ def _holds_records(folder: Folder) -> bool:
     try:
         tail = read_tail(SegmentReader(folder, 0))
     except CorruptLog:
-        return False  # its very header was never finished, so nothing was ever acknowledged
+        # Either never finished, or a queue that was damaged after it lost its manifest. Whoever
+        # was making it had come no further than the schema, the first frame.
+        name = segment_name(0)
+        return folder.read(name, 0, folder.size(name)).count(FRAME_MAGIC_BYTES) > 1
     return any(header.type == FrameType.BATCH for _, header in tail.frames)
 
 
@@ -82,10 +85,7 @@ def reopen(
     # Damage must be refused before anything is changed on disk, so look first and again later.
     reader, tail = _newest_tail(folder, found)
     stored = _schema_of(reader, tail)
-    if schema is not None and schema.arrow != stored.arrow:
-        raise SchemaMismatch(
-            f"{folder.path}: the queue's columns are\n{stored.arrow}\nnot\n{schema.arrow}"
-        )
+    check_schema(folder, schema, stored)
     manifest = replace(found, epoch=found.epoch + 1)
     publish_manifest(folder, manifest)
     _remove_older_manifests(folder, manifest.epoch)
@@ -96,7 +96,7 @@ def reopen(
     predecessor = Predecessor(
         manifest.newest_segment, tail.vouched_end, reader.header.salt, tail.chain
     )
-    _remove_unborn(folder, manifest.newest_segment)
+    _remove_strays(folder, manifest)
     writer.begin_segment(predecessor, manifest.newest_segment + 1)
     carried = _carry_over(writer, reader, tail)
     writer.publish_segment()
@@ -106,6 +106,25 @@ def reopen(
     if tail.file_bytes > tail.vouched_end:
         folder.truncate(reader.name, tail.vouched_end)
     return writer, RecoveryReport(carried, tail.torn_bytes, tail.reason if tail.torn_bytes else "")
+
+
+def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchema) -> None:
+    """Whether the queue is what the caller takes it for; what was not said may be anything.
+
+    Raises:
+        SchemaMismatch: other columns, or another timestamp column.
+    """
+    if asked is None:
+        return
+    if asked.arrow != stored.arrow:
+        raise SchemaMismatch(
+            f"{folder.path}: the queue's columns are\n{stored.arrow}\nnot\n{asked.arrow}"
+        )
+    if asked.timestamp_column not in (None, stored.timestamp_column):
+        raise SchemaMismatch(
+            f"{folder.path}: the queue's timestamp column is {stored.timestamp_column!r}, "
+            f"not {asked.timestamp_column!r}"
+        )
 
 
 def _newest_tail(folder: Folder, manifest: Manifest) -> tuple[SegmentReader, Tail]:
@@ -165,10 +184,13 @@ def _keep_torn(folder: Folder, reader: SegmentReader, tail: Tail) -> None:
     write_file(folder, name, folder.read(reader.name, tail.end, size))
 
 
-def _remove_unborn(folder: Folder, newest_segment: int) -> None:
+def _remove_strays(folder: Folder, manifest: Manifest) -> None:
+    """Segments that were being born, and trimmed ones, when a writer died."""
     for name in folder.names():
         segment_id = segment_id_of(name)
-        if segment_id is not None and segment_id > newest_segment:
+        if segment_id is None:
+            continue
+        if not manifest.first_segment <= segment_id <= manifest.newest_segment:
             folder.unlink(name)
     folder.sync_names()
 

@@ -202,6 +202,8 @@ class LogWriter:
 
     def trim(self, first_segment: int) -> list[int]:
         """Remove the segments below ``first_segment``; returns their numbers."""
+        if first_segment <= self.manifest.first_segment:
+            return []
         old = range(self.manifest.first_segment, first_segment)
         self._check_epoch()
         self.manifest = replace(self.manifest, first_segment=first_segment)
