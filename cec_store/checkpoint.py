@@ -18,7 +18,7 @@ from cec_store.policy import Policy, Rates
 
 Ints = NDArray[np.int64]
 _log = logging.getLogger("cec_store")
-_LOOK_AHEAD = 4096
+_LOOK_AHEAD = 1024
 _NO_ENTRY = -1
 
 
@@ -39,41 +39,54 @@ class FootprintOrder:
         self._end = 0
         self.live = 0
 
-    def add(self, slots: Ints, offsets: Ints, inputs: Ints) -> None:
+    def add(self, slots: Ints, offsets: Ints, inputs: Ints | int) -> None:
         """These windows now have their newest footprint here; offsets rise."""
         if not len(slots):
             return
         self._make_room(len(slots), int(slots.max()))
-        entries = np.arange(self._end, self._end + len(slots))
-        self.live += int((self._entry_of[slots] == _NO_ENTRY).sum())
-        self._slots[entries] = slots
-        self._offsets[entries] = offsets
-        self._inputs[entries] = inputs
-        self._entry_of[slots] = entries
-        self._end += len(slots)
+        begin, self._end = self._end, self._end + len(slots)
+        self.live += int(np.count_nonzero(self._entry_of[slots] == _NO_ENTRY))
+        self._slots[begin : self._end] = slots
+        self._offsets[begin : self._end] = offsets
+        self._inputs[begin : self._end] = inputs
+        self._entry_of[slots] = np.arange(begin, self._end)
 
     def remove(self, slots: Ints) -> None:
         """These windows have closed."""
         self._entry_of[slots] = _NO_ENTRY
         self.live -= len(slots)
 
+    def first(self) -> tuple[int, int] | None:
+        """(offset, input) of the oldest footprint; ``None`` without open windows."""
+        if not self.live:
+            return None
+        self._skip_dead()
+        return int(self._offsets[self._head]), int(self._inputs[self._head])
+
     def oldest(self, count: int) -> tuple[Ints, Ints, Ints]:
         """(slots, offsets, inputs) of up to ``count`` windows, oldest footprint first."""
         found: list[Ints] = []
         at, missing = self._head, min(count, self.live)
-        while missing > 0 and at < self._end:
-            stop = min(self._end, at + max(missing, _LOOK_AHEAD))
-            entries = np.arange(at, stop)
-            live = entries[self._entry_of[self._slots[at:stop]] == entries][:missing]
-            if not found:
-                self._head = int(live[0]) if len(live) else stop
+        while missing > 0:
+            stop = min(self._end, at + max(2 * missing, _LOOK_AHEAD))
+            live = self._live(at, stop)[:missing]
             found.append(live)
             missing -= len(live)
             at = stop
-            if not len(live) and len(found) == 1:
-                found.pop()
         entries = np.concatenate(found) if found else np.empty(0, np.int64)
         return self._slots[entries], self._offsets[entries], self._inputs[entries]
+
+    def _live(self, start: int, stop: int) -> Ints:
+        entries = np.arange(start, stop)
+        live: Ints = entries[self._entry_of[self._slots[start:stop]] == entries]
+        return live
+
+    def _skip_dead(self) -> None:
+        """Move the head on to the oldest live entry; there is one."""
+        while self._entry_of[self._slots[self._head]] != self._head:
+            stop = min(self._end, self._head + _LOOK_AHEAD)
+            live = self._live(self._head, stop)
+            self._head = int(live[0]) if len(live) else stop
 
     def _make_room(self, count: int, slot_max: int) -> None:
         if slot_max >= len(self._entry_of):
@@ -81,9 +94,8 @@ class FootprintOrder:
             self._entry_of = np.concatenate([self._entry_of, np.full(more, _NO_ENTRY)])
         if self._end + count <= len(self._slots):
             return
-        entries = np.arange(self._head, self._end)
-        live = entries[self._entry_of[self._slots[entries]] == entries]
-        size = max(2 * (len(live) + count), 1024)
+        live = self._live(self._head, self._end)
+        size = max(4 * (len(live) + count), 1024)
         for name in ("_slots", "_offsets", "_inputs"):
             packed = np.empty(size, np.int64)
             packed[: len(live)] = getattr(self, name)[live]
@@ -129,6 +141,7 @@ class Checkpointer:
         self._order = FootprintOrder()
         self._allowance = _Allowance(policy, self.rates, clock_s)
         self._warned = False
+        self._planned = 0
 
     @property
     def open_windows(self) -> int:
@@ -138,7 +151,7 @@ class Checkpointer:
     def opened(self, slots: Ints, offset: int, position: int) -> None:
         """Windows whose OPEN or CHECK records stand at ``offset`` and the following places."""
         offsets = np.arange(offset, offset + len(slots))
-        self._order.add(slots, offsets, np.full(len(slots), position))
+        self._order.add(slots, offsets, position)
 
     def closed(self, slots: Ints) -> None:
         """Windows that had a footprint and have closed."""
@@ -150,13 +163,13 @@ class Checkpointer:
 
     def extent(self, end_offset: int) -> int:
         """q: records from the oldest footprint to the end; 0 without open windows."""
-        _, offsets, _ = self._order.oldest(1)
-        return end_offset - int(offsets[0]) if len(offsets) else 0
+        first = self._order.first()
+        return end_offset - first[0] if first else 0
 
     def replay_rows(self, position: int) -> int:
         """u: input rows after the oldest footprint; 0 without open windows."""
-        _, _, inputs = self._order.oldest(1)
-        return position - int(inputs[0]) if len(inputs) else 0
+        first = self._order.first()
+        return position - first[1] if first else 0
 
     def plan(self, end_offset: int, position: int) -> Ints:
         """Slots to check now: the fewest of the oldest that satisfy the policy.
@@ -165,18 +178,23 @@ class Checkpointer:
         inputs. What the time budget does not allow waits for a later call.
         """
         none = np.empty(0, np.int64)
-        if not self.open_windows:
+        first = self._order.first()
+        if first is None:
             return none
         self._warn_once()
-        looked_at = 1
+        q, u = np.array([end_offset - first[0]]), np.array([position - first[1]])
+        if self.policy.acceptable(q, u, self.open_windows, self.rates)[0]:
+            return none
+        # One step is like the next: a little more than last time is most likely enough.
+        looked_at = max(_LOOK_AHEAD, self._planned + self._planned // 4)
         while True:
             slots, offsets, inputs = self._order.oldest(looked_at)
             checks = self._fewest(offsets, inputs, end_offset, position)
             if checks is not None or len(slots) == self.open_windows:
                 break
-            looked_at = max(_LOOK_AHEAD, 4 * looked_at)
-        wanted = len(slots) if checks is None else checks
-        return slots[: int(min(wanted, self._allowance.checks()))] if wanted else none
+            looked_at *= 4
+        self._planned = len(slots) if checks is None else checks
+        return slots[: int(min(self._planned, self._allowance.checks()))]
 
     def _fewest(self, offsets: Ints, inputs: Ints, end_offset: int, position: int) -> int | None:
         """After checking the k oldest, window k is the oldest: the first k that is acceptable."""
