@@ -199,8 +199,8 @@ class Runner:
         cause = np.concatenate([effects.causes, np.full(more, step.rows - 1)])
         arrays = [
             pa.array(kinds),
-            pa.array(step.timestamps_us[cause]).cast(TIMESTAMP_TYPE),
-            *(pa.array(step.positions[cause, i]) for i in range(self._schema.inputs)),
+            pa.array(step.timestamps_us[cause]).view(TIMESTAMP_TYPE),
+            *(pa.array(step.positions[:, i][cause]) for i in range(self._schema.inputs)),
         ]
         names = self._schema.arrow.names
         keys, states = self.operator.snapshot(footprints) if more else (None, None)
