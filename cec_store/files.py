@@ -18,10 +18,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from cec_store.errors import DiskFull, QueueLocked, ReadOnly, StorageError
+from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FILE_BYTES_MAX = 2**62
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _MOUNTS = "/proc/self/mountinfo"
 # A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
@@ -111,9 +112,12 @@ class _LocalAppendFile:
             os.fdatasync(self._descriptor)
 
     def close(self) -> None:
+        # Once only: by then the number may be that of somebody else's file.
+        descriptor, self._descriptor = self._descriptor, -1
         # Some network file systems report a lost write only here.
         with os_errors_of(self._path):
-            os.close(self._descriptor)
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 class _LocalLock:
@@ -139,12 +143,12 @@ class LocalFolder:
     def make(self) -> None:
         """Create the directory and make its name durable; nothing if it is there."""
         with os_errors_of(self.path):
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
             try:
+                os.makedirs(os.path.dirname(self.path), exist_ok=True)
                 os.mkdir(self.path, 0o700)
             except FileExistsError:
                 if not os.path.isdir(self.path):
-                    raise
+                    raise NotAQueue(f"{self.path}: a file is in the way of a folder") from None
                 return
             _sync_directory(os.path.dirname(self.path))
 
@@ -181,8 +185,9 @@ class LocalFolder:
         with os_errors_of(self._at(name)):
             descriptor = os.open(self._at(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
-                data = os.pread(descriptor, size, byte)
-                while len(data) < size:
+                # A place that a hostile header names may be none that the system can express.
+                data = os.pread(descriptor, size, byte) if byte < _FILE_BYTES_MAX else b""
+                while 0 < len(data) < size:
                     more = os.pread(descriptor, size - len(data), byte + len(data))
                     if not more:
                         break
@@ -250,13 +255,14 @@ class LocalFolder:
 
 
 def write_file(folder: Folder, name: str, data: bytes) -> None:
-    """A whole new file with its bytes on disk (its name is not yet). None of it stays on failure."""
+    """A whole new file with its bytes on disk (its name is not yet); none of it on failure."""
     file = folder.create(name)
     try:
         file.write([data])
         file.sync()
         file.close()
     except StorageError:
+        file.close()
         folder.unlink(name)
         raise
 

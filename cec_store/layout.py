@@ -7,8 +7,8 @@ import re
 WRITER_LOCK = "writer.lock"
 INDEX_FOLDER = "index"
 INDEX_STAMP = "stamp"
-_SEGMENT = re.compile(r"(\d{20})\.seg")
-_MANIFEST = re.compile(r"manifest-(\d{10})")
+_SEGMENT = re.compile(r"([0-9]{20})\.seg")
+_MANIFEST = re.compile(r"manifest-([0-9]{10})")
 _INDEX_DATA = re.compile(r"[0-9a-f]{16}\.mdb")
 
 

@@ -137,7 +137,8 @@ class Pipeline:
             self._changed.notify_all()
             done = self._changed.wait_for(
                 # Not at a close, which makes it durable yet.
-                lambda: self._durable.seq > seq or self._failure is not None, timeout_s
+                lambda: self._durable.seq > seq or self._failure is not None,
+                timeout_s,
             )
             if self._durable.seq > seq:
                 return

@@ -1,0 +1,260 @@
+"""The one room that touches the file system: names that cannot leave it, modes, errors, locks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import resource
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cec_store import files
+from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
+from cec_store.files import LocalFolder, check_name, os_errors_of, write_file
+from cec_store.layout import manifest_epoch_of, manifest_name, segment_id_of, segment_name
+
+HOSTILE = [
+    "", ".", "..", "../x", "/x", "a/b", "a/../../x", "x\0", "\0", "-x", "_x", ".x", "x.", "X",
+    "a\n", "ä", "a b", "x" * 101, "\u0663" * 20 + ".seg", "con:", "a\\b", "~", "\ud800",
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    made = LocalFolder(tmp_path / "queue")
+    made.make()
+    return made
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+# -- names ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=repr)
+def test_a_hostile_name_is_refused_by_every_call(folder: LocalFolder, name: str) -> None:
+    calls = (
+        lambda: folder.size(name),
+        lambda: folder.read(name, 0, 1),
+        lambda: folder.create(name),
+        lambda: folder.truncate(name, 0),
+        lambda: folder.rename(name, "ok"),
+        lambda: folder.rename("ok", name),
+        lambda: folder.unlink(name),
+        lambda: folder.lock(name),
+        lambda: folder.folder(name),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match="not a file name"):
+            call()
+    assert folder.names() == []
+    assert sorted(os.listdir(Path(folder.path).parent)) == ["queue"]
+
+
+def test_ten_thousand_random_names_stay_inside(folder: LocalFolder) -> None:
+    generator = random.Random(10_000)
+    alphabet = "ab09._-/\\\0 ~AZ\nä\u0663"
+    taken = 0
+    for _ in range(10_000):
+        name = "".join(generator.choices(alphabet, k=generator.randint(0, 12)))
+        try:
+            check_name(name)
+        except ValueError:
+            continue
+        path = os.path.realpath(os.path.join(folder.path, name))
+        assert os.path.dirname(path) == os.path.realpath(folder.path)
+        assert name not in ("", ".", "..")
+        taken += 1
+    assert taken > 100
+
+
+@given(st.text())
+def test_only_ascii_digits_are_numbers(name: str) -> None:
+    for text in (f"{name}.seg", f"manifest-{name}"):
+        number = segment_id_of(text) if text.endswith(".seg") else manifest_epoch_of(text)
+        assert number is None or text in (segment_name(number), manifest_name(number))
+
+
+@pytest.mark.parametrize("digit", ["\u0663", "\u0969", "\u00b3", "\uff17"])
+def test_digits_of_other_scripts_name_no_segment(digit: str) -> None:
+    assert segment_id_of(digit * 20 + ".seg") is None
+    assert manifest_epoch_of("manifest-" + digit * 10) is None
+
+
+# -- reading and writing ----------------------------------------------------------------------
+
+
+def test_bytes_come_back(folder: LocalFolder) -> None:
+    file = folder.create("a")
+    file.write([b"one", b"", b"two"])
+    file.write([])
+    file.sync()
+    file.close()
+    folder.sync_names()
+    assert folder.size("a") == 6
+    assert folder.read("a", 0, 100) == b"onetwo"
+    assert folder.read("a", 2, 2) == b"et"
+    assert folder.read("a", 6, 5) == folder.read("a", 2**40, 5) == b""
+    folder.truncate("a", 4)
+    assert folder.read("a", 0, 100) == b"onet"
+    folder.rename("a", "b")
+    assert folder.names() == ["b"]
+    folder.unlink("b")
+    assert folder.names() == []
+
+
+@pytest.mark.parametrize("byte", [2**63 - 1, 2**63, 2**64 - 1])
+def test_a_place_beyond_every_file_is_empty(folder: LocalFolder, byte: int) -> None:
+    write_file(folder, "a", b"data")
+    assert folder.read("a", byte, 128) == b""
+
+
+def test_a_short_write_is_finished(folder: LocalFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files.os, "writev", lambda fd, parts: os.write(fd, b"".join(parts)[:4]))
+    real = os.write
+    monkeypatch.setattr(files.os, "write", lambda fd, data: real(fd, bytes(data)[:4]))
+    file = folder.create("a")
+    file.write([b"0123456", b"", b"789"])
+    file.close()
+    assert folder.read("a", 0, 100) == b"0123456789"
+
+
+def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
+    for mask in (0o000, 0o077, 0o277):
+        old = os.umask(mask)
+        try:
+            folder = LocalFolder(tmp_path / f"queue{mask}")
+            folder.make()
+            folder.create("a").close()
+        finally:
+            os.umask(old)
+        assert os.stat(folder.path).st_mode & 0o077 == 0
+        assert os.stat(f"{folder.path}/a").st_mode & 0o777 == 0o600
+
+
+def test_a_name_that_is_taken_is_not_opened(folder: LocalFolder) -> None:
+    write_file(folder, "a", b"data")
+    with pytest.raises(FileExistsError):
+        folder.create("a")
+    assert folder.read("a", 0, 9) == b"data"
+
+
+def test_symbolic_links_are_not_followed(folder: LocalFolder, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"secret")
+    os.symlink(outside, f"{folder.path}/a")
+    os.symlink(tmp_path / "new", f"{folder.path}/b")
+    for call in (
+        lambda: folder.read("a", 0, 6),
+        lambda: folder.truncate("a", 0),
+        lambda: folder.lock("a"),
+        lambda: folder.lock("b"),
+    ):
+        with pytest.raises(StorageError, match=r"/queue/[ab]: "):
+            call()
+    for name in "ab":
+        with pytest.raises(FileExistsError):
+            folder.create(name)
+    folder.unlink("a")
+    assert outside.read_bytes() == b"secret"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_in_the_way_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"mine")
+    for path in (tmp_path / "file", tmp_path / "file" / "deeper", tmp_path / "file" / "x" / "y"):
+        folder = LocalFolder(path)
+        assert not folder.exists()
+        with pytest.raises((NotAQueue, StorageError), match="file") as caught:
+            folder.make()
+        assert isinstance(caught.value, StorageError)
+    assert (tmp_path / "file").read_bytes() == b"mine"
+
+
+# -- errors of the system ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.ENOSPC, DiskFull), (errno.EDQUOT, DiskFull), (errno.EFBIG, DiskFull),
+        (errno.EACCES, ReadOnly), (errno.EPERM, ReadOnly), (errno.EROFS, ReadOnly),
+        (errno.EIO, StorageError), (errno.ELOOP, StorageError), (errno.ENOTDIR, StorageError),
+        (errno.ENOENT, FileNotFoundError), (errno.EEXIST, FileExistsError),
+    ],
+)  # fmt: skip
+def test_errors_of_the_system_become_the_stores_own(number: int, expected: type) -> None:
+    with pytest.raises(expected, match="/the/path") as caught, os_errors_of("/the/path"):
+        raise OSError(number, os.strerror(number), "/the/path")
+    assert type(caught.value) is expected
+
+
+def test_a_full_disk_leaves_no_half_file(folder: LocalFolder) -> None:
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = descriptors()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, old[1]))
+    try:
+        with pytest.raises(DiskFull, match="/queue/a: no space left"):
+            write_file(folder, "a", bytes(2_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert folder.names() == []
+    assert descriptors() == before
+    write_file(folder, "a", bytes(2_000))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission(folder: LocalFolder) -> None:
+    os.chmod(folder.path, 0o500)
+    try:
+        with pytest.raises(ReadOnly, match="/queue/a: cannot be written"):
+            folder.create("a")
+    finally:
+        os.chmod(folder.path, 0o700)
+
+
+def test_closing_twice_does_not_close_what_others_opened(folder: LocalFolder) -> None:
+    file = folder.create("a")
+    file.close()
+    other = os.open(folder.path, os.O_RDONLY)  # gets the number that has become free
+    try:
+        file.close()
+        os.fstat(other)
+        with pytest.raises(StorageError):
+            file.write([b"x"])
+    finally:
+        os.close(other)
+
+
+# -- locks ------------------------------------------------------------------------------------
+
+
+def test_one_holds_the_lock(folder: LocalFolder) -> None:
+    before = descriptors()
+    lock = folder.lock("writer.lock")
+    for _ in range(3):
+        with pytest.raises(QueueLocked, match=f"^{folder.path}: "):
+            folder.lock("writer.lock")
+    lock.close()
+    assert descriptors() == before
+    folder.lock("writer.lock").close()
+
+
+def test_a_lock_ends_with_its_process(folder: LocalFolder) -> None:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        folder.lock("writer.lock")
+        os.write(writing, b"locked")
+        os._exit(0)
+    assert os.read(reading, 6) == b"locked"
+    os.waitpid(child, 0)
+    os.close(reading)
+    os.close(writing)
+    folder.lock("writer.lock").close()
