@@ -13,6 +13,8 @@ from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 NONE = 2**64 - 1
 """In place of a segment id: there is none."""
+NOT_COUNTED = 2**32 - 1
+"""In place of N: the operator kept no checkpoints, so its state is not in the log."""
 BODY_BYTES_MAX = 64 << 20
 RAW_BYTES_MAX = 256 << 20
 LOG_STREAM = 0

@@ -104,6 +104,10 @@ class Queue:
             ReadOnly, Poisoned: this queue cannot be appended to, or not any more.
         """
         pipeline = self._writing()
+        if self.schema.inputs:
+            raise SchemaMismatch(
+                f"{self.folder.path}: an operator writes this queue; run it by a Runner"
+            )
         fit_columns(self.schema.data, batch)
         if timestamps is None and self.schema.timestamp_column is not None:
             timestamps = batch.column(self.schema.timestamp_column)

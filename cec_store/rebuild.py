@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cec_store.chain import Chain
 from cec_store.errors import CorruptLog, RecoveryError
+from cec_store.frame import NOT_COUNTED
 from cec_store.frontier import Frame
 from cec_store.records import KEY, KIND, STATE, RecordKind, RecordSchema, input_column, key_codes
 from cec_store.units import Extent
@@ -67,7 +68,7 @@ def rebuild(chain: Chain, seq: int | None = None) -> EventualCheckpoint:
         raise RecoveryError(
             f"{chain.folder.path}: no operator writes this queue, so it has no state"
         )
-    last = chain.last() if seq is None else chain.find_seq(seq)
+    last = _counted(chain, seq)
     if last is None:
         return _nothing(schema, chain.end.offset)
     frames = list(_extent_frames(chain, last))[::-1]
@@ -85,13 +86,23 @@ def rebuild(chain: Chain, seq: int | None = None) -> EventualCheckpoint:
 
 def extent(chain: Chain, seq: int | None = None) -> Extent:
     """What a rebuild at this frame would read; looks at frame headers only."""
-    last = chain.last() if seq is None else chain.find_seq(seq)
+    last = _counted(chain, seq)
     if last is None:
         return _extent_of([], 0, chain.end.offset, chain.end.offset)
     frames = list(_extent_frames(chain, last))
     header = last.header
     first = header.end_offset - header.extent_records
     return _extent_of(frames, header.open_windows, first, header.end_offset)
+
+
+def _counted(chain: Chain, seq: int | None) -> Frame | None:
+    """The frame asked for, or the newest; its windows must have been counted."""
+    frame = chain.last() if seq is None else chain.find_seq(seq)
+    if frame is not None and frame.header.open_windows == NOT_COUNTED:
+        raise RecoveryError(
+            f"{chain.folder.path}: frame {frame.header.seq} was written without checkpoints"
+        )
+    return frame
 
 
 def _extent_frames(chain: Chain, last: Frame) -> Iterator[Frame]:

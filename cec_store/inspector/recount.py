@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.frame import FrameHeader
+from cec_store.frame import NOT_COUNTED, FrameHeader
 from cec_store.operators.keys import KeyEncoder
 from cec_store.records import KEY, TIMESTAMP, RecordKind, RecordSchema, inputs_of, kinds_of
 
@@ -143,6 +143,8 @@ class RecordChecks:
     def _check_windows(self, header: FrameHeader) -> Iterator[tuple[str, str]]:
         """Only where the header's own extent is known in full: not after trimming or damage."""
         assert self._recount is not None
+        if header.open_windows == NOT_COUNTED:
+            return
         if header.end_offset - header.extent_records < self._recount.known_from:
             return
         self.recounted_frames += 1

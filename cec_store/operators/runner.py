@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from cec_store.checkpoint import Checkpointer
 from cec_store.errors import RecoveryError
+from cec_store.frame import NOT_COUNTED
 from cec_store.operators.effects import Effects, Ints, Operator, Source, Step
 from cec_store.operators.merge import BATCH_ROWS_MAX, merge
 from cec_store.policy import Policy, Rates, Targets
@@ -93,7 +94,8 @@ class Runner:
     def _recover(self) -> Recovery:
         if not self._checkpoints:
             raise RecoveryError(
-                f"{self.queue.folder.path}: written without checkpoints, so it cannot be continued"
+                f"{self.queue.folder.path}: has records already, and going on after them needs "
+                "checkpoints"
             )
         self.queue.sync()
         began = time.perf_counter()
@@ -165,7 +167,8 @@ class Runner:
         if self._checkpoints:
             batch, marks = self._with_footprints(step, effects)
         else:
-            batch, marks = self._records(step, effects, None), FrameMarks()
+            batch = self._records(step, effects, None)
+            marks = FrameMarks(open_windows=NOT_COUNTED, input_upto=int(self._position.sum()))
         if batch.num_rows:
             self.queue.append_records(batch, marks)
             self._end_offset += batch.num_rows
