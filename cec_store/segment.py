@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, UnsupportedVersion
+from cec_store.errors import CorruptLog, OutOfRange, StorageError, UnsupportedVersion
 from cec_store.files import AppendFile, Folder
 from cec_store.frame import (
     FRAME_HEADER_BYTES,
@@ -41,6 +42,15 @@ class Bad:
     """A sound frame of a later format: to be refused, not cut."""
 
 
+@contextmanager
+def _trimmed_where_gone(folder: Folder, name: str) -> Iterator[None]:
+    """A segment that was there when its reader was made can only have been trimmed since."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise OutOfRange(f"{folder.path}/{name}: the segment has been trimmed") from None
+
+
 class _Window:
     """A stretch of the file in memory, so that neighbouring reads cost one call."""
 
@@ -55,7 +65,8 @@ class _Window:
         inside = byte - self._start
         if inside < 0 or inside + size > self._data.size:
             start = max(0, min(load_from, byte))
-            data = self._folder.read(self._name, start, max(load_bytes, byte + size - start))
+            with _trimmed_where_gone(self._folder, self._name):
+                data = self._folder.read(self._name, start, max(load_bytes, byte + size - start))
             self._data, self._start = pa.py_buffer(data), start
             inside = byte - start
         if inside >= self._data.size:
@@ -87,7 +98,8 @@ class SegmentReader:
 
     def size(self) -> int:
         """Bytes in the file now."""
-        return self._folder.size(self.name)
+        with _trimmed_where_gone(self._folder, self.name):
+            return self._folder.size(self.name)
 
     def reload(self) -> None:
         """Forget what was read: the file may have grown."""
@@ -170,7 +182,9 @@ class SegmentReader:
 
     def headers_beyond(self, byte: int) -> Iterator[FrameHeader]:
         """Every intact frame header of this segment beyond a bad byte, found by its magic."""
-        data = self._folder.read(self.name, byte, max(0, self.size() - byte))
+        rest = max(0, self.size() - byte)
+        with _trimmed_where_gone(self._folder, self.name):
+            data = self._folder.read(self.name, byte, rest)
         at = data.find(FRAME_MAGIC_BYTES)
         while at >= 0:
             try:
@@ -204,7 +218,11 @@ class SegmentWriter:
         """Bytes known to be on disk."""
         self.frames = 0
         self._file: AppendFile = folder.create(segment_name(header.segment_id))
-        self._write([header.encode()])
+        try:
+            self._write([header.encode()])
+        except StorageError:
+            self._file.close()
+            raise
 
     def _write(self, parts: list[bytes]) -> None:
         self._file.write(parts)
