@@ -237,20 +237,18 @@ def make_rows(source: int, schema: pa.Schema, columns: dict[str, list], timestam
 
 def make_batches(rows: list[Row], schema: pa.Schema, rng: random.Random) -> Iterator[InputBatch]:
     """The rows cut into batches at random, some of them empty."""
+    columns = [pa.array([row.values[f.name] for row in rows], f.type) for f in schema]
+    whole = pa.record_batch(columns, schema=schema)
+    offsets = np.array([row.offset for row in rows], np.int64)
+    timestamps_us = np.array([row.timestamp_us for row in rows], np.int64)
     at = 0
     while at < len(rows) or rng.random() < 0.2:
-        part = rows[at : at + rng.choice([0, 1, 2, 5, 30])]
-        at += len(part)
-        columns = [pa.array([row.values[f.name] for row in part], f.type) for f in schema]
-        # A slice with something before it: buffers that do not start at their first byte.
-        batch = pa.record_batch(columns, schema=schema)
-        batch = pa.Table.from_batches([batch.slice(0, 1), batch]).combine_chunks().to_batches()
-        batch = batch[0].slice(1) if part else pa.record_batch(columns, schema=schema)
+        # Slices: buffers that do not start at their first byte.
+        part = slice(at, at + rng.choice([0, 1, 2, 5, 30]))
         yield InputBatch(
-            batch,
-            np.array([row.offset for row in part], np.int64),
-            np.array([row.timestamp_us for row in part], np.int64),
+            whole.slice(part.start, part.stop - part.start), offsets[part], timestamps_us[part]
         )
+        at = part.stop
 
 
 def make_steps(

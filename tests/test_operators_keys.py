@@ -113,7 +113,7 @@ def test_values_with_one_hash_are_told_apart(monkeypatch):
 
 def test_keys_with_one_home_are_told_apart(monkeypatch):
     monkeypatch.setattr(
-        WordTable, "_home", lambda self, words, nulls: np.full(len(words[0]), 1020, np.int64)
+        WordTable, "_home", lambda self, words: np.full(len(words[0]), 1020, np.int64)
     )
     encoder, codes_of = KeyEncoder(pa.schema({"k": pa.int64(), "j": pa.int64()})), {}
     for first in range(0, 60, 7):
@@ -122,6 +122,19 @@ def test_keys_with_one_home_are_told_apart(monkeypatch):
     codes = np.array(sorted(codes_of.values())[::2], np.int64)
     encoder.trim(codes)
     check(encoder, {key: c for key, c in codes_of.items() if c in set(codes)}, [values, values])
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_all_nans_are_one_key_and_both_zeros_are(size):
+    ones = np.array([-1, -2], f"i{size}").view(f"f{size}")  # two NaNs of different bits
+    values = np.array([*ones, 0.0, -0.0, np.nan], f"f{size}")
+    values[:2] = ones
+    column = pa.array(values)
+    assert np.isnan(values).sum() == 3
+    encoder = KeyEncoder(pa.schema({"k": column.type}))
+    a, b, c, d, e = encoder.encode([column]).tolist()
+    assert a == b == e != c == d
+    assert [key["k"] for key in encoder.keys(np.array([c])).to_pylist()] == [0.0]
 
 
 def test_a_dictionary_column_is_keyed_by_its_values():

@@ -21,7 +21,7 @@ class CountSlots(Slots):
         super().__init__(keys, accumulators)
         self._window = window
         self._seen: Ints | None = None
-        """Rows of each group so far, where windows overlap; ``None`` after a recovery."""
+        """Rows of each group so far, where windows overlap; ``None`` before the first are taken."""
 
     def take(self, rows: Rows) -> Closed:
         codes = self.keys.encode(rows.groups)
@@ -67,7 +67,6 @@ class CountSlots(Slots):
         )
 
     def catch_up(self, rows: Rows) -> None:
-        self._seen = None
         codes = self.keys.lookup(rows.groups)
         lanes = self._window.lanes
         slots = np.where(codes >= 0, codes * lanes, -lanes)[:, None] + np.arange(lanes)

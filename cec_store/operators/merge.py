@@ -2,8 +2,9 @@
 
 Of the inputs' next rows the one with the smallest timestamp goes first, of equal ones that of
 the lowest input. Where timestamps go backward inside an input, a row waits for the rows before
-it, so what counts is the largest timestamp of its input so far: the *due* time. Rows are decided
-as soon as no row still to come can be due before them.
+it, so what counts is the largest timestamp of its input from its head on: the *due* time. (Rows
+that have left hold nothing up, so the count may begin anew at each head.) Rows are decided as
+soon as no row still to come can leave before them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ class _Head:
         none = np.empty(0, np.int64)
         self._read = InputBatch(pa.record_batch(columns, schema=schema), none, none)
         self.due_us: Ints = none
-        self._due_last_us = -(2**63)
 
     def fill(self) -> None:
         """Read on until there is a row, or the input ends."""
@@ -40,8 +40,6 @@ class _Head:
             elif len(read.offsets):
                 self._read = read
                 self.due_us = np.maximum.accumulate(read.timestamps_us)
-                np.maximum(self.due_us, self._due_last_us, out=self.due_us)
-                self._due_last_us = int(self.due_us[-1])
 
     def take(self, count: int) -> tuple[InputBatch, Ints]:
         """Take the first ``count`` rows, and when they are due."""
@@ -89,8 +87,8 @@ def _decided(heads: list[_Head]) -> list[int]:
     reading = [(int(head.due_us[-1]), j) for j, head in enumerate(heads) if not head.is_ended]
     if not reading:
         return [len(head.due_us) for head in heads]
-    # What the inputs still hold is due no earlier than the last rows read: the least of these
-    # decides, and its own input, read to that row, goes first among equals.
+    # What the inputs still hold leaves after the last rows read: the one due first decides, and
+    # its own input, read to that row, goes first among equals.
     due_us, decider = min(reading)
     return [
         int(np.searchsorted(head.due_us, due_us, side="right" if j <= decider else "left"))

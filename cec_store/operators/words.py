@@ -19,7 +19,6 @@ Ints = NDArray[np.int64]
 
 CELLS_MIN = 1024
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_ODD_NULLS = np.uint64(0xC2B2AE3D27D4EB4F)
 _HALF = np.uint64(32)
 
 
@@ -58,7 +57,7 @@ class WordTable:
     def find(self, words: Sequence[Ints], nulls: Ints | None = None) -> Ints:
         """The code of each row, -1 where there is none."""
         codes = np.full(len(words[0]), -1, np.int64)
-        cells = self._home(words, nulls)
+        cells = self._home(words)
         rows: Ints | None = None
         while len(cells):
             found = self._cells[cells]
@@ -91,13 +90,11 @@ class WordTable:
         self.size = len(live)
         self._rehash(live)
 
-    def _home(self, words: Sequence[Ints], nulls: Ints | None) -> Ints:
+    def _home(self, words: Sequence[Ints]) -> Ints:
+        """The first cell of each tuple. Its nulls do not matter: their words are 0, as few are."""
         mixed = words[0].view(np.uint64)
         for word in words[1:]:
             mixed = ((mixed >> _HALF) ^ mixed) * _ODD + word.view(np.uint64)
-        if nulls is not None:
-            # Adds nothing where nothing is null: keys that came before the first null stay put.
-            mixed = mixed + nulls.view(np.uint64) * _ODD_NULLS
         mixed = ((mixed >> _HALF) ^ mixed) * _ODD
         shift = np.uint64(65 - len(self._cells).bit_length())
         return (mixed >> shift).view(np.int64)
@@ -117,7 +114,7 @@ class WordTable:
     def _insert(self, words: list[Ints], nulls: Ints | None) -> Ints:
         """Codes of rows that are not in the table; the same tuple may come more than once."""
         codes = np.full(len(words[0]), -1, np.int64)
-        cells = self._home(words, nulls)
+        cells = self._home(words)
         rows = np.arange(len(cells))
         while len(rows):
             found = self._cells[cells]
@@ -166,8 +163,7 @@ class WordTable:
         while cell_count < 2 * (len(live) + more):
             cell_count *= 2
         self._cells = np.full(cell_count, -1, np.int32)
-        nulls = None if self.nulls is None else self.nulls[live]
-        cells = self._home([held[live] for held in self.words], nulls)
+        cells = self._home([held[live] for held in self.words])
         codes = live
         while len(codes):
             empty = np.flatnonzero(self._cells[cells] < 0)
