@@ -26,6 +26,7 @@ from index_oracle import (
 )
 
 from cec_store.checksum import crc32c
+from cec_store.indexes.entries import Place, Reach
 from cec_store.indexes.generations import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
 
@@ -262,6 +263,7 @@ def test_damage(queue_path: Path, originals: Originals, kind: str) -> None:
     reading, writing = in_a_child(queue_path)
     assert (reading["loaded"], reading["kept"], writing["loaded"]) == (0, 0, 0)
     assert reading["problem"]
+    assert kind != "foreign_index" or "another queue" in str(reading["problem"])
     assert writing["kept"] == FRAMES + 1
     assert_mended(queue_path, originals)
 
@@ -432,6 +434,26 @@ def test_rows_that_lie(
         assert_mended(queue_path, originals)
     else:  # rows that answer nothing, or whose answers a scan of one segment gives
         assert change in (invent, long_key, remove, remove_last, empty)
+
+
+@pytest.mark.parametrize("row", [Place, Reach])
+def test_rows_forged_with_sound_checksums(
+    queue_path: Path, originals: Originals, row: type[Place] | type[Reach]
+) -> None:
+    """Rows that name another frame of this log: only the frame itself can tell."""
+    log_id = chain_of(queue_path).manifest.log_id
+
+    def forge(rows: lmdb.Transaction, _: object) -> None:
+        known = [row.decode((key, rows.get(key)), log_id) for key in keys_of(rows)]
+        for one, other in zip(known[5:50:5], known[6:51:5], strict=True):
+            address = {"segment_id": other.segment_id, "byte": other.byte}
+            rows.put(*one._replace(**address).encode(log_id))
+            rows.put(*other._replace(byte=other.byte + 1).encode(log_id))
+
+    edit_rows(queue_path, forge, "frames" if row is Place else "timestamps")
+    reading, writing = in_a_child(queue_path)
+    assert (reading["dropped"], writing["dropped"]) == (1, 1)
+    assert_mended(queue_path, originals)
 
 
 @pytest.mark.parametrize("kind", ["missing", "flipped", "of an older version"])

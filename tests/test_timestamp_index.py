@@ -27,6 +27,7 @@ from cec_store.errors import CorruptLog, ReadOnly
 from cec_store.files import LocalFolder
 from cec_store.indexes import timestamp
 from cec_store.indexes.entries import About, Broken, Place, Reach
+from cec_store.indexes.recent import Recent
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
@@ -256,6 +257,22 @@ def test_carried_frames_are_found_where_they_are_now(queue_path: Path) -> None:
         assert found.address.segment_id == 1
 
 
+def test_frames_left_behind_by_a_takeover_are_not_found(queue_path: Path) -> None:
+    make_queue(queue_path, [[1], [2], [3]])
+    build(queue_path).close()
+    open_index = build(queue_path)
+    segment = queue_path / f"{0:020d}.seg"
+    whole = segment.read_bytes()
+    forget_last_commit(queue_path)
+    with open_for_append(queue_path) as queue:
+        # As after a crash before the old segment was cut, or by a writer that lives on.
+        segment.write_bytes(whole)
+        for lookups in (TimestampIndex(queue.chain()), open_index):
+            assert_equals_scan(lookups, queue.chain())
+            found = lookups.find_seq(0, queue.chain())
+            assert found.address.segment_id == 1
+
+
 @pytest.mark.parametrize("later", [[], [[7], [9]]], ids=["ahead", "another future"])
 def test_log_restored_from_an_older_copy(
     queue_path: Path, tmp_path: Path, later: list[list[int]]
@@ -449,6 +466,18 @@ def test_rebuild(queue_path: Path) -> None:
     reader = TimestampIndex(chain_of(queue_path))
     assert reader.stored_frames == len(EDGES)
     index.close()
+
+
+def test_frames_in_memory_have_no_gap(queue_path: Path) -> None:
+    make_queue(queue_path, [[1], [2], [3]])
+    first, second, third = chain_of(queue_path).frames()
+    recent = Recent()
+    recent.add(first)
+    for other in (first, third):
+        with pytest.raises(Broken):
+            recent.add(other)
+    recent.add(second)
+    assert (len(recent), recent.next_seq) == (2, 2)
 
 
 # -- rows -----------------------------------------------------------------------------------------
