@@ -102,7 +102,10 @@ class Chain:
         if segment_id == self._newest:
             return self.end.address.byte if self.end.address.segment_id == segment_id else 0
         if segment_id not in self._ends:
-            self._ends[segment_id] = self.reader(segment_id + 1).header.prev_bytes
+            reader, successor = self.reader(segment_id), self.reader(segment_id + 1).header
+            if reader.header.salt != successor.prev_salt:
+                raise CorruptLog(reader.path, 40, "its salt is not the one its successor continues")
+            self._ends[segment_id] = successor.prev_bytes
         return self._ends[segment_id]
 
     @property
@@ -152,7 +155,7 @@ class Chain:
         try:
             header = reader.header_at(address.byte)
             if header.type != FrameType.BATCH:
-                raise BadHeader(f"expected records, found a {FrameType(header.type).name} frame")
+                raise BadHeader(f"expected records, found a frame of type {header.type}")
         except BadHeader as error:
             raise CorruptLog(reader.path, address.byte, str(error)) from None
         return Frame(address, header)

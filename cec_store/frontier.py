@@ -64,13 +64,15 @@ class Frontier:
             UnsupportedVersion: a sound frame of a later format.
         """
         bad = self._scan()
-        for _ in range(_LOOKS - 1):
-            if not self._is_damage(bad):
-                break
-            # The writer may have been in the middle of this very frame: look again.
+        looks = 1
+        while self._is_damage(bad):
+            if looks == _LOOKS:
+                raise refusal(self._reader, bad)
+            # The writer may have been in the middle of this very frame, or may have gone on since:
+            # only a place that stays bad is damage.
+            reached = self._scanned
             bad = self._scan()
-        if self._is_damage(bad):
-            raise refusal(self._reader, bad)
+            looks = looks + 1 if self._scanned == reached else 1
         self._take_vouched()
         return self.end
 
