@@ -18,7 +18,7 @@ from cec_store.policy import Policy, Rates
 
 Ints = NDArray[np.int64]
 _log = logging.getLogger("cec_store")
-_LOOK_AHEAD = 1024
+_LOOK_AHEAD = 256
 _NO_ENTRY = -1
 
 
@@ -27,13 +27,15 @@ class FootprintOrder:
 
     An append-only list of (slot, offset, input); an entry is live while it is its slot's newest.
     Everything is done on arrays of slots: adding and removing cost O(how many), looking at the
-    oldest costs O(how many, and the dead entries in front of them).
+    oldest costs O(how many, and the dead entries among them).
     """
 
     def __init__(self) -> None:
         self._slots = np.empty(1024, np.int64)
         self._offsets = np.empty(1024, np.int64)
         self._inputs = np.empty(1024, np.int64)
+        # Marks in the list's order: the oldest are found without a look at each one's slot.
+        self._is_live = np.zeros(1024, np.bool_)
         self._entry_of = np.full(1024, _NO_ENTRY, np.int64)
         self._head = 0
         self._end = 0
@@ -44,49 +46,44 @@ class FootprintOrder:
         if not len(slots):
             return
         self._make_room(len(slots), int(slots.max()))
+        self._end_entries(slots)
         begin, self._end = self._end, self._end + len(slots)
-        self.live += int(np.count_nonzero(self._entry_of[slots] == _NO_ENTRY))
         self._slots[begin : self._end] = slots
         self._offsets[begin : self._end] = offsets
         self._inputs[begin : self._end] = inputs
+        self._is_live[begin : self._end] = True
         self._entry_of[slots] = np.arange(begin, self._end)
+        self.live += len(slots)
 
     def remove(self, slots: Ints) -> None:
         """These windows have closed."""
+        self._end_entries(slots)
         self._entry_of[slots] = _NO_ENTRY
-        self.live -= len(slots)
 
     def first(self) -> tuple[int, int] | None:
         """(offset, input) of the oldest footprint; ``None`` without open windows."""
         if not self.live:
             return None
-        self._skip_dead()
+        self._head += int(self._is_live[self._head : self._end].argmax())
         return int(self._offsets[self._head]), int(self._inputs[self._head])
 
     def oldest(self, count: int) -> tuple[Ints, Ints, Ints]:
         """(slots, offsets, inputs) of up to ``count`` windows, oldest footprint first."""
-        found: list[Ints] = []
-        at, missing = self._head, min(count, self.live)
-        while missing > 0:
-            stop = min(self._end, at + max(2 * missing, _LOOK_AHEAD))
-            live = self._live(at, stop)[:missing]
-            found.append(live)
-            missing -= len(live)
-            at = stop
-        entries = np.concatenate(found) if found else np.empty(0, np.int64)
+        entries = self._live(self._head + 2 * count + _LOOK_AHEAD)[:count]
+        if len(entries) < min(count, self.live):
+            entries = self._live(self._end)[:count]
         return self._slots[entries], self._offsets[entries], self._inputs[entries]
 
-    def _live(self, start: int, stop: int) -> Ints:
-        entries = np.arange(start, stop)
-        live: Ints = entries[self._entry_of[self._slots[start:stop]] == entries]
-        return live
+    def _live(self, stop: int) -> Ints:
+        """Live entries below ``stop``."""
+        live: Ints = np.flatnonzero(self._is_live[self._head : min(stop, self._end)])
+        return live + self._head
 
-    def _skip_dead(self) -> None:
-        """Move the head on to the oldest live entry; there is one."""
-        while self._entry_of[self._slots[self._head]] != self._head:
-            stop = min(self._end, self._head + _LOOK_AHEAD)
-            live = self._live(self._head, stop)
-            self._head = int(live[0]) if len(live) else stop
+    def _end_entries(self, slots: Ints) -> None:
+        entries = self._entry_of[slots]
+        entries = entries[entries != _NO_ENTRY]
+        self._is_live[entries] = False
+        self.live -= len(entries)
 
     def _make_room(self, count: int, slot_max: int) -> None:
         if slot_max >= len(self._entry_of):
@@ -94,12 +91,13 @@ class FootprintOrder:
             self._entry_of = np.concatenate([self._entry_of, np.full(more, _NO_ENTRY)])
         if self._end + count <= len(self._slots):
             return
-        live = self._live(self._head, self._end)
+        live = self._live(self._end)
         size = max(4 * (len(live) + count), 1024)
         for name in ("_slots", "_offsets", "_inputs"):
             packed = np.empty(size, np.int64)
             packed[: len(live)] = getattr(self, name)[live]
             setattr(self, name, packed)
+        self._is_live = np.arange(size) < len(live)
         self._head, self._end = 0, len(live)
         self._entry_of[self._slots[: len(live)]] = np.arange(len(live))
 
