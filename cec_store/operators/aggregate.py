@@ -126,7 +126,7 @@ class Aggregate:
         if isinstance(held, TimeSlots):
             columns.append(pa.nulls(len(windows), pa.int64()))
         columns += self._accumulators.states([values[windows] for values in held.arrays])
-        keys = self._keys(windows, held.numbers[windows])
+        keys = self._keys(windows)
         states = pa.StructArray.from_arrays(columns, fields=list(self.state_schema))
         if isinstance(held, TimeSlots) and is_mark.any():
             # The watermark stands after the windows, and is taken from there to its place.
@@ -199,10 +199,13 @@ class Aggregate:
             return np.equal(slots, 0)
         return np.zeros(len(slots), np.bool_)
 
-    def _keys(self, slots: Ints, numbers: Ints) -> pa.StructArray:
+    def _keys(self, slots: Ints, numbers: Ints | None = None) -> pa.StructArray:
+        """Keys of these slots' windows; of windows that have closed, with their ``numbers``."""
         keys = self._slots.keys.keys(self._slots.codes(slots))
         if len(keys.type) == len(self.key_schema):
             return keys
+        if numbers is None:
+            numbers = self._slots.numbers[slots]
         columns = [keys.field(place) for place in range(len(keys.type))]
         return pa.StructArray.from_arrays(
             [*columns, pa.array(numbers)], fields=list(self.key_schema)
