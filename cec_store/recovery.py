@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch
+from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch, StorageError
 from cec_store.files import Folder, write_file
 from cec_store.frame import FRAME_MAGIC_BYTES, BadHeader, Codec, FrameType
 from cec_store.layout import (
@@ -20,6 +20,7 @@ from cec_store.segment import SegmentReader
 from cec_store.tail import Tail, read_tail
 from cec_store.writer import Cursor, FrameMarks, LogWriter, Predecessor, Surroundings
 
+_EPOCH_MAX = 2**32 - 1
 _TORN_BYTES_MAX = 64 << 20
 
 
@@ -86,6 +87,8 @@ def reopen(
     reader, tail = _newest_tail(folder, found)
     stored = _schema_of(reader, tail)
     check_schema(folder, schema, stored)
+    if found.epoch == _EPOCH_MAX:
+        raise StorageError(f"{folder.path}: opened for append 2^32 times, and never again")
     manifest = replace(found, epoch=found.epoch + 1)
     publish_manifest(folder, manifest)
     _remove_older_manifests(folder, manifest.epoch)

@@ -31,10 +31,11 @@ from cec_store.frame import (
 )
 
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+U63 = st.integers(0, 2**63 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
 FIELDS = st.fixed_dictionaries(
     {
-        "stream_id": U32, "epoch": U32, "seq": U64, "first_offset": U64,
+        "stream_id": U32, "epoch": U32, "seq": U63, "first_offset": st.integers(0, 2**63 - 2**32),
         "previous": st.tuples(U64, U64), "schema_byte": U64, "durable_upto": U64, "salt": U64,
         "codec": st.sampled_from(Codec), "timestamps_us": st.tuples(I64, I64),
         "extent_records": U64, "input_upto": U64, "record_count": U32, "open_windows": U32,
@@ -125,6 +126,19 @@ def test_lengths_beyond_their_limits_are_refused_though_the_checksum_is_right() 
         lengths(1000, 200_000 + 65_537)
     with pytest.raises(BadHeader, match="impossible"):
         lengths(0, 2**32 - 1)
+
+
+def test_numbers_leave_room_for_the_next() -> None:
+    data = encode_frame_header(FrameType.BATCH, **PLAIN)
+    for at in (16, 24):
+        assert decode_frame_header(changed(data, at, "<Q", 2**63 - 1))
+        for value in (2**63, 2**64 - 1):
+            with pytest.raises(BadHeader, match="over 63 bits"):
+                decode_frame_header(changed(data, at, "<Q", value))
+    last = changed(data, 24, "<Q", 2**63 - 2)
+    assert decode_frame_header(changed(last, 104, "<I", 1)).end_offset == 2**63 - 1
+    with pytest.raises(BadHeader, match="over 63 bits"):
+        decode_frame_header(changed(last, 104, "<I", 2))
 
 
 @pytest.mark.parametrize(("at", "layout", "value"), [(5, "<B", 2), (6, "<H", 127), (6, "<H", 256)])
