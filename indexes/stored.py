@@ -87,8 +87,11 @@ class Stored:
 
     @property
     def frames(self) -> int:
-        """How many frames are covered."""
-        first = self._first()
+        """How many frames are covered; 0 if the first row cannot tell."""
+        try:
+            first = self._first()
+        except Broken:
+            return 0
         return self.about.last.seq + 1 - first.seq if self.about and first else 0
 
     def _first(self) -> Place | None:

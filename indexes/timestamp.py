@@ -74,11 +74,7 @@ class TimestampIndex:
     def stored_frames(self) -> int:
         """How many frames the index on disk covers, as far as it is in use."""
         with self._lock:
-            try:
-                return self._stored.frames if self._stored else 0
-            except Broken as error:
-                self._drop(str(error))
-                return 0
+            return self._stored.frames if self._stored else 0
 
     # -- lookups ------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Each case is looked up in a process of its own, since LMDB answers some damage w
 import json
 import multiprocessing
 import os
+import resource
 import shutil
 import stat
 import tempfile
@@ -26,6 +27,7 @@ from index_oracle import (
 )
 
 from cec_store.checksum import crc32c
+from cec_store.errors import ReadOnly
 from cec_store.indexes.entries import Place, Reach
 from cec_store.indexes.generations import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
@@ -351,6 +353,35 @@ def test_folder_is_a_file(queue_path: Path) -> None:
     for facts in in_a_child(queue_path):
         assert facts["kept"] == 0
     assert files_of(queue_path) == before
+
+
+def full_disk(path: Path, limit_bytes: int) -> None:
+    """Runs in the child: no file can grow beyond the limit."""
+    chain = chain_of(path)
+    index = TimestampIndex(chain, writable=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+    index.follow(chain)
+    assert index.problem
+    assert_equals_scan(index, chain)
+    assert index.stored_frames in (0, FRAMES)
+    with pytest.raises(ReadOnly):
+        index.rebuild(chain)
+    index.close()
+
+
+@pytest.mark.parametrize("limit_bytes", [0, PAGE, 3 * PAGE, 6 * PAGE])
+@pytest.mark.parametrize("is_new", [False, True])
+def test_full_disk(tmp_path: Path, originals: Originals, limit_bytes: int, is_new: bool) -> None:
+    path = Path(shutil.copytree(originals.queue, tmp_path / "queue"))
+    shutil.rmtree(path / "index")
+    if not is_new:
+        shutil.copytree(originals.older / "index", path / "index")
+    process = CONTEXT.Process(target=full_disk, args=(path, limit_bytes))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    build(path)
+    assert_mended(path, originals)
 
 
 # -- rows that lie although the file is as it was stamped -----------------------------------------
