@@ -12,10 +12,12 @@ from cec_store.frame import (
     FrameHeader,
     FrameType,
 )
-from cec_store.inspector.faults import Fault
+from cec_store.inspector.faults import Fault, Note
 from cec_store.inspector.recount import RecordChecks
 from cec_store.inspector.scan import Found, SegmentScan
 from cec_store.inspector.survey import Part
+
+_REPEATS_MAX = 3
 
 
 def body_problem(scan: SegmentScan, found: Found) -> str:
@@ -46,6 +48,7 @@ class Audit:
         self._offset = 0 if is_whole else None
         self._previous = (NONE, 0)
         self._has_schema = False
+        self._repeats: dict[tuple[str, str], int] = {}
 
     @property
     def end_offset(self) -> int:
@@ -57,8 +60,19 @@ class Audit:
         self.faults.append(replace(fault, first_offset=self._offset))
 
     def add(self, part: Part, kind: str, byte: int, what: str) -> None:
-        """A fault that keeps no record out of reach."""
-        self.faults.append(part.fault(kind, byte, what))
+        """A fault that keeps no record out of reach. One cause may show in many frames."""
+        place = (part.scan.path, kind)
+        self._repeats[place] = self._repeats.get(place, 0) + 1
+        if self._repeats[place] <= _REPEATS_MAX:
+            self.faults.append(part.fault(kind, byte, what))
+
+    def unlisted(self) -> list[Note]:
+        """How many faults were found that are like others."""
+        return [
+            Note(path, 0, f"{count - _REPEATS_MAX} more faults of the kind {kind} in this segment")
+            for (path, kind), count in self._repeats.items()
+            if count > _REPEATS_MAX
+        ]
 
     def segment(self) -> None:
         """Another segment begins."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.files import Folder
-from cec_store.frame import BadHeader, FrameType
+from cec_store.frame import NOT_COUNTED, BadHeader, FrameType
 from cec_store.inspector.audit import body_problem
 from cec_store.inspector.faults import Fault
 from cec_store.inspector.rows import records_as_rows
@@ -56,7 +56,8 @@ class FrameRow:
     raw_bytes: int
     min_timestamp_us: int | None
     max_timestamp_us: int | None
-    open_windows: int
+    open_windows: int | None
+    """N; ``None`` where it was not counted."""
     extent_records: int
     input_upto: int
     durable_upto: int
@@ -122,7 +123,7 @@ def _gap(part: Part, gap: Gap) -> Iterator[Row]:
 
 
 def _is_acknowledged(part: Part, byte: int) -> bool:
-    return part.is_sealed or not part.is_newest or byte < part.acknowledged
+    return part.is_sealed or byte < part.acknowledged
 
 
 def _frame(part: Part, found: Found, wanted: DumpFilter) -> Iterator[Row]:
@@ -188,7 +189,7 @@ def _frame_row(part: Part, found: Found, problem: str) -> FrameRow:
         raw_bytes=header.raw_bytes,
         min_timestamp_us=header.min_timestamp_us if has_records else None,
         max_timestamp_us=header.max_timestamp_us if has_records else None,
-        open_windows=header.open_windows,
+        open_windows=None if header.open_windows == NOT_COUNTED else header.open_windows,
         extent_records=header.extent_records,
         input_upto=header.input_upto,
         durable_upto=header.durable_upto,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.chain import Chain
-from cec_store.errors import CorruptLog, RecoveryError
+from cec_store.errors import CecError, RecoveryError
 from cec_store.files import Folder
 from cec_store.frame import BadHeader, FrameType
 from cec_store.inspector.rows import rows_of
@@ -122,8 +122,8 @@ def inspect_extent(
             state = _state(chain, rebuild(chain), top)
     except RecoveryError:
         has_state = False  # written without checkpoints
-    except CorruptLog as error:
-        damage = str(error)
+    except CecError as error:
+        damage = damage or str(error)
     epoch = survey.manifest.epoch if survey.manifest else None
     return ExtentReport(folder.path, epoch, totals, has_state, state, damage)
 

@@ -135,6 +135,8 @@ class Survey:
                 return Part(scan, header.prev_bytes, header.prev_bytes, True, is_newest)
         acknowledged, footer_end = self._claims(scan)
         is_sealed = footer_end == scan.bytes
+        if not is_newest:
+            acknowledged = scan.bytes  # a segment is only followed by another once it is on disk
         return Part(scan, scan.bytes, acknowledged, is_sealed, is_newest)
 
     @staticmethod

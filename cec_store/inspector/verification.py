@@ -79,7 +79,14 @@ class _Run:
                 audit.lose(part)
                 previous = None
                 continue
-            audit.faults += self._survey.header_faults(part, previous)
+            faults = list(self._survey.header_faults(part, previous))
+            foreign = [fault for fault in faults if fault.kind == "segment-foreign"]
+            if foreign:
+                audit.lose(foreign[0])
+                self._count(part)
+                previous = None
+                continue
+            audit.faults += faults
             if previous is not None:
                 self._check_chain(part)
             self._segment(part)
@@ -92,7 +99,7 @@ class _Run:
         return Verification(
             path=self._survey.folder.path,
             faults=tuple(map(self._with_effect, audit.faults)),
-            notes=tuple(self._notes),
+            notes=(*self._notes, *audit.unlisted()),
             epoch=manifest.epoch if manifest else None,
             segments=self._segments,
             frames=audit.frames,
@@ -136,8 +143,11 @@ class _Run:
         if part.stop < scan.bytes:
             what = f"{scan.bytes - part.stop} bytes behind the segment's end; they are never read"
             self._notes.append(Note(scan.path, part.stop, what))
+        self._count(part)
+
+    def _count(self, part: Part) -> None:
         self._segments += 1
-        self._bytes += scan.bytes
+        self._bytes += part.scan.bytes
         self._progress(self._bytes)
 
     @staticmethod
