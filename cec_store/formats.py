@@ -136,7 +136,7 @@ class _Columns(_Writer):
         if self._widths is None:
             columns = zip(self._names, *texts, strict=True)
             self._widths = [min(max(map(len, column)), _WIDTH_MAX) for column in columns]
-            self._line(self._names)
+            self._line([printable(name) for name in self._names])
         for text in texts:
             self._line(text)
 
@@ -155,6 +155,12 @@ def _cell(value: Any, null: str) -> str:
     if isinstance(value, float):
         return f"{value:g}" if null else repr(value)
     if isinstance(value, (dict, list)):
-        return json.dumps(finite(value), ensure_ascii=False)
-    # One record, one line.
-    return str(value).replace("\n", "\\n") if null else str(value)
+        value = json.dumps(finite(value), ensure_ascii=False)
+    return printable(str(value)) if null else str(value)
+
+
+def printable(text: str) -> str:
+    """On one line, and with nothing in it that a terminal would obey: logs may come from anyone."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

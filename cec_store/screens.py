@@ -11,10 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from cec_store.demo import RUNS, DemoReport
 from cec_store.files import LocalFolder
-from cec_store.formats import finite
+from cec_store.formats import finite, printable
 from cec_store.layout import segment_id_of
 
 Cell = str | int | float | None
@@ -33,6 +34,7 @@ class Screen:
 
     def line(self, text: str = "", style: str = "") -> None:
         """One line, styled on a terminal only."""
+        text = printable(text)
         if self.is_terminal:
             self.out.print(text, style=style or None, markup=False)
         else:
@@ -51,10 +53,10 @@ class Screen:
     def pairs(self, title: str, rows: Sequence[tuple[str, str]]) -> None:
         """Names with their values."""
         if self.is_terminal:
-            table = Table(title=title, title_justify="left", show_header=False)
+            table = Table(title=Text(title), title_justify="left", show_header=False)
             for row in rows:
-                table.add_row(*row)
-            self.out.print(table, markup=False)
+                table.add_row(*map(Text, row))
+            self.out.print(table)
             return
         self.line(title)
         width = max(len(name) for name, _ in rows)
@@ -70,8 +72,8 @@ class Screen:
             for name, is_right in zip(names, right, strict=True):
                 table.add_column(name, justify="right" if is_right else "left", overflow="fold")
             for text in texts:
-                table.add_row(*text)
-            self.out.print(table, markup=False)
+                table.add_row(*map(Text, text))
+            self.out.print(table)
             return
         self.line(title)
         widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
@@ -123,14 +125,18 @@ class DemoWatcher:
         self._bar.update(self._tasks[run], completed=row, total=total)
 
     def tell(self, text: str) -> None:
-        if not self._quiet:
+        if self._quiet:
+            return
+        if self._screen.is_terminal and not self._bar.disable:
+            self._bar.console.print(text, markup=False)  # above the bars, which stay below
+        else:
             self._screen.line(text)
 
 
 def _text(cell: Cell) -> str:
     if cell is None:
         return "–"
-    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+    return f"{cell:,}" if isinstance(cell, int) else printable(str(cell))
 
 
 def show_demo(screen: Screen, report: DemoReport) -> None:

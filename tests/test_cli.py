@@ -239,6 +239,17 @@ def test_values_that_json_lacks(tmp_path) -> None:
     assert run("extent", tmp_path / "q").exit_code == 0
 
 
+def test_a_log_cannot_talk_to_the_terminal(tmp_path) -> None:
+    schema = pa.schema([("text", pa.string())])
+    with open_queue(tmp_path / "q", "x", schema=schema) as queue:
+        evil = pa.record_batch([pa.array(["\x1b[31mred\x9b2J\nnext [/bold]"])], schema=schema)
+        queue.append(evil, pa.array([0]))
+    for verb in ("dump", "replay"):
+        text = run(verb, tmp_path / "q").stdout
+        assert "red" in text
+        assert text.replace("\n", "").isprintable()
+
+
 def test_follow_sees_what_is_appended(tmp_path) -> None:
     schema = pa.schema([("x", pa.int64())])
 
