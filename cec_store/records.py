@@ -275,24 +275,3 @@ def inputs_of(records: pa.RecordBatch | pa.Table, inputs: int) -> NDArray[np.int
 def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of many of one schema."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-
-
-def key_codes(keys: pa.StructArray) -> NDArray[np.int64]:
-    """Equal keys get equal numbers, dense from 0 in the order of first appearance; null is a key.
-
-    Shape (records,).
-    """
-    columns = keys.flatten()
-    if keys.null_count or not columns:
-        columns = [keys.is_valid(), *columns]
-    codes = _dense(columns[0])
-    for column in columns[1:]:
-        more = _dense(column)
-        # Both are below the number of records, so the product fits.
-        codes = _dense(pa.array(codes * (int(more.max(initial=0)) + 1) + more))
-    return codes
-
-
-def _dense(column: pa.Array) -> NDArray[np.int64]:
-    encoded = column.dictionary_encode(null_encoding="encode").indices
-    return encoded.to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]

@@ -1,0 +1,51 @@
+"""The newest record of each key, over keys of every kind, against a dict."""
+
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cec_store.rebuild import last_rows
+
+EXTREMES = st.sampled_from([-(2**63), 2**63 - 1, 0, 1, -1])
+COLUMNS = {
+    "few numbers": (pa.int64(), st.integers(0, 3)),
+    "far apart": (pa.int64(), EXTREMES),
+    "small": (pa.int8(), st.integers(-128, 127)),
+    "unsigned": (pa.uint64(), st.sampled_from([0, 1, 2**63, 2**64 - 1])),
+    "dates": (pa.date32(), st.dates(date(2000, 1, 1), date(2000, 1, 5))),
+    "times": (
+        pa.timestamp("us", "UTC"),
+        st.sampled_from([datetime(year, 1, 1, tzinfo=timezone.utc) for year in (1, 1970, 9999)]),
+    ),
+    "text": (pa.string(), st.sampled_from(["", "a", "b"])),
+    "bytes": (pa.binary(), st.sampled_from([b"", b"a"])),
+    "flags": (pa.bool_(), st.booleans()),
+    "floats": (pa.float64(), st.sampled_from([0.5, 1.5, float("inf")])),
+    "decimals": (pa.decimal128(20, 2), st.sampled_from([Decimal("1.10"), Decimal("2.00")])),
+}
+
+
+@given(st.data(), st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4))
+def test_equals_a_dict(data: st.DataObject, names: list[str]) -> None:
+    fields = [pa.field(str(place), COLUMNS[name][0]) for place, name in enumerate(names)]
+    values = [st.none() | COLUMNS[name][1] for name in names]
+    if data.draw(st.booleans()):
+        values = [COLUMNS[name][1] for name in names]
+    whole = data.draw(st.lists(st.none() | st.tuples(*values), max_size=30))
+    rows = [row and dict(zip(map(str, range(len(row))), row, strict=True)) for row in whole]
+    keys = pa.array(rows, pa.struct(fields))
+    start = data.draw(st.integers(0, len(rows)))
+    newest = {row: place for place, row in enumerate(whole[start:])}
+    assert last_rows(keys[start:]).tolist() == sorted(newest.values())
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_ranges_too_wide_for_one_word(columns: int) -> None:
+    values = [-(2**62), 2**62, 5, 2**62, -(2**62)]
+    fields = [pa.field(str(place), pa.int64()) for place in range(columns)]
+    keys = pa.StructArray.from_arrays([pa.array(values)] * columns, fields=fields)
+    assert last_rows(keys).tolist() == [2, 3, 4]
