@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import PurePath
+from threading import Lock
 
 import pyarrow as pa
 
@@ -20,7 +21,21 @@ from cec_store.units import Extent, Position
 
 
 class OutputQueue(Queue):
-    """An output queue with everything that can be asked of it."""
+    """An output queue with everything that can be asked of it. See :func:`open_queue`."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        mode: str,
+        schema: RecordSchema | None = None,
+        options: QueueOptions | None = None,
+        *,
+        takeover: bool = False,
+        clock_us: Callable[[], int] = now_us,
+    ) -> None:
+        super().__init__(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
+        self._index: TimestampIndex | None = None
+        self._index_lock = Lock()
 
     def replay(
         self,
@@ -87,16 +102,16 @@ class OutputQueue(Queue):
         try:
             super().close()
         finally:
-            if self._index is not None:
-                self._index.close()
-
-    _index: TimestampIndex | None = None
+            with self._index_lock:
+                if self._index is not None:
+                    self._index.close()
 
     def _timestamp_index(self) -> TimestampIndex:
         # Made when first asked for: who only appends does not pay for it.
-        if self._index is None:
-            self._index = TimestampIndex(self.chain(), writable=self.mode != "r")
-        return self._index
+        with self._index_lock:
+            if self._index is None:
+                self._index = TimestampIndex(self.chain(), writable=self.mode != "r")
+            return self._index
 
     def _seek(self, chain: Chain) -> Seek:
         return self._timestamp_index().seek(chain)
