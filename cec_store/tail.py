@@ -128,7 +128,9 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     end = seal if verdict is Verdict.COMPLETE and seal is not None else bad.byte
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
-    vouched = end if seal is not None else min(max(claimed, published), end)
+    # A FOOTER says where the segment ends, not that it is on disk itself: the process may have died
+    # before the sync of it. A successor does say so.
+    vouched = end if sealed_end is not None else min(max(claimed, published), end)
     vouched_end, chain = _chain_to(reader, frames, vouched)
     return Tail(verdict, tuple(frames), end, vouched_end, chain, file_bytes, bad.reason)
 
