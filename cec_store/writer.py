@@ -205,6 +205,8 @@ class LogWriter:
         if first_segment <= self.manifest.first_segment:
             return []
         old = range(self.manifest.first_segment, first_segment)
+        # The COMMIT, too: without it a reader sees fewer frames, and might end in what is removed.
+        self._segment.sync()
         self._check_epoch()
         self.manifest = replace(self.manifest, first_segment=first_segment)
         publish_manifest(self.folder, self.manifest)
