@@ -1,0 +1,25 @@
+"""Every disk that a crash may leave, within the faults that simulated_folder.py names."""
+
+from collections.abc import Callable
+
+import pytest
+from crash_states import ONLY_STATE, WORKLOADS, Sweep, snapshots_of
+
+pytestmark = pytest.mark.crash
+
+DISTINCT_MIN = 620
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_crash_keeps_what_was_acknowledged(
+    name: str, crash_count: Callable[[int, int], int]
+) -> None:
+    sweep = Sweep(name)
+    sweep.run(snapshots_of(name), goal=crash_count(700, 30_000))
+    print(f"{name}: {len(sweep.distinct)} distinct states, {sweep.checked} checked")
+    assert ONLY_STATE == -1, "passes; unset CEC_CRASH_STATE"
+    assert len(sweep.distinct) >= DISTINCT_MIN
+
+
+def test_enough_states_are_asked_for() -> None:
+    assert len(WORKLOADS) * DISTINCT_MIN >= 20_000
