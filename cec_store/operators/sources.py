@@ -58,7 +58,8 @@ class QueueSource:
             records = chain.records(frame)
             low = max(0, start - offset)
             high = records.num_rows if stop is None else min(records.num_rows, stop - offset)
-            yield from self._output(records.slice(low, high - low), offset + low)
+            if low < high:
+                yield from self._output(records.slice(low, high - low), offset + low)
 
     def _output(self, records: pa.RecordBatch, first_offset: int) -> Iterator[InputBatch]:
         kinds = kinds_of(records)
