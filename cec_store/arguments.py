@@ -22,8 +22,9 @@ def _moment(text: str) -> Moment:
     try:
         if re.fullmatch(r"-?\d+", text):
             return to_timestamp_us(int(text))
-        # Before Python 3.11 a Z is not understood.
-        return to_timestamp_us(datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text)))
+        # Before Python 3.11 neither a Z nor a fraction of other than six digits is understood.
+        text_311 = re.sub(r"\.(\d{1,6})\d*", lambda m: f".{m[1]:0<6}", text)
+        return to_timestamp_us(datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text_311)))
     except ValueError:
         raise typer.BadParameter(
             f"{text!r} is no moment: give a date and time like 2013-01-31T12:00:00Z, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console
@@ -88,7 +88,10 @@ class Screen:
     def bytes_progress(self, what: str, folder: LocalFolder) -> Iterator[Callable[[int], None]]:
         """A bar on standard error while a queue is read; nothing where that is no terminal."""
         names = folder.names() if folder.exists() else []
-        total = sum(folder.size(name) for name in names if segment_id_of(name) is not None)
+        total = 0
+        for name in names:
+            with suppress(FileNotFoundError):  # trimmed this very moment
+                total += folder.size(name) if segment_id_of(name) is not None else 0
         with self._bar() as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.update(task, completed=done)

@@ -1,5 +1,6 @@
 """Figures against a naive recount; each kind of damage named rightly, and nothing touched."""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cec_store import NotAQueue, Targets, open_queue
+from cec_store import NotAQueue, QueueOptions, Targets, open_queue
 from cec_store.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
 from cec_store.inspector import (
     ADVICE,
@@ -410,6 +411,40 @@ def test_leftovers_are_notes(sound: Path, tmp_path) -> None:
     found = verify(made.folder_of(path))
     assert found.is_sound
     assert len(found.notes) == 3
+
+
+def test_beside_a_live_writer_all_is_well(tmp_path) -> None:
+    schema = pa.schema([("x", pa.int64())])
+    stop = threading.Event()
+    options = QueueOptions(segment_bytes=3_000, group_max_wait_ms=0.5)
+
+    def write() -> None:
+        for _ in range(3):  # lives: each seals the segment of the one before
+            with open_queue(tmp_path / "q", "a", schema=schema, options=options) as queue:
+                for x in range(10**9):
+                    if stop.is_set() or x == 300:
+                        break
+                    queue.append(pa.record_batch([pa.array([x] * 20)], schema=schema))
+                    if x % 100 == 99:
+                        queue.trim(queue.durable_offset - 200)
+
+    with open_queue(tmp_path / "q", "x", schema=schema):
+        pass
+    writer = threading.Thread(target=write)
+    writer.start()
+    looks = 0
+    try:
+        while writer.is_alive():
+            assert verify(made.folder_of(tmp_path / "q")).faults == ()
+            assert inspect_extent(made.folder_of(tmp_path / "q")).damage == ""
+            rows = list(dump(made.folder_of(tmp_path / "q")))
+            assert not any(isinstance(row, DamageRow) and row.acknowledged for row in rows)
+            looks += 1
+    finally:
+        stop.set()
+        writer.join()
+    assert looks > 3
+    assert verify(made.folder_of(tmp_path / "q")).is_sound
 
 
 OPERATOR = RecordSchema(

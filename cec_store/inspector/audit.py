@@ -59,6 +59,12 @@ class Audit:
         self._unending.append(len(self.faults))
         self.faults.append(replace(fault, first_offset=self._offset))
 
+    def restart(self, faults: int) -> None:
+        """Segments were trimmed meanwhile: only the first ``faults`` count, and all begins anew."""
+        del self.faults[faults:]
+        self._unending = [place for place in self._unending if place < faults]
+        self._seq = self._offset = None
+
     def add(self, part: Part, kind: str, byte: int, what: str) -> None:
         """A fault that keeps no record out of reach. One cause may show in many frames."""
         place = (part.scan.path, kind)

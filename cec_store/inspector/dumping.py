@@ -114,7 +114,11 @@ def _rows(survey: Survey, wanted: DumpFilter) -> Iterator[Row]:
         if part.scan.problem is not None:
             yield DamageRow(part.scan.path, 0, str(part.scan.problem), True)
         for item in part.scan.frames(part.stop):
-            yield from _gap(part, item) if isinstance(item, Gap) else _frame(part, item, wanted)
+            rows = _gap(part, item) if isinstance(item, Gap) else _frame(part, item, wanted)
+            for row in rows:
+                if isinstance(row, DamageRow) and survey.is_trimmed(part.scan.segment_id):
+                    break  # a writer has removed the segment meanwhile
+                yield row
 
 
 def _gap(part: Part, gap: Gap) -> Iterator[Row]:

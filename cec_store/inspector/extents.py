@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.chain import Chain
-from cec_store.errors import CecError, RecoveryError
+from cec_store.errors import CecError, OutOfRange, RecoveryError
 from cec_store.files import Folder
 from cec_store.frame import BadHeader, FrameType
 from cec_store.inspector.rows import rows_of
@@ -21,6 +21,7 @@ from cec_store.records import KIND, TIMESTAMP, RecordKind, kinds_of
 from cec_store.units import Extent
 
 Progress = Callable[[int], None]
+_LOOKS = 4
 
 
 @dataclass(frozen=True)
@@ -115,15 +116,20 @@ def inspect_extent(
     survey = Survey(folder)
     totals, damage = _totals(survey, counts, progress or (lambda _: None))
     state, has_state = None, False
-    try:
-        chain = Chain(folder)
-        has_state = chain.schema().inputs > 0
-        if has_state:
-            state = _state(chain, rebuild(chain), top)
-    except RecoveryError:
-        has_state = False  # written without checkpoints
-    except CecError as error:
-        damage = damage or str(error)
+    for looks_left in reversed(range(_LOOKS)):
+        try:
+            chain = Chain(folder)
+            has_state = chain.schema().inputs > 0
+            state = _state(chain, rebuild(chain), top) if has_state else None
+        except RecoveryError:
+            has_state = False  # written without checkpoints
+        except OutOfRange as error:
+            # A writer beside this inspection may have trimmed what the chain began with.
+            damage = damage or ("" if looks_left else str(error))
+            continue
+        except CecError as error:
+            damage = damage or str(error)
+        break
     epoch = survey.manifest.epoch if survey.manifest else None
     return ExtentReport(folder.path, epoch, totals, has_state, state, damage)
 
@@ -143,6 +149,8 @@ def _totals(survey: Survey, counts: bool, progress: Progress) -> tuple[Totals, s
             if item.byte >= part.acknowledged:
                 break  # nobody vouched for it
             if not isinstance(item, Found):
+                if survey.is_trimmed(part.scan.segment_id):
+                    break  # a writer has removed it meanwhile
                 unreadable += 1
                 damage = damage or f"{part.scan.path}: damage at byte {item.byte}: {item.reason}"
                 continue
@@ -158,6 +166,8 @@ def _totals(survey: Survey, counts: bool, progress: Progress) -> tuple[Totals, s
                     batch = part.scan.records(item)
                     kinds += np.bincount(kinds_of(batch), minlength=256)
                 except BadHeader as error:
+                    if survey.is_trimmed(part.scan.segment_id):
+                        break
                     unreadable += 1
                     damage = damage or f"{part.scan.path}: damage at byte {item.byte}: {error}"
             progress(size + item.byte)

@@ -88,11 +88,14 @@ class SegmentScan:
         if inside < 0 or inside + size > len(self._data):
             load = min(max(size, load_bytes), max(0, self.bytes - byte))
             self._start, inside = byte, 0
-            try:
-                self._data = self._folder.read(self.name, byte, load)
-            except (StorageError, FileNotFoundError):
-                self._data = b""  # an unreadable disk block, or trimmed by now: as if cut
+            self._data = self._load(byte, load)
         return self._data[inside : inside + size]
+
+    def _load(self, byte: int, size: int) -> bytes:
+        try:
+            return self._folder.read(self.name, byte, size)
+        except (StorageError, FileNotFoundError):
+            return b""  # an unreadable disk block, or trimmed by now: as if cut
 
     def header_at(self, byte: int) -> FrameHeader:
         """Raises :class:`BadHeader`."""
@@ -137,7 +140,7 @@ class SegmentScan:
     def _next_intact(self, byte: int, stop: int) -> int | None:
         """The next frame of this segment that fits, found by its magic."""
         while byte + FRAME_HEADER_BYTES <= stop:
-            data = self._folder.read(self.name, byte, min(_WINDOW_BYTES, stop - byte))
+            data = self._load(byte, min(_WINDOW_BYTES, stop - byte))
             at = data.find(FRAME_MAGIC_BYTES)
             while 0 <= at <= len(data) - FRAME_HEADER_BYTES:
                 try:

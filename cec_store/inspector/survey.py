@@ -96,21 +96,18 @@ class Survey:
             if what:
                 self.notes.append(Note(f"{self.folder.path}/{name}", 0, what))
 
-    @property
-    def total_bytes(self) -> int:
-        """Of the segments that are there."""
-        ids = (n for n in self._present if self.first_segment <= n <= self.newest_segment)
-        return sum(self.folder.size(segment_name(n)) for n in ids)
-
     def parts(self) -> Iterator[Part | Fault]:
-        """The segments in order; a fault in the place of one that is missing."""
+        """The segments in order; a fault in the place of one that is missing.
+
+        What a writer beside this inspection trims meanwhile is passed over.
+        """
         scan = self._open(self.first_segment)
         for segment_id in range(self.first_segment, self.newest_segment + 1):
             is_newest = segment_id == self.newest_segment
             successor = None if is_newest else self._open(segment_id + 1)
             if scan is not None:
                 yield self._part(scan, successor, is_newest)
-            elif not self._was_trimmed(segment_id):
+            elif not self.is_trimmed(segment_id):
                 path = f"{self.folder.path}/{segment_name(segment_id)}"
                 yield Fault("segment-missing", path, 0, "the segment is missing", True)
             scan = successor
@@ -121,8 +118,8 @@ class Survey:
         except (FileNotFoundError, CecError):
             return None
 
-    def _was_trimmed(self, segment_id: int) -> bool:
-        """By a writer at work beside this inspection."""
+    def is_trimmed(self, segment_id: int) -> bool:
+        """Whether a writer has trimmed this segment by now."""
         try:
             return segment_id < read_manifest(self.folder).first_segment
         except CecError:

@@ -74,23 +74,23 @@ class _Run:
 
     def run(self) -> Verification:
         audit, previous = self._audit, None
+        due = self._survey.first_segment
         for part in self._survey.parts():
+            known, number = len(audit.faults), due
+            due += 1
             if isinstance(part, Fault):
                 audit.lose(part)
                 previous = None
                 continue
-            faults = list(self._survey.header_faults(part, previous))
-            foreign = [fault for fault in faults if fault.kind == "segment-foreign"]
-            if foreign:
-                audit.lose(foreign[0])
-                self._count(part)
+            if part.scan.segment_id != number:
+                # A writer beside this inspection has trimmed what was due.
+                audit.restart(known)
+                previous, due = None, part.scan.segment_id + 1
+            self._part(part, previous)
+            previous = None if self._is_foreign(part) else part
+            if len(audit.faults) > known and self._survey.is_trimmed(part.scan.segment_id):
+                audit.restart(known)
                 previous = None
-                continue
-            audit.faults += faults
-            if previous is not None:
-                self._check_chain(part)
-            self._segment(part)
-            previous = part
         index = self._check_index()
         checks, manifest = audit.checks, self._survey.manifest
         kinds = {}
@@ -113,6 +113,24 @@ class _Run:
         )
 
     # -- segments -----------------------------------------------------------------------------
+
+    def _part(self, part: Part, previous: Part | None) -> None:
+        faults = list(self._survey.header_faults(part, previous))
+        if self._is_foreign(part):
+            self._audit.lose(faults[0])
+        else:
+            self._audit.faults += faults
+            if previous is not None:
+                self._check_chain(part)
+            self._segment(part)
+        self._segments += 1
+        self._bytes += part.scan.bytes
+        self._progress(self._bytes)
+
+    def _is_foreign(self, part: Part) -> bool:
+        """Readers refuse such a segment, and its frames would only seem to be out of order."""
+        faults = self._survey.header_faults(part, None)
+        return any(fault.kind == "segment-foreign" for fault in faults)
 
     def _segment(self, part: Part) -> None:
         scan, audit = part.scan, self._audit
@@ -143,12 +161,6 @@ class _Run:
         if part.stop < scan.bytes:
             what = f"{scan.bytes - part.stop} bytes behind the segment's end; they are never read"
             self._notes.append(Note(scan.path, part.stop, what))
-        self._count(part)
-
-    def _count(self, part: Part) -> None:
-        self._segments += 1
-        self._bytes += part.scan.bytes
-        self._progress(self._bytes)
 
     @staticmethod
     def _torn_reason(part: Part, item: Found | Gap) -> str:
