@@ -283,6 +283,12 @@ def footer_rewritten(path: Path) -> None:
     made.patch_header(made.segment(path, 0), byte, durable_upto=128)
 
 
+def rewritten_before_footer(path: Path) -> None:
+    first = made.segment(path, 0)
+    assert made.frames(first)[-1][1].type == FrameType.FOOTER
+    made.patch_header(first, middle(first), durable_upto=128)
+
+
 def older_epoch(path: Path) -> None:
     made.patch_segment_header(newest(path), 12, 0, 4)
 
@@ -326,6 +332,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (newest_patched(input_upto=1), "inputs"),
     (newest_patched(record_count=1), "body-structure"),
     (footer_rewritten, "chain"),
+    (rewritten_before_footer, "footer"),
     (older_epoch, "epoch"),
     (wrong_salt_link, "chain"),
     (index_flipped, "index"),
@@ -499,6 +506,6 @@ def test_records_are_held_against_their_header(tmp_path, rows, marks, kind) -> N
 
 
 def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
-    seen = {kind for _, kind in DAMAGES} | {"kinds", "footer"}
+    seen = {kind for _, kind in DAMAGES} | {"kinds"}
     assert seen == set(ADVICE) == set(EFFECTS)
     assert len(DAMAGES) >= 20
