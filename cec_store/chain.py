@@ -35,10 +35,11 @@ class Chain:
     def __init__(self, folder: Folder) -> None:
         """Raises :class:`NotAQueue`, :class:`CorruptLog` or :class:`UnsupportedVersion`."""
         self.folder = folder
-        self.manifest: Manifest = read_manifest(folder)
+        self.manifest: Manifest
         self._readers: dict[int, SegmentReader] = {}
+        self._read_last: SegmentReader | None = None
         self._ends: dict[int, int] = {}
-        self._start_newest(self.manifest.newest_segment)
+        self._newest = -1
         self.refresh()
 
     # -- where the log ends -------------------------------------------------------------------
@@ -54,18 +55,16 @@ class Chain:
         Raises:
             CorruptLog: damage where the log was acknowledged.
         """
-        manifest = read_manifest(self.folder)
-        self.manifest = manifest
-        if manifest.newest_segment != self._newest:
-            begin = max(self._newest, manifest.first_segment)
-            for segment_id in range(begin, manifest.newest_segment):
-                self._ends[segment_id] = self.reader(segment_id + 1).header.prev_bytes
-            self._start_newest(manifest.newest_segment)
-        return self._frontier.advance()
-
-    def _start_newest(self, segment_id: int) -> None:
-        self._newest = segment_id
-        self._frontier = Frontier(self.reader(segment_id), self._schema_frame(segment_id))
+        while True:
+            self.manifest = read_manifest(self.folder)
+            newest = self.manifest.newest_segment
+            try:
+                if newest != self._newest:
+                    self._frontier = Frontier(self.reader(newest), self._schema_frame(newest))
+                    self._newest = newest
+                return self._frontier.advance()
+            except OutOfRange:
+                continue  # it has been completed and trimmed since: look at the manifest again
 
     def _schema_frame(self, segment_id: int) -> FrameHeader:
         """A segment's first frame: it knows where the stream stood when the segment began."""
@@ -95,7 +94,11 @@ class Chain:
             if reader.header.log_id != self.manifest.log_id:
                 raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
             self._readers[segment_id] = reader
-        return self._readers[segment_id]
+        reader = self._readers[segment_id]
+        if self._read_last is not None and self._read_last is not reader:
+            self._read_last.reload()  # a stretch in memory for one segment, not for each
+        self._read_last = reader
+        return reader
 
     def segment_end(self, segment_id: int) -> int:
         """How many bytes of the segment belong to the log, as far as it is vouched for."""

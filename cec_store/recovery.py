@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch, StorageError
+from cec_store.errors import CorruptLog, DiskFull, NotAQueue, SchemaMismatch, StorageError
 from cec_store.files import Folder, write_file
 from cec_store.frame import FRAME_MAGIC_BYTES, BadHeader, Codec, FrameType
 from cec_store.layout import (
@@ -184,7 +185,9 @@ def _keep_torn(folder: Folder, reader: SegmentReader, tail: Tail) -> None:
     if name in folder.names():
         folder.unlink(name)
     size = min(tail.torn_bytes, _TORN_BYTES_MAX)
-    write_file(folder, name, folder.read(reader.name, tail.end, size))
+    # The copy is for people: a full disk must not keep the queue from opening.
+    with suppress(DiskFull):
+        write_file(folder, name, folder.read(reader.name, tail.end, size))
 
 
 def _remove_strays(folder: Folder, manifest: Manifest) -> None:

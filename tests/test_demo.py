@@ -57,7 +57,6 @@ def test_killed_run_equals_the_one_never_killed(tmp_path, seed: int) -> None:
     assert len(report.recoveries) == 4
     for found in report.recoveries:
         assert 0 < found.log_at_row < ROWS
-        assert abs(found.log_at_row - found.killed_at_row) <= 3 * demo_child.STEP_ROWS
         assert 0 < found.extent_records <= max(found.extent_target, found.open_windows)
         assert found.replayed_rows <= found.replay_target
     assert sum("SIGKILL" in text for text in watcher.told) == 2
