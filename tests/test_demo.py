@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from cec_store import demo, demo_child, flights, open_queue
+from cec_store import demo, flights, open_queue
 from cec_store.demo import RUNS, run_demo
 
 ROWS = 20_000
