@@ -69,7 +69,7 @@ class FootprintOrder:
 
     def oldest(self, count: int) -> tuple[Ints, Ints, Ints]:
         """(slots, offsets, inputs) of up to ``count`` windows, oldest footprint first."""
-        entries = self._live(self._head + 2 * count + _LOOK_AHEAD)[:count]
+        entries = self._live(self._head + 4 * count + _LOOK_AHEAD)[:count]
         if len(entries) < min(count, self.live):
             entries = self._live(self._end)[:count]
         return self._slots[entries], self._offsets[entries], self._inputs[entries]
@@ -92,14 +92,18 @@ class FootprintOrder:
         if self._end + count <= len(self._slots):
             return
         live = self._live(self._end)
-        size = max(4 * (len(live) + count), 1024)
-        for name in ("_slots", "_offsets", "_inputs"):
-            packed = np.empty(size, np.int64)
-            packed[: len(live)] = getattr(self, name)[live]
-            setattr(self, name, packed)
-        self._is_live = np.arange(size) < len(live)
+        kept = [values[live] for values in (self._slots, self._offsets, self._inputs)]
+        needed = max(len(live) + count, 256)
+        if not 2 * needed <= len(self._slots) <= 8 * needed:
+            self._slots, self._offsets, self._inputs = (
+                np.empty(4 * needed, np.int64) for _ in range(3)
+            )
+            self._is_live = np.empty(4 * needed, np.bool_)
         self._head, self._end = 0, len(live)
-        self._entry_of[self._slots[: len(live)]] = np.arange(len(live))
+        self._slots[: self._end], self._offsets[: self._end], self._inputs[: self._end] = kept
+        self._is_live[:] = False
+        self._is_live[: self._end] = True
+        self._entry_of[kept[0]] = np.arange(self._end)
 
 
 class _Allowance:
