@@ -15,7 +15,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
@@ -265,6 +265,12 @@ def write_file(folder: Folder, name: str, data: bytes) -> None:
         file.close()
         folder.unlink(name)
         raise
+
+
+def remove(folder: Folder, name: str) -> None:
+    """Unlink; nothing where another writer has done so already."""
+    with suppress(FileNotFoundError):
+        folder.unlink(name)
 
 
 def _sync_directory(path: str) -> None:

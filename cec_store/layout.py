@@ -9,6 +9,7 @@ INDEX_FOLDER = "index"
 INDEX_STAMP = "stamp"
 _SEGMENT = re.compile(r"([0-9]{20})\.seg")
 _MANIFEST = re.compile(r"manifest-([0-9]{10})")
+_CLAIM = re.compile(r"claim-([0-9]{10})\.tmp")
 _INDEX_DATA = re.compile(r"[0-9a-f]{16}\.mdb")
 
 
@@ -20,6 +21,17 @@ def manifest_name(epoch: int) -> str:
 def manifest_epoch_of(name: str) -> int | None:
     """The epoch in a manifest's file name; ``None`` for any other name."""
     match = _MANIFEST.fullmatch(name)
+    return int(match.group(1)) if match else None
+
+
+def claim_name(epoch: int) -> str:
+    """What a writer leaves while it is taking over, until its manifest is there."""
+    return f"claim-{epoch:010d}.tmp"
+
+
+def claimed_epoch_of(name: str) -> int | None:
+    """The epoch in the name of a claim; ``None`` for any other name."""
+    match = _CLAIM.fullmatch(name)
     return int(match.group(1)) if match else None
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 
 from cec_store.checksum import crc32c
-from cec_store.errors import CorruptLog, NotAQueue, UnsupportedVersion
+from cec_store.errors import CorruptLog, NotAQueue, StorageError, UnsupportedVersion
 from cec_store.files import Folder, write_file
-from cec_store.layout import manifest_epoch_of, manifest_name, temporary_name
+from cec_store.layout import (
+    claim_name,
+    claimed_epoch_of,
+    manifest_epoch_of,
+    manifest_name,
+    temporary_name,
+)
 
 _MAGIC = b"CECMANI\0"
 _VERSION = 1
+EPOCH_MAX = 2**32 - 1
 _LAYOUT = Struct("<8sHHI16sQQ12xI")
 assert _LAYOUT.size == 64
 
@@ -64,6 +72,30 @@ def newest_epoch(folder: Folder) -> int | None:
         return None
     epochs = [manifest_epoch_of(name) for name in folder.names()]
     return max((epoch for epoch in epochs if epoch is not None), default=None)
+
+
+def newest_claim(names: list[str]) -> int:
+    """The newest epoch in a listing, of a manifest or of a writer that is taking over; or -1."""
+    epochs = [manifest_epoch_of(name) for name in names] + [claimed_epoch_of(n) for n in names]
+    return max((epoch for epoch in epochs if epoch is not None), default=-1)
+
+
+def claim_epoch(folder: Folder) -> int:
+    """Announce a writer of a new epoch and return it: those before acknowledge nothing more.
+
+    A manifest would not do. It has to say what the last writer acknowledged, and as long as that
+    one is not stopped it may acknowledge more than was read.
+
+    Raises:
+        StorageError: the epochs are used up.
+    """
+    while True:
+        epoch = newest_claim(folder.names()) + 1
+        if epoch > EPOCH_MAX:
+            raise StorageError(f"{folder.path}: opened for append 2^32 times, and never again")
+        with suppress(FileExistsError):
+            folder.create(claim_name(epoch)).close()
+            return epoch
 
 
 def read_manifest(folder: Folder) -> Manifest:

@@ -5,23 +5,30 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from cec_store.errors import CorruptLog, DiskFull, NotAQueue, SchemaMismatch, StorageError
-from cec_store.files import Folder, write_file
+from cec_store.errors import CorruptLog, DiskFull, Fenced, NotAQueue, SchemaMismatch
+from cec_store.files import Folder, remove, write_file
 from cec_store.frame import FRAME_MAGIC_BYTES, BadHeader, Codec, FrameType
 from cec_store.layout import (
     WRITER_LOCK,
+    claimed_epoch_of,
     manifest_epoch_of,
     segment_id_of,
     segment_name,
     torn_name,
 )
-from cec_store.manifest import Manifest, publish_manifest, read_manifest
+from cec_store.manifest import (
+    Manifest,
+    claim_epoch,
+    newest_claim,
+    publish_manifest,
+    read_manifest,
+)
 from cec_store.records import Body, RecordSchema
 from cec_store.segment import SegmentReader
 from cec_store.tail import Tail, read_tail
 from cec_store.writer import Cursor, FrameMarks, LogWriter, Predecessor, Surroundings
 
-_EPOCH_MAX = 2**32 - 1
+_LOOKS = 4
 _TORN_BYTES_MAX = 64 << 20
 
 
@@ -83,16 +90,14 @@ def reopen(
         CorruptLog: damage where the log was acknowledged; nothing is changed.
         SchemaMismatch: ``schema`` is not the queue's.
     """
-    found = read_manifest(folder)
     # Damage must be refused before anything is changed on disk, so look first and again later.
-    reader, tail = _newest_tail(folder, found)
-    stored = _schema_of(reader, tail)
+    stored = _schema_of(*_first_look(folder))
     check_schema(folder, schema, stored)
-    if found.epoch == _EPOCH_MAX:
-        raise StorageError(f"{folder.path}: opened for append 2^32 times, and never again")
-    manifest = replace(found, epoch=found.epoch + 1)
+    epoch = claim_epoch(folder)
+    # Only now does the last writer's manifest say all that it ever acknowledged.
+    manifest = replace(read_manifest(folder), epoch=epoch)
     publish_manifest(folder, manifest)
-    _remove_older_manifests(folder, manifest.epoch)
+    _remove_older_manifests(folder, epoch)
     reader, tail = _newest_tail(folder, manifest)
     writer = LogWriter(
         folder, manifest, stored, _cursor_at(manifest.newest_segment, tail), surroundings
@@ -100,8 +105,7 @@ def reopen(
     predecessor = Predecessor(
         manifest.newest_segment, tail.vouched_end, reader.header.salt, tail.chain
     )
-    _remove_strays(folder, manifest)
-    writer.begin_segment(predecessor, manifest.newest_segment + 1)
+    _begin_segment(writer, predecessor)
     carried = _carry_over(writer, reader, tail)
     writer.publish_segment()
     writer.sync()
@@ -129,6 +133,26 @@ def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchem
             f"{folder.path}: the queue's timestamp column is {stored.timestamp_column!r}, "
             f"not {asked.timestamp_column!r}"
         )
+
+
+def _first_look(folder: Folder) -> tuple[SegmentReader, Tail]:
+    """The newest segment, next to a writer that may not be dead: only what stays bad is damage."""
+    for _ in range(_LOOKS - 1):
+        manifest = read_manifest(folder)
+        with suppress(CorruptLog):
+            return _newest_tail(folder, manifest)
+    return _newest_tail(folder, read_manifest(folder))
+
+
+def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:
+    """Remove the strays and begin the next segment."""
+    _remove_strays(writer.folder, writer.manifest)
+    try:
+        writer.begin_segment(predecessor, predecessor.segment_id + 1)
+    except Fenced:
+        # The last writer was in a roll and made the file just now. It cannot publish it any more.
+        _remove_strays(writer.folder, writer.manifest)
+        writer.begin_segment(predecessor, predecessor.segment_id + 1)
 
 
 def _newest_tail(folder: Folder, manifest: Manifest) -> tuple[SegmentReader, Tail]:
@@ -192,17 +216,21 @@ def _keep_torn(folder: Folder, reader: SegmentReader, tail: Tail) -> None:
 
 def _remove_strays(folder: Folder, manifest: Manifest) -> None:
     """Segments that were being born, and trimmed ones, when a writer died."""
-    for name in folder.names():
+    names = folder.names()
+    if newest_claim(names) > manifest.epoch:
+        raise Fenced(f"{folder.path}: another writer is taking over as well")
+    for name in names:
         segment_id = segment_id_of(name)
         if segment_id is None:
             continue
         if not manifest.first_segment <= segment_id <= manifest.newest_segment:
-            folder.unlink(name)
+            remove(folder, name)
     folder.sync_names()
 
 
 def _remove_older_manifests(folder: Folder, epoch: int) -> None:
+    """And the claims, which the manifest of ``epoch`` makes good."""
     for name in folder.names():
-        older = manifest_epoch_of(name)
-        if older is not None and older < epoch:
-            folder.unlink(name)
+        older, claimed = manifest_epoch_of(name), claimed_epoch_of(name)
+        if (older is not None and older < epoch) or (claimed is not None and claimed <= epoch):
+            remove(folder, name)

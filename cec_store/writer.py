@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from cec_store.checksum import crc32c
 from cec_store.errors import Fenced
-from cec_store.files import Folder
+from cec_store.files import Folder, remove
 from cec_store.frame import (
     LOG_STREAM,
     NONE,
@@ -23,7 +23,7 @@ from cec_store.frame import (
     encode_frame_header,
 )
 from cec_store.layout import segment_name
-from cec_store.manifest import Manifest, newest_epoch, publish_manifest
+from cec_store.manifest import Manifest, newest_claim, publish_manifest
 from cec_store.records import Body, RecordSchema
 from cec_store.segment import SegmentWriter
 
@@ -181,8 +181,8 @@ class LogWriter:
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     def _check_epoch(self) -> None:
-        epoch = newest_epoch(self.folder)
-        if epoch is not None and epoch != self.manifest.epoch:
+        epoch = newest_claim(self.folder.names())
+        if epoch > self.manifest.epoch:
             raise Fenced(
                 f"{self.folder.path}: a writer of epoch {epoch} has taken over from epoch "
                 f"{self.manifest.epoch}"
@@ -212,7 +212,7 @@ class LogWriter:
         publish_manifest(self.folder, self.manifest)
         self._check_epoch()
         for segment_id in old:
-            self.folder.unlink(segment_name(segment_id))
+            remove(self.folder, segment_name(segment_id))
         self.folder.sync_names()
         return list(old)
 

@@ -364,7 +364,6 @@ def failed_recovery(log: Log, step: int) -> None:
     log.append()
     log.sync()
     log.append(80)
-    log.append(20)
     log.writer.close()
     kinds = frozenset({"sync", "sync_names", "truncate"})
     _failing(log, Fault(step, operations=kinds), log.reopen)
@@ -463,7 +462,7 @@ class Sweep:
         self.distinct: set[int] = set()
 
     def run(self, snapshots: list[Snapshot], goal: int) -> None:
-        """Every power cut; then cuts within recovery and after kills, until ``goal`` are checked.
+        """Every power cut; then cuts within recovery and after kills, up to ``goal`` distinct states.
 
         What recovery starts from is drawn without replacement, from a seed that is the name.
         """
@@ -473,7 +472,7 @@ class Sweep:
         starts = [*states, *kills(snapshots)]
         random.Random(self.name).shuffle(starts)
         for start in starts:
-            if self.checked >= goal:
+            if len(self.distinct) >= goal:
                 return
             if isinstance(start, State):
                 folder = SimulatedFolder(start.image, record=True, marks=start.marks)
