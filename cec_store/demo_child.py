@@ -88,9 +88,6 @@ class _Pace:
 def _work(folder: Path, run: str) -> None:
     with pa.memory_map(str(folder / FLIGHTS_FILE)) as file:
         flights = pa.ipc.open_file(file).read_all()
-    # The first conversion makes Arrow import pandas, if it is there: the process's start, not its
-    # recovery, pays for that.
-    flights.slice(0, 1).column(DEPARTURE).to_numpy()
     pace = _Pace()
 
     def operate(name: str) -> None:

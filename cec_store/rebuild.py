@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cec_store.chain import Chain
+from cec_store.columns import values_of
 from cec_store.errors import CorruptLog, RecoveryError
 from cec_store.frame import NOT_COUNTED
 from cec_store.frontier import Frame
@@ -136,7 +137,7 @@ def _extent_of(frames: list[Frame], open_windows: int, first: int, end: int) -> 
 
 
 def _positions(table: pa.Table, inputs: int) -> Ints:
-    return np.stack([table.column(input_column(i)).to_numpy() for i in range(inputs)], axis=1)
+    return np.stack([values_of(table.column(input_column(i)), "i8") for i in range(inputs)], axis=1)
 
 
 def _gather(
@@ -144,7 +145,7 @@ def _gather(
 ) -> EventualCheckpoint:
     """Decide by the newest record of each key; rows of ``table`` are in log order."""
     last = frames[-1].header
-    kinds = table.column(KIND).to_numpy()
+    kinds = values_of(table.column(KIND), "u1")
     (keyed,) = np.nonzero(kinds != RecordKind.DATA)
     keys = table.column(KEY).combine_chunks()
     if len(keyed) < len(kinds):
@@ -210,14 +211,14 @@ def _codes(column: pa.Array) -> tuple[Ints, int]:
     is_number = pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
     if not is_number or column.null_count or not len(column):
         return _dense(column)
-    values = column.view(f"int{kind.bit_width}").to_numpy().astype(np.int64)
+    values = values_of(column, f"i{kind.bit_width // 8}").astype(np.int64)
     low, high = int(values.min()), int(values.max())
     return (values - low, high - low + 1) if high - low < _WORD_MAX >> 1 else _dense(column)
 
 
 def _dense(column: pa.Array) -> tuple[Ints, int]:
     encoded = column.dictionary_encode(null_encoding="encode")
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = values_of(encoded.indices, "i4").astype(np.int64)
     return codes, len(encoded.dictionary)
 
 

@@ -13,6 +13,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from cec_store.arrow_limits import ARROW_ERRORS, holds_dictionary, is_plain_batch
+from cec_store.columns import values_of
 from cec_store.errors import FrameTooLarge, SchemaMismatch
 from cec_store.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
@@ -263,12 +264,12 @@ def _decompress(stored: pa.Buffer, raw_bytes: int) -> pa.Buffer:
 
 def kinds_of(records: pa.RecordBatch) -> NDArray[np.uint8]:
     """The kinds as a numpy array, shape (records,)."""
-    return records.column(0).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return values_of(records.column(0), "u1")
 
 
 def inputs_of(records: pa.RecordBatch | pa.Table, inputs: int) -> NDArray[np.int64]:
     """Input positions, shape (records, inputs)."""
-    columns = [records.column(input_column(i)).to_numpy() for i in range(inputs)]
+    columns = [values_of(records.column(input_column(i)), "i8") for i in range(inputs)]
     return np.stack(columns, axis=1) if columns else np.empty((records.num_rows, 0), np.int64)
 
 

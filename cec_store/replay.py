@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.chain import Chain
+from cec_store.columns import values_of
 from cec_store.frontier import Frame
 from cec_store.records import KIND, TIMESTAMP, RecordKind
 from cec_store.units import Address, Position, to_timestamp_us
@@ -50,7 +51,7 @@ def offset_at(chain: Chain, seek: Seek, moment: Moment) -> int:
 
 def _first_at_or_after(records: pa.RecordBatch, timestamp_us: int) -> int:
     """The first row at or after the moment; the number of rows where there is none."""
-    times = records.column(TIMESTAMP).cast(pa.int64()).to_numpy()
+    times = values_of(records.column(TIMESTAMP), "i8")
     late = times >= timestamp_us
     return int(late.argmax()) if late.any() else records.num_rows
 

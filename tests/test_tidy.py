@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # `x.*` is a room with everything in it, `cec_store` is the package's door.
 LAYERS = """
 errors units
-arrow_limits checksum layout files
+arrow_limits checksum columns layout files
 manifest frame
 records
 segment

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cec_store.columns import values_of
 from cec_store.files import Folder
 from cec_store.frame import NOT_COUNTED, BadHeader, FrameType
 from cec_store.inspector.audit import body_problem
@@ -170,7 +171,7 @@ def _wanted_rows(records: pa.RecordBatch, first_offset: int, wanted: DumpFilter)
     if wanted.until_offset is not None:
         keep &= offsets < wanted.until_offset
     if (wanted.since_us, wanted.until_us) != (MIN_TIMESTAMP_US, MAX_TIMESTAMP_US):
-        times = records.column(TIMESTAMP).cast(pa.int64()).to_numpy()
+        times = values_of(records.column(TIMESTAMP), "i8")
         keep &= (times >= wanted.since_us) & (times < wanted.until_us)
     return np.flatnonzero(keep)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cec_store.columns import values_of
 from cec_store.frame import NOT_COUNTED, FrameHeader
 from cec_store.operators.keys import KeyEncoder
 from cec_store.records import KEY, TIMESTAMP, RecordKind, RecordSchema, inputs_of, kinds_of
@@ -132,7 +133,7 @@ class RecordChecks:
     def _check_timestamps(
         header: FrameHeader, records: pa.RecordBatch
     ) -> Iterator[tuple[str, str]]:
-        times = records.column(TIMESTAMP).cast(pa.int64()).to_numpy()
+        times = values_of(records.column(TIMESTAMP), "i8")
         if not len(times):
             return
         span = (int(times.min()), int(times.max()))

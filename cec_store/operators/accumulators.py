@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cec_store.columns import values_of
 from cec_store.operators.effects import Ints
 from cec_store.operators.keys import fixed_column, valid_of
-from cec_store.operators.words import values_of
 
 Arrays = list[NDArray[Any]]
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cec_store.columns import flags_of, values_of
 from cec_store.operators.accumulators import Accumulators
 from cec_store.operators.count_slots import CountSlots
 from cec_store.operators.effects import Effects, InputBatch, Ints, Step
@@ -21,7 +22,6 @@ from cec_store.operators.merge import interleave
 from cec_store.operators.slots import NO_SLOTS, Closed, Rows
 from cec_store.operators.time_slots import TimeSlots
 from cec_store.operators.windows import CountWindow, TimeWindow
-from cec_store.operators.words import values_of
 from cec_store.records import RecordKind
 
 ENTRIES_MAX = 1 << 20
@@ -140,7 +140,7 @@ class Aggregate:
     def restore(self, keys: pa.StructArray, states: pa.StructArray, positions: Ints) -> Ints:
         held = self._slots
         slots = np.zeros(len(keys), np.int64)
-        is_mark = np.asarray(keys.is_null().to_numpy(zero_copy_only=False))
+        is_mark = flags_of(keys.is_null())
         if isinstance(held, TimeSlots) and is_mark.any():
             held.watermark_us = states.field("watermark")[int(np.flatnonzero(is_mark)[0])].as_py()
             held.rows[0] = 1

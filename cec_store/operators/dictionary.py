@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cec_store.operators.words import Ints, WordTable, grown, values_of
+from cec_store.columns import flags_of, values_of
+from cec_store.operators.words import Ints, WordTable, grown
 
 
 def is_text(data_type: pa.DataType) -> bool:
@@ -63,7 +64,7 @@ class Dictionary:
         return smaller, numbers
 
     def _is_value(self, ids: Ints, values: pa.Array) -> NDArray[np.bool_]:
-        return np.asarray(pc.equal(values, self.values(ids)).to_numpy(zero_copy_only=False))
+        return flags_of(pc.equal(values, self.values(ids)))
 
     def _ids_of_distinct(self, values: pa.Array, insert: bool) -> Ints:
         ids = np.full(len(values), -1, np.int64)

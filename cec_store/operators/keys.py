@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cec_store.columns import flags_of, values_of
 from cec_store.operators.dictionary import Dictionary, is_text
-from cec_store.operators.words import Ints, WordTable, values_of
+from cec_store.operators.words import Ints, WordTable
 
 DEAD_MIN = 4096
 """Keys that may be dead before it is worth looking for them."""
@@ -59,7 +60,7 @@ def valid_of(column: pa.Array) -> NDArray[np.bool_] | None:
     """Which values are not null; ``None`` where all are."""
     if column.null_count == 0:
         return None
-    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    return flags_of(column.is_valid())
 
 
 class KeyEncoder:
@@ -177,8 +178,7 @@ def _word_count(data_type: pa.DataType) -> int:
 def _fixed_words(column: pa.Array) -> list[Ints]:
     """The words of a column of fixed width; under a null anything."""
     if pa.types.is_boolean(column.type):
-        flags = column.fill_null(False).to_numpy(zero_copy_only=False)
-        return [np.asarray(flags).astype(np.int64)]
+        return [flags_of(column).astype(np.int64)]
     size = column.type.bit_width // 8
     if pa.types.is_floating(column.type):
         floats = values_of(column, f"f{size}") + np.dtype(f"f{size}").type(0)  # -0.0 becomes 0.0

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.chain import Chain
+from cec_store.columns import values_of
 from cec_store.operators.effects import InputBatch
 from cec_store.records import TIMESTAMP, RecordKind, kinds_of, to_timestamps
 
@@ -31,7 +32,7 @@ class ArrowSource:
         for batch in rows.to_batches(max_chunksize=self._batch_rows_max):
             times = to_timestamps(batch.column(self._timestamp_column)).cast(pa.int64())
             offsets = np.arange(start, start + batch.num_rows)
-            yield InputBatch(batch, offsets, times.to_numpy())
+            yield InputBatch(batch, offsets, values_of(times, "i8"))
             start += batch.num_rows
 
 
@@ -66,5 +67,5 @@ class QueueSource:
         (rows,) = np.nonzero((kinds == RecordKind.DATA) | (kinds == RecordKind.RESULT))
         if len(rows):
             output = records if len(rows) == len(kinds) else records.take(pa.array(rows))
-            times = output.column(TIMESTAMP).cast(pa.int64()).to_numpy()
+            times = values_of(output.column(TIMESTAMP), "i8")
             yield InputBatch(output.select(self.schema.names), first_offset + rows, times)

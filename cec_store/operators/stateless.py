@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
+from cec_store.columns import flags_of
 from cec_store.operators.effects import Effects, InputBatch, Ints, Step
 from cec_store.operators.merge import interleave
 from cec_store.records import RecordKind
@@ -73,7 +73,7 @@ class Filter(_Stateless):
     def apply(self, step: Step) -> Effects:
         batch = interleave(step)
         mask = _evaluate(self._predicate, batch)[0].fill_null(False)
-        kept = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+        kept = np.flatnonzero(flags_of(mask))
         return _effects(batch.filter(mask), kept)
 
 
@@ -117,6 +117,9 @@ def _evaluate(formulas: Mapping[str, Formula], batch: pa.RecordBatch) -> list[pa
     names = [name for name, each in formulas.items() if isinstance(each, pc.Expression)]
     values: dict[str, pa.Array] = {}
     if names:
+        # Only who evaluates expressions waits for what this brings along, pandas among it.
+        from pyarrow import acero
+
         source = acero.TableSourceNodeOptions(pa.Table.from_batches([batch]))
         project = acero.ProjectNodeOptions([formulas[name] for name in names], names)
         plan = [acero.Declaration("table_source", source), acero.Declaration("project", project)]

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -27,14 +26,6 @@ def grown(values: NDArray[Any], size: int) -> NDArray[Any]:
     bigger = np.zeros(max(size, 2 * len(values)), values.dtype)
     bigger[: len(values)] = values
     return bigger
-
-
-def values_of(column: pa.Array, dtype: str) -> NDArray[Any]:
-    """The values of a fixed-width column as they lie in memory; anything may stand for a null."""
-    if not len(column):
-        return np.empty(0, dtype)
-    size = np.dtype(dtype).itemsize
-    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * size)
 
 
 class WordTable:

@@ -1,0 +1,30 @@
+"""Columns read in place equal what Arrow says they hold."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cec_store.columns import flags_of, values_of
+
+TYPES = {"u1": pa.uint8(), "i4": pa.int32(), "i8": pa.int64(), "f8": pa.float64()}
+
+
+@given(st.lists(st.integers(0, 200)), st.integers(0, 20), st.sampled_from(sorted(TYPES)))
+def test_values_of_any_slice(values, skipped, dtype):
+    column = pa.array(values, TYPES[dtype]).slice(min(skipped, len(values)))
+    assert values_of(column, dtype).tolist() == column.to_pylist()
+
+
+@given(st.lists(st.lists(st.integers(-9, 9))))
+def test_values_of_many_chunks(chunks):
+    column = pa.chunked_array(chunks, pa.int64())
+    assert values_of(column, "i8").tolist() == column.to_pylist()
+
+
+@given(st.lists(st.sampled_from([True, False, None])), st.integers(0, 20))
+def test_flags_of_any_slice(values, skipped):
+    column = pa.array(values, pa.bool_()).slice(min(skipped, len(values)))
+    found = flags_of(column)
+    assert found.dtype == np.bool_
+    assert found.tolist() == [bool(value) for value in column.to_pylist()]
