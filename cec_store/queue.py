@@ -71,7 +71,8 @@ class Queue:
         try:
             self._lock = self.folder.lock(WRITER_LOCK)
         except QueueLocked:
-            if not takeover:
+            # Whoever is making the queue cannot be fenced: it has no epoch yet.
+            if not takeover or not exists:
                 raise
         surroundings = Surroundings(self._clock_us)
         try:

@@ -1,16 +1,27 @@
 """A writer that was taken for dead and goes on, next to the one that took over, at every step."""
 
+import os
 import random
+import signal
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from crash_states import ONLY_STATE, FrameText, read_all, schema, surroundings
+from killed_writer import FENCED, LOCKED, SCHEMA, batch_of
 from simulated_folder import SimulatedFolder
+from writer_processes import Server
 
-from cec_store.errors import CecError, Fenced
+from cec_store.chain import Chain, Frame
+from cec_store.errors import CecError, Fenced, QueueLocked
+from cec_store.files import LocalFolder
 from cec_store.frame import Codec
+from cec_store.layout import WRITER_LOCK
+from cec_store.queue import Queue
 from cec_store.records import Body
 from cec_store.recovery import create, reopen
 from cec_store.writer import FrameMarks, LogWriter
@@ -203,3 +214,87 @@ def test_takeover_loses_nothing_and_reads_no_zombie(
     print(f"{script}: {len(taken)} of {len(every)} schedules, the zombie fenced in {fenced}")
     assert ONLY_STATE == -1, "passes; unset CEC_CRASH_STATE"
     assert 0 < fenced < len(taken)
+
+
+# -- real processes --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[Server, Server]]:
+    running = Server(), Server()
+    yield running
+    for server in running:
+        server.close()
+
+
+def order(path: Path, seed: int, sync: str = "group", takeover: bool = False) -> dict[str, object]:
+    return {
+        "path": str(path), "seed": seed, "round_seed": seed, "frames_max": 300, "sync": sync,
+        "segment_bytes": 4_000, "takeover": takeover, "trims": False,
+    }  # fmt: skip
+
+
+def text_of(chain: Chain, frame: Frame) -> pa.RecordBatch:
+    return chain.records(frame).select(SCHEMA.data.names)
+
+
+def test_stopped_process_that_wakes_up_is_fenced(
+    servers: tuple[Server, Server], tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    generator = random.Random(20)
+    woke = 0
+    for number in range(crash_count(25, 1_000)):
+        path, seed = tmp_path / f"{number}", 5_000 + number
+        zombie = servers[0].send(**order(path, seed, ("commit", "group")[number % 2]))
+        assert servers[0].line() == "acked 0\n"
+        time.sleep(0.02 * generator.random())
+        os.kill(zombie, signal.SIGSTOP)
+        with Queue(LocalFolder(path), "a", takeover=True) as queue:
+            first = queue.durable_offset
+            seq = queue.chain().end.seq
+            for _ in range(3):
+                queue.append(batch_of(1, 1), pa.array([1] * batch_of(1, 1).num_rows), sync=True)
+            os.kill(zombie, signal.SIGCONT)
+            acked, status = servers[0].finish()
+            queue.append(batch_of(1, 2), pa.array([2] * batch_of(1, 2).num_rows), sync=True)
+        woke += os.waitstatus_to_exitcode(status) == FENCED
+        assert os.waitstatus_to_exitcode(status) == FENCED, f"round {number}: status {status}"
+        assert acked <= seq, f"round {number}: acknowledged {acked}, taken over at {seq}"
+        chain = Chain(LocalFolder(path))
+        frames = list(chain.frames())
+        assert [frame.header.seq for frame in frames] == list(range(seq + 4))
+        for frame in frames[:seq]:
+            assert text_of(chain, frame).equals(batch_of(seed, frame.header.seq))
+        assert frames[seq].header.first_offset == first
+        for frame, which in zip(frames[seq:], (1, 1, 1, 2), strict=True):
+            assert text_of(chain, frame).equals(batch_of(1, which)), "a frame of the zombie"
+    assert woke
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["no queue yet", "a queue"])
+def test_of_two_openers_one_is_told_that_it_is_locked(
+    there: bool, servers: tuple[Server, Server], tmp_path: Path
+) -> None:
+    for number in range(10):
+        path = tmp_path / f"{number}"
+        if there:
+            Queue(LocalFolder(path), "x", SCHEMA).close()
+        children = [server.send(**order(path, 1)) for server in servers]
+        lines = [server.line() for server in servers]
+        winners = [n for n, line in enumerate(lines) if line == "acked 0\n"]
+        assert len(winners) == 1, f"round {number}: {lines}"
+        _, code = lines[1 - winners[0]].split()
+        assert os.waitstatus_to_exitcode(int(code)) == LOCKED
+        os.kill(children[winners[0]], signal.SIGKILL)
+        servers[winners[0]].finish()
+
+
+def test_nothing_is_taken_over_where_no_queue_is_yet(tmp_path: Path) -> None:
+    """Whoever is making the queue cannot be fenced: no manifest of an epoch above its own."""
+    folder = LocalFolder(tmp_path / "queue")
+    folder.make()
+    lock = folder.lock(WRITER_LOCK)
+    with pytest.raises(QueueLocked):
+        Queue(folder, "a", SCHEMA, takeover=True)
+    assert folder.names() == [WRITER_LOCK]
+    lock.close()
