@@ -69,7 +69,8 @@ class Aggregate:
         self.key_schema = pa.schema([*groups, *number])
         state = [pa.field("rows", pa.int64()), pa.field("opened", pa.int64())]
         state += [pa.field("watermark", pa.int64())] if is_timed else []
-        self.state_schema = pa.schema([*state, *accumulators.state_fields])
+        self._state_fields = [*state, *accumulators.state_fields]
+        self.state_schema = pa.schema(self._state_fields)
         extra = [] if not self._has_number else [pa.field("window", pa.int64())]
         if is_timed:
             time = pa.timestamp("us", "UTC")
@@ -127,7 +128,7 @@ class Aggregate:
             columns.append(pa.nulls(len(windows), pa.int64()))
         columns += self._accumulators.states([values[windows] for values in held.arrays])
         keys = self._keys(windows)
-        states = pa.StructArray.from_arrays(columns, fields=list(self.state_schema))
+        states = pa.StructArray.from_arrays(columns, fields=self._state_fields)
         if isinstance(held, TimeSlots) and is_mark.any():
             # The watermark stands after the windows, and is taken from there to its place.
             mark = {"watermark": held.watermark_us}

@@ -80,6 +80,7 @@ class Runner:
         self.queue = queue
         self._sources = sources
         self._schema = queue.require_schema(record_schema(operator))
+        self._types = {column.name: column.type for column in self._schema.arrow}
         self._checkpoints = checkpoints
         self._step_rows_max = step_rows_max
         self.checkpointer = Checkpointer(policy or Targets(), rates, clock_s)
@@ -205,11 +206,10 @@ class Runner:
             pa.array(step.timestamps_us[cause]).view(TIMESTAMP_TYPE),
             *(pa.array(step.positions[:, i][cause]) for i in range(self._schema.inputs)),
         ]
-        names = self._schema.arrow.names
         keys, states = self.operator.snapshot(footprints) if more else (None, None)
-        if KEY in names:
+        if KEY in self._types:
             arrays.append(self._stack(KEY, effects.keys, keys, rows, more))
-        if STATE in names:
+        if STATE in self._types:
             arrays.append(self._stack(STATE, None, states, rows, more))
         arrays += [
             self._stack(name, effects.rows.column(name), None, rows, more)
@@ -220,7 +220,7 @@ class Runner:
     def _stack(self, name: str, above: pa.Array | None, below: pa.Array | None,
                rows: int, more: int) -> pa.Array:  # fmt: skip
         """One column of a frame: the output rows' part over the footprints', nulls for none."""
-        kind = self._schema.arrow.field(name).type
+        kind = self._types[name]
         parts = []
         if rows:
             parts.append(pa.nulls(rows, kind) if above is None else above)
