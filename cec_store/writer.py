@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from cec_store.checksum import crc32c
-from cec_store.errors import Fenced
+from cec_store.errors import Fenced, StorageError
 from cec_store.files import Folder, remove
 from cec_store.frame import (
     LOG_STREAM,
@@ -115,7 +116,18 @@ class LogWriter:
                 "another writer has taken over"
             ) from None
         body = self.schema.encode()
-        self._append(FrameType.SCHEMA, RECORD_STREAM, body)
+        with self.closed_on_failure():
+            self._append(FrameType.SCHEMA, RECORD_STREAM, body)
+
+    @contextmanager
+    def closed_on_failure(self) -> Iterator[None]:
+        """For who makes a writer: on an error nobody else will have it, to close its file."""
+        try:
+            yield
+        except BaseException:
+            with suppress(StorageError):
+                self.close()
+            raise
 
     def publish_segment(self) -> None:
         """Make the newest segment durable and part of the log."""
@@ -175,7 +187,7 @@ class LogWriter:
             Fenced: another writer has taken over; nothing new is acknowledged.
         """
         self._segment.sync()
-        # Only after the sync: checking before it can acknowledge what a successor never sees.
+        # Only now: checking before the write could acknowledge what a successor never sees.
         self._check_epoch()
         self._append(FrameType.COMMIT, LOG_STREAM)
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)

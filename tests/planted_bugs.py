@@ -1,0 +1,162 @@
+"""Bugs that a store like this one has been seen to have, to be planted one at a time.
+
+``CEC_PLANT=name pytest …`` runs any tests with that bug in the code (tests/conftest.py). They show
+that the suites can fail: tests/test_planted_bugs.py has each one caught.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from simulated_folder import SimulatedFolder
+
+from cec_store import files, frame, indexes, queue, recovery, segment, tail, writer
+from cec_store.frame import LOG_STREAM, BadHeader, FrameType
+from cec_store.indexes import stored
+from cec_store.segment import SegmentReader, SegmentWriter
+from cec_store.writer import Cursor, LogWriter
+
+VARIABLE = "CEC_PLANT"
+BUGS: dict[str, Callable[[], None]] = {}
+"""By name; calling one changes the code for good, so only ever in a process of its own."""
+
+
+def bug(plant: Callable[[], None]) -> Callable[[], None]:
+    BUGS[plant.__name__] = plant
+    return plant
+
+
+@bug
+def acknowledges_before_the_sync() -> None:
+    def no_sync(self: SegmentWriter) -> None:
+        self.synced_bytes = self.bytes
+
+    SegmentWriter.sync = no_sync
+
+
+@bug
+def vouches_before_the_sync() -> None:
+    def sync(self: LogWriter) -> None:
+        self._segment.synced_bytes = self._segment.bytes
+        self._append(FrameType.COMMIT, LOG_STREAM)
+        self._segment.sync()
+        self._check_epoch()
+        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+
+    LogWriter.sync = sync
+
+
+@bug
+def never_syncs_the_directory() -> None:
+    SimulatedFolder.sync_names = lambda self: None
+
+
+@bug
+def tries_a_failed_sync_again() -> None:
+    first = SegmentWriter.sync
+
+    def sync(self: SegmentWriter) -> None:
+        try:
+            first(self)
+        except Exception:
+            first(self)
+
+    SegmentWriter.sync = sync
+
+
+@bug
+def trusts_whole_frames_that_nobody_vouched_for() -> None:
+    """After a failed sync they are read back from memory, and left where they are."""
+    read = recovery.read_tail
+
+    def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
+        found = read(reader, sealed_end)
+        end, chain = tail._chain_to(reader, list(found.frames), found.end)
+        return replace(found, vouched_end=end, chain=chain)
+
+    recovery.read_tail = read_tail
+
+
+@bug
+def looks_for_a_successor_before_the_write() -> None:
+    write = LogWriter.append
+
+    def append(self: LogWriter, *record: object) -> None:
+        self._check_epoch()
+        write(self, *record)
+
+    def sync(self: LogWriter) -> None:
+        self._segment.sync()
+        self._append(FrameType.COMMIT, LOG_STREAM)
+        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+
+    LogWriter.append = append
+    LogWriter.sync = sync
+
+
+@bug
+def ignores_a_short_write() -> None:
+    def write(self: files._LocalAppendFile, parts: list[bytes]) -> None:
+        os.writev(self._descriptor, parts)
+
+    files._LocalAppendFile.write = write
+
+
+@bug
+def does_not_check_the_headers_sum() -> None:
+    def decode(data: bytes, at: int = 0) -> frame.FrameHeader:
+        cut = data[at : at + frame.FRAME_HEADER_BYTES - 4]
+        return sound(cut + frame.crc32c(cut).to_bytes(4, "little"))
+
+    sound = frame.decode_frame_header
+    segment.decode_frame_header = decode
+
+
+@bug
+def does_not_check_the_bodys_sum() -> None:
+    segment.body_is_sound = lambda header, body: len(body) == header.body_bytes
+
+
+@bug
+def skips_a_bad_frame() -> None:
+    """Goes on at the next header that is sound, as if what lies between were nothing."""
+    at = SegmentReader.header_at
+
+    def header_at(self: SegmentReader, byte: int) -> frame.FrameHeader:
+        try:
+            return at(self, byte)
+        except BadHeader:
+            for header in self.headers_beyond(byte):
+                return header
+            raise
+
+    SegmentReader.header_at = header_at
+
+
+@bug
+def trims_what_a_rebuild_needs() -> None:
+    queue.Queue._needed_from = staticmethod(lambda chain: chain.end.offset)
+
+
+@bug
+def trusts_the_index() -> None:
+    stored.prove = lambda place, chain: chain.frame_at(place.address)
+    indexes.timestamp.prove = stored.prove
+
+
+@bug
+def publishes_a_segment_that_is_not_on_disk() -> None:
+    def publish(self: LogWriter) -> None:
+        self.manifest = replace(self.manifest, newest_segment=self._segment.header.segment_id)
+        writer.publish_manifest(self.folder, self.manifest)
+
+    LogWriter.publish_segment = publish
+
+
+def plant_what_is_asked_for() -> None:
+    """Called once a test process, before any test."""
+    name = os.environ.get(VARIABLE)
+    if name:
+        BUGS[name]()

@@ -1,0 +1,50 @@
+"""The suites can fail: each bug that is planted in the code is caught by the tests named here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from planted_bugs import BUGS, VARIABLE
+
+pytestmark = pytest.mark.crash
+
+CRASHES = "test_crash_states.py::test_crash_keeps_what_was_acknowledged"
+CAUGHT_BY = {
+    "acknowledges_before_the_sync": f"{CRASHES}[groups]",
+    "vouches_before_the_sync": f"{CRASHES}[groups]",
+    "never_syncs_the_directory": f"{CRASHES}[rolls]",
+    "tries_a_failed_sync_again": f"{CRASHES}[failed_syncs]",
+    "trusts_whole_frames_that_nobody_vouched_for": f"{CRASHES}[failed_syncs]",
+    "publishes_a_segment_that_is_not_on_disk": f"{CRASHES}[rolls]",
+    "looks_for_a_successor_before_the_write": "test_fencing.py",
+    "ignores_a_short_write": "test_files.py::test_a_short_write_is_finished",
+    "does_not_check_the_headers_sum": "test_bit_flips.py",
+    "does_not_check_the_bodys_sum": "test_bit_flips.py",
+    "skips_a_bad_frame": "test_tail.py",
+    "trims_what_a_rebuild_needs": "test_rebuild.py::test_trim_leaves_what_a_rebuild_needs",
+    "trusts_the_index": "test_timestamp_index.py",
+}
+HERE = Path(__file__).parent
+
+
+def run_tests(which: list[str], bug: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0"]
+    environment = {**os.environ, VARIABLE: bug, "CEC_CRASH": "quick"}
+    return subprocess.run(
+        [*command, *which], cwd=HERE, env=environment, capture_output=True, text=True
+    )
+
+
+def test_every_bug_is_planted_and_they_are_more_than_six():
+    assert set(CAUGHT_BY) == set(BUGS)
+    assert len(BUGS) > 6
+
+
+@pytest.mark.parametrize("bug", sorted(CAUGHT_BY))
+def test_a_planted_bug_is_caught(bug):
+    run = run_tests([CAUGHT_BY[bug]], bug)
+    # 1 means that tests ran and failed; anything else, that they did not run.
+    assert run.returncode == 1, f"{bug}: not caught\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+    assert "1 failed" in run.stdout
