@@ -125,7 +125,9 @@ class _LocalLock:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        # An error here cannot be a lost write: nothing is ever written to this file.
+        with suppress(OSError):
+            os.close(self._descriptor)
 
 
 class LocalFolder:
@@ -206,7 +208,11 @@ class LocalFolder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os_errors_of(path):
             descriptor = os.open(path, flags, 0o600)
-            os.fchmod(descriptor, 0o600)  # whatever the umask
+            try:
+                os.fchmod(descriptor, 0o600)  # whatever the umask
+            except OSError:
+                os.close(descriptor)
+                raise
             return _LocalAppendFile(path, descriptor)
 
     def truncate(self, name: str, size: int) -> None:

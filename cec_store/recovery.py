@@ -54,7 +54,8 @@ def create(folder: Folder, schema: RecordSchema, surroundings: Surroundings) -> 
     manifest = Manifest(0, surroundings.entropy(16), 0, 0)
     writer = LogWriter(folder, manifest, schema, Cursor(), surroundings)
     writer.begin_segment(Predecessor(), 0)
-    writer.publish_segment()
+    with writer.closed_on_failure():
+        writer.publish_segment()
     return writer
 
 
@@ -106,13 +107,14 @@ def reopen(
         manifest.newest_segment, tail.vouched_end, reader.header.salt, tail.chain
     )
     _begin_segment(writer, predecessor)
-    carried = _carry_over(writer, reader, tail)
-    writer.publish_segment()
-    writer.sync()
-    if tail.torn_bytes:
-        _keep_torn(folder, reader, tail)
-    if tail.file_bytes > tail.vouched_end:
-        folder.truncate(reader.name, tail.vouched_end)
+    with writer.closed_on_failure():
+        carried = _carry_over(writer, reader, tail)
+        writer.publish_segment()
+        writer.sync()
+        if tail.torn_bytes:
+            _keep_torn(folder, reader, tail)
+        if tail.file_bytes > tail.vouched_end:
+            folder.truncate(reader.name, tail.vouched_end)
     return writer, RecoveryReport(carried, tail.torn_bytes, tail.reason if tail.torn_bytes else "")
 
 

@@ -33,6 +33,7 @@ from cec_store.files import check_name, os_errors_of
 
 SECTOR_BYTES = 512
 HEADER_BYTES = 128
+_NEEDS_NO_SPACE = frozenset({"read", "names", "size", "unlink", "close", "truncate"})
 
 Image = tuple[tuple[str, bytes], ...]
 """What is on disk after a power cut: names and contents, sorted."""
@@ -91,11 +92,11 @@ class Fault:
     def strikes(self, operation: str, name: str) -> bool:
         if self.operations and operation not in self.operations:
             return False
+        # Space is needed only by what makes or grows something.
+        if self.errno == errno.ENOSPC and operation in _NEEDS_NO_SPACE:
+            return False
         self.count += 1
         hit = self.count - 1 >= self.at if self.sticky else self.count - 1 == self.at
-        # Space is needed only by what makes or grows something.
-        if self.errno == errno.ENOSPC and operation in {"read", "names", "size", "unlink"}:
-            return False
         if hit:
             self.hits.append(f"{operation} {name}")
         return hit
