@@ -1,5 +1,6 @@
 """Each example runs as it stands, without a word on standard error."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,3 +29,14 @@ def test_example(path: Path, tmp_path: Path) -> None:
     assert done.stderr == ""
     assert SAYS[path.stem] in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_readmes_example_runs_twice_to_the_same_end(tmp_path: Path) -> None:
+    readme = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.stdout, done.stderr) == ("[{'item': 1, 'price': 15.0}]\n", "")
