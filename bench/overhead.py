@@ -97,7 +97,7 @@ def run(work: Workload, folder: Path, policy: Policy | None, tally: Tally) -> fl
 
 
 def apply(work: Workload) -> float:
-    """Seconds that the operator alone takes for the rows, its steps prepared beforehand."""
+    """Processor seconds of this thread in the operator alone; making the steps is off the clock."""
     operator = work.operator()
     seconds = 0.0
     rows = 0
