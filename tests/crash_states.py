@@ -223,11 +223,22 @@ def weakest(one: Marks, other: Marks) -> bool:
     )
 
 
+def promised(snapshot: Snapshot) -> Marks:
+    """What must be there after a power cut: also all that a reader was shown before it."""
+    marks = snapshot.marks if isinstance(snapshot.marks, Marks) else Marks()
+    content = {name: snapshot.seen[number] for name, number in snapshot.seen_names.items()}
+    folder = SimulatedFolder(tuple(sorted(content.items())))
+    if newest_epoch(folder) is None:
+        return marks
+    shown = require_prefix(read_all(folder), marks, 0, "reader next to the writer")
+    return replace(marks, acked=max(marks.acked, shown))
+
+
 def power_cuts(snapshots: list[Snapshot], subset_writes: int = SUBSET_WRITES) -> Iterator[State]:
     """Each distinct state once, unless a later one promises more for it or allows less."""
     met: dict[Image, list[Marks]] = {}
     for snapshot in snapshots:
-        marks = snapshot.marks if isinstance(snapshot.marks, Marks) else Marks()
+        marks = promised(snapshot)
         for image in images(snapshot, subset_writes):
             known = met.setdefault(image, [])
             if any(weakest(marks, other) for other in known):
@@ -453,6 +464,16 @@ def snapshots_of(name: str) -> list[Snapshot]:
 # -- checking them --------------------------------------------------------------------------------
 
 
+def kept(image: Image) -> str:
+    """A directory with the files, for people to look at."""
+    if os.environ.get("CEC_PLANT"):
+        return "not kept, a bug was planted"
+    folder = Path(tempfile.mkdtemp(prefix="cec-crash-"))
+    for name, content in image:
+        (folder / name).write_bytes(content)
+    return str(folder)
+
+
 class Sweep:
     """Checks states one after the other; remembers how many were distinct."""
 
@@ -462,7 +483,7 @@ class Sweep:
         self.distinct: set[int] = set()
 
     def run(self, snapshots: list[Snapshot], goal: int) -> None:
-        """Every power cut; then cuts within recovery and after kills, up to ``goal`` distinct states.
+        """Every power cut; then cuts in recovery and after kills, up to ``goal`` distinct states.
 
         What recovery starts from is drawn without replacement, from a seed that is the name.
         """
@@ -495,11 +516,8 @@ class Sweep:
         try:
             check(folder, marks)
         except Exception as error:
-            saved = Path(tempfile.mkdtemp(prefix="cec-crash-"))
-            for name, content in image:
-                (saved / name).write_bytes(content)
             raise BrokenPromise(
                 f"{self.name}, state {number}: {how}\n{type(error).__name__}: {error}\n"
-                f"its files: {saved}\nthis state alone: CEC_CRASH_STATE={number} "
+                f"its files: {kept(image)}\nthis state alone: CEC_CRASH_STATE={number} "
                 f"python -m pytest -n 0 'tests/test_crash_states.py' -k '[{self.name}]'"
             ) from error

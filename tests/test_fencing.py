@@ -32,7 +32,7 @@ pytestmark = pytest.mark.crash
 STOPS = {"create", "write", "sync", "truncate", "rename", "unlink", "sync_names", "names"}
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Side:
     """One process: a thread that stops ahead of each operation until it is let go on."""
 
