@@ -80,6 +80,48 @@ def trusts_whole_frames_that_nobody_vouched_for() -> None:
 
 
 @bug
+def takes_a_footers_word() -> None:
+    """As if a FOOTER that can be read were on disk, with all that stands before it."""
+    read = recovery.read_tail
+
+    def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
+        found = read(reader, sealed_end)
+        if found.verdict is not tail.Verdict.COMPLETE:
+            return found
+        end, chain = tail._chain_to(reader, list(found.frames), found.end)
+        return replace(found, vouched_end=end, chain=chain)
+
+    recovery.read_tail = read_tail
+
+
+@bug
+def reads_the_manifest_before_its_claim() -> None:
+    claim, read, found = recovery.claim_epoch, recovery.read_manifest, []
+
+    def claim_epoch(folder: SimulatedFolder) -> int:
+        found.append(read(folder))
+        return claim(folder)
+
+    recovery.claim_epoch = claim_epoch
+    recovery.read_manifest = lambda folder: found.pop() if found else read(folder)
+
+
+@bug
+def trims_by_frames_that_a_crash_can_hide() -> None:
+    """The COMMIT that shows the last frames is not on disk when those before them go."""
+    first = LogWriter.trim
+
+    def trim(self: LogWriter, first_segment: int) -> list[int]:
+        self._segment.sync = lambda: None
+        try:
+            return first(self, first_segment)
+        finally:
+            del self._segment.sync
+
+    LogWriter.trim = trim
+
+
+@bug
 def looks_for_a_successor_before_the_write() -> None:
     write = LogWriter.append
 

@@ -11,6 +11,7 @@ from planted_bugs import BUGS, VARIABLE
 pytestmark = pytest.mark.crash
 
 CRASHES = "test_crash_states.py::test_crash_keeps_what_was_acknowledged"
+TAKEOVERS = "test_fencing.py::test_takeover_loses_nothing_and_reads_no_zombie"
 CAUGHT_BY = {
     "acknowledges_before_the_sync": f"{CRASHES}[groups]",
     "vouches_before_the_sync": f"{CRASHES}[groups]",
@@ -18,7 +19,10 @@ CAUGHT_BY = {
     "tries_a_failed_sync_again": f"{CRASHES}[failed_syncs]",
     "trusts_whole_frames_that_nobody_vouched_for": f"{CRASHES}[failed_syncs]",
     "publishes_a_segment_that_is_not_on_disk": f"{CRASHES}[rolls]",
-    "looks_for_a_successor_before_the_write": "test_fencing.py",
+    "takes_a_footers_word": f"{CRASHES}[failed_roll_4]",
+    "trims_by_frames_that_a_crash_can_hide": f"{CRASHES}[trims]",
+    "reads_the_manifest_before_its_claim": f"{TAKEOVERS}[rolls]",
+    "looks_for_a_successor_before_the_write": f"{TAKEOVERS}[appends]",
     "ignores_a_short_write": "test_files.py::test_a_short_write_is_finished",
     "does_not_check_the_headers_sum": "test_bit_flips.py",
     "does_not_check_the_bodys_sum": "test_bit_flips.py",
