@@ -61,13 +61,19 @@ def create(folder: Folder, schema: RecordSchema, surroundings: Surroundings) -> 
 
 def _clear_unfinished_creation(folder: Folder) -> None:
     """Remove what a crash during :func:`create` can leave, and nothing else."""
-    leftovers = [n for n in folder.names() if n != WRITER_LOCK and not n.startswith("manifest-")]
+    names = folder.names()
+    claims = [name for name in names if claimed_epoch_of(name) is not None]
+    own = {WRITER_LOCK, *claims}
+    leftovers = [name for name in names if name not in own and not name.startswith("manifest-")]
     foreign = [name for name in leftovers if segment_id_of(name) is None]
     if foreign:
         raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
     for name in reversed(leftovers):  # nothing is removed unless all may be
         if segment_id_of(name) != 0 or _holds_records(folder):
             raise CorruptLog(f"{folder.path}/{name}", 0, "segments without a manifest")
+        folder.unlink(name)
+    # Of who opened a queue whose manifest was there to be read, but not on disk.
+    for name in claims:
         folder.unlink(name)
 
 

@@ -82,7 +82,7 @@ class Log:
         """Take over by recovery; what it found is what counts from then on."""
         self.writer, _ = reopen(self.folder, schema(), self.around)
         found = self.writer.cursor.seq
-        self.note(appended=self.marks.appended[:found], acked=found)
+        self.note(appended=self.marks.appended[:found], acked=found, created=True)
 
     def append(self, size: int = 40) -> None:
         number = next(self.texts)
@@ -352,6 +352,14 @@ def failed_roll(log: Log, step: int) -> None:
     log.sync()
 
 
+def failed_creation(log: Log) -> None:
+    """The manifest is there to be read, but not on disk, when the queue is opened again."""
+    _failing(log, Fault(1, operations=frozenset({"sync_names"})), log.create)
+    log.reopen()
+    log.append()
+    log.sync()
+
+
 def failed_syncs(log: Log) -> None:
     """A sync fails, reading still shows the frames, the queue is opened again."""
     log.create()
@@ -446,7 +454,7 @@ WORKLOADS: dict[str, Callable[[Log], None]] = {
         work.__name__: work
         for work in (
             groups, large_frames, rolls, unsynced_roll, trims, openings, failed_syncs,
-            takeover,
+            takeover, failed_creation,
         )
     },
     **{f"queue_{mode.value}": partial(queue, sync=mode) for mode in SyncMode},
