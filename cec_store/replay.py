@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from threading import Event
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from cec_store.chain import Chain
 from cec_store.columns import values_of
+from cec_store.errors import OutOfRange
 from cec_store.frontier import Frame
 from cec_store.records import KIND, TIMESTAMP, RecordKind
 from cec_store.units import Address, Position, to_timestamp_us
@@ -21,6 +22,7 @@ OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
 OFFSET = "_offset"
 Moment = datetime | int | Position
 _POLL_S = 0.01
+_Found = TypeVar("_Found")
 
 
 class Seek(Protocol):
@@ -42,11 +44,31 @@ def offset_at(chain: Chain, seek: Seek, moment: Moment) -> int:
     if isinstance(moment, Position):
         return moment.offset
     timestamp_us = to_timestamp_us(moment)
-    frame = seek.find_timestamp(timestamp_us)
-    if frame is None:
-        return chain.end.offset
-    row = _first_at_or_after(chain.records(frame), timestamp_us)
-    return frame.header.first_offset + row
+
+    def search() -> int:
+        frame = seek.find_timestamp(timestamp_us)
+        if frame is None:
+            return chain.end.offset
+        row = _first_at_or_after(chain.records(frame), timestamp_us)
+        return frame.header.first_offset + row
+
+    return _despite_trims(chain, search)
+
+
+def _despite_trims(chain: Chain, search: Callable[[], _Found]) -> _Found:
+    """A search looks at segments that it does not end in: trimmed meanwhile, they are no answer.
+
+    Raises:
+        OutOfRange: with nothing trimmed since the last look.
+    """
+    while True:
+        first = chain.manifest.first_segment
+        try:
+            return search()
+        except OutOfRange:
+            chain.refresh()
+            if chain.manifest.first_segment == first:
+                raise
 
 
 def _first_at_or_after(records: pa.RecordBatch, timestamp_us: int) -> int:
@@ -79,7 +101,10 @@ class Replay(Iterator[pa.RecordBatch]):
         self._follow = follow
         self._stopped = Event()
         self._kinds = frozenset(kinds)
-        start = chain.first_offset() if since is None else offset_at(chain, self._seek, since)
+        if since is None:
+            start = _despite_trims(chain, chain.first_offset)
+        else:
+            start = offset_at(chain, self._seek, since)
         self.cursor = Position(start)
         """The next unread record."""
         self._until_offset = until.offset if isinstance(until, Position) else None
@@ -99,7 +124,7 @@ class Replay(Iterator[pa.RecordBatch]):
         self._stopped.set()
 
     def _run(self) -> Iterator[pa.RecordBatch]:
-        here = self._locate()
+        here = self._locate(self._seek)
         while not self._stopped.is_set():
             for frame in self._chain.frames(here) if here else ():
                 here = frame.next_address
@@ -112,16 +137,15 @@ class Replay(Iterator[pa.RecordBatch]):
                 return
             here = self._wait_for_more()
 
-    def _locate(self) -> Address | None:
-        frame = self._seek.find_offset(self.cursor.offset)
+    def _locate(self, seek: Seek) -> Address | None:
+        frame = _despite_trims(self._chain, lambda: seek.find_offset(self.cursor.offset))
         return frame.address if frame else None
 
     def _wait_for_more(self) -> Address | None:
         """Where to go on once the log has grown; the newest frames may stand in a new segment."""
         while not self._stopped.is_set():
             if self._chain.refresh().offset > self.cursor.offset:
-                frame = self._chain.find_offset(self.cursor.offset)
-                return frame.address if frame else None
+                return self._locate(self._chain)
             self._stopped.wait(_POLL_S)
         return None
 
