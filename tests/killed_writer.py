@@ -99,12 +99,13 @@ def main() -> None:
         order = json.loads(line)
         child = os.fork()
         if child == 0:
+            # The child says its number itself: its first words must not come before that.
+            os.write(1, b"pid %d\n" % os.getpid())
             code = 1
             try:
                 code = write(order)
             finally:
                 os._exit(code)
-        os.write(1, b"pid %d\n" % child)
         _, status = os.waitpid(child, 0)
         os.write(1, b"done %d\n" % status)
 
