@@ -489,6 +489,9 @@ class Sweep:
         self.name = name
         self.checked = 0
         self.distinct: set[int] = set()
+        self.exhausted = False
+        """There are no more states than these."""
+        self._known: set[int] = set()
 
     def run(self, snapshots: list[Snapshot], goal: int) -> None:
         """Every power cut; then cuts in recovery and after kills, up to ``goal`` distinct states.
@@ -512,12 +515,17 @@ class Sweep:
             for state in power_cuts(folder.snapshots):
                 again = SimulatedFolder(state.image, marks=state.marks)
                 self.take(again, state.marks, f"{how}; in recovery from it: {state.how}")
+        self.exhausted = True
 
     def take(self, folder: SimulatedFolder, marks: Marks, how: str) -> None:
         """Check one state; the promises and the folder's trace are then in ``folder``."""
+        image = folder.image()
+        known = hash((image, marks))
+        if known in self._known and not folder.snapshots:
+            return
+        self._known.add(known)
         number = self.checked
         self.checked += 1
-        image = folder.image()
         self.distinct.add(hash(image))
         if ONLY_STATE not in (-1, number) and not folder.snapshots:
             return
