@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.chain import Chain
 from cec_store.columns import values_of
 from cec_store.errors import CorruptLog, RecoveryError
-from cec_store.frame import NOT_COUNTED
+from cec_store.frame import NOT_COUNTED, FrameHeader
 from cec_store.frontier import Frame
 from cec_store.records import KEY, KIND, STATE, RecordKind, RecordSchema, input_column
+from cec_store.strand import Strand
 from cec_store.units import Extent
 
 Ints = NDArray[np.int64]
@@ -57,7 +57,7 @@ class EventualCheckpoint:
         return len(self.keys)
 
 
-def rebuild(chain: Chain, seq: int | None = None) -> EventualCheckpoint:
+def rebuild(chain: Strand, seq: int | None = None) -> EventualCheckpoint:
     """The eventual checkpoint at the end of frame ``seq``; of the newest vouched frame by default.
 
     Raises:
@@ -82,11 +82,12 @@ def rebuild(chain: Chain, seq: int | None = None) -> EventualCheckpoint:
     table = pa.Table.from_batches(batches[::-1])
     positions = _positions(table, schema.inputs)
     if schema.key is None or schema.state is None:
-        return _nothing(schema, last.header.end_offset, last.header.seq, positions[-1], [last])
+        upto = _upto(last.header, positions)
+        return _nothing(schema, last.header.end_offset, last.header.seq, upto, [last])
     return _gather(chain, frames, table, positions)
 
 
-def extent(chain: Chain, seq: int | None = None) -> Extent:
+def extent(chain: Strand, seq: int | None = None) -> Extent:
     """What a rebuild at this frame would read; looks at frame headers only."""
     last = _counted(chain, seq)
     if last is None:
@@ -97,7 +98,7 @@ def extent(chain: Chain, seq: int | None = None) -> Extent:
     return _extent_of(frames, header.open_windows, first, header.end_offset)
 
 
-def _counted(chain: Chain, seq: int | None) -> Frame | None:
+def _counted(chain: Strand, seq: int | None) -> Frame | None:
     """The frame asked for, or the newest; its windows must have been counted."""
     frame = chain.last() if seq is None else chain.find_seq(seq)
     if frame is not None and frame.header.open_windows == NOT_COUNTED:
@@ -107,7 +108,7 @@ def _counted(chain: Chain, seq: int | None) -> Frame | None:
     return frame
 
 
-def _extent_frames(chain: Chain, last: Frame) -> Iterator[Frame]:
+def _extent_frames(chain: Strand, last: Frame) -> Iterator[Frame]:
     """Frames from the newest back to the one with the oldest footprint that still counts."""
     needed = last.header.end_offset - last.header.extent_records
     frame: Frame | None = last
@@ -140,8 +141,18 @@ def _positions(table: pa.Table, inputs: int) -> Ints:
     return np.stack([values_of(table.column(input_column(i)), "i8") for i in range(inputs)], axis=1)
 
 
+def _upto(last: FrameHeader, positions: Ints) -> Ints:
+    """The input that the log reflects, shape (inputs,)."""
+    inputs = positions.shape[1]
+    if not last.record_count and inputs == 1:
+        return np.array(
+            [last.input_upto]
+        )  # news of the input alone, as of a commit that changed nothing
+    return positions[-1] if len(positions) else np.zeros(inputs, np.int64)
+
+
 def _gather(
-    chain: Chain, frames: list[Frame], table: pa.Table, positions: Ints
+    chain: Strand, frames: list[Frame], table: pa.Table, positions: Ints
 ) -> EventualCheckpoint:
     """Decide by the newest record of each key; rows of ``table`` are in log order."""
     last = frames[-1].header
@@ -160,7 +171,7 @@ def _gather(
             f"the frame counts {last.open_windows} open windows, its extent has {len(opened)}",
         )  # fmt: skip
     # Positions never fall along the log, so the first footprint is the oldest.
-    upto = positions[-1]
+    upto = _upto(last, positions)
     replay_from = positions[opened[0]] if len(opened) else upto
     closed = newest[closes]
     closed = closed[positions[keyed[closed]].sum(axis=1) > replay_from.sum()]

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.chain import Chain
 from cec_store.columns import values_of
 from cec_store.errors import OutOfRange
 from cec_store.frontier import Frame
 from cec_store.records import KIND, TIMESTAMP, RecordKind
+from cec_store.strand import Strand
 from cec_store.units import Address, Position, to_timestamp_us
 
 OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
@@ -26,7 +26,7 @@ _Found = TypeVar("_Found")
 
 
 class Seek(Protocol):
-    """Finds frames: an index, or a scan of the headers (:class:`Chain` itself)."""
+    """Finds frames: an index, or a scan of the headers (:class:`Strand` itself)."""
 
     def find_timestamp(self, timestamp_us: int) -> Frame | None:
         """The first frame that can hold a record at or after the moment; ``None`` at the end."""
@@ -35,7 +35,7 @@ class Seek(Protocol):
         """The frame that holds the record; ``None`` at the end."""
 
 
-def offset_at(chain: Chain, seek: Seek, moment: Moment) -> int:
+def offset_at(chain: Strand, seek: Seek, moment: Moment) -> int:
     """Offset of the earliest record whose timestamp is at or after the moment, of any kind.
 
     The end where there is none. A :class:`Position` is taken as it is. (As ``offsetsForTimes`` in
@@ -55,19 +55,19 @@ def offset_at(chain: Chain, seek: Seek, moment: Moment) -> int:
     return _despite_trims(chain, search)
 
 
-def _despite_trims(chain: Chain, search: Callable[[], _Found]) -> _Found:
+def _despite_trims(chain: Strand, search: Callable[[], _Found]) -> _Found:
     """A search looks at segments that it does not end in: trimmed meanwhile, they are no answer.
 
     Raises:
         OutOfRange: with nothing trimmed since the last look.
     """
     while True:
-        first = chain.manifest.first_segment
+        first = chain.segments[0]
         try:
             return search()
         except OutOfRange:
             chain.refresh()
-            if chain.manifest.first_segment == first:
+            if chain.segments[0] == first:
                 raise
 
 
@@ -87,8 +87,8 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def __init__(
         self,
-        chain: Chain,
-        seek: Callable[[Chain], Seek],
+        chain: Strand,
+        seek: Seek,
         since: Moment | None = None,
         until: Moment | None = None,
         *,
@@ -97,7 +97,7 @@ class Replay(Iterator[pa.RecordBatch]):
         include_metadata: bool = False,
     ) -> None:
         self._chain = chain
-        self._seek = seek(chain)
+        self._seek = seek
         self._follow = follow
         self._stopped = Event()
         self._kinds = frozenset(kinds)
@@ -111,9 +111,8 @@ class Replay(Iterator[pa.RecordBatch]):
         self._until_us: int | None = None
         if until is not None and not isinstance(until, Position):
             self._until_us = to_timestamp_us(until)
-        names = [column.name for column in chain.schema().data]
-        self._columns = names + ([TIMESTAMP, KIND] if include_metadata else [])
-        self._with_offset = include_metadata
+        self._names = [column.name for column in chain.schema().data]
+        self._with_metadata = include_metadata
         self._batches = self._run()
 
     def __next__(self) -> pa.RecordBatch:
@@ -171,10 +170,16 @@ class Replay(Iterator[pa.RecordBatch]):
         return self.cursor.offset < frame.header.end_offset
 
     def _select(self, records: pa.RecordBatch, first_offset: int) -> pa.RecordBatch:
-        columns = records.select(self._columns)
-        if self._with_offset:
+        columns = self._columns(records)
+        if self._with_metadata:
+            for name in (TIMESTAMP, KIND):
+                columns = columns.append_column(name, records.column(name))
             offsets = np.arange(first_offset, first_offset + records.num_rows)
             columns = columns.append_column(OFFSET, pa.array(offsets))
         kinds = records.column(KIND)
         wanted = pc.is_in(kinds, pa.array(sorted(self._kinds), pa.uint8()))
         return columns if pc.all(wanted).as_py() else columns.filter(wanted)
+
+    def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """What is returned of records, besides their metadata."""
+        return records.select(self._names)

@@ -58,9 +58,10 @@ class OutputQueue(Queue):
             OutOfRange: a position that is trimmed or does not exist yet.
             CorruptLog: damage on the way; everything before it has been returned.
         """
+        chain = self.chain()
         return Replay(
-            self.chain(),
-            self._seek,
+            chain,
+            self._seek(chain),
             since,
             until,
             follow=follow,

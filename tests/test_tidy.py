@@ -18,6 +18,7 @@ manifest frame
 records
 segment
 tail frontier
+strand
 chain
 writer
 pipeline recovery
