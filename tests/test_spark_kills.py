@@ -1,0 +1,230 @@
+"""Spark is killed: drivers, executors, tasks and queries. The output is what it would have been."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pytest
+from killed_queries import QUERIES, faults_of
+
+pytest.importorskip("pyspark")
+pytestmark = pytest.mark.crash
+
+LIFE_S_MAX = 400
+"""One Spark driver, from start to end, on a busy machine."""
+ROUNDS_PER_LIFE = 5
+IN_ONE_PROCESS = ("kill_task", "kill_commit", "cancel", "stop", "stop_at_once")
+IN_A_CLUSTER = ("kill_executor", "stop", "kill_executor", "cancel", "kill_executor")
+# `hdfs` runs the same rounds with Spark's own store: is it the provider that fails, or the test?
+PROVIDER = os.environ.get("CEC_SPARK_PROVIDER", "cec")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    query: str
+    master: str
+    checkpoint_version: int
+    rounds: tuple[str, ...]
+
+    @property
+    def conf(self) -> dict[str, str]:
+        return {
+            "spark.driver.memory": "1g",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.streaming.stateStore.checkpointFormatVersion": str(self.checkpoint_version),
+            # So that maintenance runs while things are killed.
+            "spark.sql.streaming.stateStore.maintenanceInterval": "2s",
+            "spark.sql.streaming.minBatchesToRetain": "5",
+            "spark.sql.streaming.stateStore.minDeltasForSnapshot": "5",
+            # What a killed executor takes with it is no fault of the tasks.
+            "spark.task.maxFailures": "20",
+            "spark.stage.maxConsecutiveAttempts": "20",
+        }
+
+
+SCENARIOS = {
+    "running": Scenario("running", "local[2,20]", 1, IN_ONE_PROCESS),
+    "windows": Scenario("windows", "local[2,20]", 2, IN_ONE_PROCESS),
+    "join": Scenario("join", "local-cluster[2,1,1024]", 1, IN_A_CLUSTER),
+}
+
+
+@dataclass(frozen=True)
+class Life:
+    """Of one driver."""
+
+    seed: int
+    rounds: tuple[str, ...]
+    killed: bool
+    """At the end, with SIGKILL, and all its processes."""
+
+    @property
+    def kills(self) -> int:
+        return len(self.rounds) + self.killed
+
+
+def lives_of(name: str, count: int) -> list[Life]:
+    """All but the last are killed."""
+    scenario = SCENARIOS[name]
+    lives = []
+    for number in range(count):
+        seed = 1000 * list(SCENARIOS).index(name) + number
+        dice = random.Random(seed)
+        last = number == count - 1
+        rounds = dice.sample(scenario.rounds, 1 if last else ROUNDS_PER_LIFE)
+        lives.append(Life(seed, tuple(rounds), killed=not last))
+    return lives
+
+
+class Driver:
+    """A Spark driver in a process group of its own."""
+
+    def __init__(self, folder: Path, scenario: Scenario, life: Life) -> None:
+        order = {
+            "folder": str(folder), "query": scenario.query, "master": scenario.master,
+            "conf": scenario.conf, "provider": PROVIDER, "seed": life.seed,
+            "rounds": life.rounds, "then": "run" if life.killed else "stop",
+        }  # fmt: skip
+        command = [sys.executable, str(Path(__file__).with_name("spark_killed_job.py"))]
+        self.log = folder / f"driver-{life.seed}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, json.dumps(order)], stdout=subprocess.PIPE, stderr=log, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        watchdog = threading.Timer(LIFE_S_MAX, self.kill)
+        watchdog.start()
+        try:
+            assert self.process.stdout is not None
+            yield from map(json.loads, self.process.stdout)
+        finally:
+            watchdog.cancel()
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def close(self) -> int:
+        """Its exit status, when it and what it left behind are gone."""
+        status = self.process.wait(60)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return status
+
+
+def live(folder: Path, scenario: Scenario, life: Life) -> list[dict[str, Any]]:
+    """One driver's life; what it said."""
+    driver = Driver(folder, scenario, life)
+    said = []
+    try:
+        for event in driver.events():
+            said.append(event)
+            if "ready" in event:
+                time.sleep(random.Random(life.seed).uniform(0, 1.5))
+                driver.kill()
+    finally:
+        driver.kill()
+        status = driver.close()
+    wanted = -signal.SIGKILL if life.killed else 0
+    rounds = [event["round"] for event in said if "round" in event]
+    if status != wanted or rounds != list(life.rounds):
+        tail = driver.log.read_text(errors="replace")[-6000:]
+        raise AssertionError(f"status {status}, not {wanted}, after {said}; its log ends:\n{tail}")
+    return said
+
+
+def output(folder: Path) -> tuple[pa.Table, int]:
+    """All rows with their batch, and how many batches there are."""
+    paths = sorted((folder / "out").glob("*.arrow"))
+    assert [int(path.stem) for path in paths] == list(range(len(paths))), "a batch is missing"
+    tables = []
+    for batch, path in enumerate(paths):
+        table = pyarrow.feather.read_table(path)
+        tables.append(table.append_column("batch", pa.array([batch] * len(table), pa.int64())))
+    return pa.concat_tables(tables), len(paths)
+
+
+def check(folder: Path, scenario: Scenario) -> int:
+    """Output and state as they must be; how many batches there are."""
+    came, batches = output(folder)
+    committed = [int(path.name) for path in (folder / "checkpoint" / "commits").glob("[0-9]*")]
+    assert max(committed) < batches, "a batch is committed whose rows are not there"
+    faults = faults_of(QUERIES[scenario.query], came, batches)
+    assert not faults, "\n".join(faults)
+    return batches
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_killed_spark_gives_each_row_once(
+    name: str, tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    scenario = SCENARIOS[name]
+    batches = again = kills = 0
+    for life in lives_of(name, crash_count(2, 8)):
+        try:
+            said = live(tmp_path, scenario, life)
+            before, batches = batches, check(tmp_path, scenario)
+        except Exception as error:
+            saved = Path(tempfile.mkdtemp(prefix="cec-spark-kill-")) / "job"
+            shutil.copytree(tmp_path, saved)
+            raise AssertionError(
+                f"{name}, seed {life.seed}, rounds {life.rounds}: {error}\nits files: {saved}"
+            ) from error
+        assert batches > before, "it has not moved: the test proves nothing"
+        kills += life.kills
+        again += sum(event.get("again", 0) for event in said)
+        for event in said:
+            print(name, life.seed, json.dumps(event))
+    print(f"{name}: {kills} kills, {batches} batches, {again} of them written twice")
+
+
+@pytest.mark.parametrize(("lives", "at_least"), [(2, 10), (8, 100)])
+def test_enough_kills(lives: int, at_least: int) -> None:
+    kills = [life.kills for name in SCENARIOS for life in lives_of(name, lives)]
+    assert sum(kills) >= at_least
+    done = {
+        round_ for name in SCENARIOS for life in lives_of(name, lives) for round_ in life.rounds
+    }
+    assert done == {*IN_ONE_PROCESS, *IN_A_CLUSTER}
+
+
+def came_right(batches: int) -> pa.Table:
+    query = QUERIES["windows"]
+    due = query.compute(query.rows, batches)
+    return due.append_column("batch", due["first"]).filter(pa.compute.less(due["first"], batches))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "fault"),
+    [
+        (lambda rows: rows, None),
+        (lambda rows: rows.slice(1), "lost"),
+        (lambda rows: pa.concat_tables([rows, rows.slice(5, 1)]), "came twice"),
+        (lambda rows: rows.set_column(2, "n", pa.compute.add(rows["n"], 1)), "wrong"),
+        (lambda rows: rows.set_column(6, "batch", pa.compute.add(rows["batch"], 1)), "wrong time"),
+    ],
+)
+def test_faults_would_be_seen(spoil: Callable[[pa.Table], pa.Table], fault: str | None) -> None:
+    rows = came_right(8)
+    assert rows.num_rows > 1000
+    came = spoil(rows).select([*QUERIES["windows"].columns, "batch"])
+    faults = faults_of(QUERIES["windows"], came, 8)
+    assert (fault is None and not faults) or any(str(fault) in text for text in faults)
