@@ -22,6 +22,7 @@ from cec_store.policy import Budget, CostBenefit, Never, RecoveryTime, Targets
 from cec_store.rebuild import EventualCheckpoint
 from cec_store.records import RecordKind, RecordSchema
 from cec_store.replay import Replay
+from cec_store.state_log import StateLog
 from cec_store.store import OutputQueue, open_queue
 from cec_store.units import Extent, Position
 
@@ -51,6 +52,7 @@ __all__ = [
     "RecoveryTime",
     "Replay",
     "SchemaMismatch",
+    "StateLog",
     "StorageError",
     "SyncMode",
     "Targets",

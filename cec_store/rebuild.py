@@ -73,7 +73,7 @@ def rebuild(chain: Strand, seq: int | None = None) -> EventualCheckpoint:
     last = _counted(chain, seq)
     if last is None:
         return _nothing(schema, chain.end.offset)
-    frames = list(_extent_frames(chain, last))[::-1]
+    frames = list(extent_frames(chain, last))[::-1]
     columns = [KIND, *(input_column(i) for i in range(schema.inputs))]
     columns += [
         name for name, part in ((KEY, schema.key), (STATE, schema.state)) if part is not None
@@ -92,7 +92,7 @@ def extent(chain: Strand, seq: int | None = None) -> Extent:
     last = _counted(chain, seq)
     if last is None:
         return _extent_of([], 0, chain.end.offset, chain.end.offset)
-    frames = list(_extent_frames(chain, last))
+    frames = list(extent_frames(chain, last))
     header = last.header
     first = header.end_offset - header.extent_records
     return _extent_of(frames, header.open_windows, first, header.end_offset)
@@ -108,7 +108,7 @@ def _counted(chain: Strand, seq: int | None) -> Frame | None:
     return frame
 
 
-def _extent_frames(chain: Strand, last: Frame) -> Iterator[Frame]:
+def extent_frames(chain: Strand, last: Frame) -> Iterator[Frame]:
     """Frames from the newest back to the one with the oldest footprint that still counts."""
     needed = last.header.end_offset - last.header.extent_records
     frame: Frame | None = last

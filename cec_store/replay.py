@@ -176,10 +176,13 @@ class Replay(Iterator[pa.RecordBatch]):
                 columns = columns.append_column(name, records.column(name))
             offsets = np.arange(first_offset, first_offset + records.num_rows)
             columns = columns.append_column(OFFSET, pa.array(offsets))
-        kinds = records.column(KIND)
-        wanted = pc.is_in(kinds, pa.array(sorted(self._kinds), pa.uint8()))
+        wanted = self._wanted(records)
         return columns if pc.all(wanted).as_py() else columns.filter(wanted)
 
     def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """What is returned of records, besides their metadata."""
         return records.select(self._names)
+
+    def _wanted(self, records: pa.RecordBatch) -> pa.BooleanArray:
+        """Which rows are returned."""
+        return pc.is_in(records.column(KIND), pa.array(sorted(self._kinds), pa.uint8()))

@@ -6,17 +6,22 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import PurePath
 from threading import Lock
+from typing import Literal, overload
 
 import pyarrow as pa
 
 from cec_store.chain import Chain
+from cec_store.errors import ReadOnly
 from cec_store.files import Folder, LocalFolder
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.pipeline import QueueOptions
-from cec_store.queue import Queue, now_us
+from cec_store.queue import MODES, Queue, now_us
 from cec_store.rebuild import EventualCheckpoint, extent, rebuild
 from cec_store.records import RecordKind, RecordSchema
+from cec_store.recovery import check_schema
 from cec_store.replay import OUTPUT_KINDS, Moment, Replay, Seek, offset_at
+from cec_store.state_log import StateLog
+from cec_store.state_segments import STATE_SCHEMA, is_state_log
 from cec_store.units import Extent, Position
 
 
@@ -118,6 +123,32 @@ class OutputQueue(Queue):
         return self._timestamp_index().seek(chain)
 
 
+@overload
+def open_queue(
+    path: str | PurePath | Folder,
+    mode: Literal["a", "x"],
+    *,
+    schema: pa.Schema | RecordSchema | None = ...,
+    timestamp_column: str | None = ...,
+    options: QueueOptions | None = ...,
+    takeover: bool = ...,
+    clock_us: Callable[[], int] = ...,
+) -> OutputQueue: ...
+
+
+@overload
+def open_queue(
+    path: str | PurePath | Folder,
+    mode: str = ...,
+    *,
+    schema: pa.Schema | RecordSchema | None = ...,
+    timestamp_column: str | None = ...,
+    options: QueueOptions | None = ...,
+    takeover: bool = ...,
+    clock_us: Callable[[], int] = ...,
+) -> OutputQueue | StateLog: ...
+
+
 def open_queue(
     path: str | PurePath | Folder,
     mode: str = "r",
@@ -127,8 +158,8 @@ def open_queue(
     options: QueueOptions | None = None,
     takeover: bool = False,
     clock_us: Callable[[], int] = now_us,
-) -> OutputQueue:
-    """Open an output queue.
+) -> OutputQueue | StateLog:
+    """Open an output queue, or (mode ``r`` only) the log of a Spark state store.
 
     ``mode`` is ``"r"`` to read (beside a live writer too), ``"a"`` to append, making the queue if
     there is none, or ``"x"`` to make a new one. A new queue needs ``schema``: the user's columns,
@@ -136,14 +167,28 @@ def open_queue(
     a record's timestamp is taken from; without one it is the time of the append.
     ``takeover`` fences a writer that hangs: it can acknowledge nothing more.
 
+    A directory ``state/<operator>/<partition>[/<store>]`` of a checkpoint, written by the state
+    store provider of this package, opens as a :class:`StateLog`.
+
     Raises:
         NotAQueue: nothing here (mode ``r``), or something else.
         FileExistsError: mode ``x``, and there is a queue.
         QueueLocked: somebody else appends.
+        ReadOnly: a state log, which Spark alone writes.
         SchemaMismatch: not the queue's columns.
         CorruptLog, UnsupportedVersion: refused; nothing was changed.
     """
     folder = LocalFolder(path) if isinstance(path, (str, PurePath)) else path
     if isinstance(schema, pa.Schema):
         schema = RecordSchema(schema, timestamp_column=timestamp_column)
+    if is_state_log(folder):
+        if mode in MODES and mode != "r":
+            raise ReadOnly(
+                f"{folder.path}: the log of a Spark state store, which Spark alone writes; "
+                "open with mode='r'"
+            )
+        if mode == "r":
+            if schema is not None:
+                check_schema(folder, schema, STATE_SCHEMA)
+            return StateLog(folder)
     return OutputQueue(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)

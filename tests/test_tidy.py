@@ -18,13 +18,15 @@ manifest frame
 records
 segment
 tail frontier
-strand
-chain
+strand state_segments
+chain state_tree
+lineage
 writer
 pipeline recovery
 queue
 policy
 checkpoint rebuild replay
+state_log
 operators.effects operators.words
 operators.dictionary
 operators.keys

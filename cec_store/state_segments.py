@@ -1,0 +1,185 @@
+"""One segment of a state log: how far it is sound, and which versions it has. docs/format.md §9."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from cec_store.errors import CorruptLog, UnsupportedVersion
+from cec_store.files import Folder
+from cec_store.frame import (
+    FRAME_MAGIC_BYTES,
+    NOT_COUNTED,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    FrameHeader,
+    FrameType,
+    SegmentHeader,
+    decode_frame_header,
+)
+from cec_store.frontier import Frame, refusal
+from cec_store.layout import WRITER_LOCK, segment_id_of, segment_name
+from cec_store.manifest import newest_claim
+from cec_store.records import RecordSchema
+from cec_store.segment import Bad, BadFrame, SegmentReader
+from cec_store.units import Address
+
+STATE_SCHEMA = RecordSchema(
+    pa.schema([]),
+    key=pa.schema([("family", pa.uint16()), ("key", pa.binary())]),
+    state=pa.schema([("value", pa.binary()), ("renewed", pa.bool_())]),
+    inputs=1,
+)
+MERGED = 1
+"""This bit of a segment's number says that maintenance made it out of others."""
+_FIRST_ID = 1 << 32  # an ordinal is at least 1
+
+
+def is_state_log(folder: Folder) -> bool:
+    """Whether a Spark state store left its log here: segments, and nothing that a queue has."""
+    names = folder.names() if folder.exists() else []
+    if newest_claim(names) >= 0 or WRITER_LOCK in names:
+        return False
+    return any((segment_id_of(name) or 0) >= _FIRST_ID for name in names)
+
+
+def unique_id(frame: Frame) -> str:
+    """How checkpoint format V2 of Spark calls the version that this frame ends."""
+    header = frame.header
+    return f"{frame.address.segment_id:016x}-{header.salt:016x}-{header.seq:x}"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One segment, up to the first place that is no whole frame."""
+
+    segment_id: int
+    path: str
+    header: SegmentHeader | None
+    schema: FrameHeader | None
+    """Its SCHEMA frame, which says on which version the segment builds."""
+    frames: tuple[Frame, ...]
+    end: int
+    reason: str
+    """Why the file goes on beyond ``end``; empty where it does not."""
+    refusal: CorruptLog | UnsupportedVersion | None
+    """Damage: what is beyond was vouched for. ``None`` for an unfinished write."""
+    beyond: frozenset[int]
+    """Versions that intact headers beyond ``end`` say they make."""
+
+    def frame_of(self, seq: int) -> Frame | None:
+        """The frame of this number, if it is here."""
+        place = seq - self.frames[0].header.seq if self.frames else -1
+        return self.frames[place] if 0 <= place < len(self.frames) else None
+
+    @property
+    def commits(self) -> Iterator[Frame]:
+        """The last frame of each commit."""
+        return (f for f in self.frames if f.header.open_windows != NOT_COUNTED)
+
+    @property
+    def reached(self) -> int:
+        """The newest version that is whole here, or else the one built on; -1: unknown."""
+        base = -1 if self.schema is None else self.schema.input_upto
+        return max((frame.header.input_upto for frame in self.commits), default=base)
+
+    def hides(self, version: int) -> bool:
+        """Whether this version may have been here, and been acknowledged."""
+        return version in self.beyond or (self.refusal is not None and version > self.reached)
+
+    def error(self) -> CorruptLog | UnsupportedVersion:
+        """For who needs what is beyond the end."""
+        return self.refusal or CorruptLog(self.path, self.end, self.reason or "the file ends here")
+
+
+def grow(reader: SegmentReader, vouched: int) -> Growth:
+    """Read the headers of a segment, of which others say that ``vouched`` bytes are on disk."""
+    growth = _look(reader, vouched)
+    while growth.refusal or growth.beyond:
+        # Its writer may have gone on between two reads: only what stays bad is damage.
+        reader.reload()
+        again = _look(reader, vouched)
+        if again.end == growth.end:
+            break
+        growth = again
+    return growth
+
+
+def _look(reader: SegmentReader, vouched: int) -> Growth:
+    segment_id = reader.header.segment_id
+    found: list[Frame] = []
+    bad = Bad(SEGMENT_HEADER_BYTES, "")
+    try:
+        for byte, header in reader.frames():
+            if byte == SEGMENT_HEADER_BYTES and header.type != FrameType.SCHEMA:
+                raise BadFrame(Bad(byte, "a segment starts with its schema"))
+            found.append(Frame(Address(segment_id, byte), header))
+    except BadFrame as error:
+        bad = error.bad
+    claimed = max([vouched, *(frame.header.durable_upto for frame in found)])
+    for place, frame in enumerate(found):
+        # What is vouched for was whole once, so it is checked when it is read. The rest may be a
+        # write that was torn inside a body.
+        if frame.next_address.byte > claimed and (problem := body_problem(reader, frame)):
+            bad = Bad(frame.address.byte, problem)
+            del found[place:]
+            break
+    is_end = bad.byte >= reader.size()
+    rest = [] if is_end else list(reader.headers_beyond(bad.byte + 1))
+    claimed = max([claimed, *(header.durable_upto for header in rest)])
+    return Growth(
+        segment_id=segment_id,
+        path=reader.path,
+        header=reader.header,
+        schema=found[0].header if found else None,
+        frames=tuple(frame for frame in found if frame.header.type == FrameType.BATCH),
+        end=bad.byte,
+        reason="" if is_end else bad.reason,
+        refusal=refusal(reader, bad) if claimed > bad.byte or bad.newer else None,
+        beyond=_versions(rest),
+    )
+
+
+def headless(folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVersion) -> Growth:
+    """A segment whose header is not sound: torn at birth, unless a frame shows otherwise."""
+    name = segment_name(segment_id)
+    headers = list(_intact_headers(folder.read(name, 0, folder.size(name))))
+    return Growth(
+        segment_id=segment_id,
+        path=f"{folder.path}/{name}",
+        header=None,
+        schema=None,
+        frames=(),
+        end=0,
+        reason=error.reason if isinstance(error, CorruptLog) else str(error),
+        refusal=error if headers or isinstance(error, UnsupportedVersion) else None,
+        beyond=_versions(headers),
+    )
+
+
+def body_problem(reader: SegmentReader, frame: Frame) -> str:
+    """Why a body is not what was written; empty if it is."""
+    try:
+        reader.body_at(frame.address.byte, frame.header)
+    except BadHeader as error:
+        return str(error)
+    return ""
+
+
+def _versions(headers: Iterable[FrameHeader]) -> frozenset[int]:
+    return frozenset(
+        header.input_upto
+        for header in headers
+        if header.type == FrameType.BATCH and header.open_windows != NOT_COUNTED
+    )
+
+
+def _intact_headers(data: bytes) -> Iterator[FrameHeader]:
+    at = data.find(FRAME_MAGIC_BYTES)
+    while at >= 0:
+        with suppress(BadHeader):  # four bytes that only look like the beginning of one
+            yield decode_frame_header(data, at)
+        at = data.find(FRAME_MAGIC_BYTES, at + 1)
