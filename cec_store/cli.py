@@ -42,6 +42,7 @@ from cec_store.reports import (
     verification_as_json,
 )
 from cec_store.screens import Screen, show_demo
+from cec_store.spark_cli import app as spark_app
 from cec_store.store import open_queue
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
 
@@ -71,6 +72,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(spark_app, name="spark")
 
 
 def _print_version(wanted: bool) -> None:

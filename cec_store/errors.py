@@ -16,7 +16,9 @@
     ├── SchemaMismatch            (TypeError) columns or types do not fit
     ├── FrameTooLarge             (ValueError) more than a frame may hold
     ├── OutOfRange                (LookupError) a position that is trimmed, or not there yet
-    └── RecoveryError             the log is sound but cannot rebuild this state
+    ├── RecoveryError             the log is sound but cannot rebuild this state
+    └── SparkUnavailable          no pyspark, no Java or not the right ones
+        └── CompilationFailed     the provider does not compile against this Spark
 
 A caller's mistake that has nothing to do with the store is a plain ``ValueError``.
 """
@@ -89,3 +91,11 @@ class OutOfRange(CecError, LookupError):
 
 class RecoveryError(CecError):
     """The log is sound, yet this state cannot be rebuilt from it."""
+
+
+class SparkUnavailable(CecError):
+    """Something that the Spark connector needs is not installed, or not in a version that fits."""
+
+
+class CompilationFailed(SparkUnavailable):
+    """The Scala sources of the state store provider do not compile against this Spark."""

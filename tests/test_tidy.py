@@ -55,6 +55,7 @@ demo
 formats
 screens
 reports arguments
+spark_cli
 cli
 """
 RANKS = {room: rank for rank, line in enumerate(LAYERS.split("\n")) for room in line.split()}
@@ -66,9 +67,11 @@ NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # Who may import these. Nobody may unpickle: a log may come from anyone.
 IMPORTERS: dict[str, set[str]] = {
     **{name: set() for name in ("pickle", "cloudpickle", "dill", "marshal", "shelve")},
-    **{name: {"files"} for name in ("shutil", "mmap", "fcntl")},
-    **{name: {"demo"} for name in ("signal", "subprocess")},  # it kills a child of its own
-    "os": {"files", "demo"},
+    **{name: {"files"} for name in ("mmap", "fcntl")},
+    "shutil": {"files", "connectors.spark.environment"},
+    "signal": {"demo"},
+    "subprocess": {"demo", "connectors.spark.environment"},  # it kills a child of its own
+    "os": {"files", "demo", "connectors.spark.environment"},
 }
 # Each member of these is named in docs/format.md.
 ENUMS_ON_DISK = {"frame": "FrameType", "records": "RecordKind"}

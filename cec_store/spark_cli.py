@@ -1,0 +1,87 @@
+"""The verbs below `cec-store spark`: what a Spark not started from Python has to be told."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cec_store.arguments import AsJson
+from cec_store.connectors import spark
+from cec_store.connectors.spark.compiler import copy_jar
+from cec_store.connectors.spark.settings import PROVIDER, PROVIDER_KEY, spark_settings
+from cec_store.screens import Screen
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+class ConfFormat(str, Enum):
+    """How settings are written."""
+
+    ARGUMENTS = "arguments"
+    SPARK_DEFAULTS = "spark-defaults"
+
+
+@app.callback()
+def _spark() -> None:
+    """Use cec-store as Spark's state store."""
+
+
+@app.command("conf")
+def conf_verb(
+    recovery_time_s: Annotated[
+        float | None, typer.Option(help="Seconds that loading a partition may take.")
+    ] = None,
+    extent_factor: Annotated[
+        float | None, typer.Option(help="Records to read at a load, as a multiple of live keys.")
+    ] = None,
+    extent_max_records: Annotated[
+        int | None, typer.Option(help="Records to read at a load.")
+    ] = None,
+    check_time_ms: Annotated[
+        int | None, typer.Option(help="Time of a commit that checkpoints may take.")
+    ] = None,
+    sync_mode: Annotated[str | None, typer.Option(help="commit or none.")] = None,
+    compression_level: Annotated[int | None, typer.Option(help="0 (none) to 19.")] = None,
+    segment_bytes: Annotated[str | None, typer.Option(help="As 67108864 or 64m.")] = None,
+    jar: Annotated[
+        str | None, typer.Option(help="Where the cluster finds the jar; else the local one.")
+    ] = None,
+    form: Annotated[
+        ConfFormat, typer.Option("--format", help="For spark-submit, or spark-defaults.conf.")
+    ] = ConfFormat.ARGUMENTS,
+    as_json: AsJson = False,
+) -> None:
+    """Print the settings that switch the state store on."""
+    try:
+        chosen = spark_settings(
+            {
+                "recovery_time_s": recovery_time_s,
+                "extent_factor": extent_factor,
+                "extent_max_records": extent_max_records,
+                "check_time_ms": check_time_ms,
+                "sync_mode": sync_mode,
+                "compression_level": compression_level,
+                "segment_bytes": segment_bytes,
+            }
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    settings = {PROVIDER_KEY: PROVIDER, "spark.jars": jar or str(spark.jar()), **chosen}
+    if as_json:
+        Screen().document(settings)
+        return
+    for name, value in settings.items():
+        typer.echo(f"--conf {name}={value}" if form is ConfFormat.ARGUMENTS else f"{name} {value}")
+
+
+@app.command("jar")
+def jar_verb(
+    into: Annotated[Path | None, typer.Option(help="Copy it into this folder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the path of the provider's jar; compile it first if need be."""
+    path = copy_jar(into) if into else spark.jar()
+    Screen().document({"jar": str(path)}) if as_json else typer.echo(path)

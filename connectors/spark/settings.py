@@ -1,0 +1,132 @@
+"""The provider's settings: names, defaults, what is allowed, and how they are given to Spark.
+
+The provider checks names and ranges at query start; here a mistake is met where it is made.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from operator import index
+
+PROVIDER = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
+PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
+PREFIX = "spark.sql.streaming.stateStore.cec."
+_RECORDS_MAX = 2**63 // 4 - 1  # room for sums of them
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its keyword in Python, its name in Spark, and the text of a value for Spark."""
+
+    keyword: str
+    name: str
+    allowed: str
+    as_text: Callable[[object], str | None]
+    """None: not allowed. May raise TypeError, ValueError or OverflowError to say the same."""
+
+    def text(self, value: object) -> str:
+        """The value as Spark gets it.
+
+        Raises:
+            ValueError: it is not allowed; says what is.
+        """
+        try:
+            text = None if isinstance(value, bool) else self.as_text(value)
+        except (TypeError, ValueError, OverflowError):
+            text = None
+        if text is None:
+            raise ValueError(f"{self.keyword} must be {self.allowed}, not {value!r}")
+        return text
+
+
+def _whole(least: int, most: int) -> Callable[[object], str | None]:
+    def as_text(value: object) -> str | None:
+        number = index(value)  # type: ignore[arg-type]  # a TypeError is what it is for
+        return str(number) if least <= number <= most else None
+
+    return as_text
+
+
+def _factor(value: object) -> str | None:
+    number = float(value)  # type: ignore[arg-type]
+    return str(number) if 1.25 <= number <= 1000 else None
+
+
+def _milliseconds(value: object) -> str | None:
+    ms = math.floor(float(value) * 1000)  # type: ignore[arg-type]  # rather too early than too late
+    return str(ms) if 100 <= ms <= 24 * 3600 * 1000 else None
+
+
+def _bytes(value: object) -> str | None:
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d+)\s*([bkmg]?)b?", value.strip().lower())
+        if found is None:
+            return None
+        value = int(found[1]) * _UNITS[found[2]]
+    return _whole(64 << 10, 1 << 30)(value)
+
+
+def _mode(value: object) -> str | None:
+    return str(value) if value in ("commit", "none") else None
+
+
+SETTINGS = (
+    Setting("recovery_time_s", "recoveryTimeMs", "0.1 to 86,400 (seconds)", _milliseconds),
+    Setting("extent_factor", "extentFactor", "1.25 to 1000", _factor),
+    Setting(
+        "extent_max_records", "extentMaxRecords", "1 or more (records)", _whole(1, _RECORDS_MAX)
+    ),
+    Setting("check_time_ms", "checkTimeMs", "0 to 3,600,000 (milliseconds)", _whole(0, 3_600_000)),
+    Setting("sync_mode", "syncMode", "'commit' or 'none'", _mode),
+    Setting("compression_level", "compressionLevel", "0 (none) to 19", _whole(0, 19)),
+    Setting("segment_bytes", "segmentBytes", "64 KiB to 1 GiB, in bytes or like '64m'", _bytes),
+)
+_TARGETS = ("recovery_time_s", "extent_factor", "extent_max_records")
+
+
+def spark_settings(given: Mapping[str, object]) -> dict[str, str]:
+    """Spark's names and values for the keywords that are not None.
+
+    Raises:
+        ValueError: an unknown keyword, a value that is not allowed, or two targets for one extent.
+    """
+    by_keyword = {setting.keyword: setting for setting in SETTINGS}
+    for keyword in given:
+        if keyword not in by_keyword:
+            raise ValueError(f"{keyword} is no setting{_suggestion(keyword, by_keyword)}")
+    chosen = {keyword: value for keyword, value in given.items() if value is not None}
+    targets = [keyword for keyword in _TARGETS if keyword in chosen]
+    if len(targets) > 1:
+        raise ValueError(f"{' and '.join(targets)} each bound the extent: give one of them")
+    return {
+        PREFIX + setting.name: setting.text(chosen[setting.keyword])
+        for setting in SETTINGS
+        if setting.keyword in chosen
+    }
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse what a builder holds and the provider would refuse only when a query starts.
+
+    Raises:
+        ValueError: a misspelt name, with the one that was probably meant, or two targets.
+    """
+    names = set(names)
+    targets = [s.name for s in SETTINGS if s.keyword in _TARGETS and PREFIX + s.name in names]
+    if len(targets) > 1:
+        raise ValueError(f"{' and '.join(targets)} each bound the extent: give one of them")
+    known = {PREFIX + setting.name for setting in SETTINGS}
+    for name in sorted(names):
+        if name.lower().startswith(PREFIX.lower()) and name not in known:
+            raise ValueError(f"{name} is no setting{_suggestion(name, known)}")
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    by_lower = {each.lower(): each for each in known}
+    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f"; did you mean {by_lower[close[0]]}?" if close else f"; there are {', '.join(known)}"
