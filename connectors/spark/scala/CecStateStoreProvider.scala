@@ -1,0 +1,224 @@
+package org.apache.spark.sql.cecstore
+
+import java.security.SecureRandom
+import java.util.Random
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.collection.mutable
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.TaskContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.NextIterator
+
+/**
+ * Spark's state in CEC logs: each commit appends its changes, and as many of the oldest footprints as keep a
+ * restart short. No snapshots. See docs/spark.md for use, docs/format.md §9 for the bytes.
+ */
+class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedReplay with Logging {
+  import StateStore.DEFAULT_COL_FAMILY_NAME
+
+  private var id_ : StateStoreId = null
+  private var conf: StateStoreConf = null
+  private var hadoopConf: Configuration = null
+  private var settings: Settings = null
+  private var folder: SegmentFolder = null
+  private var useColumnFamilies = false
+  private var valueSchema: StructType = null
+  private var keySchema: StructType = null
+  private val codecs = new ConcurrentHashMap[String, FamilyCodec]
+  private var maintenance: Maintenance = null
+  @volatile private var isValidated = false
+  @volatile private var hasWarned = false
+
+  // Guarded by `this`: the state that no task owns, and those that tasks own, by task attempt.
+  private var idle: Instance = null
+  private val owned = mutable.Map.empty[Long, Instance]
+
+  override def init(stateStoreId: StateStoreId, keySchema: StructType, valueSchema: StructType,
+      keyStateEncoderSpec: KeyStateEncoderSpec, useColumnFamilies: Boolean, storeConf: StateStoreConf,
+      hadoopConf: Configuration, useMultipleValuesPerKey: Boolean,
+      stateSchemaProvider: Option[StateSchemaProvider]): Unit = {
+    require(java.nio.ByteOrder.nativeOrder == java.nio.ByteOrder.LITTLE_ENDIAN, "cec-store needs a little-endian processor")
+    id_ = stateStoreId
+    conf = storeConf
+    this.hadoopConf = hadoopConf
+    this.useColumnFamilies = useColumnFamilies
+    this.keySchema = keySchema
+    this.valueSchema = valueSchema
+    settings = Settings.parse(storeConf.sqlConfs)
+    folder = SegmentFolder(stateStoreId.storeCheckpointLocation(), hadoopConf)
+    maintenance = new Maintenance(folder, settings, conf.minVersionsToRetain, conf.minDeltasForSnapshot)
+    register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey)
+    LoadRate.stores.incrementAndGet()
+  }
+
+  override def stateStoreId: StateStoreId = id_
+
+  override def close(): Unit = synchronized {
+    LoadRate.stores.decrementAndGet()
+    if (idle != null) idle.close()
+    idle = null
+  }
+
+  // -- column families ------------------------------------------------------------------------
+
+  private[cecstore] def codec(name: String): Option[FamilyCodec] = Option(codecs.get(name))
+
+  private[cecstore] def register(name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, isMultiple: Boolean): Unit =
+    codecs.put(name, new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, conf.stateStoreEncodingFormat))
+
+  private[cecstore] def checkFamilyName(name: String, operation: String): Unit = {
+    if (name != DEFAULT_COL_FAMILY_NAME && !useColumnFamilies) {
+      throw StateStoreErrors.unsupportedOperationException(operation, "column families (this store was made without)")
+    }
+    if (name.isEmpty || name.trim != name) throw StateStoreErrors.cannotUseColumnFamilyWithInvalidName(operation, name)
+  }
+
+  private[cecstore] def checkNewFamilyName(name: String, isInternal: Boolean): Unit = {
+    checkFamilyName(name, "create_col_family")
+    if (!isInternal && name.startsWith("$")) throw StateStoreErrors.cannotCreateColumnFamilyWithReservedChars(name)
+  }
+
+  // -- stores ---------------------------------------------------------------------------------
+
+  override def getStore(version: Long, uniqueId: Option[String], forceSnapshotOnCommit: Boolean, loadEmpty: Boolean): StateStore =
+    open(version, uniqueId, isReadOnly = false, loadEmpty)
+
+  override def getReadStore(version: Long, uniqueId: Option[String]): ReadStateStore =
+    new WrappedReadStateStore(open(version, uniqueId, isReadOnly = true, loadEmpty = false))
+
+  override def upgradeReadStoreToWriteStore(readStore: ReadStateStore, version: Long, uniqueId: Option[String],
+      forceSnapshotOnCommit: Boolean): StateStore = getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty = false)
+
+  private def open(version: Long, uniqueId: Option[String], isReadOnly: Boolean, loadEmpty: Boolean): CecStateStore = {
+    require(version >= 0, s"version $version is below 0")
+    val id = if (conf.enableStateStoreCheckpointIds && version > 0) uniqueId else None
+    val task = Option(TaskContext.get())
+    val owner = task.map(_.taskAttemptId()).getOrElse(-Thread.currentThread.getId)
+    val (instance, isNew) = synchronized {
+      val mine = owned.get(owner).filter(i => !i.isWriting && !loadEmpty && i.isAt(version, id))
+      val taken = mine.orElse(Option(idle).filter(i => !loadEmpty && i.isAt(version, id)))
+      if (taken.exists(_ eq idle)) idle = null
+      (taken.getOrElse(null), mine.isEmpty)
+    }
+    val ready = if (instance != null) instance else load(version, id, loadEmpty)
+    synchronized(owned.put(owner, ready))
+    if (!isReadOnly) ready.begin()
+    if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => giveBack(owner, ready)))
+    val onEnd = if (task.nonEmpty) () => () else () => giveBack(owner, ready)
+    new CecStateStore(this, ready, version, isReadOnly, id, onEnd)
+  }
+
+  /** A task is done with its state: it is there for the next one, unless a newer one is. */
+  private def giveBack(owner: Long, instance: Instance): Unit = synchronized {
+    if (owned.get(owner).exists(_ eq instance)) owned.remove(owner)
+    instance.rollback()
+    if (idle == null || idle.base.version <= instance.base.version) {
+      if (idle != null && (idle ne instance)) idle.close()
+      idle = instance
+    } else if (idle ne instance) instance.close()
+  }
+
+  private def load(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = {
+    val started = System.nanoTime()
+    val log = new StateLog(folder)
+    try {
+      val isOrdered = (family: Int) => family == Format.DefaultFamily && codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered
+      val writer = new SegmentWriter(folder, settings, log.highestOrdinal, CecStateStoreProvider.random, CecStateStoreProvider.clockUs)
+      if (version == 0 || loadEmpty) {
+        val state = new LiveState(isOrdered, 0)
+        state.loaded(0, 0)
+        return new Instance(state, Base.empty(version), writer, settings, CecStateStoreProvider.clockUs, 0, 0)
+      }
+      val last = log.find(version, uniqueId)
+      val state = log.load(last, isOrdered, new LoadProgress(id_.toString, version, started))
+      val records = state.loadCostRecords
+      val ms = (System.nanoTime() - started) / 1000000
+      LoadRate.measured(records, ms)
+      maintenance.reached(version)
+      logInfo(s"cec: loaded version $version of $id_: ${state.openWindows} windows from ${last.header.extentRecords} records in $ms ms")
+      new Instance(state, log.baseAt(last), writer, settings, CecStateStoreProvider.clockUs, last.header.extentRecords, ms)
+    } finally log.close()
+  }
+
+  private[cecstore] def commit(instance: Instance, version: Long): Unit = {
+    instance.commit(version)
+    maintenance.committed(instance.base, instance.grows)
+    if (conf.commitValidationEnabled) StateStore.reportCommitToCoordinator(version, id_, hadoopConf)
+    if (!hasWarned && settings.cannotBeMet(instance.state.openWindows)) {
+      hasWarned = true
+      logWarning(s"cec: $id_ has ${instance.state.openWindows} open windows: more than the extent target of " +
+        s"${settings.extentCostMax(0)} records: the extent is kept near the number of open windows instead. " +
+        "Use more partitions, or allow a longer recovery time")
+    }
+  }
+
+  private[cecstore] def checkpointInfo(instance: Instance, version: Long, baseUniqueId: Option[String]): StateStoreCheckpointInfo =
+    if (conf.enableStateStoreCheckpointIds) {
+      StateStoreCheckpointInfo(id_.partitionId, version, Some(instance.base.uniqueId), baseUniqueId)
+    } else StateStoreCheckpointInfo(id_.partitionId, version, None, None)
+
+  /** Spark's own check that the rows read fit the schema; once, on the first. */
+  private[cecstore] def validated(key: UnsafeRow, value: UnsafeRow): UnsafeRow = {
+    if (!isValidated && !useColumnFamilies) {
+      StateStoreProvider.validateStateRowFormat(key, keySchema, value, valueSchema, id_, conf)
+      isValidated = true
+    }
+    value
+  }
+
+  // -- maintenance, metrics -------------------------------------------------------------------
+
+  override def doMaintenance(): Unit = { doSnapshotMaintenance(); doCleanupMaintenance() }
+  override def doSnapshotMaintenance(): Unit = maintenance.merge()
+  override def doCleanupMaintenance(): Unit = maintenance.forget()
+
+  override def supportedCustomMetrics: Seq[StateStoreCustomMetric] = {
+    // The driver asks when it plans the query: the first moment to refuse settings that make no sense.
+    Settings.parse(SQLConf.get.getAllConfs)
+    CecMetrics.all
+  }
+
+  private[cecstore] def metrics(instance: Instance, allFamilyRecords: Int): StateStoreMetrics =
+    StateStoreMetrics(instance.state.openWindows - allFamilyRecords, instance.state.memoryBytes, CecMetrics.of(instance))
+
+  // -- fine-grained replay --------------------------------------------------------------------
+
+  override def replayStateFromSnapshot(snapshotVersion: Long, endVersion: Long, readOnly: Boolean,
+      snapshotVersionStateStoreCkptId: Option[String], endVersionStateStoreCkptId: Option[String]): StateStore = {
+    // Any version is rebuilt exactly; that the one to start from exists is what is left of the question.
+    if (snapshotVersion > 0) {
+      val log = new StateLog(folder)
+      try log.find(snapshotVersion, snapshotVersionStateStoreCkptId) finally log.close()
+    }
+    open(endVersion, endVersionStateStoreCkptId, readOnly, loadEmpty = false)
+  }
+
+  override def getStateStoreChangeDataReader(startVersion: Long, endVersion: Long, colFamilyNameOpt: Option[String],
+      endVersionStateStoreCkptId: Option[String]): NextIterator[(RecordType.Value, UnsafeRow, UnsafeRow, Long)] = {
+    val name = colFamilyNameOpt.getOrElse(DEFAULT_COL_FAMILY_NAME)
+    val codec = this.codec(name).getOrElse(throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily("changes", name))
+    val id = if (conf.enableStateStoreCheckpointIds) endVersionStateStoreCkptId else None
+    new ChangeReader(new StateLog(folder), startVersion, endVersion, id, name, codec)
+  }
+}
+
+private[cecstore] object CecStateStoreProvider {
+  val random: Random = new SecureRandom
+  val clockUs: () => Long = () => System.currentTimeMillis() * 1000
+}
+
+/** A load longer than a second says how far it is. */
+private[cecstore] final class LoadProgress(store: String, version: Long, startedNs: Long) extends ((Long, Long) => Unit) with Logging {
+  private var nextNs = startedNs + 1000000000L
+  override def apply(windows: Long, of: Long): Unit = if (System.nanoTime() >= nextNs) {
+    nextNs += 1000000000L
+    logInfo(s"cec: loading version $version of $store: $windows of $of windows")
+  }
+}

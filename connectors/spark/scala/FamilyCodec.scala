@@ -1,0 +1,84 @@
+package org.apache.spark.sql.cecstore
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.unsafe.Platform
+
+/** Bytes that are about to be looked up or put; the array may be used again. */
+private[cecstore] final class Bytes {
+  var array = new Array[Byte](64)
+  var length = 0
+
+  def set(bytes: Array[Byte]): Bytes = { array = bytes; length = bytes.length; this }
+
+  /** As [[UnsafeRowDataEncoder]] writes a row: a version byte, then the row. */
+  def set(row: UnsafeRow): Bytes = {
+    val size = row.getSizeInBytes + 1
+    if (array.length < size) array = new Array[Byte](size * 2)
+    array(0) = RocksDBStateStoreProvider.STATE_ENCODING_VERSION
+    Platform.copyMemory(row.getBaseObject, row.getBaseOffset, array, Platform.BYTE_ARRAY_OFFSET + 1, size - 1)
+    length = size
+    this
+  }
+}
+
+/**
+ * Keys and values of one column family to bytes and back, by Spark's own encoders: that keeps the order of
+ * prefix and range scans. Plain rows take a short way to the same bytes.
+ */
+private[cecstore] final class FamilyCodec(
+    spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean, encoding: String) {
+  private val data = if (encoding == "avro") throw new UnsupportedOperationException(
+    "cec-store keeps rows in Spark's unsaferow encoding: unset spark.sql.streaming.stateStore.encodingFormat")
+    else new UnsafeRowDataEncoder(spec, valueSchema)
+  private val keyEncoder = RocksDBStateEncoder.getKeyEncoder(data, spec, useColumnFamilies)
+  private val valueEncoder = RocksDBStateEncoder.getValueEncoder(data, valueSchema, isMultiple, 1)
+  private val isPlainKey = spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]
+  private val key = new Bytes
+  private val value = new Bytes
+  private val keyFields = spec.keySchema.length
+  private val valueFields = valueSchema.length
+
+  val isOrdered: Boolean = !isPlainKey
+  val supportsPrefixScan: Boolean = keyEncoder.supportPrefixKeyScan
+  val supportsRangeScan: Boolean = keyEncoder.supportsRangeScan
+  val supportsDeleteRange: Boolean = keyEncoder.supportsDeleteRange
+
+  def keyOf(row: UnsafeRow): Bytes = if (isPlainKey) key.set(row) else key.set(keyEncoder.encodeKey(row))
+  def prefixOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodePrefixKey(row)
+  def boundOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodeKey(row)
+  def valueOf(row: UnsafeRow): Bytes = if (isMultiple) value.set(valueEncoder.encodeValue(row)) else value.set(row)
+
+  /** Several values of one key, as Spark's merge operator joins them. */
+  def joined(parts: Seq[Array[Byte]]): Bytes = {
+    val out = new java.io.ByteArrayOutputStream
+    parts.zipWithIndex.foreach { case (part, i) => if (i > 0) out.write(','); out.write(part) }
+    value.set(out.toByteArray)
+  }
+
+  def encoded(row: UnsafeRow): Array[Byte] = valueEncoder.encodeValue(row)
+  def keyBytes(rows: Rows, row: Int): Array[Byte] =
+    java.util.Arrays.copyOfRange(rows.keys, rows.keyStart(row), rows.keyStart(row) + rows.keyLength(row))
+  def valueBytes(rows: Rows, row: Int): Array[Byte] =
+    java.util.Arrays.copyOfRange(rows.values, rows.valueStart(row), rows.valueStart(row) + rows.valueLength(row))
+
+  def newKeyRow: UnsafeRow = new UnsafeRow(keyFields)
+  def newValueRow: UnsafeRow = new UnsafeRow(valueFields)
+
+  /** The key of a row; a plain one is pointed at where it lies. */
+  def decodeKey(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
+    if (!isPlainKey) keyEncoder.decodeKey(keyBytes(rows, row))
+    else pointed(rows.keys, rows.keyStart(row), rows.keyLength(row), into)
+
+  def decodeValue(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
+    if (isMultiple) valueEncoder.decodeValue(valueBytes(rows, row))
+    else pointed(rows.values, rows.valueStart(row), rows.valueLength(row), into)
+
+  def decodeValues(rows: Rows, row: Int): Iterator[UnsafeRow] = valueEncoder.decodeValues(valueBytes(rows, row))
+
+  private def pointed(bytes: Array[Byte], start: Int, length: Int, into: UnsafeRow): UnsafeRow = {
+    into.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + start + 1L, length - 1)
+    into
+  }
+}

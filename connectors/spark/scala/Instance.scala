@@ -1,0 +1,85 @@
+package org.apache.spark.sql.cecstore
+
+import scala.collection.mutable.ArrayBuffer
+
+/**
+ * A state in memory together with where it stands in the log and the segments it writes. A task owns it from
+ * the moment it asks for a store until it ends; attempts that overlap have one each, so they never mix.
+ */
+private[cecstore] final class Instance(
+    val state: LiveState, private var base_ : Base, writer: SegmentWriter, settings: Settings, clockUs: () => Long,
+    val loadedRecords: Long, val loadMs: Long) {
+
+  private var previous: Base = null
+  /** A store that may still put is open on it. */
+  var isWriting = false
+
+  // Of the last commit.
+  var renewedRecords = 0L
+  var appendedBytes = 0L
+  var appendMs = 0L
+  var extentRecords = 0L
+  /** False until a progress report has had the figures of the load. */
+  var isLoadReported = false
+
+  def base: Base = base_
+  def grows: Boolean = writer.grows
+
+  /** Stand at this version, going one commit back if that is what it takes; false if it cannot. */
+  def isAt(version: Long, uniqueId: Option[String]): Boolean = {
+    def is(b: Base): Boolean = b != null && b.version == version && uniqueId.forall(id => !b.isEmpty && b.uniqueId == id || b.isEmpty)
+    if (is(base_)) true
+    else if (is(previous)) {
+      state.undo()
+      base_ = previous
+      previous = null
+      true
+    } else false
+  }
+
+  /** The next version begins: the last one can no longer be taken back. */
+  def begin(): Unit = { state.begin(); previous = null; isWriting = true }
+
+  def rollback(): Unit = if (isWriting) { isWriting = false; state.undo() }
+
+  /** Write what was put since [[begin]], and the oldest footprints again as the policy asks. */
+  def commit(number: Long): Unit = {
+    val started = System.nanoTime()
+    val changes = state.compact().count
+    renewedRecords = state.renew(settings.extentCostMax, started + settings.checkTimeMs * 1000000L)
+    val rows = state.compact()
+    val timestampUs = clockUs()
+    extentRecords = state.extentRecords
+    val bodies = Instance.cuts(rows).map { case (from, until) =>
+      Body.encode(rows, from, until, changes, number, timestampUs, settings.compressionLevel) -> (until - from)
+    }
+    val (end, bytes) = writer.append(base_, Version(number, bodies, extentRecords, state.openWindows, timestampUs))
+    state.seal(bodies.size, bytes)
+    previous = base_
+    base_ = end
+    isWriting = false
+    appendedBytes = bytes
+    appendMs = (System.nanoTime() - started) / 1000000
+  }
+
+  def close(): Unit = writer.close()
+}
+
+private[cecstore] object Instance {
+  /** Bytes of a body before compression: a few MB, so that a load never holds much that it throws away. */
+  private val BodyBytes = 16 << 20
+  private val BytesPerRow = 32
+
+  /** Row ranges of a version's frames; one, unless it is large. */
+  def cuts(rows: Rows): Seq[(Int, Int)] = {
+    def bytesUpto(row: Int): Long = rows.keyEnds(row).toLong + rows.valueEnds(row) + row.toLong * BytesPerRow
+    val ends = ArrayBuffer(0)
+    var row = 1
+    while (row < rows.count) {
+      if (bytesUpto(row + 1) - bytesUpto(ends.last) > BodyBytes) ends += row
+      row += 1
+    }
+    ends += rows.count
+    ends.toSeq.zip(ends.tail.toSeq)
+  }
+}

@@ -1,0 +1,124 @@
+package org.apache.spark.sql.cecstore
+
+import java.util.Arrays
+
+/**
+ * Rows in flat columns, as they stand in the log: those of a frame, or those a version has put so far.
+ * A row is never changed; a newer row of its key makes it dead.
+ *
+ * @param id ascending with age of the frame; with the row number it makes a reference
+ */
+private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int, valueBytesHint: Int) {
+  var count = 0
+  var liveCount = 0
+  /** Offset of row 0 in the stream. */
+  var firstOffset = 0L
+  /** Frames of the log that hold these rows. */
+  var frames = 1
+  /** Bytes of those frames. */
+  var storedBytes = 0L
+  /** Null while all rows are of the default family. */
+  var families: Array[Short] = null
+  /** Of rows read from the log, one bit each: the footprint only says again what an older one said. */
+  var renewed: Array[Byte] = null
+  var kinds = new Array[Byte](rowsHint)
+  var keyEnds = new Array[Int](rowsHint + 1)
+  var keys = new Array[Byte](keyBytesHint)
+  var valueEnds = new Array[Int](rowsHint + 1)
+  var values = new Array[Byte](valueBytesHint)
+  private var live = new Array[Long]((rowsHint >> 6) + 1)
+
+  def family(row: Int): Int = if (families == null) Format.DefaultFamily else families(row) & 0xffff
+  def keyStart(row: Int): Int = keyEnds(row)
+  def keyLength(row: Int): Int = keyEnds(row + 1) - keyEnds(row)
+  def valueStart(row: Int): Int = valueEnds(row)
+  def valueLength(row: Int): Int = valueEnds(row + 1) - valueEnds(row)
+  def reference(row: Int): Long = id.toLong << 32 | row
+  def isLive(row: Int): Boolean = (live(row >> 6) & (1L << row)) != 0
+  def memoryBytes: Long = 128L + keyEnds.length * 8L + keys.length + values.length + live.length * 8L +
+    (if (kinds == null) 0 else kinds.length) + (if (families == null) 0 else families.length * 2L)
+
+  def hasKey(row: Int, key: Array[Byte], from: Int, length: Int): Boolean = {
+    val start = keyEnds(row)
+    val end = keyEnds(row + 1)
+    end - start == length && Arrays.equals(keys, start, end, key, from, from + length)
+  }
+
+  def kill(row: Int): Unit = { live(row >> 6) &= ~(1L << row); liveCount -= 1 }
+  def revive(row: Int): Unit = { live(row >> 6) |= 1L << row; liveCount += 1 }
+
+  /** The first live row from `row` on; `count` if there is none. */
+  def nextLive(row: Int): Int = {
+    if (row >= count) return count
+    var word = row >> 6
+    var bits = live(word) & (-1L << row)
+    while (bits == 0) {
+      word += 1
+      if (word << 6 >= count) return count
+      bits = live(word)
+    }
+    (word << 6) + java.lang.Long.numberOfTrailingZeros(bits)
+  }
+
+  /** Append a live row and return its number. */
+  def append(kind: Byte, family: Int, key: Array[Byte], keyFrom: Int, keyLength: Int, value: Array[Byte],
+      valueFrom: Int, valueLength: Int): Int = {
+    val row = count
+    if (row == kinds.length) growRows()
+    if (family != Format.DefaultFamily && families == null) {
+      families = new Array[Short](kinds.length)
+      Arrays.fill(families, Format.DefaultFamily.toShort)
+    }
+    if (families != null) families(row) = family.toShort
+    kinds(row) = kind
+    val keyStart = keyEnds(row)
+    keys = room(keys, keyStart, keyLength)
+    System.arraycopy(key, keyFrom, keys, keyStart, keyLength)
+    keyEnds(row + 1) = keyStart + keyLength
+    val valueStart = valueEnds(row)
+    values = room(values, valueStart, valueLength)
+    System.arraycopy(value, valueFrom, values, valueStart, valueLength)
+    valueEnds(row + 1) = valueStart + valueLength
+    count = row + 1
+    revive(row)
+    row
+  }
+
+  /** A copy of one row of other rows. */
+  def appendFrom(other: Rows, row: Int, kind: Byte): Int =
+    append(kind, other.family(row), other.keys, other.keyStart(row), other.keyLength(row), other.values,
+      other.valueStart(row), other.valueLength(row))
+
+  /** Give back what was reserved; kinds say nothing once the version is complete. */
+  def trim(): Unit = {
+    kinds = null
+    if (families != null) families = Arrays.copyOf(families, count)
+    keyEnds = Arrays.copyOf(keyEnds, count + 1)
+    keys = Arrays.copyOf(keys, keyEnds(count))
+    valueEnds = Arrays.copyOf(valueEnds, count + 1)
+    values = Arrays.copyOf(values, valueEnds(count))
+    live = Arrays.copyOf(live, (count >> 6) + 1)
+  }
+
+  /** Rows decoded from a frame come with their columns set; none of them is live yet. */
+  def adopt(rows: Int): Unit = { count = rows; live = new Array[Long]((rows >> 6) + 1) }
+
+  def isRenewed(row: Int): Boolean = (renewed(row >> 3) & (1 << (row & 7))) != 0
+
+  private def growRows(): Unit = {
+    val size = math.max(16, kinds.length * 2)
+    kinds = Arrays.copyOf(kinds, size)
+    keyEnds = Arrays.copyOf(keyEnds, size + 1)
+    valueEnds = Arrays.copyOf(valueEnds, size + 1)
+    live = Arrays.copyOf(live, (size >> 6) + 1)
+    if (families != null) families = Arrays.copyOf(families, size)
+  }
+
+  private def room(bytes: Array[Byte], used: Int, more: Int): Array[Byte] = {
+    val needed = used.toLong + more
+    if (needed <= bytes.length) bytes
+    else if (needed > Int.MaxValue - 64) throw new CecLogException(
+      s"one batch puts more than 2 GB of keys or values into one partition: use more partitions")
+    else Arrays.copyOf(bytes, math.max(needed, math.min(bytes.length * 2L, Int.MaxValue - 64L)).toInt)
+  }
+}
