@@ -1,0 +1,175 @@
+package org.apache.spark.sql.cecstore.testing
+
+import java.nio.file.Paths
+
+import scala.util.Random
+
+import org.apache.spark.sql.execution.streaming.state._
+
+/** Random calls against a provider and a model, one seed after the other. */
+object ModelProgram {
+  def run(words: Arguments): Programs.Result = {
+    val seeds = words.number("from", 0) until words.number("until", 1)
+    val runs = seeds.map { seed =>
+      val run = new ModelRun(words, seed)
+      try run.all()
+      catch {
+        case wrong: Throwable =>
+          wrong.printStackTrace()
+          throw new Wrong(s"seed $seed, ${run.where}: $wrong")
+      }
+      run
+    }
+    Map(
+      "seeds" -> runs.size,
+      "calls" -> runs.map(_.calls).sum,
+      "commits" -> runs.map(_.commits).sum,
+      "aborts" -> runs.map(_.aborts).sum,
+      "back" -> runs.map(_.back).sum,
+      "loads" -> runs.map(_.loads).sum)
+  }
+}
+
+/** One checkpoint of one operator: batches on any version that may be built on, until it is enough. */
+final class ModelRun(words: Arguments, seed: Long) {
+  private val random = new Random(seed)
+  private val v2 = words.flag("v2")
+  private val maintained = words.flag("maintenance")
+  private val useFamilies = words.flag("families")
+  private val kinds = Family.kinds.toVector.sortBy(_._1)
+  private val stores = new Stores(
+    Paths.get(words.text("root"), s"seed-$seed").toString, words.text("provider"),
+    words.settings, v2 = v2)
+
+  private val default = {
+    val (_, make) = kinds((seed % kinds.size).toInt)
+    make("default", seed / kinds.size % 2 == 1)
+  }
+  private val others: Vector[Family] =
+    if (!useFamilies) Vector.empty
+    else for ((kind, make) <- kinds; multi <- Vector(false, true)) yield make(s"$kind-$multi", multi)
+
+  private var provider = make()
+  private var known = Map(Stores.Start -> Model.Empty)
+  private var newest = Stores.Start
+
+  var (calls, commits, aborts, loads, back) = (0, 0, 0, 0, 0)
+  var where = "start"
+
+  private def make() = stores.provider(default, useFamilies)
+
+  def all(): Unit = {
+    (0 until words.number("batches", 30).toInt).foreach(batch)
+    provider.close()
+    provider = make()
+    for ((version, model) <- random.shuffle(known.toVector)) {
+      where = s"$version at the end"
+      val store = open(version, model)
+      StoreReader.sameAll(where, store, default +: others, model)
+      store.abort()
+    }
+    provider.close()
+  }
+
+  private def batch(number: Int): Unit = {
+    if (random.nextInt(7) == 0) {
+      provider.close()
+      provider = make()
+    }
+    if (maintained && random.nextInt(5) == 0) provider.doMaintenance()
+    val base = chooseBase()
+    if (base != newest) back += 1
+    val model = known(base)
+    where = s"batch $number on $base"
+    val store = open(base, model)
+    StoreReader.sameAll("just opened", store, default +: others, model)
+    val steps = new Steps(random, store, changeFamilies(store, model))
+    val present = (default +: others).filter(f => steps.result.families.contains(f.name))
+    for (_ <- 0 until random.nextInt(60)) steps.take(present(random.nextInt(present.size)))
+    StoreReader.sameAll("before the end", store, default +: others, steps.result)
+    calls += steps.count
+    if (random.nextInt(5) == 0) {
+      store.abort()
+      aborts += 1
+    } else commit(store, base, steps.result)
+  }
+
+  /** With V1 a version is committed again only when nothing was built on it: what came after it is
+   *  no longer anybody's. With V2 each attempt has its id and stays.
+   */
+  private def chooseBase(): Version =
+    if (random.nextInt(4) > 0) newest
+    else {
+      val choice = known.keys.filter(_.number >= newest.number - 3).toVector.sortBy(_.toString)
+      choice(random.nextInt(choice.size))
+    }
+
+  private def commit(store: StateStore, base: Version, model: Model): Unit = {
+    Check.equal("committed before commit", store.hasCommitted, false)
+    val made = Stores.commit(store, v2)
+    Check.equal("version committed", made.number, base.number + 1)
+    Check.equal("committed after commit", store.hasCommitted, true)
+    if (v2) {
+      val info = store.getStateStoreCheckpointInfo()
+      Check.equal("base in the checkpoint info", info.baseStateStoreCkptId, base.id)
+      Check.equal("version in the checkpoint info", info.batchVersion, made.number)
+      Check.that(s"an id of its own: $made", made.id.isDefined && !known.contains(made))
+    } else known = known.filter(_._1.number <= base.number)
+    // RocksDB loses count when a range is deleted.
+    if (words.flag("counted")) {
+      Check.equal("keys in the metrics", store.metrics.numKeys,
+        (default +: others).filter(f => model.families.contains(f.name)).map(model(_).size).sum)
+    }
+    known = known.updated(made, model)
+    newest = made
+    commits += 1
+  }
+
+  /** Any of the three ways in which Spark opens a store. */
+  private def open(version: Version, model: Model): StateStore = {
+    loads += 1
+    val store = random.nextInt(3) match {
+      case 0 =>
+        val reading = provider.getReadStore(version.number, version.id)
+        prepare(reading, model)
+        StoreReader.sameAll("read only", reading, default +: others, model)
+        if (random.nextBoolean()) {
+          reading.release()
+          Stores.open(provider, version)
+        } else {
+          provider.upgradeReadStoreToWriteStore(reading, version.number, version.id, false)
+        }
+      case _ => Stores.open(provider, version)
+    }
+    Check.equal("version opened", store.version, version.number)
+    for (family <- others if model.families.contains(family.name)) create(store, family)
+    if (useFamilies) {
+      Check.equal("column families", store.allColumnFamilyNames, model.families.keySet)
+    }
+    store
+  }
+
+  private def prepare(store: ReadStateStore, model: Model): Unit =
+    for (family <- others if model.families.contains(family.name)) {
+      store.registerColFamily(family.name, family.keySchema, Values.schema, family.spec,
+        family.multi, false)
+    }
+
+  private def create(store: StateStore, family: Family): Unit =
+    store.createColFamilyIfAbsent(family.name, family.keySchema, Values.schema, family.spec,
+      family.multi, false)
+
+  private def changeFamilies(store: StateStore, model: Model): Model =
+    others.foldLeft(model) { (sofar, family) =>
+      val present = sofar.families.contains(family.name)
+      random.nextInt(8) match {
+        case 0 if present =>
+          Check.equal(s"${family.name} removed", store.removeColFamilyIfExists(family.name), true)
+          sofar.drop(family)
+        case 1 | 2 if !present =>
+          create(store, family)
+          sofar.create(family)
+        case _ => sofar
+      }
+    }
+}

@@ -1,0 +1,46 @@
+package org.apache.spark.sql.cecstore.testing
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.module.scala.DefaultScalaModule
+
+/** What the Python tests run: `Programs <name> key=value …`. The last line on stdout is JSON. */
+object Programs {
+  type Result = Map[String, Any]
+
+  private val all: Map[String, Arguments => Result] = Map(
+    "model" -> ModelProgram.run,
+    "misuse" -> Misuse.run)
+
+  def main(words: Array[String]): Unit = {
+    val pairs = words.tail.map { word =>
+      val Array(name, value) = word.split("=", 2)
+      name -> value
+    }
+    val result = all(words.head)(new Arguments(pairs.toMap))
+    println(new ObjectMapper().registerModule(DefaultScalaModule).writeValueAsString(result))
+    // Spark leaves daemon threads and, with RocksDB, native ones: the result is out, so stop here.
+    System.out.flush()
+    Runtime.getRuntime.halt(0)
+  }
+}
+
+/** `key=value` words. Whoever reads a number that was not given gets the default; a text must be. */
+final class Arguments(words: Map[String, String]) {
+  def text(name: String): String =
+    words.getOrElse(name, throw new IllegalArgumentException(s"$name=… is missing"))
+  def text(name: String, default: String): String = words.getOrElse(name, default)
+  def number(name: String, default: Long): Long = words.get(name).fold(default)(_.toLong)
+  def flag(name: String): Boolean = words.get(name).contains("true")
+
+  /** Spark settings are words like any: `spark.sql.….minBatchesToRetain=5`. */
+  def settings: Map[String, String] = words.filter(_._1.startsWith("spark."))
+}
+
+final class Wrong(what: String) extends Exception(what)
+
+object Check {
+  def equal(what: => String, got: Any, wanted: Any): Unit =
+    if (got != wanted) throw new Wrong(s"$what: got $got, wanted $wanted")
+
+  def that(what: => String, holds: Boolean): Unit = if (!holds) throw new Wrong(what)
+}

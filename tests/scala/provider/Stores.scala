@@ -1,0 +1,58 @@
+package org.apache.spark.sql.cecstore.testing
+
+import java.util.UUID
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
+
+/** Makes providers as a task on an executor does, for one checkpoint folder and one configuration. */
+final class Stores(
+    val root: String,
+    providerClass: String,
+    settings: Map[String, String] = Map.empty,
+    hadoopSettings: Map[String, String] = Map.empty,
+    val v2: Boolean = false) {
+
+  val hadoop: Configuration = {
+    val conf = new Configuration()
+    conf.set("sql.streaming.runId", UUID.randomUUID().toString)
+    conf.set("streaming.sql.batchId", "0")
+    hadoopSettings.foreach { case (name, value) => conf.set(name, value) }
+    conf
+  }
+
+  val conf: StateStoreConf = {
+    val sql = new SQLConf()
+    sql.setConfString("spark.sql.streaming.stateStore.providerClass", providerClass)
+    // There is no driver here that could count the commits.
+    sql.setConfString("spark.sql.streaming.stateStore.commitValidation.enabled", "false")
+    sql.setConfString("spark.sql.streaming.stateStore.checkpointFormatVersion", if (v2) "2" else "1")
+    sql.setConfString(
+      "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+    settings.foreach { case (name, value) => sql.setConfString(name, value) }
+    new StateStoreConf(sql)
+  }
+
+  /** `family` is what the default column family holds. */
+  def provider(family: Family, families: Boolean = false, partition: Int = 0): StateStoreProvider =
+    StateStoreProvider.createAndInit(
+      StateStoreProviderId(StateStoreId(root, 0, partition), UUID.randomUUID()),
+      family.keySchema, Values.schema, family.spec, families, conf, hadoop, family.multi, None)
+}
+
+/** A state that was committed: `id` with checkpoint format V2 only. */
+final case class Version(number: Long, id: Option[String])
+
+object Stores {
+  val Start: Version = Version(0, None)
+
+  def open(provider: StateStoreProvider, version: Version): StateStore =
+    provider.getStore(version.number, version.id, forceSnapshotOnCommit = false, loadEmpty = false)
+
+  /** Commits and says what it has made. */
+  def commit(store: StateStore, v2: Boolean): Version = {
+    val number = store.commit()
+    Version(number, if (v2) store.getStateStoreCheckpointInfo().stateStoreCkptId else None)
+  }
+}

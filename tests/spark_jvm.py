@@ -1,0 +1,69 @@
+"""Programs of tests/scala/provider in a JVM of their own, without a Spark session."""
+
+import json
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cec_store.connectors import spark
+from cec_store.connectors.spark import compiler
+from cec_store.connectors.spark.java import find_java
+
+PROGRAMS = Path(__file__).resolve().parent / "scala" / "provider"
+OURS = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STORE = "spark.sql.streaming.stateStore"
+_MAIN = "org.apache.spark.sql.cecstore.testing.Programs"
+_STDERR_CHARACTERS = 6_000
+
+
+class ProgramFailed(AssertionError):
+    """A program found something wrong, and says what in its last lines."""
+
+
+@cache
+def _programs_jar() -> Path:
+    """Compiled once for each state of the sources, by what compiles the provider."""
+    return compiler.jar(sources=PROGRAMS, carried=PROGRAMS / "never")
+
+
+@cache
+def _module_options() -> tuple[str, ...]:
+    """What Spark's launcher tells a JVM to open; asked of the installed Spark."""
+    jars = compiler.find_spark().jars
+    source = (
+        "public class Options { public static void main(String[] words) { System.out.print("
+        "org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptions()); } }"
+    )
+    file = _programs_jar().parent / "Options.java"
+    file.write_text(source, encoding="utf-8")
+    java = find_java()
+    done = subprocess.run(
+        [java.executable, "-cp", f"{jars}/*", file],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    flags = done.stdout.split()
+    return tuple(f for f in flags if java.has_vector or not f.endswith("jdk.incubator.vector"))
+
+
+def run_jvm(program: str, timeout_s: float = 240, **words: object) -> dict[str, Any]:
+    """One program, given its words; `settings` are Spark's. Gives back what it has found."""
+    settings = words.pop("settings", {})
+    assert isinstance(settings, dict)
+    provider = words.setdefault("provider", OURS)
+    jars = [_programs_jar(), *([spark.jar()] if provider == OURS else [])]
+    class_path = ":".join([*map(str, jars), f"{compiler.find_spark().jars}/*"])
+    said = {**words, **settings}
+    command = [
+        str(find_java().executable), "-Xmx1g", "-XX:+UseSerialGC", *_module_options(),
+        f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}",
+        "-cp", class_path, _MAIN, program,
+        *(f"{name}={str(v).lower() if isinstance(v, bool) else v}" for name, v in said.items()),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+    if done.returncode != 0:
+        raise ProgramFailed(f"{program} {said}:\n{done.stderr[-_STDERR_CHARACTERS:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
