@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from cec_store.arguments import AsJson, Kinds, Limit, QueuePath, Since, Until
 from cec_store.chain import Chain
-from cec_store.demo import report_as_json, run_demo
+from cec_store.demo import demonstrate_embedded, demonstrate_spark
 from cec_store.errors import CecError, CorruptLog
 from cec_store.files import LocalFolder
 from cec_store.formats import Format, limited, replay_schema, write_batches
@@ -41,7 +41,7 @@ from cec_store.reports import (
     show_verification,
     verification_as_json,
 )
-from cec_store.screens import Screen, show_demo
+from cec_store.screens import Screen
 from cec_store.spark_cli import app as spark_app
 from cec_store.store import open_queue
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
@@ -96,29 +96,26 @@ def _app(
 
 @app.command("demo")
 def demo_verb(
-    keep: Annotated[Path | None, typer.Option(help="Keep the queues in this new folder.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides when the kills fall.")] = None,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Operators of this package, without Spark.")
+    ] = False,
+    keep: Annotated[Path | None, typer.Option(help="Keep all files in this new folder.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides when kills fall.")] = None,
     rows: Annotated[
         int | None, typer.Option(min=20_000, help="Only the first flights, not the whole year.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run two operators over a year of flights, kill them twice, and compare what comes out."""
+    """Run Spark queries over a year of flights, kill the driver, and compare what comes out."""
     screen = Screen()
-    seed = random.randrange(1000) if seed is None else seed
+    demonstrate = demonstrate_embedded if embedded else demonstrate_spark
     with ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cec-demo-")))
-        if not as_json:
-            screen.line(f"a year of flights through two operators; --seed {seed}")
-        watcher = stack.enter_context(screen.demo(quiet=as_json))
-        report = run_demo(folder, seed, watcher, rows)
-    if as_json:
-        screen.document(report_as_json(report))
-    else:
-        show_demo(screen, report)
-        if keep is not None:
-            screen.line(f"the queues are in {report.folder}: try cec-store extent on one")
-    if not report.equal:
+        seed = random.randrange(1000) if seed is None else seed
+        equal = demonstrate(screen, folder, seed, rows, as_json)
+    if keep is not None and not as_json:
+        screen.line(f"all files are in {keep}: try cec-store extent on a log in it")
+    if not equal:
         raise typer.Exit(DAMAGED)
 
 

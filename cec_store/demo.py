@@ -1,210 +1,136 @@
-"""Two operators over a year of flights, killed twice, against a run that was never killed.
-
-The operators run in a process of their own (:mod:`cec_store.demo_child`), which is killed with
-SIGKILL; the next one recovers from the log.
-"""
+"""Which demo `cec-store demo` runs, and how it shows what the demo found."""
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
 
-import pyarrow as pa
+from rich.progress import Progress
 
-from cec_store.demo_child import FLIGHTS_FILE, OPERATORS
-from cec_store.flights import load_flights
-from cec_store.records import TIMESTAMP
-from cec_store.store import open_queue
-
-KILL_RANGES = ((0.20, 0.45), (0.55, 0.85))
-"""Between which shares of the input each kill falls."""
-RUNS = ("reference", "killed")
+from cec_store import embedded_demo, spark_demo
+from cec_store.comparing import Compared
+from cec_store.embedded_demo import EmbeddedReport, embedded_as_json, run_embedded_demo
+from cec_store.screens import Cell, Screen
+from cec_store.spark_demo import SparkReport, run_spark_demo, spark_as_json
 
 
-class Watcher(Protocol):
-    """Hears how the demo goes on."""
+def demonstrate_embedded(
+    screen: Screen, folder: Path, seed: int, rows_max: int | None, as_json: bool
+) -> bool:
+    """Operators of this package; whether the outputs were equal."""
+    if not as_json:
+        screen.line(f"a year of flights through two operators; --seed {seed}")
+    with _watching(screen, embedded_demo.RUNS, as_json) as watcher:
+        report = run_embedded_demo(folder, seed, watcher, rows_max)
+    screen.document(embedded_as_json(report)) if as_json else _show_embedded(screen, report)
+    return report.equal
 
-    def advance(self, run: str, row: int, total: int) -> None:
-        """One of :data:`RUNS` has reached this row."""
+
+def demonstrate_spark(
+    screen: Screen, folder: Path, seed: int, rows_max: int | None, as_json: bool
+) -> bool:
+    """Spark's operators, with their state in our logs; whether the outputs were equal."""
+    if not as_json:
+        screen.line(f"a year of flights through two Spark queries; --seed {seed}")
+    with _watching(screen, spark_demo.RUNS, as_json) as watcher:
+        report = run_spark_demo(folder, seed, watcher, rows_max)
+    screen.document(spark_as_json(report)) if as_json else _show_spark(screen, report)
+    return report.equal
+
+
+class DemoWatcher:
+    """Shows the demo's progress."""
+
+    def __init__(self, screen: Screen, bar: Progress, runs: Mapping[str, str], quiet: bool) -> None:
+        self._screen = screen
+        self._bar = bar
+        self._quiet = quiet
+        self._tasks = {run: bar.add_task(title, total=None) for run, title in runs.items()}
+
+    def advance(self, run: str, done: int, total: int) -> None:
+        self._bar.update(self._tasks[run], completed=done, total=total)
 
     def tell(self, text: str) -> None:
-        """Something happened."""
+        if self._quiet:
+            return
+        if self._screen.is_terminal and not self._bar.disable:
+            self._bar.console.print(text, markup=False)  # above the bars, which stay below
+        else:
+            self._screen.line(text)
 
 
-@dataclass(frozen=True)
-class Recovered:
-    """How one operator came back after a kill."""
-
-    operator: str
-    kill: int
-    """1 for the first."""
-    killed_at_row: int
-    """The row it had last reported."""
-    log_at_row: int
-    """The row that its log reached: output went on from here."""
-    open_windows: int
-    extent_records: int
-    extent_bytes: int
-    extent_target: int
-    """Q at that number of open windows."""
-    replayed_rows: int
-    """u."""
-    replay_target: int
-    """U."""
-    load_s: float
-    replay_s: float
+@contextmanager
+def _watching(screen: Screen, runs: Mapping[str, str], quiet: bool) -> Iterator[DemoWatcher]:
+    """A bar for each of the demo's runs, and a line for each event."""
+    with screen.bar() as bar:
+        yield DemoWatcher(screen, bar, runs, quiet)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The output of one operator in both runs."""
-
-    operator: str
-    rows: int
-    reference_rows: int
-    first_difference: int | None
-    """Number of the first output row that differs; ``None`` where all are equal."""
-
-
-@dataclass(frozen=True)
-class DemoReport:
-    """What the demo did and found."""
-
-    folder: str
-    seed: int
-    input_rows: int
-    kills_at: tuple[int, ...]
-    recoveries: tuple[Recovered, ...]
-    outputs: tuple[Compared, ...]
-    seconds: float
-
-    @property
-    def equal(self) -> bool:
-        return all(output.first_difference is None for output in self.outputs)
-
-    @property
-    def output_rows(self) -> int:
-        return sum(output.rows for output in self.outputs)
+def _show_differences(screen: Screen, outputs: Sequence[Compared]) -> None:
+    for output in outputs:
+        if output.first_difference is not None:
+            screen.line(
+                f"{output.operator}: {output.rows:,} rows against {output.reference_rows:,}, "
+                f"different from row {output.first_difference:,} on",
+                style="bold red",
+            )
 
 
-def run_demo(folder: Path, seed: int, watcher: Watcher, rows_max: int | None = None) -> DemoReport:
-    """Run it all in an empty folder, which keeps the queues.
+def _show_verdict(
+    screen: Screen, report: EmbeddedReport | SparkReport, kills: str, reference: str
+) -> None:
+    if report.equal:
+        counts = " + ".join(f"{output.rows:,} {output.operator}" for output in report.outputs)
+        screen.line(
+            f"{report.output_rows:,} output rows ({counts}) after {kills}: "
+            f"row for row those of {reference}",
+            style="bold green",
+        )
+    else:
+        screen.line("the outputs differ: this is a defect", style="bold red")
 
-    Raises:
-        FileExistsError: the folder is not empty.
-        RuntimeError: a child ended in another way than asked.
-    """
-    began = time.perf_counter()
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder}: not empty; give the demo a folder of its own")
-    folder.mkdir(parents=True, exist_ok=True)
-    flights = load_flights().slice(0, rows_max)
-    with pa.ipc.new_file(str(folder / FLIGHTS_FILE), flights.schema) as writer:
-        writer.write_table(flights)
-    total = flights.num_rows
-    moments = random.Random(seed)
-    kills = [int(total * moments.uniform(*limits)) for limits in KILL_RANGES]
-    _run_child(folder, "reference", total, None, watcher)
-    reports: list[list[dict[str, Any]]] = []
-    reached: list[dict[str, int]] = []
-    for kill_at in [*kills, None]:
-        rows, recovered = _run_child(folder, "killed", total, kill_at, watcher)
-        reached.append(rows)
-        reports.append(recovered)
-    recoveries = [
-        Recovered(**report, kill=kill, killed_at_row=reached[kill - 1][report["operator"]])
-        for kill, recovered in enumerate(reports)
-        for report in sorted(recovered, key=lambda report: str(report["operator"]))
+
+def _show_embedded(screen: Screen, report: EmbeddedReport) -> None:
+    names = ["operator", "kill", "at row", "windows", "extent q", "Q", "KiB", "load ms",
+             "replayed u", "U", "replay ms"]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            r.operator, r.kill, r.log_at_row, r.open_windows, r.extent_records, r.extent_target,
+            r.extent_bytes >> 10, round(r.load_s * 1e3), r.replayed_rows, r.replay_target,
+            round(r.replay_s * 1e3),
+        ]
+        for r in report.recoveries
+    ]  # fmt: skip
+    screen.table("recoveries by backward scan", names, rows)
+    _show_differences(screen, report.outputs)
+    kills = f"{len(report.kills_at)} kills"
+    _show_verdict(screen, report, kills, "the run that was never killed")
+
+
+def _show_spark(screen: Screen, report: SparkReport) -> None:
+    names = ["query", "from batch", "load ms", "records read"]
+    rows: list[list[Cell]] = [
+        [back.query, back.batch, back.load_ms, back.loaded_records] for back in report.resumed
     ]
-    return DemoReport(
-        folder=str(folder),
-        seed=seed,
-        input_rows=total,
-        kills_at=tuple(min(rows.values()) for rows in reached[:-1]),
-        recoveries=tuple(recoveries),
-        outputs=tuple(_compare(folder, operator) for operator in OPERATORS),
-        seconds=time.perf_counter() - began,
-    )
-
-
-# -- the parent's side ----------------------------------------------------------------------------
-
-
-def _run_child(
-    folder: Path, run: str, total: int, kill_at: int | None, watcher: Watcher
-) -> tuple[dict[str, int], list[dict[str, Any]]]:
-    """Run to the end, or kill once both operators have passed ``kill_at``; how far each came."""
-    command = [sys.executable, "-m", "cec_store.demo_child", str(folder), run]
-    pipe = subprocess.PIPE
-    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1)
-    rows = dict.fromkeys(OPERATORS, 0)
-    recovered = []
-    try:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        for event in map(json.loads, child.stdout):
-            with suppress(BrokenPipeError):
-                child.stdin.write("heard\n")
-            if "load_s" in event:
-                recovered.append(event)
-                watcher.tell(_sentence(event))
-                continue
-            rows[event["operator"]] = event["row"]
-            watcher.advance(run, min(rows.values()), total)
-            if kill_at is not None and min(rows.values()) >= kill_at:
-                os.kill(child.pid, signal.SIGKILL)
-                watcher.tell(f"killed with SIGKILL after flight {kill_at:,} of {total:,}")
-                break
-        status = child.wait()
-    finally:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-        for stream in (child.stdin, child.stdout):
-            with suppress(BrokenPipeError):
-                if stream is not None:
-                    stream.close()
-    wanted = 0 if kill_at is None else -signal.SIGKILL
-    if status != wanted:
-        raise RuntimeError(f"the {run} run ended with status {status}, not {wanted}")
-    return rows, recovered
-
-
-def _sentence(event: dict[str, Any]) -> str:
-    return (
-        f"{event['operator']} recovered by reading {event['extent_records']:,} records backward "
-        f"({event['open_windows']:,} windows, {event['load_s'] * 1e3:.0f} ms) and "
-        f"{event['replayed_rows']:,} flights again"
-    )
-
-
-def _compare(folder: Path, operator: str) -> Compared:
-    reference, killed = (_output(folder / run / operator) for run in ("reference", "killed"))
-    difference = None
-    if not killed.equals(reference):
-        pairs = zip(killed.to_pylist(), reference.to_pylist(), strict=False)
-        shorter = min(killed.num_rows, reference.num_rows)
-        difference = next((n for n, (a, b) in enumerate(pairs) if a != b), shorter)
-    return Compared(operator, killed.num_rows, reference.num_rows, difference)
-
-
-def _output(path: Path) -> pa.Table:
-    """Every result with its timestamp, in order, whatever frames they stand in."""
-    with open_queue(path) as queue:
-        batches = list(queue.replay(include_metadata=True))
-    columns = [TIMESTAMP, *queue.schema.data.names]
-    return pa.Table.from_batches([batch.select(columns) for batch in batches]).combine_chunks()
-
-
-def report_as_json(report: DemoReport) -> dict[str, Any]:
-    """The report with what follows from it."""
-    return {**asdict(report), "equal": report.equal, "output_rows": report.output_rows}
+    screen.table("state read back by the second driver", names, rows)
+    names = ["query", "operator", "stores", "keys", "extent q", "KiB", "at version", "keys then",
+             "recomputed"]  # fmt: skip
+    rows = [
+        [
+            state.query, state.operator, state.stores, state.keys, state.extent_records,
+            state.extent_bytes >> 10, state.earlier_version, state.earlier_keys,
+            state.recomputed_keys,
+        ]
+        for state in report.states
+    ]  # fmt: skip
+    screen.table("state in the checkpoint, read by Python", names, rows)
+    for state in report.states:
+        if state.earlier_keys != state.recomputed_keys:
+            screen.line(
+                f"{state.query}, {state.operator}: {state.earlier_keys:,} keys at version "
+                f"{state.earlier_version}, not {state.recomputed_keys:,}",
+                style="bold red",
+            )
+    _show_differences(screen, report.outputs)
+    _show_verdict(screen, report, "a SIGKILL of the driver", "a recompute over the same files")

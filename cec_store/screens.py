@@ -13,7 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from cec_store.demo import RUNS, DemoReport
 from cec_store.files import LocalFolder
 from cec_store.formats import finite, printable
 from cec_store.layout import segment_id_of
@@ -92,11 +91,12 @@ class Screen:
         for name in names:
             with suppress(FileNotFoundError):  # trimmed this very moment
                 total += folder.size(name) if segment_id_of(name) is not None else 0
-        with self._bar() as bar:
+        with self.bar() as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.update(task, completed=done)
 
-    def _bar(self) -> Progress:
+    def bar(self) -> Progress:
+        """A progress bar on standard error, that is shown on a terminal only."""
         return Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -107,67 +107,8 @@ class Screen:
             disable=not self.error.is_terminal,
         )
 
-    @contextmanager
-    def demo(self, quiet: bool) -> Iterator[DemoWatcher]:
-        """Two bars for the demo's two runs, and a line for each event."""
-        with self._bar() as bar:
-            yield DemoWatcher(self, bar, quiet)
-
-
-class DemoWatcher:
-    """Shows the demo's progress."""
-
-    def __init__(self, screen: Screen, bar: Progress, quiet: bool) -> None:
-        self._screen = screen
-        self._bar = bar
-        self._quiet = quiet
-        names = dict(zip(RUNS, ("never killed", "killed twice"), strict=True))
-        self._tasks = {run: bar.add_task(names[run], total=None) for run in RUNS}
-
-    def advance(self, run: str, row: int, total: int) -> None:
-        self._bar.update(self._tasks[run], completed=row, total=total)
-
-    def tell(self, text: str) -> None:
-        if self._quiet:
-            return
-        if self._screen.is_terminal and not self._bar.disable:
-            self._bar.console.print(text, markup=False)  # above the bars, which stay below
-        else:
-            self._screen.line(text)
-
 
 def _text(cell: Cell) -> str:
     if cell is None:
         return "–"
     return f"{cell:,}" if isinstance(cell, int) else printable(str(cell))
-
-
-def show_demo(screen: Screen, report: DemoReport) -> None:
-    """The demo's table and its verdict."""
-    names = ["operator", "kill", "at row", "windows", "extent q", "Q", "KiB", "load ms",
-             "replayed u", "U", "replay ms"]  # fmt: skip
-    rows: list[list[Cell]] = [
-        [
-            r.operator, r.kill, r.log_at_row, r.open_windows, r.extent_records, r.extent_target,
-            r.extent_bytes >> 10, round(r.load_s * 1e3), r.replayed_rows, r.replay_target,
-            round(r.replay_s * 1e3),
-        ]
-        for r in report.recoveries
-    ]  # fmt: skip
-    screen.table("recoveries by backward scan", names, rows)
-    for output in report.outputs:
-        if output.first_difference is not None:
-            screen.line(
-                f"{output.operator}: {output.rows:,} rows against {output.reference_rows:,}, "
-                f"different from row {output.first_difference:,} on",
-                style="bold red",
-            )
-    if report.equal:
-        counts = " + ".join(f"{output.rows:,} {output.operator}" for output in report.outputs)
-        screen.line(
-            f"{report.output_rows:,} output rows ({counts}) after {len(report.kills_at)} kills: "
-            "row for row those of the run that was never killed",
-            style="bold green",
-        )
-    else:
-        screen.line("the outputs differ: this is a defect", style="bold red")

@@ -374,7 +374,7 @@ def test_version_and_help() -> None:
 
 
 def test_demo_as_a_program_in_a_pipe() -> None:
-    done = program("demo", "--rows", 20_000, "--seed", 4)
+    done = program("demo", "--embedded", "--rows", 20_000, "--seed", 4)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.count("SIGKILL") == 2
@@ -383,7 +383,9 @@ def test_demo_as_a_program_in_a_pipe() -> None:
 
 
 def test_demo_keeps_sound_queues(tmp_path) -> None:
-    document = json_of("demo", "--rows", 20_000, "--seed", 5, "--keep", tmp_path / "kept")
+    document = json_of(
+        "demo", "--embedded", "--rows", 20_000, "--seed", 5, "--keep", tmp_path / "kept"
+    )
     assert document["equal"] is True
     assert keys_of(document) <= set(re.findall(r"`([\w.]+)`", DOCS))
     for operator in ("aircraft", "carriers"):

@@ -1,4 +1,4 @@
-"""The demo, end to end on a part of the flights, with both kills."""
+"""The demos, end to end on a part of the flights, with their kills."""
 
 import json
 from datetime import datetime, timezone
@@ -7,8 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from cec_store import demo, flights, open_queue
-from cec_store.demo import RUNS, run_demo
+from cec_store import embedded_demo, flights, open_queue, spark_demo
+from cec_store.comparing import compare
+from cec_store.embedded_demo import RUNS, embedded_as_json, run_embedded_demo
+from cec_store.spark_demo import run_spark_demo, spark_as_json
+from cec_store.spark_demo_feed import cut, recompute_aircraft, recompute_fleets, recompute_keys
 
 ROWS = 20_000
 
@@ -16,11 +19,11 @@ ROWS = 20_000
 class Silent:
     def __init__(self) -> None:
         self.told: list[str] = []
-        self.rows = dict.fromkeys(RUNS, 0)
+        self.done: dict[str, int] = {}
 
-    def advance(self, run: str, row: int, total: int) -> None:
-        assert row <= total
-        self.rows[run] = row
+    def advance(self, run: str, done: int, total: int) -> None:
+        assert done <= total
+        self.done[run] = done
 
     def tell(self, text: str) -> None:
         self.told.append(text)
@@ -51,7 +54,7 @@ def test_2400_is_the_midnight_that_ends_the_day(table: pa.Table) -> None:
 @pytest.mark.parametrize("seed", [1])
 def test_killed_run_equals_the_one_never_killed(tmp_path, seed: int) -> None:
     watcher = Silent()
-    report = run_demo(tmp_path / "demo", seed, watcher, ROWS)
+    report = run_embedded_demo(tmp_path / "demo", seed, watcher, ROWS)
     assert report.equal
     assert report.output_rows == sum(output.reference_rows for output in report.outputs) > 1000
     assert len(report.recoveries) == 4
@@ -60,8 +63,8 @@ def test_killed_run_equals_the_one_never_killed(tmp_path, seed: int) -> None:
         assert 0 < found.extent_records <= max(found.extent_target, found.open_windows)
         assert found.replayed_rows <= found.replay_target
     assert sum("SIGKILL" in text for text in watcher.told) == 2
-    assert watcher.rows == dict.fromkeys(RUNS, ROWS)
-    json.dumps(demo.report_as_json(report))
+    assert watcher.done == dict.fromkeys(RUNS, ROWS)
+    json.dumps(embedded_as_json(report))
 
 
 def test_a_difference_would_be_seen(tmp_path) -> None:
@@ -69,14 +72,15 @@ def test_a_difference_would_be_seen(tmp_path) -> None:
     for run, values in (("reference", [1, 2, 3]), ("killed", [1, 2, 4])):
         with open_queue(tmp_path / run / "aircraft", "x", schema=schema) as queue:
             queue.append(pa.record_batch([pa.array(values)], schema=schema), pa.array([1, 2, 3]))
-    compared = demo._compare(tmp_path, "aircraft")
+    compared = embedded_demo._compare(tmp_path, "aircraft")
     assert (compared.rows, compared.first_difference) == (3, 2)
 
 
-def test_a_folder_in_use_is_refused(tmp_path) -> None:
+@pytest.mark.parametrize("run", [run_embedded_demo, run_spark_demo])
+def test_a_folder_in_use_is_refused(tmp_path, run) -> None:
     (tmp_path / "mine").write_text("mine")
     with pytest.raises(FileExistsError, match="not empty"):
-        run_demo(tmp_path, 1, Silent())
+        run(tmp_path, 1, Silent())
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
@@ -84,3 +88,76 @@ def test_missing_data_are_named(monkeypatch) -> None:
     monkeypatch.setattr(flights, "_PACKAGE", "nyc_no_such_flights")
     with pytest.raises(flights.FlightsMissing, match=r"cec-store\[flights\]"):
         flights.load_flights()
+
+
+def test_killed_spark_equals_a_recompute(tmp_path) -> None:
+    pytest.importorskip("pyspark")
+    watcher = Silent()
+    report = run_spark_demo(tmp_path / "demo", 1, watcher, ROWS, files=8)
+    assert report.equal, report
+    assert [output.rows for output in report.outputs] == [
+        output.reference_rows for output in report.outputs
+    ]
+    assert min(output.rows for output in report.outputs) > 100
+    assert sum("SIGKILL" in text for text in watcher.told) == 1
+    assert watcher.done == {"spark": 8}
+    assert len(report.states) == 3
+    for state in report.states:
+        assert state.stores == 2
+        assert 0 < state.earlier_keys == state.recomputed_keys
+        assert state.keys <= state.extent_records
+    for back in report.resumed:
+        assert report.killed_after_batch < back.batch < 8
+        assert back.loaded_records > 0
+    json.dumps(spark_as_json(report))
+
+
+def test_a_driver_that_fails_is_quoted(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(spark_demo, "_JOB", "cec_store.no_such_job")
+    monkeypatch.setattr(spark_demo.spark, "jar", lambda: tmp_path)
+    with pytest.raises(RuntimeError, match=r"(?s)status 1, not -9.*No module named"):
+        run_spark_demo(tmp_path / "demo", 1, Silent(), ROWS, files=8)
+
+
+def small(rows: list[tuple[int, str, str, int]]) -> pa.Table:
+    """Of day, tail number, carrier, delay."""
+    days, tails, carriers, delays = zip(*rows, strict=True)
+    times = [datetime(2013, 1, day, 12, tzinfo=timezone.utc) for day in days]
+    return pa.table(
+        {
+            "departure": pa.array(times, pa.timestamp("us", "UTC")),
+            "tailnum": list(tails),
+            "carrier": list(carriers),
+            "dep_delay": list(delays),
+        }
+    )
+
+
+def test_recompute_is_what_one_counts_by_hand() -> None:
+    flights = small(
+        [(1, "N1", "AA", 5), (1, "N1", "AA", 1), (1, "N2", "AA", 0), (2, "N3", "UA", 7),
+         (3, "N1", "AA", 2), (4, "N3", "UA", -3)]
+    )  # fmt: skip
+    pieces = cut(flights, 3)
+    aircraft = recompute_aircraft(pieces).to_pylist()
+    assert [tuple(row.values()) for row in aircraft] == [
+        (0, "N1", 2, 6), (1, "N2", 1, 0), (1, "N3", 1, 7), (2, "N1", 3, 8), (2, "N3", 2, 4)
+    ]  # fmt: skip
+    fleets = [(r["day"].day, r["carrier"], r["aircraft"]) for r in recompute_fleets(pieces)
+              .to_pylist()]  # fmt: skip
+    # The watermark is the third: the day before the last.
+    assert fleets == [(1, "AA", 2), (2, "UA", 1)]
+    # At version 3 the watermark is that of the first two files: the first.
+    assert recompute_keys(pieces, 3) == {
+        ("aircraft", "stateStoreSave"): 3,
+        ("fleets", "dedupe"): 3,
+        ("fleets", "stateStoreSave"): 4,
+    }
+
+
+def test_one_row_more_or_other_is_a_difference() -> None:
+    table = pa.table({"x": [1, 2, 3]})
+    assert compare("op", table, table).first_difference is None
+    assert compare("op", table.slice(0, 2), table).first_difference == 2
+    assert compare("op", pa.table({"x": [1, 5, 3]}), table).first_difference == 1
+    assert compare("op", pa.table({"y": [1, 2, 3]}), table).first_difference == 0

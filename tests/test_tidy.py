@@ -49,12 +49,13 @@ inspector.survey
 inspector.audit
 inspector.verification inspector.extents inspector.dumping
 inspector connectors.*
-flights
-demo_child
-demo
+flights comparing watching
+embedded_demo_child spark_demo_feed
+embedded_demo spark_demo_job spark_demo_results
+spark_demo
 formats
 screens
-reports arguments
+reports arguments demo
 spark_cli
 cli
 """
@@ -69,9 +70,10 @@ IMPORTERS: dict[str, set[str]] = {
     **{name: set() for name in ("pickle", "cloudpickle", "dill", "marshal", "shelve")},
     **{name: {"files"} for name in ("mmap", "fcntl")},
     "shutil": {"files", "connectors.spark.environment"},
-    "signal": {"demo"},
-    "subprocess": {"demo", "connectors.spark.environment"},  # it kills a child of its own
-    "os": {"files", "demo", "connectors.spark.environment"},
+    # The demos kill a child of their own.
+    "signal": {"embedded_demo", "spark_demo"},
+    "subprocess": {"embedded_demo", "spark_demo", "connectors.spark.environment"},
+    "os": {"files", "embedded_demo", "spark_demo", "connectors.spark.environment"},
 }
 # Each member of these is named in docs/format.md.
 ENUMS_ON_DISK = {"frame": "FrameType", "records": "RecordKind"}
@@ -325,7 +327,7 @@ def test_length_rule(source: str, caught: bool) -> None:
         ("files", "import os", False),
         ("frame", "import os.path", True),
         ("frame", "from os import replace", True),
-        ("demo", "import os, signal", False),
+        ("embedded_demo", "import os, signal", False),
         ("files", "import pickle", True),
         ("frame", "from marshal import loads", True),
         ("frame", "eval('1')", True),

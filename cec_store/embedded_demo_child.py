@@ -1,4 +1,6 @@
-"""The demo's operators, in a process to be killed: ``python -m cec_store.demo_child DIR RUN``.
+"""The embedded demo's operators, in a process to be killed.
+
+Started as ``python -m cec_store.embedded_demo_child DIR RUN``.
 
 Says on its standard output, one JSON object a line, how it recovered and how far it is, and never
 runs more than a few steps ahead of the lines that its standard input acknowledges: however busy the
