@@ -1,7 +1,8 @@
 """What every test shares: how much a crash suite does, and hypothesis without surprises."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -29,3 +30,13 @@ def pytest_report_header() -> str:
 def crash_count() -> Callable[[int, int], int]:
     """How many crashes to take: `crash_count(quick, full)` is one of the two."""
     return lambda quick, full: full if CRASH_FULL else quick
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A session in local[2], one in each process. Queries choose their provider by `spark.conf`."""
+    import spark_session
+
+    session = spark_session.start_session("local[2]")
+    yield session
+    spark_session.stop_session(session)

@@ -1,0 +1,134 @@
+"""Running a query to its end on a checkpoint, and what it said batch by batch."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spark_inputs import FILES, Inputs
+from spark_queries import StreamQuery
+from spark_session import CEC, HDFS
+
+from cec_store.connectors.spark.settings import PREFIX, PROVIDER_KEY
+
+STORE = "spark.sql.streaming.stateStore."
+HALF = FILES // 2
+METRICS = ("numRowsTotal", "numRowsUpdated", "numRowsRemoved", "numRowsDroppedByWatermark")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How a run keeps its state; `later` holds from the restart on."""
+
+    provider: str = CEC
+    version: int = 1
+    settings: dict[str, str] = field(default_factory=dict)
+    later: dict[str, str] = field(default_factory=dict)
+
+    def of(self, part: int) -> dict[str, str]:
+        settings = {**self.settings, **(self.later if part else {})}
+        fixed = {PROVIDER_KEY: self.provider, STORE + "checkpointFormatVersion": str(self.version)}
+        return {**fixed, **settings}
+
+
+REFERENCE = Kept(HDFS)
+
+
+@dataclass
+class Run:
+    checkpoint: Path
+    rows: dict[int, list[Any]] = field(default_factory=dict)
+    """By batch, sorted."""
+    metrics: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
+    """By batch and operator, in the order of METRICS."""
+    custom: dict[int, list[dict[str, int]]] = field(default_factory=dict)
+
+    def sum_of(self, metric: str) -> int:
+        return sum(each.get(metric, 0) for batch in self.custom.values() for each in batch)
+
+    def removed(self) -> int:
+        place = METRICS.index("numRowsRemoved")
+        return sum(each[place] for batch in self.metrics.values() for each in batch)
+
+
+@contextmanager
+def settings_of(spark: Any, settings: dict[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name, old in before.items():
+        if old is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, old)
+
+
+def run(
+    spark: Any, query: StreamQuery, folder: Path, kept: Kept, inputs: Inputs, twice: bool = False
+) -> Run:
+    """All files, one in a batch, with a stop and a new start on the same checkpoint halfway."""
+    done = Run(folder / "checkpoint")
+
+    def take(frame: Any, batch: int) -> None:
+        assert batch not in done.rows, f"batch {batch} came twice"
+        # Each action runs the whole plan, so that the same version is committed once more.
+        count = frame.count() if twice else None
+        done.rows[batch] = sorted(map(tuple, frame.collect()), key=repr)
+        assert count in (None, len(done.rows[batch]))
+
+    for part, files in enumerate((range(HALF), range(HALF, FILES))):
+        inputs.write(files)
+        with settings_of(spark, {**query.conf, **kept.of(part)}):
+            writer = query.build(spark, inputs).writeStream.outputMode(query.mode)
+            writer = writer.option("checkpointLocation", str(done.checkpoint)).foreachBatch(take)
+            running = writer.trigger(availableNow=True).start()
+            running.awaitTermination()
+        for progress in running.recentProgress:
+            if "addBatch" in progress.durationMs:
+                operators = progress.stateOperators
+                done.metrics[progress.batchId] = [
+                    tuple(getattr(each, name) for name in METRICS) for each in operators
+                ]
+                done.custom[progress.batchId] = [dict(each.customMetrics) for each in operators]
+    return done
+
+
+def run_alone(spark: Any, query: StreamQuery, folder: Path, kept: Kept, **more: Any) -> Run:
+    """With inputs of its own, so that each run meets every file when the others meet it."""
+    return run(spark, query, folder, kept, Inputs(folder / "input"), **more)
+
+
+def differences(ours: Run, reference: Run) -> list[str]:
+    """What is not equal, batch by batch; empty when all is."""
+    found = []
+    for batch in sorted(set(ours.rows) | set(reference.rows)):
+        for what in ("rows", "metrics"):
+            got, due = (getattr(each, what).get(batch) for each in (ours, reference))
+            if got != due:
+                found.append(f"batch {batch}, {what}: {got} where {due} is due")
+    return found
+
+
+def unproven(ours: Run, kept: Kept) -> list[str]:
+    """Whether the run was what it says: our logs alone, loaded by the restart, of this version."""
+    found = []
+    state = [path for path in (ours.checkpoint / "state").rglob("*") if path.is_file()]
+    if not any(path.suffix == ".seg" for path in state):
+        found.append("no segment in the checkpoint")
+    found += [f"{path.name} is not ours" for path in state if path.suffix in (".delta", ".zip")]
+    if ours.sum_of("cecLoadedRecords") == 0:
+        found.append("the restart loaded nothing")
+    commits = [p for p in (ours.checkpoint / "commits").iterdir() if p.name.isdigit()]
+    for commit in commits:
+        # The version of the file, and then one line of JSON.
+        said = json.loads(commit.read_text(encoding="utf-8").splitlines()[1])
+        if (said.get("stateUniqueIds") is not None) != (kept.version == 2):
+            found.append(f"commit {commit.name} is not of format {kept.version}")
+    return found
+
+
+def cec(**settings: str) -> dict[str, str]:
+    return {PREFIX + name: value for name, value in settings.items()}
