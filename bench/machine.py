@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("cec-store", "numpy", "pyarrow", "zstandard", "google-crc32c", "lmdb")
+PACKAGES = ("cec-store", "numpy", "pyarrow", "zstandard", "google-crc32c", "lmdb", "pyspark")
 ROOT = Path(__file__).resolve().parent.parent
 
 

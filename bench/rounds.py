@@ -36,18 +36,23 @@ class Options:
 
 
 @contextmanager
-def options(description: str | None) -> Iterator[Options]:
-    """Parse the command line and make the folder."""
+def options(
+    description: str | None, turns: tuple[int, int] = (7, 5), takes: str = "under a minute"
+) -> Iterator[Options]:
+    """Parse the command line and make the folder; ``turns`` of each, at full size and quick."""
+    full, quick = turns
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="small sizes: under a minute")
-    parser.add_argument("--rounds", type=int, default=0, help="turns of each (7; quick: 5)")
+    parser.add_argument("--quick", action="store_true", help=f"small sizes: {takes}")
+    parser.add_argument(
+        "--rounds", type=int, default=0, help=f"turns of each ({full}; quick: {quick})"
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="sizes are multiplied by this")
     parser.add_argument("--dir", type=Path, default=WORK, help="a directory on the disk to measure")
     asked = parser.parse_args()
     asked.dir.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=asked.dir))
     try:
-        rounds = asked.rounds or (5 if asked.quick else 7)
+        rounds = asked.rounds or (quick if asked.quick else full)
         yield Options(asked.quick, rounds, asked.scale, folder)
     finally:
         shutil.rmtree(folder)

@@ -35,6 +35,34 @@ def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "it leaves files behind"
 
 
+def test_spark_workload_is_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Spark benchmark itself takes minutes: only its input and its arithmetic are run here."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    spark_input = importlib.import_module("spark_input")
+    load = spark_input.Phase("load", 0, keys=1000)
+    few = spark_input.Phase("few", 1, keys=1000, batches=3, rows=100)
+    (loaded, _), *rest = load.updates()
+    assert sorted(loaded) == list(range(1000))
+    assert rest == []
+    assert [len(keys) for keys, _ in few.updates()] == [100, 100, 100]
+    assert [list(keys) for keys, _ in few.updates()] == [list(keys) for keys, _ in few.updates()]
+    # A key below 1,000, a count and a sum: some 25 random bits in 42 bytes as they are stored.
+    assert 100 * 3 < spark_input.updates_alone_bytes((load, few), 2) < 100 * 42 / 2
+
+
+def test_spark_input_shows_whole_phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    spark_input = importlib.import_module("spark_input")
+    phase = spark_input.Phase("few", 1, keys=1000, batches=3, rows=100)
+    phase.write(tmp_path / "phases")
+    for _ in range(2):
+        spark_input.show(tmp_path / "phases" / "few", tmp_path / "stream")
+    files = sorted((tmp_path / "stream").glob("*/*.parquet"))
+    assert len(files) == 3 * spark_input.FILES_PER_BATCH
+    times = [file.stat().st_mtime for file in files]
+    assert times == sorted(set(times)), "the source orders by time: it must differ"
+
+
 @pytest.fixture
 def bids(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     spec = importlib.util.spec_from_file_location("bench_bids", BENCH / "bids.py")
