@@ -29,7 +29,7 @@ def test_random_calls_give_what_a_map_gives(
     v2: bool,
     maintenance: bool,
 ) -> None:
-    seeds = crash_count(24, 600)
+    seeds = crash_count(12, 600)
     found = run_jvm(
         "model", root=tmp_path, families=families, v2=v2, maintenance=maintenance,
         until=seeds, counted=True, timeout_s=60 + 5 * seeds,
