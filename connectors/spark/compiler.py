@@ -29,6 +29,7 @@ from cec_store.errors import CompilationFailed, SparkUnavailable
 _HERE = Path(__file__).resolve().parent
 SOURCES = _HERE / "scala"
 CARRIED = _HERE / "jars"
+KNOWN_TO_COMPILE = "4.3"
 _MANIFEST = "META-INF/MANIFEST.MF"
 _COMPILER_PARTS = ("scala-compiler", "scala-library", "scala-reflect")
 # Half the time of a JVM that optimises: it lives for a few seconds only.
@@ -153,8 +154,8 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
         }
     if status != 0 or not classes:
         raise CompilationFailed(
-            f"the provider does not compile against Spark {spark.version} "
-            f"(status {status}):\n{text.strip()[:_MESSAGE_CHARACTERS]}"
+            f"the provider does not compile against Spark {spark.version}; it is known to do so "
+            f"against {KNOWN_TO_COMPILE} (compiler's status {status}):\n{text.strip()[:_MESSAGE_CHARACTERS]}"
         )
     return _packed(spark, sources_key(sources, java), classes)
 
