@@ -43,8 +43,6 @@ class Scenario:
     @property
     def conf(self) -> dict[str, str]:
         return {
-            "spark.driver.memory": "1g",
-            "spark.ui.showConsoleProgress": "false",
             "spark.sql.streaming.stateStore.checkpointFormatVersion": str(self.checkpoint_version),
             # So that maintenance runs while things are killed.
             "spark.sql.streaming.stateStore.maintenanceInterval": "2s",
