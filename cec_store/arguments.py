@@ -39,7 +39,20 @@ def _kinds(text: str) -> frozenset[RecordKind]:
         raise typer.BadParameter(str(error)) from None
 
 
-QueuePath = Annotated[Path, typer.Argument(metavar="QUEUE", help="A queue's folder.")]
+def _version(text: str) -> int | str:
+    if re.fullmatch(r"\d+", text):
+        return int(text)
+    if re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{1,16}", text):
+        return text
+    raise typer.BadParameter(f"{text!r} is neither a version nor a unique id of one")
+
+
+QueuePath = Annotated[
+    Path, typer.Argument(metavar="QUEUE", help="The folder of a queue, or of a Spark state store.")
+]
+At = Annotated[
+    Any, typer.Option(parser=_version, metavar="VERSION", help="At this version of a state store.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; docs/cli.md has the schema.")]
 Since = Annotated[
     Any, typer.Option(parser=_moment, metavar="MOMENT", help="ISO time, microseconds or @offset.")

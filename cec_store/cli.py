@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cec_store.arguments import AsJson, Kinds, Limit, QueuePath, Since, Until
+from cec_store.arguments import AsJson, At, Kinds, Limit, QueuePath, Since, Until
 from cec_store.chain import Chain
 from cec_store.demo import demonstrate_embedded, demonstrate_spark
 from cec_store.errors import CecError, CorruptLog
@@ -43,6 +43,8 @@ from cec_store.reports import (
 )
 from cec_store.screens import Screen
 from cec_store.spark_cli import app as spark_app
+from cec_store.state_log import CHANGE_KINDS, CHANGES, StateLog
+from cec_store.state_segments import is_state_log
 from cec_store.store import open_queue
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
 
@@ -119,9 +121,17 @@ def demo_verb(
         raise typer.Exit(DAMAGED)
 
 
+def _folder_at(path: Path, at: int | str | None) -> LocalFolder:
+    folder = LocalFolder(path)
+    if at is not None and not is_state_log(folder):
+        raise typer.BadParameter("--at is a version of a Spark state store; here is none")
+    return folder
+
+
 @app.command("extent")
 def extent_verb(
     queue: QueuePath,
+    at: At = None,
     top: Annotated[int, typer.Option(min=0, help="How many of the oldest windows.")] = 10,
     quick: Annotated[
         bool, typer.Option("--quick", help="Do not count records by kind over the whole log.")
@@ -130,9 +140,9 @@ def extent_verb(
 ) -> None:
     """Show what a restart would have to read back, and which windows hold it open."""
     screen = Screen()
-    folder = LocalFolder(queue)
+    folder = _folder_at(queue, at)
     with screen.bytes_progress("reading", folder) as progress:
-        report = inspect_extent(folder, top=top, counts=not quick, progress=progress)
+        report = inspect_extent(folder, at=at, top=top, counts=not quick, progress=progress)
     screen.document(extent_as_json(report)) if as_json else show_extent(screen, report)
     if report.damage:
         raise typer.Exit(DAMAGED)
@@ -168,6 +178,7 @@ def dump_verb(
     since_offset: Annotated[int | None, typer.Option(min=0, help="As --since @offset.")] = None,
     until_offset: Annotated[int | None, typer.Option(min=0, help="As --until @offset.")] = None,
     segment: Annotated[int | None, typer.Option(min=0, help="Only this segment.")] = None,
+    at: At = None,
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
@@ -182,10 +193,11 @@ def dump_verb(
         since_us=since if isinstance(since, int) else MIN_TIMESTAMP_US,
         until_us=until if isinstance(until, int) else MAX_TIMESTAMP_US,
         segment_id=segment,
+        at=at,
         records=records,
     )
     is_damaged = False
-    for number, row in enumerate(dump(LocalFolder(queue), wanted)):
+    for number, row in enumerate(dump(_folder_at(queue, at), wanted)):
         if number == limit:
             break
         is_damaged |= isinstance(row, DamageRow) and row.acknowledged
@@ -205,20 +217,29 @@ def replay_verb(
     ),
     limit: Limit = None,
     kinds: Kinds = None,
+    at: At = None,
     metadata: Annotated[
         bool, typer.Option("--metadata", help="Also _timestamp, _kind and _offset.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As --format jsonl.")] = False,
 ) -> None:
-    """Read a queue's output again, from a moment on."""
+    """Read a queue's output again, from a moment on; of a state store what was put and removed."""
     form = Format.JSONL if as_json else form
     if form is Format.ARROW and sys.stdout.isatty():
         raise typer.BadParameter("an Arrow stream is not for a terminal: send it to a file or pipe")
-    with open_queue(queue) as source:
-        rows = source.replay(
-            since, until, follow=follow, kinds=kinds or OUTPUT_KINDS, include_metadata=metadata
-        )
-        schema = replay_schema(source.schema.data, metadata)
+    with open_queue(_folder_at(queue, at)) as source:
+        if isinstance(source, StateLog):
+            if follow:
+                raise typer.BadParameter("a state store is read at a version: it has no --follow")
+            rows = source.replay(
+                since, until, at=at, kinds=kinds or CHANGE_KINDS, include_metadata=metadata
+            )
+            schema = replay_schema(CHANGES, metadata)
+        else:
+            rows = source.replay(
+                since, until, follow=follow, kinds=kinds or OUTPUT_KINDS, include_metadata=metadata
+            )
+            schema = replay_schema(source.schema.data, metadata)
         try:
             write_batches(limited(rows, limit), schema, form, sys.stdout)
         except KeyboardInterrupt:

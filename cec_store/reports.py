@@ -82,6 +82,7 @@ def show_verification(screen: Screen, found: Verification) -> None:
             ("frames", f"{found.frames:,}{checked if found.recounted_frames else ''}"),
             ("records", f"{found.records:,}" + (f" ({kinds})" if kinds else "")),
             ("offsets", f"{found.first_offset:,} to {found.end_offset:,}"),
+            *([("versions", f"{found.versions:,}")] if found.versions is not None else []),
             ("index", found.index),
         ],
     )
@@ -115,36 +116,41 @@ def show_extent(screen: Screen, report: ExtentReport) -> None:
     if totals.kinds is not None:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in totals.kinds.items() if count)
         rows.append(("kinds", kinds or "–"))
-    if totals.write_amplification is not None and report.has_state:
+    if report.version is not None:
+        rows.append(("version", f"{report.version:,}"))
+    elif totals.write_amplification is not None and report.has_state:
         figure = f"{totals.write_amplification:.2f} control records for each of output"
         rows.append(("write amplification", figure))
     if totals.unreadable:
         rows.append(("unreadable", f"{totals.unreadable:,} places; see cec-store verify"))
     screen.pairs(report.path, rows)
     if report.state is not None:
-        _show_state(screen, report.state)
+        _show_state(screen, report.state, report.version is None)
     elif not report.has_state and not report.damage:
         screen.line("no operator writes this queue, so it has no state and no extent")
     if report.damage:
         screen.line(f"damaged: {report.damage}", "bold red")
 
 
-def _show_state(screen: Screen, state: OperatorState) -> None:
+def _show_state(screen: Screen, state: OperatorState, has_input: bool) -> None:
     extent = state.extent
     size = (
         f"{extent.records:,} records in {extent.frames:,} frames, {_size(extent.bytes)}, "
         f"{extent.segments:,} segment{'s' if extent.segments != 1 else ''}"
     )
     age = f"{_moment(state.oldest_timestamp_us)}, {_duration(state.age_us)} before the end"
+    replay = [
+        ("replay from T", f"input {_places(state.replay_from)}"),
+        ("replay u", f"{state.replay_rows:,} rows, up to {_places(state.replay_upto)}"),
+        ("closed after T", f"{state.closed_windows:,} windows"),
+    ]
     screen.pairs(
         "a restart would read back",
         [
             ("open windows N", f"{extent.open_windows:,}"),
             ("extent q", size),
             ("oldest footprint", age if state.oldest_timestamp_us is not None else "–"),
-            ("replay from T", f"input {_places(state.replay_from)}"),
-            ("replay u", f"{state.replay_rows:,} rows, up to {_places(state.replay_upto)}"),
-            ("closed after T", f"{state.closed_windows:,} windows"),
+            *(replay if has_input else []),
         ],
     )
     rows: list[list[Cell]] = [

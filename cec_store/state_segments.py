@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from cec_store.frame import (
     FrameType,
     SegmentHeader,
     decode_frame_header,
+    extend_chain,
 )
 from cec_store.frontier import Frame, refusal
 from cec_store.layout import WRITER_LOCK, segment_id_of, segment_name
@@ -66,9 +67,9 @@ class Growth:
     reason: str
     """Why the file goes on beyond ``end``; empty where it does not."""
     refusal: CorruptLog | UnsupportedVersion | None
-    """Damage: what is beyond was vouched for. ``None`` for an unfinished write."""
-    beyond: frozenset[int]
-    """Versions that intact headers beyond ``end`` say they make."""
+    """Damage: something vouches for what is beyond. ``None`` for an unfinished write."""
+    chains: dict[int, int]
+    """Chain CRC by the byte at which a frame ends."""
 
     def frame_of(self, seq: int) -> Frame | None:
         """The frame of this number, if it is here."""
@@ -88,7 +89,7 @@ class Growth:
 
     def hides(self, version: int) -> bool:
         """Whether this version may have been here, and been acknowledged."""
-        return version in self.beyond or (self.refusal is not None and version > self.reached)
+        return self.refusal is not None and version > self.reached
 
     def error(self) -> CorruptLog | UnsupportedVersion:
         """For who needs what is beyond the end."""
@@ -98,7 +99,7 @@ class Growth:
 def grow(reader: SegmentReader, vouched: int) -> Growth:
     """Read the headers of a segment, of which others say that ``vouched`` bytes are on disk."""
     growth = _look(reader, vouched)
-    while growth.refusal or growth.beyond:
+    while growth.refusal:
         # Its writer may have gone on between two reads: only what stays bad is damage.
         reader.reload()
         again = _look(reader, vouched)
@@ -111,25 +112,23 @@ def grow(reader: SegmentReader, vouched: int) -> Growth:
 def _look(reader: SegmentReader, vouched: int) -> Growth:
     segment_id = reader.header.segment_id
     found: list[Frame] = []
+    chains: dict[int, int] = {}
+    chain = extend_chain(0, int.from_bytes(reader.header.encode()[-4:], "little"))
     bad = Bad(SEGMENT_HEADER_BYTES, "")
     try:
         for byte, header in reader.frames():
             if byte == SEGMENT_HEADER_BYTES and header.type != FrameType.SCHEMA:
                 raise BadFrame(Bad(byte, "a segment starts with its schema"))
             found.append(Frame(Address(segment_id, byte), header))
+            chain = extend_chain(chain, header.header_crc)
+            chains[byte + header.frame_bytes] = chain
     except BadFrame as error:
         bad = error.bad
-    claimed = max([vouched, *(frame.header.durable_upto for frame in found)])
-    for place, frame in enumerate(found):
-        # What is vouched for was whole once, so it is checked when it is read. The rest may be a
-        # write that was torn inside a body.
-        if frame.next_address.byte > claimed and (problem := body_problem(reader, frame)):
-            bad = Bad(frame.address.byte, problem)
-            del found[place:]
-            break
     is_end = bad.byte >= reader.size()
-    rest = [] if is_end else list(reader.headers_beyond(bad.byte + 1))
-    claimed = max([claimed, *(header.durable_upto for header in rest)])
+    claimed = max([vouched, *(frame.header.durable_upto for frame in found)])
+    # An unfinished write leaves no frame behind it.
+    is_damage = claimed > bad.byte or bad.newer
+    is_damage = is_damage or (not is_end and any(reader.headers_beyond(bad.byte + 1)))
     return Growth(
         segment_id=segment_id,
         path=reader.path,
@@ -138,15 +137,15 @@ def _look(reader: SegmentReader, vouched: int) -> Growth:
         frames=tuple(frame for frame in found if frame.header.type == FrameType.BATCH),
         end=bad.byte,
         reason="" if is_end else bad.reason,
-        refusal=refusal(reader, bad) if claimed > bad.byte or bad.newer else None,
-        beyond=_versions(rest),
+        refusal=refusal(reader, bad) if is_damage else None,
+        chains=chains,
     )
 
 
 def headless(folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVersion) -> Growth:
     """A segment whose header is not sound: torn at birth, unless a frame shows otherwise."""
     name = segment_name(segment_id)
-    headers = list(_intact_headers(folder.read(name, 0, folder.size(name))))
+    has_frames = any(_intact_headers(folder.read(name, 0, folder.size(name))))
     return Growth(
         segment_id=segment_id,
         path=f"{folder.path}/{name}",
@@ -155,25 +154,8 @@ def headless(folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVer
         frames=(),
         end=0,
         reason=error.reason if isinstance(error, CorruptLog) else str(error),
-        refusal=error if headers or isinstance(error, UnsupportedVersion) else None,
-        beyond=_versions(headers),
-    )
-
-
-def body_problem(reader: SegmentReader, frame: Frame) -> str:
-    """Why a body is not what was written; empty if it is."""
-    try:
-        reader.body_at(frame.address.byte, frame.header)
-    except BadHeader as error:
-        return str(error)
-    return ""
-
-
-def _versions(headers: Iterable[FrameHeader]) -> frozenset[int]:
-    return frozenset(
-        header.input_upto
-        for header in headers
-        if header.type == FrameType.BATCH and header.open_windows != NOT_COUNTED
+        refusal=error if has_frames or isinstance(error, UnsupportedVersion) else None,
+        chains={},
     )
 
 

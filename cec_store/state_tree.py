@@ -19,7 +19,6 @@ from cec_store.state_segments import (
     MERGED,
     STATE_SCHEMA,
     Growth,
-    body_problem,
     grow,
     headless,
     is_state_log,
@@ -110,9 +109,10 @@ class StateTree:
         """Raises :class:`CorruptLog` where a frame's body is not what was written."""
         if frame.address not in self._sound_bodies:
             reader = self.reader(frame.address.segment_id)
-            problem = body_problem(reader, frame)
-            if problem:
-                raise CorruptLog(reader.path, frame.address.byte, problem)
+            try:
+                reader.body_at(frame.address.byte, frame.header)
+            except BadHeader as error:
+                raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
             self._sound_bodies.add(frame.address)
 
     # -- which frame a version is -------------------------------------------------------------
@@ -137,7 +137,7 @@ class StateTree:
         for growth in map(self.growth, reversed(self.ids)):
             if growth.segment_id <= newest.address.segment_id:
                 break
-            if growth.beyond:  # written later, so it may well be what Spark goes on from
+            if growth.refusal:  # written later, so it may well be what Spark goes on from
                 raise growth.error()
         return newest
 
@@ -220,11 +220,16 @@ class StateTree:
         if frame is None and child.first_seq > header.first_seq:
             raise growth.error()
         is_moved = place != child.prev_segment
-        if (
-            frame is None
-            or frame.header.open_windows == NOT_COUNTED
-            or (not is_moved and frame.next_address.byte != child.prev_bytes)
-        ):
-            what = f"it builds on byte {child.prev_bytes} of segment {place}, where no commit ends"
-            raise CorruptLog(reader.path, 64, what)
+        if frame is None or frame.header.open_windows == NOT_COUNTED:
+            what = (
+                f"it builds on frame {child.first_seq - 1} of {header.segment_id}, no commit's end"
+            )
+            raise CorruptLog(reader.path, 48, what)
+        if not is_moved:
+            if frame.next_address.byte != child.prev_bytes:
+                what = f"it builds on byte {child.prev_bytes} of {growth.path}, where no frame ends"
+                raise CorruptLog(reader.path, 64, what)
+            if growth.chains[child.prev_bytes] != child.prev_chain:
+                what = f"these are not the frames that {reader.name} builds on (chain CRC)"
+                raise CorruptLog(growth.path, child.prev_bytes, what)
         return frame

@@ -46,8 +46,9 @@ store
 cec_store
 inspector.faults inspector.scan inspector.recount inspector.rows
 inspector.survey
-inspector.audit
+inspector.audit inspector.state_survey inspector.state_recount
 inspector.verification inspector.extents inspector.dumping
+inspector.state_verification
 inspector connectors.*
 flights comparing watching
 embedded_demo_child spark_demo_feed

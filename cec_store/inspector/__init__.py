@@ -11,7 +11,8 @@ from cec_store.inspector.dumping import (
 from cec_store.inspector.extents import ExtentReport, OperatorState, Totals, inspect_extent
 from cec_store.inspector.faults import ADVICE, Fault, Note
 from cec_store.inspector.rows import records_as_rows
-from cec_store.inspector.verification import Verification, verify
+from cec_store.inspector.state_verification import verify
+from cec_store.inspector.verification import Verification
 
 __all__ = [
     "ADVICE",

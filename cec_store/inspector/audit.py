@@ -46,13 +46,19 @@ class Audit:
         """Faults of which it is not known yet where records go on."""
         self._seq = 0 if is_whole else None
         self._offset = 0 if is_whole else None
-        self._previous = (NONE, 0)
+        self._previous: tuple[int, int] | None = (NONE, 0)
+        """Address of the last BATCH; ``None`` where the next one says it."""
         self._has_schema = False
         self._repeats: dict[tuple[str, str], int] = {}
 
     @property
     def end_offset(self) -> int:
         return self._offset or 0
+
+    def start_at(self, seq: int, offset: int, previous: tuple[int, int] | None) -> None:
+        """The stream goes on with this frame and record."""
+        self._seq, self._offset, self._previous = seq, offset, previous
+        self.first_offset = offset
 
     def lose(self, fault: Fault) -> None:
         """Records are out of reach, from the expected one on; where they go on is seen later."""
@@ -146,7 +152,7 @@ class Audit:
             if self.checks is not None:
                 self.checks.forget(header.first_offset)
         link = (header.prev_segment, header.prev_byte)
-        if link != self._previous:
+        if self._previous is not None and link != self._previous:
             what = "it names byte {1} of segment {0} as the frame before".format(*link)
             if link[0] == NONE:
                 what = "it names no frame before it, though there is one"

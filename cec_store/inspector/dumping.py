@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from cec_store.inspector.audit import body_problem
 from cec_store.inspector.faults import Fault
 from cec_store.inspector.rows import records_as_rows
 from cec_store.inspector.scan import Found, Gap
+from cec_store.inspector.state_survey import StateSurvey, survey_of
 from cec_store.inspector.survey import Part, Survey
 from cec_store.records import KEY, KIND, STATE, TIMESTAMP, RecordKind, input_column, kinds_of
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
@@ -32,12 +33,16 @@ class DumpFilter:
     since_us: int = MIN_TIMESTAMP_US
     until_us: int = MAX_TIMESTAMP_US
     segment_id: int | None = None
+    at: int | str | None = None
+    """Only what this version of a state log builds on."""
     records: bool = True
     """Show records, not only frames."""
 
     @property
     def is_everything(self) -> bool:
-        return self == DumpFilter(segment_id=self.segment_id, records=self.records)
+        return self == replace(
+            DumpFilter(), segment_id=self.segment_id, at=self.at, records=self.records
+        )
 
 
 @dataclass(frozen=True)
@@ -99,25 +104,38 @@ def dump(folder: Folder, wanted: DumpFilter | None = None) -> Iterator[Row]:
 
     Raises:
         NotAQueue: nothing of a queue here.
+        OutOfRange, CorruptLog: the version wanted of a state log is not there.
+        ValueError: a version wanted of a queue.
     """
-    return _rows(Survey(folder), wanted or DumpFilter())
+    wanted = wanted or DumpFilter()
+    survey = survey_of(folder)
+    if wanted.at is None:
+        return _rows(survey, wanted, None)
+    if isinstance(survey, Survey):
+        raise ValueError(f"{folder.path}: a queue has no versions")
+    return _rows(survey, wanted, survey.ends_at(wanted.at))
 
 
-def _rows(survey: Survey, wanted: DumpFilter) -> Iterator[Row]:
+def _rows(
+    survey: Survey | StateSurvey, wanted: DumpFilter, ends: dict[int, int] | None
+) -> Iterator[Row]:
     for fault in survey.faults:
         yield DamageRow(fault.path, fault.byte, fault.what, True)
     for part in survey.parts():
         if isinstance(part, Fault):
             yield DamageRow(part.path, part.byte, part.what, True)
             continue
-        if wanted.segment_id not in (None, part.scan.segment_id):
+        segment_id = part.scan.segment_id
+        if wanted.segment_id not in (None, segment_id):
+            continue
+        if ends is not None and segment_id not in ends:
             continue
         if part.scan.problem is not None:
             yield DamageRow(part.scan.path, 0, str(part.scan.problem), True)
-        for item in part.scan.frames(part.stop):
+        for item in part.scan.frames(part.stop if ends is None else ends[segment_id]):
             rows = _gap(part, item) if isinstance(item, Gap) else _frame(part, item, wanted)
             for row in rows:
-                if isinstance(row, DamageRow) and survey.is_trimmed(part.scan.segment_id):
+                if isinstance(row, DamageRow) and survey.is_trimmed(segment_id):
                     break  # a writer has removed the segment meanwhile
                 yield row
 
@@ -153,6 +171,8 @@ def _frame(part: Part, found: Found, wanted: DumpFilter) -> Iterator[Row]:
 
 def _may_hold(found: Found, wanted: DumpFilter) -> bool:
     header = found.header
+    if wanted.is_everything:
+        return True  # a frame without records, too
     return (
         header.end_offset > wanted.since_offset
         and (wanted.until_offset is None or header.first_offset < wanted.until_offset)

@@ -15,9 +15,12 @@ from cec_store.files import Folder
 from cec_store.frame import BadHeader, FrameType
 from cec_store.inspector.rows import rows_of
 from cec_store.inspector.scan import Found
+from cec_store.inspector.state_survey import StateSurvey, survey_of
 from cec_store.inspector.survey import Part, Survey
 from cec_store.rebuild import EventualCheckpoint, rebuild
 from cec_store.records import KIND, TIMESTAMP, RecordKind, kinds_of
+from cec_store.state_log import StateLog
+from cec_store.strand import Strand
 from cec_store.units import Extent
 
 Progress = Callable[[int], None]
@@ -101,19 +104,32 @@ class ExtentReport:
     """``None`` where there is none, or where damage keeps it out of reach."""
     damage: str
     """Why something could not be read; empty in a sound queue."""
+    version: int | None = None
+    """Of a state log; ``None`` of a queue."""
 
 
 def inspect_extent(
-    folder: Folder, *, top: int = 10, counts: bool = True, progress: Progress | None = None
+    folder: Folder,
+    *,
+    at: int | str | None = None,
+    top: int = 10,
+    counts: bool = True,
+    progress: Progress | None = None,
 ) -> ExtentReport:
     """Totals, the extent, and the ``top`` windows with the oldest footprints.
 
-    ``counts=False`` looks at headers and at the extent alone.
+    ``counts=False`` looks at headers and at the extent alone. ``at`` is a version of a state log.
 
     Raises:
         NotAQueue: nothing of a queue here.
+        OutOfRange: the state log has no such version.
+        ValueError: a version wanted of a queue.
     """
-    survey = Survey(folder)
+    survey = survey_of(folder)
+    if isinstance(survey, StateSurvey):
+        return _of_state_log(survey, at, top, counts, progress)
+    if at is not None:
+        raise ValueError(f"{folder.path}: a queue has no versions")
     totals, damage = _totals(survey, counts, progress or (lambda _: None))
     state, has_state = None, False
     for looks_left in reversed(range(_LOOKS)):
@@ -134,7 +150,24 @@ def inspect_extent(
     return ExtentReport(folder.path, epoch, totals, has_state, state, damage)
 
 
-def _totals(survey: Survey, counts: bool, progress: Progress) -> tuple[Totals, str]:
+def _of_state_log(
+    survey: StateSurvey, at: int | str | None, top: int, counts: bool, progress: Progress | None
+) -> ExtentReport:
+    state = version = None
+    totals, damage = _totals(survey, counts, progress or (lambda _: None))
+    try:
+        log = StateLog(survey.folder)
+        lineage = log.lineage(at)
+        version = lineage.version
+        state = _state(lineage, log.rebuild(at), top)
+    except OutOfRange:
+        raise
+    except CecError as error:
+        damage = damage or str(error)
+    return ExtentReport(survey.folder.path, None, totals, True, state, damage, version)
+
+
+def _totals(survey: Survey | StateSurvey, counts: bool, progress: Progress) -> tuple[Totals, str]:
     segments = frames = size = records = unreadable = 0
     kinds = np.zeros(256, np.int64)
     ends: list[tuple[int, int, int, int]] = []
@@ -187,7 +220,7 @@ def _totals(survey: Survey, counts: bool, progress: Progress) -> tuple[Totals, s
     return totals, damage
 
 
-def _state(chain: Chain, found: EventualCheckpoint, top: int) -> OperatorState:
+def _state(chain: Strand, found: EventualCheckpoint, top: int) -> OperatorState:
     last = chain.last()
     windows = _oldest_windows(chain, found, top)
     oldest_us = windows[0].timestamp_us if windows else None
@@ -208,7 +241,7 @@ def _state(chain: Chain, found: EventualCheckpoint, top: int) -> OperatorState:
     )
 
 
-def _oldest_windows(chain: Chain, found: EventualCheckpoint, top: int) -> tuple[OpenWindow, ...]:
+def _oldest_windows(chain: Strand, found: EventualCheckpoint, top: int) -> tuple[OpenWindow, ...]:
     """Rows of the checkpoint stand in the order of their footprints, so these are the first."""
     count = min(top, found.open_windows)
     if count == 0:
@@ -232,7 +265,7 @@ def _oldest_windows(chain: Chain, found: EventualCheckpoint, top: int) -> tuple[
     )
 
 
-def _footprints(chain: Chain, offsets: list[int]) -> list[tuple[int, int, int]]:
+def _footprints(chain: Strand, offsets: list[int]) -> list[tuple[int, int, int]]:
     """(offset, kind, timestamp) of the records at these offsets, which rise."""
     found: list[tuple[int, int, int]] = []
     first = chain.find_offset(offsets[0])

@@ -42,13 +42,15 @@ class Verification:
     """Frames whose N and q were counted anew."""
     index: str
     """What the index is like."""
+    versions: int | None = None
+    """How many can be rebuilt; ``None`` of a queue."""
 
     @property
     def is_sound(self) -> bool:
         return not self.faults
 
 
-def verify(
+def verify_queue(
     folder: Folder, *, records: bool = True, progress: Progress | None = None
 ) -> Verification:
     """Check every header, body, link and mark; with ``records`` also what the records say.
