@@ -29,7 +29,7 @@ private[cecstore] final class CecStateStore(
   override def id: StateStoreId = provider.stateStoreId
   override def hasCommitted: Boolean = stage == Committed
 
-  private def reading(): Unit = if (stage == Ended) throw outOfOrder("read")
+  private def reading(): Unit = if (stage != Updating) throw outOfOrder("read")
   private def updating(): Unit = if (stage != Updating || isReadOnly) throw outOfOrder("update")
   private def outOfOrder(what: String) = StateStoreErrors.stateStoreOperationOutOfOrder(
     s"cannot $what state of version $version of $id after ${stage.toString.toLowerCase(java.util.Locale.ROOT)}" +
@@ -74,8 +74,9 @@ private[cecstore] final class CecStateStore(
       spec: KeyStateEncoderSpec, isMultiple: Boolean, isInternal: Boolean): Unit = {
     updating()
     provider.checkNewFamilyName(name, isInternal)
+    if (name == DEFAULT_COL_FAMILY_NAME) throw StateStoreErrors.cannotUseColumnFamilyWithInvalidName("create_col_family", name)
     registerColFamily(name, keySchema, valueSchema, spec, isMultiple, isInternal)
-    if (name != DEFAULT_COL_FAMILY_NAME && familyNumber(name).isEmpty) {
+    if (familyNumber(name).isEmpty) {
       val number = (familyNames.values ++ Seq(Format.DefaultFamily)).max + 1
       val key = name.getBytes(UTF_8)
       state.put(Format.NamesFamily, key, 0, key.length, Array(number.toByte, (number >> 8).toByte), 0, 2)
@@ -249,8 +250,9 @@ private[cecstore] final class CecStateStore(
   }
 
   override def abort(): Unit = {
+    if (stage == Committed) throw outOfOrder("abort")
     if (stage == Updating && !isReadOnly) instance.rollback()
-    if (stage != Committed) { stage = Ended; onEnd() }
+    if (stage == Updating) { stage = Ended; onEnd() }
   }
 
   override def release(): Unit = if (isReadOnly) abort()

@@ -115,14 +115,17 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     new CecStateStore(this, ready, version, isReadOnly, id, onEnd)
   }
 
-  /** A task is done with its state: it is there for the next one, unless a newer one is. */
+  /**
+   * A task is done with its state: it is there for the next one. What has just been committed replaces even a
+   * newer version: who went back and committed again has left that lineage.
+   */
   private def giveBack(owner: Long, instance: Instance): Unit = synchronized {
     if (owned.get(owner).exists(_ eq instance)) owned.remove(owner)
     instance.rollback()
-    if (idle == null || idle.base.version <= instance.base.version) {
-      if (idle != null && (idle ne instance)) idle.close()
-      idle = instance
-    } else if (idle ne instance) instance.close()
+    val isNewest = idle == null || instance.hasCommitted || idle.base.version <= instance.base.version
+    instance.hasCommitted = false
+    val left = if (isNewest) { val old = idle; idle = instance; old } else instance
+    if (left != null && (left ne idle)) left.close()
   }
 
   private def load(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = {

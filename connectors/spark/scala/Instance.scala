@@ -13,6 +13,8 @@ private[cecstore] final class Instance(
   private var previous: Base = null
   /** A store that may still put is open on it. */
   var isWriting = false
+  /** A commit was made since a task took it. */
+  var hasCommitted = false
 
   // Of the last commit.
   var renewedRecords = 0L
@@ -58,6 +60,7 @@ private[cecstore] final class Instance(
     previous = base_
     base_ = end
     isWriting = false
+    hasCommitted = true
     appendedBytes = bytes
     appendMs = (System.nanoTime() - started) / 1000000
   }
