@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from cec_store import spark_cli
 from cec_store.arguments import AsJson, At, Kinds, Limit, QueuePath, Since, Until
 from cec_store.chain import Chain
 from cec_store.demo import demonstrate_embedded, demonstrate_spark
@@ -42,7 +43,6 @@ from cec_store.reports import (
     verification_as_json,
 )
 from cec_store.screens import Screen
-from cec_store.spark_cli import app as spark_app
 from cec_store.state_log import CHANGE_KINDS, CHANGES, StateLog
 from cec_store.state_segments import is_state_log
 from cec_store.store import open_queue
@@ -74,7 +74,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(spark_app, name="spark")
+app.add_typer(spark_cli.app, name="spark")
 
 
 def _print_version(wanted: bool) -> None:

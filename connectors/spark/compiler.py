@@ -153,9 +153,10 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
             if path.is_file()
         }
     if status != 0 or not classes:
+        said = text.strip()[:_MESSAGE_CHARACTERS]
         raise CompilationFailed(
             f"the provider does not compile against Spark {spark.version}; it is known to do so "
-            f"against {KNOWN_TO_COMPILE} (compiler's status {status}):\n{text.strip()[:_MESSAGE_CHARACTERS]}"
+            f"against {KNOWN_TO_COMPILE} (compiler's status {status}):\n{said}"
         )
     return _packed(spark, sources_key(sources, java), classes)
 

@@ -1,0 +1,209 @@
+"""The names and limits of the provider's settings, and how they reach a Spark session."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cec_store.connectors import spark
+from cec_store.connectors.spark.compiler import SOURCES
+from cec_store.connectors.spark.session import (
+    JARS,
+    apply,
+    default_properties,
+    submit_arguments_with_jar,
+    with_jar,
+)
+from cec_store.connectors.spark.settings import (
+    PREFIX,
+    PROVIDER,
+    PROVIDER_KEY,
+    SETTINGS,
+    check_names,
+    spark_settings,
+)
+
+SQL = pytest.importorskip("pyspark.sql")
+JAR = "/cache/cec-store-spark-4.3.0.jar"
+CHOSEN = {PROVIDER_KEY: PROVIDER, JARS: JAR}
+
+
+def test_names_are_those_that_the_provider_knows() -> None:
+    scala = (SOURCES / "Settings.scala").read_text(encoding="utf-8")
+    names = re.search(r"val Names = Seq\(([^)]*)\)", scala)
+    assert names
+    assert set(re.findall(r'"(\w+)"', names[1])) == {setting.name for setting in SETTINGS}
+    assert f'val Prefix = "{PREFIX}"' in scala
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "name", "text"),
+    [
+        ("recovery_time_s", 2, "recoveryTimeMs", "2000"),
+        ("recovery_time_s", 0.1, "recoveryTimeMs", "100"),
+        ("recovery_time_s", 86_400, "recoveryTimeMs", "86400000"),
+        ("extent_factor", 1.25, "extentFactor", "1.25"),
+        ("extent_factor", 1000, "extentFactor", "1000.0"),
+        ("extent_max_records", 1, "extentMaxRecords", "1"),
+        ("check_time_ms", 0, "checkTimeMs", "0"),
+        ("sync_mode", "none", "syncMode", "none"),
+        ("compression_level", 19, "compressionLevel", "19"),
+        ("segment_bytes", 1 << 16, "segmentBytes", "65536"),
+        ("segment_bytes", "64m", "segmentBytes", "67108864"),
+        ("segment_bytes", "1 GB", "segmentBytes", "1073741824"),
+    ],
+)
+def test_value_is_written_as_spark_reads_it(
+    keyword: str, value: object, name: str, text: str
+) -> None:
+    assert spark_settings({keyword: value}) == {PREFIX + name: text}
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "allowed"),
+    [
+        ("recovery_time_s", 0.0999, "0.1 to 86,400"),
+        ("recovery_time_s", 86_401, "0.1 to 86,400"),
+        ("recovery_time_s", float("nan"), "0.1 to 86,400"),
+        ("recovery_time_s", float("inf"), "0.1 to 86,400"),
+        ("recovery_time_s", "soon", "0.1 to 86,400"),
+        ("recovery_time_s", True, "0.1 to 86,400"),
+        ("extent_factor", 1.2, "1.25 to 1000"),
+        ("extent_factor", 1000.5, "1.25 to 1000"),
+        ("extent_factor", float("nan"), "1.25 to 1000"),
+        ("extent_max_records", 0, "1 or more"),
+        ("extent_max_records", 2**61, "1 or more"),
+        ("extent_max_records", 1.5, "1 or more"),
+        ("check_time_ms", -1, "0 to 3,600,000"),
+        ("check_time_ms", 3_600_001, "0 to 3,600,000"),
+        ("sync_mode", "always", "'commit' or 'none'"),
+        ("compression_level", 20, "0 (none) to 19"),
+        ("compression_level", -1, "0 (none) to 19"),
+        ("segment_bytes", (1 << 16) - 1, "64 KiB to 1 GiB"),
+        ("segment_bytes", "2g", "64 KiB to 1 GiB"),
+        ("segment_bytes", "64 miles", "64 KiB to 1 GiB"),
+    ],
+)
+def test_refusal_has_the_name_the_value_and_what_is_allowed(
+    keyword: str, value: object, allowed: str
+) -> None:
+    with pytest.raises(ValueError, match="must be") as caught:
+        spark_settings({keyword: value})
+    assert str(caught.value).startswith(f"{keyword} must be {allowed}")
+    assert str(caught.value).endswith(f"not {value!r}")
+
+
+def test_two_targets_are_refused_by_their_names() -> None:
+    with pytest.raises(ValueError, match="recovery_time_s and extent_max_records"):
+        spark_settings({"recovery_time_s": 2, "extent_max_records": 5})
+    with pytest.raises(ValueError, match="recoveryTimeMs and extentFactor"):
+        check_names([PREFIX + "recoveryTimeMs", PREFIX + "extentFactor"])
+
+
+def test_misspelt_keyword_is_refused_with_the_one_that_was_meant() -> None:
+    misspelt: Any = {"recovery_time": 2}
+    with pytest.raises(ValueError, match=r"did you mean recovery_time_s\?"):
+        spark.conf(**misspelt)
+
+
+def test_misspelt_spark_name_is_refused_before_spark_takes_it() -> None:
+    with pytest.raises(ValueError, match=r"did you mean .*\.cec\.extentFactor\?"):
+        check_names([PREFIX + "extentfactor"])
+    with pytest.raises(ValueError, match=r"did you mean .*\.cec\.syncMode\?"):
+        check_names([PREFIX.lower() + "syncmode"])
+    check_names([PREFIX + "syncMode", "spark.sql.streaming.stateStore.providerClass"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", JAR),
+        ("a.jar, b.jar", f"a.jar,b.jar,{JAR}"),
+        ("a.jar,/old/cec-store-spark-4.2.0.jar,b.jar", f"a.jar,b.jar,{JAR}"),
+        (JAR, JAR),
+        ("/x/my-cec-store-spark-4.3.0.jar", f"/x/my-cec-store-spark-4.3.0.jar,{JAR}"),
+    ],
+)
+def test_other_jars_stay_and_older_ones_of_ours_go(before: str, after: str) -> None:
+    assert with_jar(before, JAR) == after
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("pyspark-shell", "pyspark-shell"),
+        ("--conf  spark.x=1 pyspark-shell", "--conf  spark.x=1 pyspark-shell"),
+        ("--jars a.jar pyspark-shell", f"--jars a.jar,{JAR} pyspark-shell"),
+        ("--jars=a.jar pyspark-shell", f"--jars=a.jar,{JAR} pyspark-shell"),
+        ("--conf spark.jars=a.jar pyspark-shell", f"--conf spark.jars=a.jar,{JAR} pyspark-shell"),
+        ("--name 'a b' --jars a pyspark-shell", f"--name 'a b' --jars a,{JAR} pyspark-shell"),
+    ],
+)  # fmt: skip
+def test_jars_in_submit_arguments_do_not_hide_ours(arguments: str, expected: str) -> None:
+    assert shlex.split(submit_arguments_with_jar(arguments, JAR)) == shlex.split(expected)
+
+
+def variables(tmp_path: Path, **more: str) -> dict[str, str]:
+    """A Spark and a Java by name only: enough to find them, and nothing is started."""
+    jars = tmp_path / "spark" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "spark-core_2.13-4.3.0.jar").touch()
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        "#!/bin/sh\necho ' java.home = /jdk'\necho ' java.specification.version = 17'\n",
+        encoding="utf-8",
+    )
+    java.chmod(0o755)
+    return {"SPARK_HOME": str(jars.parent), "JAVA_HOME": str(java.parent.parent), **more}
+
+
+def options_of(builder: Any) -> dict[str, str]:
+    return {name: value for name, value in builder._options.items() if name in (JARS, PROVIDER_KEY)}
+
+
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """pyspark's own, in a process whose JVM, if another test started one, is out of sight."""
+    from pyspark import SparkContext
+
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    return SQL.SparkSession.Builder()
+
+
+def test_jars_of_the_builder_stay(tmp_path: Path, builder: Any) -> None:
+    builder.config(JARS, "a.jar")
+    assert apply(builder, CHOSEN, variables(tmp_path)) is builder
+    assert options_of(builder) == {PROVIDER_KEY: PROVIDER, JARS: f"a.jar,{JAR}"}
+    apply(builder, CHOSEN, dict(variables(tmp_path / "again")))
+    assert options_of(builder)[JARS] == f"a.jar,{JAR}"
+
+
+def test_jars_of_spark_defaults_stay_unless_the_builder_hides_them(
+    tmp_path: Path, builder: Any
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# a comment\n\nspark.jars   d.jar\nspark.x=1\nspark.y: 2\n", encoding="utf-8"
+    )
+    settings = variables(tmp_path, SPARK_CONF_DIR=str(tmp_path))
+    assert default_properties(settings) == {"spark.jars": "d.jar", "spark.x": "1", "spark.y": "2"}
+    assert options_of(apply(builder, CHOSEN, settings))[JARS] == f"d.jar,{JAR}"
+    other = SQL.SparkSession.Builder().config(JARS, "a.jar")
+    assert options_of(apply(other, CHOSEN, settings))[JARS] == f"a.jar,{JAR}"
+
+
+def test_submit_arguments_and_python_are_set_in_the_environment(
+    tmp_path: Path, builder: Any
+) -> None:
+    settings = variables(tmp_path, PYSPARK_SUBMIT_ARGS="--jars a.jar pyspark-shell")
+    apply(builder, CHOSEN, settings)
+    assert settings["PYSPARK_SUBMIT_ARGS"] == f"--jars a.jar,{JAR} pyspark-shell"
+    assert Path(settings["PYSPARK_PYTHON"]).exists()
+
+
+def test_builder_with_another_target_is_refused(tmp_path: Path, builder: Any) -> None:
+    builder.config(PREFIX + "extentFactor", "3")
+    with pytest.raises(ValueError, match="give one of them"):
+        apply(builder, {**CHOSEN, **spark_settings({"recovery_time_s": 2})}, variables(tmp_path))
