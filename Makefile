@@ -5,7 +5,7 @@ JOBS ?= 2
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
-.PHONY: setup demo test check crash bench wheel
+.PHONY: setup demo test test-spark check crash bench wheel
 
 setup: $(STAMP)
 
@@ -27,7 +27,11 @@ demo: setup
 	$(BIN)/cec-store demo
 
 test: setup
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -m "not spark" -n $(JOBS) --dist worksteal
+
+# The provider inside real Sparks, one after the other: each takes both cores.
+test-spark: setup
+	$(BIN)/python -m pytest -m spark
 
 check: setup
 	$(BIN)/ruff check .

@@ -7,6 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Files whose tests start Spark or a JVM for minutes: `make test-spark` runs them.
+SPARK_FILES = {
+    "test_spark_cluster.py",
+    "test_spark_kills.py",
+    "test_spark_operators.py",
+    "test_spark_provider.py",
+    "test_spark_readers.py",
+}
+
 CRASH_FULL = os.environ.get("CEC_CRASH", "quick") == "full"
 
 # No deadline: a busy machine is not a defect. The blob makes a failure elsewhere repeatable here.
@@ -20,6 +29,12 @@ def pytest_configure() -> None:
         import planted_bugs
 
         planted_bugs.plant_what_is_asked_for()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name in SPARK_FILES:
+            item.add_marker(pytest.mark.spark)
 
 
 def pytest_report_header() -> str:

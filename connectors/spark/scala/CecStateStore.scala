@@ -213,7 +213,7 @@ private[cecstore] final class CecStateStore(
   private def setList(key: UnsafeRow, values: Array[UnsafeRow], name: String, operation: String, keep: Boolean): Unit = {
     updating()
     require(key != null, "Key cannot be null")
-    require(values != null && values.nonEmpty && !values.contains(null), s"Cannot $operation null or no values")
+    require(values != null && !values.contains(null), s"Cannot $operation null values")
     val (number, codec, _) = family(name, operation)
     require(codec.isMultiple, s"$operation requires a column family that allows multiple values per key")
     val bytes = codec.keyOf(key)
