@@ -246,28 +246,27 @@ def merge(folder: Folder, ids: list[int]) -> int:
     made = SegmentWriter(folder, first._replace(segment_id=newest.segment_id | 1, salt=newest.salt))
     schema = readers[0].header_at(SEGMENT_HEADER_BYTES)
     body = readers[0].body_at(SEGMENT_HEADER_BYTES, schema).to_pybytes()
-    _copy_frame(made, schema, body, (schema.prev_segment, schema.prev_byte))
     previous = (schema.prev_segment, schema.prev_byte)
+    made.append(encode_again(schema, previous, made.header.salt), body)
     for reader, stop in zip(readers, stops, strict=True):
         for byte, header in reader.frames(stop=stop):
             if header.type == FrameType.BATCH:
                 stored = reader.body_at(byte, header).to_pybytes()
-                previous = made.header.segment_id, _copy_frame(made, header, stored, previous)
+                again = encode_again(header, previous, made.header.salt)
+                previous = made.header.segment_id, made.append(again, stored)
     made.sync()
     made.close()
     return made.header.segment_id
 
 
-def _copy_frame(
-    segment: SegmentWriter, header: FrameHeader, body: bytes, previous: tuple[int, int]
-) -> int:
+def encode_again(header: FrameHeader, previous: tuple[int, int], salt: int) -> bytes:
+    """The header with another address before it, and of another segment."""
     fields = header._asdict()
     for name in ("magic", "header_bytes", "header_crc", "prev_segment", "prev_byte"):
         del fields[name]
     stamps = fields.pop("min_timestamp_us"), fields.pop("max_timestamp_us")
-    fields |= {"salt": segment.header.salt, "durable_upto": 0, "previous": previous}
-    frame_type = FrameType(fields.pop("type"))
-    return segment.append(encode_frame_header(frame_type, timestamps_us=stamps, **fields), body)
+    fields |= {"salt": salt, "durable_upto": 0, "previous": previous}
+    return encode_frame_header(FrameType(fields.pop("type")), timestamps_us=stamps, **fields)
 
 
 # -- random trees -----------------------------------------------------------------------------

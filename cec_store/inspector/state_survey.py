@@ -11,7 +11,7 @@ from cec_store.inspector.faults import Fault, Note
 from cec_store.inspector.scan import SegmentScan
 from cec_store.inspector.survey import Part, Survey
 from cec_store.layout import segment_id_of
-from cec_store.lineage import Lineage
+from cec_store.state_log import StateLog
 from cec_store.state_segments import is_state_log
 from cec_store.state_tree import StateTree
 
@@ -77,7 +77,7 @@ class StateSurvey:
         Raises:
             OutOfRange, CorruptLog: it is not there, or out of reach.
         """
-        lineage = Lineage(self.tree, self.tree.find(at))
+        lineage = StateLog(self.folder).lineage(at)
         return {number: lineage.segment_end(number) for number in lineage.segments}
 
 
