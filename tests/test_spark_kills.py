@@ -21,12 +21,17 @@ import pyarrow.feather
 import pytest
 from killed_queries import QUERIES, faults_of
 
+from cec_store import open_queue
+from cec_store.files import LocalFolder
+from cec_store.inspector import verify
+
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.crash
 
 LIFE_S_MAX = 400
 """One Spark driver, from start to end, on a busy machine."""
 ROUNDS_PER_LIFE = 5
+PARTITIONS = 2
 IN_ONE_PROCESS = ("kill_task", "kill_commit", "cancel", "stop", "stop_at_once")
 IN_A_CLUSTER = ("kill_executor", "stop", "kill_executor", "cancel", "kill_executor")
 # `hdfs` runs the same rounds with Spark's own store: is it the provider that fails, or the test?
@@ -167,7 +172,20 @@ def check(folder: Path, scenario: Scenario) -> int:
     assert max(committed) < batches, "a batch is committed whose rows are not there"
     faults = faults_of(QUERIES[scenario.query], came, batches)
     assert not faults, "\n".join(faults)
+    if PROVIDER == "cec":
+        check_state(folder / "checkpoint" / "state", max(committed))
     return batches
+
+
+def check_state(state: Path, batch: int) -> None:
+    """Every log is sound, and holds what a restart after this batch needs."""
+    stores = {path.parent for path in state.rglob("*.seg")}
+    assert len(stores) >= PARTITIONS, "hardly any state was written: the test proves nothing"
+    for store in stores:
+        found = verify(LocalFolder(store))
+        assert found.is_sound, f"{store}: {found.faults}"
+        with open_queue(store) as log:
+            assert log.rebuild(at=batch + 1).extent == log.extent(at=batch + 1)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
