@@ -10,6 +10,7 @@ from hypothesis import settings
 # Files whose tests start Spark or a JVM for minutes: `make test-spark` runs them.
 SPARK_FILES = {
     "test_spark_cluster.py",
+    "test_spark_configure.py",
     "test_spark_kills.py",
     "test_spark_operators.py",
     "test_spark_provider.py",
