@@ -36,7 +36,7 @@ from cec_store.spark_demo_feed import (
     recompute_fleets,
     recompute_keys,
 )
-from cec_store.spark_demo_results import StateRead, read_aircraft, read_fleets, read_states
+from cec_store.spark_demo_results import StateRead, read_aircraft, read_fleets, read_inputs, read_states
 from cec_store.watching import Watcher
 
 FILES = 26
@@ -110,6 +110,7 @@ def run_spark_demo(
     resumed = _second_driver(folder, files, killed, watcher)
     # Of this version and batch everything was done before the kill.
     version = min(killed.values()) + 1
+    inputs = {query: read_inputs(folder, query, pieces) for query in QUERIES}
     return SparkReport(
         folder=str(folder),
         seed=seed,
@@ -118,10 +119,10 @@ def run_spark_demo(
         killed_after_batch=kill_after,
         resumed=resumed,
         outputs=(
-            compare(AIRCRAFT, read_aircraft(folder), recompute_aircraft(pieces)),
+            compare(AIRCRAFT, read_aircraft(folder), recompute_aircraft(inputs[AIRCRAFT])),
             compare(FLEETS, read_fleets(folder), recompute_fleets(pieces)),
         ),
-        states=tuple(read_states(folder, version, recompute_keys(pieces, version))),
+        states=tuple(read_states(folder, version, recompute_keys(inputs, version))),
         seconds=time.perf_counter() - began,
     )
 
@@ -184,13 +185,14 @@ def _second_driver(
                     f"{query} goes on with batch {event['batch']}: its state was read back in "
                     f"{event['load_ms']:,} ms ({event['loaded_records']:,} records)"
                 )
-            # The last watermark brings one batch more, without a file.
+            # The last watermark brings one batch more, without a file; a kill may bring one less.
             watcher.advance("spark", min(files, min(batches.values()) + 1), files)
         driver.wait()
     finally:
         driver.kill()
     driver.require(0)
-    return tuple(resumed[query] for query in QUERIES)
+    watcher.advance("spark", files, files)
+    return tuple(resumed[query] for query in QUERIES if query in resumed)
 
 
 class _Driver:

@@ -1,11 +1,11 @@
 """The Spark demo's input as files, and what its queries must make of it, computed without Spark.
 
-One file is one batch: the demo gives Spark a file at a time.
+Spark is given a file at a time; what each batch took is handed to the recompute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -34,17 +34,17 @@ def cut(flights: pa.Table, files: int) -> list[pa.Table]:
     return [flights.slice(a, b - a) for a, b in pairwise(ends)]
 
 
-def recompute_aircraft(pieces: Sequence[pa.Table]) -> pa.Table:
+def recompute_aircraft(inputs: Sequence[pa.Table]) -> pa.Table:
     """Per batch, each aircraft that flew in it: all its flights and minutes of delay up to then."""
-    flights = pa.concat_tables(pieces)
+    flights = pa.concat_tables(inputs)
     tails = flights.column("tailnum").combine_chunks().dictionary_encode()
     codes = tails.indices.to_numpy()
     delays = flights.column("dep_delay").to_numpy()
     count, minutes = (np.zeros(len(tails.dictionary), np.int64) for _ in range(2))
-    ends = np.cumsum([piece.num_rows for piece in pieces])
+    ends = np.cumsum([piece.num_rows for piece in inputs])
     tables = []
     for batch, end in enumerate(ends):
-        part = slice(end - pieces[batch].num_rows, end)
+        part = slice(end - inputs[batch].num_rows, end)
         np.add.at(count, codes[part], 1)
         np.add.at(minutes, codes[part], delays[part])
         flew = np.unique(codes[part])
@@ -77,15 +77,18 @@ def recompute_fleets(pieces: Sequence[pa.Table]) -> pa.Table:
     return counted.sort_by([("day", "ascending"), ("carrier", "ascending")]).combine_chunks()
 
 
-def recompute_keys(pieces: Sequence[pa.Table], version: int) -> dict[tuple[str, str], int]:
-    """How many keys each stateful operator of each query holds after so many batches."""
-    flights = pa.concat_tables(pieces[:version])
+def recompute_keys(
+    inputs: Mapping[str, Sequence[pa.Table]], version: int
+) -> dict[tuple[str, str], int]:
+    """How many keys each stateful operator of each query holds after so many of its batches."""
+    aircraft = pa.concat_tables(inputs[AIRCRAFT][:version])
+    flights = pa.concat_tables(inputs[FLEETS][:version])
     days = _days(flights)
     # A batch's watermark comes from the batches before it.
-    before = days[: sum(piece.num_rows for piece in pieces[: version - 1])]
+    before = days[: sum(part.num_rows for part in inputs[FLEETS][: version - 1])]
     watermark = before.max() - WATERMARK_DELAY if len(before) else days.min() - DAY
     return {
-        (AIRCRAFT, TOTALS): pc.count_distinct(flights.column("tailnum")).as_py(),
+        (AIRCRAFT, TOTALS): pc.count_distinct(aircraft.column("tailnum")).as_py(),
         (FLEETS, DISTINCT): _distinct(flights, days, days > watermark, ["carrier", "tailnum"]),
         (FLEETS, TOTALS): _distinct(flights, days, days + DAY > watermark, ["carrier"]),
     }

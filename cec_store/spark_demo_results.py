@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +29,21 @@ class StateRead:
     earlier_keys: int
     recomputed_keys: int
     """What a recompute over the files of that version holds."""
+
+
+def read_inputs(folder: Path, query: str, pieces: Sequence[pa.Table]) -> list[pa.Table]:
+    """What each batch of a query took, by Spark's own log of offsets.
+
+    A file each, but where a kill fell between the source's log and that of the offsets: the next
+    driver then gives two files to one batch.
+    """
+    ends = [0]
+    logs = (folder / CHECKPOINT / query / "offsets").glob("[0-9]*")
+    for path in sorted(logs, key=lambda path: int(path.name)):
+        offset = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+        ends.append(offset["logOffset"] + 1)
+    nothing = pieces[0].slice(0, 0)
+    return [pa.concat_tables([nothing, *pieces[a:b]]) for a, b in pairwise(ends)]
 
 
 def read_aircraft(folder: Path) -> pa.Table:

@@ -12,6 +12,7 @@ from cec_store.comparing import compare
 from cec_store.embedded_demo import RUNS, embedded_as_json, run_embedded_demo
 from cec_store.spark_demo import run_spark_demo, spark_as_json
 from cec_store.spark_demo_feed import cut, recompute_aircraft, recompute_fleets, recompute_keys
+from cec_store.spark_demo_results import read_inputs
 
 ROWS = 20_000
 
@@ -94,7 +95,8 @@ def test_killed_spark_equals_a_recompute(tmp_path) -> None:
     pytest.importorskip("pyspark")
     watcher = Silent()
     report = run_spark_demo(tmp_path / "demo", 1, watcher, ROWS, files=8)
-    assert report.equal, report
+    assert [output.first_difference for output in report.outputs] == [None, None]
+    assert report.equal, report.states
     assert [output.rows for output in report.outputs] == [
         output.reference_rows for output in report.outputs
     ]
@@ -148,11 +150,29 @@ def test_recompute_is_what_one_counts_by_hand() -> None:
     # The watermark is the third: the day before the last.
     assert fleets == [(1, "AA", 2), (2, "UA", 1)]
     # At version 3 the watermark is that of the first two files: the first.
-    assert recompute_keys(pieces, 3) == {
+    assert recompute_keys({"aircraft": pieces, "fleets": pieces}, 3) == {
         ("aircraft", "stateStoreSave"): 3,
         ("fleets", "dedupe"): 3,
         ("fleets", "stateStoreSave"): 4,
     }
+
+
+def test_a_batch_that_took_two_files_is_recomputed_as_one(tmp_path) -> None:
+    """As when a kill falls between the source's log and the log of offsets."""
+    offsets = tmp_path / "checkpoint" / "aircraft" / "offsets"
+    offsets.mkdir(parents=True)
+    for batch, offset in enumerate([0, 2, 2, 3]):
+        (offsets / str(batch)).write_text(f'v1\n{{"conf":{{}}}}\n{{"logOffset":{offset}}}')
+        (offsets / f".{batch}.crc").write_bytes(b"crc")
+    pieces = cut(small([(day, f"N{day}", "AA", 0) for day in (1, 2, 3, 4)]), 4)
+    inputs = read_inputs(tmp_path, "aircraft", pieces)
+    assert [part.column("tailnum").to_pylist() for part in inputs] == [
+        ["N1"], ["N2", "N3"], [], ["N4"]
+    ]  # fmt: skip
+    aircraft = recompute_aircraft(inputs).to_pylist()
+    assert [(row["batch"], row["tailnum"]) for row in aircraft] == [
+        (0, "N1"), (1, "N2"), (1, "N3"), (3, "N4")
+    ]  # fmt: skip
 
 
 def test_one_row_more_or_other_is_a_difference() -> None:
