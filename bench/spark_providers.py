@@ -193,7 +193,7 @@ def load_s(batch: dict[str, Any]) -> float:
 def many_keys_heap_gb(asked: Options) -> float:
     """Heap in use with 4,000,000 keys in a JVM that has 4 GB, after a restart of it too."""
     keys = asked.size(4_000_000, 800_000)
-    load = Phase("load", 0, keys, 4, keys)
+    load = Phase("load", 0, keys)
     phases = [load, Phase("many", 1, keys, 5, keys // 10), Phase("again", 2, keys, 2, keys // 10)]
     folder = asked.folder / "heap"
     for phase in phases:
@@ -204,6 +204,8 @@ def many_keys_heap_gb(asked: Options) -> float:
     shutil.rmtree(folder)
     heaps = [*before.heap_mb.values(), *after.heap_mb.values()]
     rows = metric(after.batches["again"][-1], "numRowsTotal")
+    if rows != keys:
+        raise SystemExit(f"{rows:,.0f} keys are there, of {keys:,}")
     print(f"{rows:,.0f} keys in a heap of 4 GB: {max(heaps):,.0f} MB in use,"
           f" started again in {after.first_batch_s:.1f} s")  # fmt: skip
     return max(heaps) / 1e3

@@ -51,7 +51,7 @@ class Task:
     heap: str = "2g"
     recovery_time_s: float | None = None
     until_steady: bool = False
-    """Leave out the phases after the one in which the extent grew no more."""
+    """Leave out the phases after the one in which the extent neither grew nor shrank."""
     check: tuple[int, int] | None = None
     """Rows and amounts that the state must sum up to at the end; reading it takes seconds."""
 
@@ -83,7 +83,9 @@ def run(task: Task) -> Outcome:
     with log.open("w") as out:
         done = subprocess.run(command, stdout=out, stderr=out, timeout=TIMEOUT_S, check=False)
     if done.returncode:
-        raise SystemExit(f"{task.provider} failed:\n{log.read_text()[-8000:]}")
+        raise SystemExit(
+            f"{task.provider} failed, status {done.returncode}:\n{log.read_text()[-8000:]}"
+        )
     return Outcome(**json.loads(file.read_text()))
 
 
@@ -156,7 +158,7 @@ def note(outcome: Outcome, task: Task, phase: str, query: StreamingQuery) -> Non
 
 def is_steady(phases: list[list[dict[str, Any]]]) -> bool:
     extents = [metric(phase[-1], "cecExtentRecords") for phase in phases]
-    return len(extents) > 2 and extents[-1] < 1.02 * extents[-2]
+    return len(extents) > 2 and abs(extents[-1] - extents[-2]) < 0.02 * extents[-2]
 
 
 def metric(batch: dict[str, Any], name: str) -> float:

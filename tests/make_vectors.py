@@ -10,11 +10,13 @@ import hashlib
 import itertools
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
 import zstandard
 from memory_folder import MemoryFolder
+from state_logs import EMPTY, Commit, Writer, merge
 
 from cec_store.checksum import crc32c
 from cec_store.frame import (
@@ -26,7 +28,7 @@ from cec_store.frame import (
     decode_frame_header,
     encode_frame_header,
 )
-from cec_store.layout import WRITER_LOCK
+from cec_store.layout import WRITER_LOCK, segment_name
 from cec_store.manifest import Manifest
 from cec_store.records import RecordKind, RecordSchema, encode_body
 from cec_store.recovery import create, reopen
@@ -286,6 +288,97 @@ def queue_files() -> dict[str, bytes]:
     return {name: bytes(data) for name, data in folder.files.items() if name != WRITER_LOCK}
 
 
+# -- state logs -------------------------------------------------------------------------------
+
+STATE_LOG, STATE_LOG_MERGED = "state-python", "state-python-merged"
+STATE_SAYS = (
+    "A state log as Python writes it. The first writer makes versions 1 to 3, not compressed, "
+    "version 3 in two frames. The second one begins again at version 2: its version 3 counts, as "
+    "its segment has the higher number, and the first's is reached by its unique id only. It "
+    "compresses, commits nothing as version 5, and rolls before version 6."
+)
+STATE_MERGED_SAYS = (
+    "Where a file system cannot append: one object per commit. Those of versions 2 and 3 were "
+    "merged and are gone; that of version 4 builds on the merged one without naming it. The unique "
+    "id of version 2 names a segment that is not there (null here); that of version 3 leads to the "
+    "merged one."
+)
+# Column family, key and value in hex: what a version holds, in the order of family and key.
+_TIMERS = ["0", "74696d657273", "0200"]
+STATE_VERSIONS = {
+    1: [_TIMERS, ["1", "61", "01"], ["1", "62", ""], ["2", "ff00", "03"]],
+    2: [_TIMERS, ["1", "61", "0a0a"], ["2", "ff00", "03"]],
+    3: [_TIMERS, ["1", "61", "bb"], ["1", "62", "04"], ["2", "ff00", "03"]],
+    4: [],
+    5: [],
+    6: [["1", "", "06"]],
+}
+STATE_GIVEN_UP = [_TIMERS, ["1", "61", "0a0a"], ["1", "64", "ff"], ["1", "65", "fe"]]
+STATE_MERGED_VERSIONS = {
+    1: [["1", "61", "01"]],
+    2: [["1", "61", "01"], ["1", "62", "02"]],
+    3: [["1", "61", "01"], ["1", "62", "03"]],
+    4: [["1", "61", "01"], ["1", "62", "03"], ["1", "63", "04"]],
+}
+
+
+def state_log() -> tuple[dict[str, bytes], list[Commit], Commit]:
+    """The files, the commits of versions 1 to 6, and the version 3 that was given up."""
+    folder, random = MemoryFolder({}), Random(9)
+    writer = Writer(folder, random, level=0)
+    a, b, c, timers = (1, b"a"), (1, b"b"), (2, b"\xff\0"), (0, b"timers")
+    v1 = writer.commit(EMPTY, {a: b"\1", b: b"", timers: b"\2\0", c: b"\3"})
+    v2 = writer.commit(v1, {a: b"\n\n", b: None})
+    given_up = writer.commit(v2, {c: None, (1, b"d"): b"\xff", (1, b"e"): b"\xfe"}, frames=2)
+    writer = Writer(folder, random, level=1)
+    v3 = writer.commit(v2, {a: b"\xbb", b: b"\4"}, renew=1)
+    v4 = writer.commit(v3, {c: None, timers: None, b: None, a: None})
+    v5 = writer.commit(v4, {})
+    writer.roll()
+    v6 = writer.commit(v5, {(1, b""): b"\6"})
+    return _files(folder), [v1, v2, v3, v4, v5, v6], given_up
+
+
+def state_log_merged() -> tuple[dict[str, bytes], list[Commit]]:
+    folder = MemoryFolder({})
+    writer = Writer(folder, Random(10), level=0, object_per_commit=True)
+    commits = [EMPTY]
+    for number, key in enumerate((b"a", b"b", b"b", b"c"), 1):
+        commits.append(writer.commit(commits[-1], {(1, key): bytes([number])}))
+    merge(folder, [commits[2].segment_id, commits[3].segment_id])
+    for commit in commits[2:4]:
+        folder.unlink(segment_name(commit.segment_id))
+    return _files(folder), commits[1:]
+
+
+def _files(folder: MemoryFolder) -> dict[str, bytes]:
+    return {name: bytes(data) for name, data in folder.files.items()}
+
+
+def state_case(name: str) -> dict[str, Any]:
+    """``versions`` by rule V1, ``others`` by their unique ids alone."""
+    if name == STATE_LOG:
+        _, commits, given_up = state_log()
+        others = [_version(given_up, STATE_GIVEN_UP)]
+        states, says = STATE_VERSIONS, STATE_SAYS
+    else:
+        _, commits = state_log_merged()
+        states, says, others = STATE_MERGED_VERSIONS, STATE_MERGED_SAYS, []
+    versions = [_version(commit, states[commit.version]) for commit in commits]
+    if name == STATE_LOG_MERGED:
+        versions[1]["unique_id"] = None
+    expect = {"versions": versions, "others": others}
+    return {"name": name, "is": "state log", "says": says, "expect": expect}
+
+
+def _version(commit: Commit, state: list[list[str]]) -> dict[str, Any]:
+    return {
+        "version": commit.version, "unique_id": commit.unique_id, "open_windows": len(state),
+        "extent_records": commit.extent_records,
+        "state": [[int(family), key, value] for family, key, value in state],
+    }  # fmt: skip
+
+
 # -- the worked example of docs/format.md -----------------------------------------------------
 
 _MANIFEST_FIELDS = (
@@ -354,7 +447,14 @@ def all_files() -> dict[str, bytes]:
         files[f"{name}.bin"] = SegmentHeader(**_with_bytes(fields)).encode()
     for name, (_, fields, body) in FRAMES.items():
         files[f"{name}.bin"] = frame_bytes(fields, body)
-    return {**files, **{f"{QUEUE}/{name}": data for name, data in queue_files().items()}}
+    logs = {
+        QUEUE: queue_files(),
+        STATE_LOG: state_log()[0],
+        STATE_LOG_MERGED: state_log_merged()[0],
+    }
+    for folder, inside in logs.items():
+        files |= {f"{folder}/{name}": data for name, data in inside.items()}
+    return files
 
 
 def _with_bytes(fields: dict[str, Any]) -> dict[str, Any]:
@@ -374,7 +474,8 @@ def all_cases() -> list[dict[str, Any]]:
             cases[-1]["columns"] = SCHEMA_COLUMNS[body["schema"]]
             cases[-1]["timestamp_column"] = schema.timestamp_column
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
-    return [*cases, {"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue}]
+    cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
+    return [*cases, state_case(STATE_LOG), state_case(STATE_LOG_MERGED)]
 
 
 def write() -> None:

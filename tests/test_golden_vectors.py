@@ -11,9 +11,10 @@ from typing import Any
 import make_vectors
 import pyarrow as pa
 import pytest
-from make_vectors import FOLDER, QUEUE, SUMS, rows_of
+from make_vectors import FOLDER, QUEUE, STATE_LOG, STATE_LOG_MERGED, SUMS, rows_of
 from memory_folder import MemoryFolder
 
+from cec_store import StateLog, open_queue
 from cec_store.chain import Chain
 from cec_store.checksum import crc32c
 from cec_store.frame import (
@@ -29,6 +30,7 @@ from cec_store.frame import (
     decode_segment_header,
     encode_frame_header,
 )
+from cec_store.inspector import verify
 from cec_store.layout import manifest_name, segment_name
 from cec_store.manifest import Manifest
 from cec_store.records import RecordKind, RecordSchema, decode_body, encode_body
@@ -45,6 +47,7 @@ FIRST_RELEASE = {
     "frame-batch-kinds", "frame-batch-extreme", "frame-batch-empty", "frame-commit",
     "frame-footer", "frame-skippable", "queue",
 }  # fmt: skip
+FOLDERS = ("queue", "state log")
 
 
 def named(kind: str) -> list[dict[str, Any]]:
@@ -112,21 +115,25 @@ def test_vectors_are_never_edited() -> None:
     assert present == set(listed)
     for name, digest in listed.items():
         assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == digest, name
-    single = {f"{case['name']}.bin" for case in CASES if case["is"] != "queue"}
+    single = {f"{case['name']}.bin" for case in CASES if case["is"] not in FOLDERS}
     assert single == {name for name in listed if "/" not in name}
 
 
 def test_the_script_still_makes_what_is_there() -> None:
     """All but the compressed bodies, which belong to the version of zstd."""
-    made = make_vectors.all_files()
+    made, compared = make_vectors.all_files(), set()
     for name, data in made.items():
         if name.startswith("frame-") and decode_frame_header(data).codec == Codec.ZSTD:
             continue
-        if not name.startswith(QUEUE):
-            assert (FOLDER / name).read_bytes() == data, name
-    assert {name for name in made if name.startswith(QUEUE)} == {
-        f"{QUEUE}/{path.name}" for path in (FOLDER / QUEUE).iterdir()
-    }
+        if name.startswith((f"{QUEUE}/", f"{STATE_LOG}/")):
+            continue
+        compared.add(name)
+        assert (FOLDER / name).read_bytes() == data, name
+    assert {name for name in made if name.startswith(STATE_LOG_MERGED)} < compared
+    for folder in (QUEUE, STATE_LOG, STATE_LOG_MERGED):
+        assert {name for name in made if name.startswith(f"{folder}/")} == {
+            f"{folder}/{path.name}" for path in (FOLDER / folder).iterdir()
+        }
 
 
 # -- one structure to a file ------------------------------------------------------------------
@@ -287,6 +294,63 @@ def test_queue_can_be_appended_to() -> None:
     assert Chain(folder).end.offset == 7
     tails = [read_tail(SegmentReader(folder, i)).verdict for i in range(4)]
     assert tails == [Verdict.COMPLETE] + [Verdict.CLEAN_END] * 3
+
+
+# -- state logs -------------------------------------------------------------------------------
+
+
+def state_folder(case: dict[str, Any]) -> MemoryFolder:
+    folder = FOLDER / case["name"]
+    return MemoryFolder({path.name: path.read_bytes() for path in folder.iterdir()})
+
+
+@each("state log")
+def test_state_log_reads_as_expected(case: dict[str, Any]) -> None:
+    log = open_queue(state_folder(case))
+    assert isinstance(log, StateLog)
+    versions = case["expect"]["versions"]
+    assert log.versions() == [each["version"] for each in versions]
+    by_number = [(each["version"], each) for each in versions]
+    by_id = [(each["unique_id"], each) for each in versions + case["expect"]["others"]]
+    for at, expect in [*by_number, *by_id]:
+        if at is None:
+            continue  # merged into a segment that the id does not lead to
+        found = log.rebuild(at=at)
+        rows = zip(found.keys.to_pylist(), found.states.to_pylist(), strict=True)
+        state = sorted([k["family"], k["key"].hex(), s["value"].hex()] for k, s in rows)
+        assert state == expect["state"]
+        figures = (found.open_windows, found.extent.records, found.replay_upto.tolist())
+        assert figures == (expect["open_windows"], expect["extent_records"], [expect["version"]])
+    assert verify(state_folder(case)).is_sound
+
+
+@each("state log")
+def test_state_log_encodes_again(case: dict[str, Any]) -> None:
+    folder = state_folder(case)
+    codecs = set()
+    for name, data in folder.files.items():
+        reader = SegmentReader(folder, int(name.removesuffix(".seg")))
+        again = reader.header.encode()
+        for byte, header in reader.frames(stop=len(data), bodies=True):
+            body = reader.body_at(byte, header)
+            if header.type == FrameType.BATCH:
+                codecs.add(header.codec)
+                schema, rows = reader.schema(header), header.record_count
+                records = decode_body(body, header.codec, header.raw_bytes, schema, rows)
+                assert len(records.serialize()) == header.raw_bytes
+            again += encode_again(header) + body.to_pybytes()
+        assert again == data
+    assert Codec.NONE in codecs
+    assert Codec.ZSTD in codecs or case["name"] != STATE_LOG
+
+
+def test_state_log_holds_what_was_given_up_under_its_own_id() -> None:
+    (case,) = [case for case in named("state log") if case["name"] == STATE_LOG]
+    (given_up,) = case["expect"]["others"]
+    counts = case["expect"]["versions"][given_up["version"] - 1]
+    assert given_up["version"] == counts["version"]
+    assert given_up["unique_id"] < counts["unique_id"]
+    assert given_up["state"] != counts["state"]
 
 
 # -- docs/format.md ---------------------------------------------------------------------------
