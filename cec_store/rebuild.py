@@ -182,7 +182,7 @@ def _gather(
         seq=last.seq,
         end_offset=last.end_offset,
         keys=all_keys.take(rows),
-        states=table.column(STATE).combine_chunks().take(rows),
+        states=_rows_of(table.column(STATE), opened),
         positions=positions[opened],
         offsets=first_offset + opened,
         closed_keys=keys.take(pa.array(closed)),
@@ -193,6 +193,17 @@ def _gather(
             frames, last.open_windows, last.end_offset - last.extent_records, last.end_offset
         ),
     )
+
+
+def _rows_of(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
+    """Ascending rows, chunk by chunk: all states of an extent may be more than one array holds."""
+    starts = np.cumsum([0, *map(len, column.chunks)])
+    cuts = np.searchsorted(rows, starts)
+    parts = [
+        chunk.take(pa.array(rows[cuts[place] : cuts[place + 1]] - starts[place]))
+        for place, chunk in enumerate(column.chunks)
+    ]
+    return pa.concat_arrays(parts)
 
 
 def last_rows(keys: pa.StructArray) -> Ints:
