@@ -36,7 +36,13 @@ from cec_store.spark_demo_feed import (
     recompute_fleets,
     recompute_keys,
 )
-from cec_store.spark_demo_results import StateRead, read_aircraft, read_fleets, read_inputs, read_states
+from cec_store.spark_demo_results import (
+    StateRead,
+    read_aircraft,
+    read_fleets,
+    read_inputs,
+    read_states,
+)
 from cec_store.watching import Watcher
 
 FILES = 26

@@ -1,0 +1,41 @@
+"""Queries in local-cluster: workers and executors are processes of their own.
+
+The arguments are a folder and the queries' names; what was found is printed as one line of JSON.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from spark_queries import QUERIES
+from spark_runs import REFERENCE, Kept, differences, run_alone, unproven
+from spark_session import start_session, stop_session
+
+MASTER = "local-cluster[2,1,1024]"
+
+
+def compare(spark: Any, name: str, folder: Path) -> dict[str, Any]:
+    reference = run_alone(spark, QUERIES[name], folder / "hdfs", REFERENCE)
+    found: dict[str, Any] = {
+        "rows": sum(map(len, reference.rows.values())),
+        "removed": reference.removed(),
+    }
+    for version in (1, 2):
+        kept = Kept(version=version)
+        ours = run_alone(spark, QUERIES[name], folder / f"v{version}", kept)
+        found[f"v{version}"] = [*differences(ours, reference), *unproven(ours, kept)]
+    return found
+
+
+def main(folder: str, *names: str) -> None:
+    spark = start_session(MASTER, **{"spark.executor.memory": "700m"})
+    found = {name: compare(spark, name, Path(folder) / name) for name in names}
+    # The driver has a block manager as well.
+    executors = spark._jsc.sc().getExecutorMemoryStatus().size() - 1
+    stop_session(spark)
+    print(json.dumps({"executors": executors, "queries": found}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
