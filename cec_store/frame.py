@@ -50,6 +50,7 @@ class Codec(IntEnum):
 
     NONE = 0
     ZSTD = 1
+    ZSTD_LENGTHS = 2
 
 
 _TYPES = frozenset(FrameType)

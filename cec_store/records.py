@@ -16,6 +16,7 @@ from cec_store.arrow_limits import ARROW_ERRORS, holds_dictionary, is_plain_batc
 from cec_store.columns import values_of
 from cec_store.errors import FrameTooLarge, SchemaMismatch
 from cec_store.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
+from cec_store.offset_lengths import offsets_restored
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
@@ -239,13 +240,15 @@ def decode_body(
         BadHeader: sizes, compression or Arrow structure are not what they claim.
     """
     try:
-        raw = _decompress(stored, raw_bytes) if codec == Codec.ZSTD else stored
+        raw = stored if codec == Codec.NONE else _decompress(stored, raw_bytes)
         if raw.size != raw_bytes:
             raise BadHeader(f"body of {raw.size} bytes, its header says {raw_bytes}")
-        message = pa.ipc.read_message(raw)
-        if not is_plain_batch(message):
-            raise BadHeader("body: no record batch, or one that Arrow itself has compressed")
-        records = pa.ipc.read_record_batch(message, schema.arrow)
+        records = _read_message(raw, schema)
+        if codec == Codec.ZSTD_LENGTHS:
+            structs = [
+                records.column(name) for name in (KEY, STATE) if name in records.schema.names
+            ]
+            records = _read_message(offsets_restored(raw, structs), schema)
         # Structure alone may still point outside the buffers: a sound CRC proves no honesty.
         records.validate(full=True)
     except (*ARROW_ERRORS, zstandard.ZstdError) as error:
@@ -253,6 +256,13 @@ def decode_body(
     if records.num_rows != record_count:
         raise BadHeader(f"body has {records.num_rows} records, its header says {record_count}")
     return records
+
+
+def _read_message(raw: pa.Buffer, schema: RecordSchema) -> pa.RecordBatch:
+    message = pa.ipc.read_message(raw)
+    if not is_plain_batch(message):
+        raise BadHeader("body: no record batch, or one that Arrow itself has compressed")
+    return pa.ipc.read_record_batch(message, schema.arrow)
 
 
 def _decompress(stored: pa.Buffer, raw_bytes: int) -> pa.Buffer:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import zstandard
 from memory_folder import MemoryFolder
-from state_logs import EMPTY, Commit, Writer, merge
+from state_logs import EMPTY, Commit, Writer, merge, with_lengths
 
 from cec_store.checksum import crc32c
 from cec_store.frame import (
@@ -181,6 +181,12 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
          "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
+    "frame-batch-lengths": (
+        "The same records with lengths instead of offsets in key and state, then compressed.",
+        {"type": 1, "codec": 2, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
+         "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
+        {"schema": "operator", "rows": OPERATOR_ROWS},
+    ),
     "frame-batch-extreme": (
         "The smallest and the largest timestamp; the first of all frames of its stream.",
         {"type": 1, "record_count": 3, "min_timestamp_us": MIN_TIMESTAMP_US,
@@ -213,8 +219,11 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
 def frame_bytes(fields: dict[str, int], body: dict[str, Any]) -> bytes:
     fields = {**_HEADER, **fields}
     raw = body_bytes(body)
-    zstd = fields["codec"] == Codec.ZSTD
-    stored = zstandard.ZstdCompressor(level=1).compress(raw) if zstd else raw
+    stored = raw
+    if fields["codec"] == Codec.ZSTD:
+        stored = zstandard.ZstdCompressor(level=1).compress(raw)
+    elif fields["codec"] == Codec.ZSTD_LENGTHS:
+        stored = with_lengths(records_of(SCHEMAS[body["schema"]], body["rows"]))
     frame_type = fields.pop("type")
     codec = fields.pop("codec")
     stamps = (fields.pop("min_timestamp_us"), fields.pop("max_timestamp_us"))

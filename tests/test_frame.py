@@ -141,7 +141,7 @@ def test_numbers_leave_room_for_the_next() -> None:
         decode_frame_header(changed(last, 104, "<I", 2))
 
 
-@pytest.mark.parametrize(("at", "layout", "value"), [(5, "<B", 2), (6, "<H", 127), (6, "<H", 256)])
+@pytest.mark.parametrize(("at", "layout", "value"), [(5, "<B", 3), (6, "<H", 127), (6, "<H", 256)])
 def test_an_unknown_codec_or_size_is_of_a_later_format(at: int, layout: str, value: int) -> None:
     data = encode_frame_header(FrameType.BATCH, **PLAIN)
     with pytest.raises(NewerVersion, match="unknown"):

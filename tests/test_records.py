@@ -12,9 +12,11 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from state_logs import with_lengths
 
 from cec_store.errors import FrameTooLarge, SchemaMismatch
 from cec_store.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
+from cec_store.offset_lengths import offset_buffers
 from cec_store.records import (
     KIND,
     TIMESTAMP,
@@ -382,6 +384,57 @@ def test_a_zstd_size_that_lies_is_refused() -> None:
     refused(stored + stored, Codec.ZSTD, len(raw))
     refused(b"", Codec.ZSTD, len(raw))
     refused(b"", Codec.ZSTD, 0)
+
+
+STATE = RecordSchema(
+    pa.schema([]),
+    key=pa.schema([("family", pa.uint16()), ("key", pa.binary())]),
+    state=pa.schema([("text", pa.string()), ("n", pa.int64())]),
+)
+
+
+@given(st.lists(st.tuples(st.binary(max_size=9), st.none() | st.text(max_size=9)), max_size=40))
+def test_offsets_stored_as_lengths_come_back(rows: list[tuple[bytes, str | None]]) -> None:
+    records = state_records(rows)
+    raw_bytes = records.serialize().size
+    stored = pa.py_buffer(with_lengths(records))
+    decoded = decode_body(stored, Codec.ZSTD_LENGTHS, raw_bytes, STATE, len(rows))
+    assert decoded.equals(records)
+    assert bytes(decoded.serialize()) == bytes(records.serialize())
+
+
+def test_lengths_are_half_of_small_rows() -> None:
+    records = state_records([(n.to_bytes(16, "little"), f"{n:09}") for n in range(5_000)])
+    assert len(with_lengths(records)) < 0.6 * len(encode_body(records, 1).stored)
+
+
+def test_lengths_that_lead_astray_are_refused() -> None:
+    records = state_records([(b"key", "text")] * 10)
+    raw = records.serialize()
+    places = offset_buffers(raw, [records.column("_key"), records.column("_state")])
+    with pytest.raises(BadHeader, match="cut"):
+        list(places)  # the columns do not lie in this message
+    message = bytearray(zstandard.decompress(with_lengths(records)))
+    lengths = (0).to_bytes(4, "little") + (3).to_bytes(4, "little") * 10
+    at = message.find(lengths)
+    assert at > 0
+    for wrong in (4, 2**31, 2**32 - 1):
+        message[at + 8 : at + 12] = wrong.to_bytes(4, "little")
+        stored = pa.py_buffer(zstandard.compress(bytes(message)))
+        with pytest.raises(BadHeader):
+            decode_body(stored, Codec.ZSTD_LENGTHS, len(message), STATE, 10)
+
+
+def state_records(rows: list[tuple[bytes, str | None]]) -> pa.RecordBatch:
+    keys = [{"family": 1, "key": key} for key, _ in rows]
+    states = [None if text is None else {"text": text, "n": 1} for _, text in rows]
+    kinds = [RecordKind.RESULT if text is None else RecordKind.OPEN for _, text in rows]
+    columns = [kinds, [0] * len(rows), keys, states]
+    types = [STATE.arrow.field(n).type for n in range(4)]
+    types[1] = pa.int64()
+    arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+    arrays[1] = arrays[1].cast(TIMESTAMP_TYPE)
+    return pa.RecordBatch.from_arrays(arrays, schema=STATE.arrow)
 
 
 def test_a_zstd_window_that_is_too_large_is_refused() -> None:

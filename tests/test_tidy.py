@@ -15,6 +15,7 @@ LAYERS = """
 errors units
 arrow_limits checksum columns layout files
 manifest frame
+offset_lengths
 records
 segment
 tail frontier

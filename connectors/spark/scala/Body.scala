@@ -85,13 +85,21 @@ private[cecstore] object Body {
     fill(raw, bodyAt + starts(timestampAt), n, timestampUs)
     fill(raw, bodyAt + starts(inputAt), n, version)
     putFamilies(raw, bodyAt + starts(familyAt), rows, from, n)
-    putEnds(raw, bodyAt + starts(keyEndsAt), rows.keyEnds, from, n)
     System.arraycopy(rows.keys, rows.keyEnds(from), raw, bodyAt + starts(keysAt), sizes(keysAt))
-    putEnds(raw, bodyAt + starts(valueEndsAt), rows.valueEnds, from, n)
     System.arraycopy(rows.values, rows.valueEnds(from), raw, bodyAt + starts(valuesAt), sizes(valuesAt))
     if (results > 0) putBits(raw, bodyAt + starts(stateValidAt), n, i => rows.kinds(from + i) != Result)
     putBits(raw, bodyAt + starts(renewedAt), n, from + _ >= changes)
-    compress(raw, level)
+    def putEnds(put: (Array[Byte], Int, Array[Int], Int, Int) => Unit): Array[Byte] = {
+      put(raw, bodyAt + starts(keyEndsAt), rows.keyEnds, from, n)
+      put(raw, bodyAt + starts(valueEndsAt), rows.valueEnds, from, n)
+      raw
+    }
+    if (raw.length > BodyBytesMax) throw new CecLogException(
+      s"a record of ${raw.length} bytes does not fit in a frame ($BodyBytesMax bytes)")
+    val stored = if (level == 0) null else Zstd.compress(putEnds(putLengths), level)
+    if (stored == null || stored.length >= raw.length || raw.length > rawBytesMax(stored.length)) {
+      StoredBody(putEnds(putOffsets), raw.length, CodecNone)
+    } else StoredBody(stored, raw.length, CodecZstdLengths)
   }
 
   private def message(n: Int, results: Int, sizes: Array[Int], starts: Array[Int]): ByteBuffer = {
@@ -129,7 +137,7 @@ private[cecstore] object Body {
     }
   }
 
-  private def putEnds(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int): Unit = {
+  private def putOffsets(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int): Unit = {
     val first = ends(from)
     var i = 0
     while (i <= n) {
@@ -138,17 +146,18 @@ private[cecstore] object Body {
     }
   }
 
+  /** Mostly the same number over and over: offsets would take as much room as half the rows. */
+  private def putLengths(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int): Unit = {
+    var i = 1
+    while (i <= n) {
+      Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, ends(from + i) - ends(from + i - 1))
+      i += 1
+    }
+  }
+
   private def putBits(raw: Array[Byte], at: Int, n: Int, bit: Int => Boolean): Unit = {
     var i = 0
     while (i < n) { if (bit(i)) raw(at + (i >> 3)) = (raw(at + (i >> 3)) | 1 << (i & 7)).toByte; i += 1 }
-  }
-
-  private def compress(raw: Array[Byte], level: Int): StoredBody = {
-    if (raw.length > BodyBytesMax) throw new CecLogException(
-      s"a record of ${raw.length} bytes does not fit in a frame ($BodyBytesMax bytes)")
-    val stored = if (level == 0) null else Zstd.compress(raw, level)
-    if (stored == null || stored.length >= raw.length || raw.length > rawBytesMax(stored.length)) StoredBody(raw, raw.length, CodecNone)
-    else StoredBody(stored, raw.length, CodecZstd)
   }
 
   /** The rows of a body whose CRC has been checked; nothing in it is believed beyond that. */
@@ -166,7 +175,9 @@ private[cecstore] object Body {
         batch.nodesLength != Nodes || batch.buffersLength != Buffers || batch.nodes(0).nullCount != 0) {
       throw new BadFrame(s"body: not a batch of $n records of a state log")
     }
-    new Decoder(raw, bodyAt, batch, n).rows(id)
+    val decoder = new Decoder(raw, bodyAt, batch, n)
+    if (header.codec == CodecZstdLengths) Seq(keyEndsAt, valueEndsAt).foreach(decoder.restoreOffsets)
+    decoder.rows(id)
   } catch {
     case e: IndexOutOfBoundsException => throw new BadFrame(s"body: $e")
     case e: NegativeArraySizeException => throw new BadFrame(s"body: $e")
@@ -190,6 +201,18 @@ private[cecstore] object Body {
         throw new BadFrame(s"body: buffer $buffer of ${b.length} bytes at ${b.offset}, $needed needed")
       }
       bodyAt + b.offset.toInt
+    }
+
+    /** Lengths to offsets, in place. */
+    def restoreOffsets(buffer: Int): Unit = if (n > 0) {
+      val start = Platform.BYTE_ARRAY_OFFSET + at(buffer, (n + 1) * 4L)
+      var offset = Platform.getInt(raw, start)
+      var i = 1
+      while (i <= n) {
+        offset += Platform.getInt(raw, start + i * 4L)
+        Platform.putInt(raw, start + i * 4L, offset)
+        i += 1
+      }
     }
 
     private def ends(buffer: Int): Array[Int] = {

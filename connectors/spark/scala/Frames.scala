@@ -20,6 +20,7 @@ private[cecstore] object Format {
   val SkippableBit = 0x20
   val CodecNone: Byte = 0
   val CodecZstd: Byte = 1
+  val CodecZstdLengths: Byte = 2
   val Open: Byte = 2
   val Check: Byte = 3
   val Result: Byte = 4
@@ -82,7 +83,7 @@ private[cecstore] object Format {
     if (h.kind < 1 || h.kind > 4 && (h.kind & SkippableBit) == 0) {
       throw new BadFrame(s"frame of unknown type ${h.kind}: upgrade cec-store")
     }
-    if (h.codec != CodecNone && h.codec != CodecZstd) {
+    if (h.codec < CodecNone || h.codec > CodecZstdLengths) {
       throw new BadFrame(s"body with unknown codec ${h.codec}: upgrade cec-store")
     }
     if (h.bodyBytes < 0 || h.bodyBytes > BodyBytesMax || h.rawBytes < 0 ||
