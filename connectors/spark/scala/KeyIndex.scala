@@ -25,8 +25,11 @@ private[cecstore] object KeyIndex {
   val Unsigned: Comparator[Array[Byte]] = (a, b) => Arrays.compareUnsigned(a, b)
 }
 
-/** Open addressing over arrays: 12 bytes a slot, no object per key. `rows` finds rows by their id. */
-private[cecstore] final class HashIndex(rows: Int => Rows, sizeHint: Int) extends KeyIndex {
+/** Finds rows by their id. */
+private[cecstore] trait RowsById { def rows(id: Int): Rows }
+
+/** Open addressing over arrays: 12 bytes a slot, no object per key. */
+private[cecstore] final class HashIndex(rows: RowsById, sizeHint: Int) extends KeyIndex {
   import KeyIndex.Absent
   private val Deleted = -1L
   private var references_ = new Array[Long](HashIndex.slots(sizeHint))
@@ -81,7 +84,7 @@ private[cecstore] final class HashIndex(rows: Int => Rows, sizeHint: Int) extend
   }
 
   private def same(reference: Long, key: Array[Byte], from: Int, length: Int): Boolean =
-    rows((reference >>> 32).toInt).hasKey(reference.toInt, key, from, length)
+    rows.rows((reference >>> 32).toInt).hasKey(reference.toInt, key, from, length)
 
   private def slotOf(key: Array[Byte], from: Int, length: Int): Int = {
     val hash = HashIndex.hash(key, from, length)

@@ -11,7 +11,7 @@ import java.util.Arrays
  *
  * @param isOrdered whether a column family needs its keys in order
  */
-private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int) {
+private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int) extends RowsById {
   import Format._
   import KeyIndex.Absent
 
@@ -35,17 +35,16 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   def openWindows: Long = open
   def nextOffset: Long = nextOffset_
-  def rows(id: Int): Rows = table(id - tableFirst)
+  override def rows(id: Int): Rows = table(id - tableFirst)
   def rowsOf(reference: Long): Rows = rows((reference >>> 32).toInt)
   def keyCount(family: Int): Int = if (family < indexes.length && indexes(family) != null) index(family).size else 0
   def families: Seq[Int] = indexes.indices.filter(indexes(_) != null)
-  private val rowsById: Int => Rows = rows
 
   def index(family: Int): KeyIndex = {
     if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
     if (indexes(family) == null) {
       indexes(family) = if (isOrdered(family)) new OrderedIndex
-        else new HashIndex(rowsById, if (family == DefaultFamily) keysHint else 0)
+        else new HashIndex(this, if (family == DefaultFamily) keysHint else 0)
     }
     indexes(family)
   }
@@ -77,7 +76,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     val last = delta
     val id_ = if (last == null) tableFirst else if (sealed_) last.id + 1 else last.id
     delta = if (last == null) new Rows(id_, 16, 256, 256)
-      else new Rows(id_, last.count, last.keyEnds(last.count), last.valueEnds(last.count))
+      else new Rows(id_, last.count, last.keyStart(last.count), last.valueStart(last.count))
     place(delta)
     delta.firstOffset = nextOffset_
     undoCount = 0

@@ -22,26 +22,28 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   /** Of rows read from the log, one bit each: the footprint only says again what an older one said. */
   var renewed: Array[Byte] = null
   var kinds = new Array[Byte](rowsHint)
+  /** Null once the rows are complete and all keys have the same length. */
   var keyEnds = new Array[Int](rowsHint + 1)
   var keys = new Array[Byte](keyBytesHint)
   var valueEnds = new Array[Int](rowsHint + 1)
   var values = new Array[Byte](valueBytesHint)
+  private var keyWidth, valueWidth = 0
   private var live = new Array[Long]((rowsHint >> 6) + 1)
 
   def family(row: Int): Int = if (families == null) Format.DefaultFamily else families(row) & 0xffff
-  def keyStart(row: Int): Int = keyEnds(row)
-  def keyLength(row: Int): Int = keyEnds(row + 1) - keyEnds(row)
-  def valueStart(row: Int): Int = valueEnds(row)
-  def valueLength(row: Int): Int = valueEnds(row + 1) - valueEnds(row)
+  def keyStart(row: Int): Int = if (keyEnds == null) row * keyWidth else keyEnds(row)
+  def keyLength(row: Int): Int = if (keyEnds == null) keyWidth else keyEnds(row + 1) - keyEnds(row)
+  def valueStart(row: Int): Int = if (valueEnds == null) row * valueWidth else valueEnds(row)
+  def valueLength(row: Int): Int = if (valueEnds == null) valueWidth else valueEnds(row + 1) - valueEnds(row)
   def reference(row: Int): Long = id.toLong << 32 | row
   def isLive(row: Int): Boolean = (live(row >> 6) & (1L << row)) != 0
-  def memoryBytes: Long = 128L + keyEnds.length * 8L + keys.length + values.length + live.length * 8L +
+  def memoryBytes: Long = 128L + sizeOf(keyEnds) + sizeOf(valueEnds) + keys.length + values.length + live.length * 8L +
     (if (kinds == null) 0 else kinds.length) + (if (families == null) 0 else families.length * 2L)
+  private def sizeOf(ends: Array[Int]): Long = if (ends == null) 0 else ends.length * 4L
 
   def hasKey(row: Int, key: Array[Byte], from: Int, length: Int): Boolean = {
-    val start = keyEnds(row)
-    val end = keyEnds(row + 1)
-    end - start == length && Arrays.equals(keys, start, end, key, from, from + length)
+    val start = keyStart(row)
+    keyLength(row) == length && Arrays.equals(keys, start, start + length, key, from, from + length)
   }
 
   def kill(row: Int): Unit = { live(row >> 6) &= ~(1L << row); liveCount -= 1 }
@@ -93,15 +95,29 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   def trim(): Unit = {
     kinds = null
     if (families != null) families = Arrays.copyOf(families, count)
-    keyEnds = Arrays.copyOf(keyEnds, count + 1)
     keys = Arrays.copyOf(keys, keyEnds(count))
-    valueEnds = Arrays.copyOf(valueEnds, count + 1)
     values = Arrays.copyOf(values, valueEnds(count))
     live = Arrays.copyOf(live, (count >> 6) + 1)
+    fold()
+  }
+
+  /** Rows of longs all have one length: then two numbers stand for all ends. */
+  private def fold(): Unit = {
+    keyWidth = widthOf(keyEnds)
+    keyEnds = if (keyWidth >= 0) null else Arrays.copyOf(keyEnds, count + 1)
+    valueWidth = widthOf(valueEnds)
+    valueEnds = if (valueWidth >= 0) null else Arrays.copyOf(valueEnds, count + 1)
+  }
+
+  private def widthOf(ends: Array[Int]): Int = {
+    val width = if (count == 0) 0 else ends(1)
+    var row = 1
+    while (row < count && ends(row + 1) - ends(row) == width) row += 1
+    if (row >= count) width else -1
   }
 
   /** Rows decoded from a frame come with their columns set; none of them is live yet. */
-  def adopt(rows: Int): Unit = { count = rows; live = new Array[Long]((rows >> 6) + 1) }
+  def adopt(rows: Int): Unit = { count = rows; live = new Array[Long]((rows >> 6) + 1); fold() }
 
   def isRenewed(row: Int): Boolean = (renewed(row >> 3) & (1 << (row & 7))) != 0
 
