@@ -300,6 +300,7 @@ def queue_files() -> dict[str, bytes]:
 # -- state logs -------------------------------------------------------------------------------
 
 STATE_LOG, STATE_LOG_MERGED = "state-python", "state-python-merged"
+STATE_LOG_SCALA = "state-scala"
 STATE_SAYS = (
     "A state log as Python writes it. The first writer makes versions 1 to 3, not compressed, "
     "version 3 in two frames. The second one begins again at version 2: its version 3 counts, as "
@@ -311,6 +312,12 @@ STATE_MERGED_SAYS = (
     "merged and are gone; that of version 4 builds on the merged one without naming it. The unique "
     "id of version 2 names a segment that is not there (null here); that of version 3 leads to the "
     "merged one."
+)
+STATE_SCALA_SAYS = (
+    "A state log as the Spark provider writes it (tests/scala/provider/Golden.scala), not "
+    "compressed. Version 2 puts and removes a key that leaves nothing, and renews three "
+    "footprints; version 3 is in two frames; version 4 gives a column family up and renews "
+    "three; version 5, which changes nothing, begins a second segment."
 )
 # Column family, key and value in hex: what a version holds, in the order of family and key.
 _TIMERS = ["0", "74696d657273", "0200"]
@@ -329,6 +336,21 @@ STATE_MERGED_VERSIONS = {
     3: [["1", "61", "01"], ["1", "62", "03"]],
     4: [["1", "61", "01"], ["1", "62", "03"], ["1", "63", "04"]],
 }
+# Unique id, extent and content of each version. Here the bytes are not made by this script.
+STATE_SCALA_VERSIONS = [
+    ("0000000175a8c4b0-c330217bb857000a-0", 4,
+     [_TIMERS, ["1", "61", "01"], ["1", "62", ""], ["2", "c3bc", "0300"]]),
+    ("0000000175a8c4b0-c330217bb857000a-1", 5,
+     [_TIMERS, ["1", "62", ""], ["1", "63", "04"], ["2", "c3bc", "0300"]]),
+    ("0000000175a8c4b0-c330217bb857000a-3", 9,
+     [_TIMERS, ["1", "62", "0607"], ["1", "63", "04"], ["1", "64", "08"], ["1", "65", "09"]]),
+    ("0000000175a8c4b0-c330217bb857000a-4", 3,
+     [["1", "62", "0607"], ["1", "64", "08"], ["1", "65", "09"]]),
+    ("0000000252882034-690854f0dc779425-5", 3,
+     [["1", "62", "0607"], ["1", "64", "08"], ["1", "65", "09"]]),
+    ("0000000252882034-690854f0dc779425-6", 4,
+     [["1", "62", "0607"], ["1", "64", "fffe"], ["1", "65", "09"]]),
+]  # fmt: skip
 
 
 def state_log() -> tuple[dict[str, bytes], list[Commit], Commit]:
@@ -381,10 +403,24 @@ def state_case(name: str) -> dict[str, Any]:
 
 
 def _version(commit: Commit, state: list[list[str]]) -> dict[str, Any]:
+    return _expected(commit.version, commit.unique_id, commit.extent_records, state)
+
+
+def _expected(
+    version: int, unique_id: str, extent_records: int, state: list[list[str]]
+) -> dict[str, Any]:
     return {
-        "version": commit.version, "unique_id": commit.unique_id, "open_windows": len(state),
-        "extent_records": commit.extent_records,
+        "version": version, "unique_id": unique_id, "open_windows": len(state),
+        "extent_records": extent_records,
         "state": [[int(family), key, value] for family, key, value in state],
+    }  # fmt: skip
+
+
+def state_scala_case() -> dict[str, Any]:
+    versions = [_expected(n, *each) for n, each in enumerate(STATE_SCALA_VERSIONS, 1)]
+    expect = {"versions": versions, "others": []}
+    return {
+        "name": STATE_LOG_SCALA, "is": "state log", "says": STATE_SCALA_SAYS, "expect": expect
     }  # fmt: skip
 
 
@@ -484,7 +520,7 @@ def all_cases() -> list[dict[str, Any]]:
             cases[-1]["timestamp_column"] = schema.timestamp_column
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
     cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
-    return [*cases, state_case(STATE_LOG), state_case(STATE_LOG_MERGED)]
+    return [*cases, state_case(STATE_LOG), state_case(STATE_LOG_MERGED), state_scala_case()]
 
 
 def write() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,14 @@ class ProgramFailed(AssertionError):
 
 @cache
 def _programs_jar() -> Path:
-    """Compiled once for each state of the sources, by what compiles the provider."""
-    return compiler.jar(sources=PROGRAMS, carried=PROGRAMS / "never")
+    """Compiled once for each state of the sources, by what compiles the provider.
+
+    With the provider's sources: programs that read and write logs call what is inside it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for file in (*compiler.SOURCES.glob("*.scala"), *PROGRAMS.glob("*.scala")):
+            (Path(folder) / file.name).write_bytes(file.read_bytes())
+        return compiler.jar(sources=Path(folder), carried=PROGRAMS / "never")
 
 
 @cache
@@ -52,7 +59,7 @@ def run_jvm(program: str, timeout_s: float = 240, **words: object) -> dict[str, 
     settings = words.pop("settings", {})
     assert isinstance(settings, dict)
     provider = words.setdefault("provider", OURS)
-    jars = [_programs_jar(), *([spark.jar()] if provider == OURS else [])]
+    jars = [*([spark.jar()] if provider == OURS else []), _programs_jar()]
     class_path = ":".join([*map(str, jars), f"{compiler.find_spark().jars}/*"])
     said = {**words, **settings}
     command = [

@@ -139,8 +139,10 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
         state.loaded(0, 0)
         return new Instance(state, Base.empty(version), writer, settings, CecStateStoreProvider.clockUs, 0, 0)
       }
-      val last = log.find(version, uniqueId)
-      val state = log.load(last, isOrdered, new LoadProgress(id_.toString, version, started))
+      val (last, state) = log.wanting(version) {
+        val last = log.find(version, uniqueId)
+        (last, log.load(last, isOrdered, new LoadProgress(id_.toString, version, started)))
+      }
       val records = state.loadCostRecords
       val ms = (System.nanoTime() - started) / 1000000
       LoadRate.measured(records, ms)
@@ -198,7 +200,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     // Any version is rebuilt exactly; that the one to start from exists is what is left of the question.
     if (snapshotVersion > 0) {
       val log = new StateLog(folder)
-      try log.find(snapshotVersion, snapshotVersionStateStoreCkptId) finally log.close()
+      try log.wanting(snapshotVersion)(log.find(snapshotVersion, snapshotVersionStateStoreCkptId)) finally log.close()
     }
     open(endVersion, endVersionStateStoreCkptId, readOnly, loadEmpty = false)
   }

@@ -12,9 +12,9 @@ private[cecstore] final class ChangeReader(
   extends NextIterator[(RecordType.Value, UnsafeRow, UnsafeRow, Long)] {
   import Format._
 
-  private val last = log.find(end, uniqueId)
-  private val frames = log.changes(start - 1, last).iterator
-  if (start > 1) log.find(start - 1, scala.None) // not there any more: refuse rather than begin later
+  private val last = log.wanting(end)(log.find(end, uniqueId))
+  private val frames = log.wanting(end)(log.changes(start - 1, last)).iterator
+  if (start > 1) log.wanting(start - 1)(log.find(start - 1, scala.None)) // not there any more: refuse rather than begin later
   private val number = if (family == StateStore.DEFAULT_COL_FAMILY_NAME) DefaultFamily else familyNumber
   private var frame: FrameAt = null
   private var rows: Rows = null
@@ -36,7 +36,7 @@ private[cecstore] final class ChangeReader(
       if (rows == null || row == rows.count) {
         if (!frames.hasNext) { finished = true; return null }
         frame = frames.next()
-        rows = frame.segment.rows(frame, 1)
+        rows = log.wanting(end)(frame.segment.rows(frame, 1))
         row = 0
       } else {
         row += 1

@@ -18,7 +18,7 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
   val path: String = folder.pathOf(id)
   private val input = try folder.open(id) catch {
     case e @ (_: FileNotFoundException | _: NoSuchFileException) =>
-      throw new CecLogException(s"$path: the segment is missing: restore it, or restart from an older batch", e)
+      throw new CecLogException(s"$path: the segment is missing", e)
   }
   private var window = new Array[Byte](0)
   private var windowFrom = 0L
@@ -32,6 +32,9 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
       if (header.segmentId != id) throw new BadFrame(s"the file is segment ${header.segmentId}")
       Some(header)
     } catch { case e: BadFrame => unreadable = Some(e.reason); None }
+
+  /** Raise if there is no sound header. */
+  def checkHead(): Unit = unreadable.foreach(reason => throw damaged(0, reason))
 
   /** The first byte that is no whole frame and why, after [[frames]] has been read. */
   private var bad: (Long, String) = (0, "")
@@ -51,15 +54,18 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
     chain.update(read(0, Format.HeaderBytes), 124, 4)
     var byte = Format.HeaderBytes.toLong
     var due = head.firstSeq
-    try while (byte < size) {
-      val h = headerAt(byte, head)
-      if (h.seq != due) throw new BadFrame(s"frame number ${h.seq} where $due is due")
-      if (byte + h.frameBytes > size) throw new BadFrame("body cut short")
-      if (found.isEmpty) checkSchema(byte, h)
-      chain.update(crcBytes(h.headerCrc), 0, 4)
-      found += FrameAt(this, found.size, byte, h, chain.getValue.toInt)
-      byte += h.frameBytes
-      if (h.kind == Format.Batch) due += 1
+    try {
+      while (byte < size) {
+        val h = headerAt(byte, head)
+        if (h.seq != due) throw new BadFrame(s"frame number ${h.seq} where $due is due")
+        if (byte + h.frameBytes > size) throw new BadFrame("body cut short")
+        if (found.isEmpty) checkSchema(byte, h)
+        chain.update(crcBytes(h.headerCrc), 0, 4)
+        found += FrameAt(this, found.size, byte, h, chain.getValue.toInt)
+        byte += h.frameBytes
+        if (h.kind == Format.Batch) due += 1
+      }
+      bad = (byte, "the file ends here")
     } catch { case e: BadFrame => bad = (byte, e.reason) }
     found.toIndexedSeq
   }
@@ -93,18 +99,28 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
     rows
   } catch { case e: BadFrame => throw damaged(frame.byte, e.reason) }
 
-  def damaged(byte: Long, reason: String): CecLogException = new CecLogException(
-    s"$path: byte $byte: $reason: the state log is damaged: restore the file, or restart from an older batch")
+  def damaged(byte: Long, reason: String): CecLogException =
+    new CecLogException(s"$path: byte $byte: $reason: the state log is damaged")
 
   /**
-   * Raise if what stands behind the last whole frame can only be damage: more of this segment's frames. An
-   * unfinished write leaves none, and is the end of a dead writer's segment.
+   * Raise if what stands behind the last whole frame can only be damage: somebody builds on it, more of this
+   * segment's frames follow, or a frame is all there and wrong. An unfinished write is the end of a dead writer.
+   *
+   * @param vouched how many bytes other segments build on
    */
-  def checkTail(): Unit = {
+  def checkTail(vouched: Long): Unit = {
     frames
-    if (unreadable.nonEmpty) {
-      if (hasFrameBeyond(0, None)) throw damaged(0, unreadable.get)
-    } else if (bad._2.nonEmpty && hasFrameBeyond(bad._1 + 1, header.map(_.salt))) throw damaged(bad._1, bad._2)
+    val (byte, reason) = unreadable.map(0L -> _).getOrElse(bad)
+    if (byte < vouched || byte < size && (!isUnfinished(byte) || hasFrameBeyond(byte + 1, header.map(_.salt)))) {
+      throw damaged(byte, reason)
+    }
+  }
+
+  /** Whether the file is just too short for what begins here, or holds zeros that were never filled. */
+  private def isUnfinished(byte: Long): Boolean = {
+    val head = read(byte, Format.HeaderBytes)
+    head.length < Format.HeaderBytes || Format.littleEndian(head).getInt(124) == 0 ||
+      (try byte + Format.decodeFrame(head, 0).frameBytes > size catch { case _: BadFrame => false })
   }
 
   private def hasFrameBeyond(from: Long, salt: Option[Long]): Boolean = {

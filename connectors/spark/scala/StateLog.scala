@@ -37,36 +37,56 @@ private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable 
     case UniqueId(segment, salt, seq) =>
       val id = java.lang.Long.parseUnsignedLong(segment, 16)
       val number = java.lang.Long.parseUnsignedLong(seq, 16)
-      val in = reader(if (idSet(id)) id else merged(id))
+      val in = reader(if (idSet(id)) id else standing(id))
       val found = in.frames.find(f => f.header.kind == Format.Batch && f.header.seq == number)
-      if (!in.header.exists(_.salt == java.lang.Long.parseUnsignedLong(salt, 16))) {
+      in.checkHead()
+      if (in.header.get.salt != java.lang.Long.parseUnsignedLong(salt, 16)) {
         throw in.damaged(0, s"not the segment of version $version ($uniqueId)")
       }
-      found.filter(_.header.isVersion(version)).getOrElse { in.checkTail(); throw missing(version) }
+      found.filter(_.header.isVersion(version)).getOrElse { in.checkTail(0); throw missing(version) }
     case _ => throw new CecLogException(
       s"${folder.location}: '$uniqueId' is no id of this state store: was the checkpoint made by another provider?")
   }
 
   private def findNewest(version: Long): FrameAt = {
+    // What younger segments build on, and the youngest of those that are gone and may have held the version.
+    val vouched = mutable.Map.empty[Long, Long].withDefaultValue(0L)
+    var lost = -1L
     ids.reverseIterator.foreach { id =>
+      if (lost > id) reader(lost)
       val in = reader(id)
       // Only segments that build on an older version can hold this one; an unreadable head might.
       if (in.baseVersion.forall(_ < version)) {
         in.frames.reverseIterator.find(_.header.isVersion(version)).foreach(return _)
-        in.checkTail()
+        in.checkTail(vouched(id))
+      }
+      in.header.filter(_.prevSegment != Format.None).foreach { head =>
+        val base = standing(head.prevSegment)
+        if (base == head.prevSegment) vouched(base) = math.max(vouched(base), head.prevBytes)
+        if (!idSet(base) && in.baseVersion.exists(_ >= version)) lost = math.max(lost, base)
       }
     }
+    if (lost >= 0) reader(lost)
     throw missing(version)
   }
 
-  private def missing(version: Long): CecLogException = {
-    val sound = ids.flatMap(id => reader(id).frames).filter(f => f.header.isVersion(f.header.inputUpto))
-    val newest = if (sound.isEmpty) "it holds no version at all" else {
-      val last = sound.maxBy(_.header.inputUpto)
-      s"the newest version that is whole is ${last.header.inputUpto} (${last.segment.path}, byte ${last.byte})"
+  private def missing(version: Long) =
+    new CecLogException(s"${folder.location}: version $version is not in the state log")
+
+  /** Do what needs a version; what goes wrong is told with the newest version that could be had. */
+  def wanting[A](version: Long)(work: => A): A = try work catch {
+    case e: CecLogException => throw new CecLogException(
+      s"${e.getMessage}; version $version was wanted; $newestSound. Restore the files, or restart the query from an older batch", e)
+  }
+
+  /** By the rule for checkpoint format V1; every body that a load would need has been read. */
+  private def newestSound: String = {
+    val versions = ids.flatMap(reader(_).frames).map(_.header).filter(h => h.isVersion(h.inputUpto)).map(_.inputUpto)
+    val sound = versions.distinct.sorted.reverseIterator.find { version =>
+      try { extent(find(version, None)).foreach { case (frame, _) => frame.segment.bytes(frame) }; true }
+      catch { case _: CecLogException => false }
     }
-    new CecLogException(s"${folder.location}: version $version is not in the state log: $newest. " +
-      "Restore the missing files, or restart the query from an older batch")
+    sound.map(version => s"the newest sound version is $version").getOrElse("no version is sound")
   }
 
   /** The stream's previous BATCH frame, in this segment or in the one it builds on. */
@@ -82,14 +102,18 @@ private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable 
   private def baseOf(in: SegmentReader): Option[FrameAt] = {
     val head = in.header.get
     if (head.prevSegment == Format.None) return None
-    val id = if (idSet(merged(head.prevSegment))) merged(head.prevSegment) else head.prevSegment
+    val id = standing(head.prevSegment)
     val base = reader(id)
     val found = base.frames.find(f => f.header.kind == Format.Batch && f.header.seq == head.firstSeq - 1)
+    base.checkHead()
     if (!base.header.exists(_.salt == head.prevSalt)) throw base.damaged(0, s"not the segment that ${in.path} builds on")
     val isSame = id == head.prevSegment
     found.filter(f => !isSame || f.end == head.prevBytes && f.chain == head.prevChain).orElse(throw base.damaged(
       if (isSame) head.prevBytes else 0, s"frame ${head.firstSeq - 1}, on which ${in.path} builds, is not there"))
   }
+
+  /** The segment to look into for this one: that which it was merged into, if any. */
+  private def standing(id: Long): Long = if (idSet(merged(id))) merged(id) else id
 
   /** Id of the segment on which another builds. */
   def baseSegment(in: SegmentReader): Option[Long] = baseOf(in).map(_.segment.id)

@@ -9,7 +9,9 @@ object Programs {
 
   private val all: Map[String, Arguments => Result] = Map(
     "model" -> ModelProgram.run,
-    "misuse" -> Misuse.run)
+    "misuse" -> Misuse.run,
+    "golden" -> Golden.run,
+    "read" -> Logs.run)
 
   def main(words: Array[String]): Unit = {
     val pairs = words.tail.map { word =>
