@@ -11,10 +11,13 @@ from hypothesis import settings
 SPARK_FILES = {
     "test_spark_cluster.py",
     "test_spark_configure.py",
+    "test_spark_checkpoint_damage.py",
+    "test_spark_damage.py",
     "test_spark_kills.py",
     "test_spark_operators.py",
     "test_spark_provider.py",
     "test_spark_readers.py",
+    "test_spark_vectors.py",
 }
 
 CRASH_FULL = os.environ.get("CEC_CRASH", "quick") == "full"

@@ -116,10 +116,10 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
     }
   }
 
-  /** Whether the file is just too short for what begins here, or holds zeros that were never filled. */
+  /** Whether the file is just too short for what begins here, or goes on with zeros that were never filled. */
   private def isUnfinished(byte: Long): Boolean = {
     val head = read(byte, Format.HeaderBytes)
-    head.length < Format.HeaderBytes || Format.littleEndian(head).getInt(124) == 0 ||
+    head.length < Format.HeaderBytes || input.read(byte + 124, SearchBytes).forall(_ == 0) ||
       (try byte + Format.decodeFrame(head, 0).frameBytes > size catch { case _: BadFrame => false })
   }
 

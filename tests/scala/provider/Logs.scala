@@ -42,8 +42,9 @@ private[cecstore] object Logs {
     Content(all.sorted.toVector, state.openWindows, extentRecords)
   }
 
-  def onDisk(path: Path): SegmentFolder =
-    SegmentFolder(new org.apache.hadoop.fs.Path(path.toUri), new Configuration())
+  private val hadoop = new Configuration()
+
+  def onDisk(path: Path): SegmentFolder = SegmentFolder(new org.apache.hadoop.fs.Path(path.toUri), hadoop)
 
   def inMemory(path: Path): MemoryFolder = {
     val files = Files.list(path)
@@ -65,7 +66,8 @@ private[cecstore] object Logs {
     val folders = Files.list(Paths.get(words.text("logs")))
     val read_ = try folders.iterator.asScala.toVector.map { folder =>
       val versions = wanted(folder.resolve("wanted"))
-      write(folder.resolve("found.json"), versions.map(read(onDisk(folder), _).plain))
+      val segments = onDisk(folder)
+      write(folder.resolve("found.json"), versions.map(read(segments, _).plain))
       versions.size
     } finally folders.close()
     Map("logs" -> read_.size, "versions" -> read_.sum)

@@ -52,6 +52,7 @@ final class ModelRun(words: Arguments, seed: Long) {
   private var provider = make()
   private var known = Map(Stores.Start -> Model.Empty)
   private var newest = Stores.Start
+  private val written = new Expectations(default +: others, useFamilies)
 
   var (calls, commits, aborts, loads, back) = (0, 0, 0, 0, 0)
   var where = "start"
@@ -68,6 +69,7 @@ final class ModelRun(words: Arguments, seed: Long) {
       StoreReader.sameAll(where, store, default +: others, model)
       store.abort()
     }
+    if (words.flag("dump")) written.write(Paths.get(stores.root, "expected.json"), known)
     provider.close()
   }
 
@@ -121,6 +123,7 @@ final class ModelRun(words: Arguments, seed: Long) {
         (default +: others).filter(f => model.families.contains(f.name)).map(model(_).size).sum)
     }
     known = known.updated(made, model)
+    written.measured(made, store.metrics)
     newest = made
     commits += 1
   }

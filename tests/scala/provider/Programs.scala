@@ -10,6 +10,7 @@ object Programs {
   private val all: Map[String, Arguments => Result] = Map(
     "model" -> ModelProgram.run,
     "misuse" -> Misuse.run,
+    "damage" -> Damage.run,
     "golden" -> Golden.run,
     "read" -> Logs.run)
 
