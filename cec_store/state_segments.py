@@ -11,6 +11,7 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.files import Folder
 from cec_store.frame import (
+    FRAME_HEADER_BYTES,
     FRAME_MAGIC_BYTES,
     NOT_COUNTED,
     SEGMENT_HEADER_BYTES,
@@ -96,20 +97,20 @@ class Growth:
         return self.refusal or CorruptLog(self.path, self.end, self.reason or "the file ends here")
 
 
-def grow(reader: SegmentReader, vouched: int) -> Growth:
+def grow(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
     """Read the headers of a segment, of which others say that ``vouched`` bytes are on disk."""
-    growth = _look(reader, vouched)
+    growth = _look(folder, reader, vouched)
     while growth.refusal:
         # Its writer may have gone on between two reads: only what stays bad is damage.
         reader.reload()
-        again = _look(reader, vouched)
+        again = _look(folder, reader, vouched)
         if again.end == growth.end:
             break
         growth = again
     return growth
 
 
-def _look(reader: SegmentReader, vouched: int) -> Growth:
+def _look(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
     segment_id = reader.header.segment_id
     found: list[Frame] = []
     chains: dict[int, int] = {}
@@ -126,9 +127,10 @@ def _look(reader: SegmentReader, vouched: int) -> Growth:
         bad = error.bad
     is_end = bad.byte >= reader.size()
     claimed = max([vouched, *(frame.header.durable_upto for frame in found)])
-    # An unfinished write leaves no frame behind it.
     is_damage = claimed > bad.byte or bad.newer
-    is_damage = is_damage or (not is_end and any(reader.headers_beyond(bad.byte + 1)))
+    if not is_damage and not is_end:
+        rest = folder.read(reader.name, bad.byte, reader.size() - bad.byte)
+        is_damage = not _is_unfinished(rest) or any(reader.headers_beyond(bad.byte + 1))
     return Growth(
         segment_id=segment_id,
         path=reader.path,
@@ -142,10 +144,23 @@ def _look(reader: SegmentReader, vouched: int) -> Growth:
     )
 
 
-def headless(folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVersion) -> Growth:
-    """A segment whose header is not sound: torn at birth, unless a frame shows otherwise."""
+def _is_unfinished(data: bytes) -> bool:
+    """Whether an unfinished write may have left this at the end of a file: too little, or zeros."""
+    if len(data) < FRAME_HEADER_BYTES or not any(data[FRAME_HEADER_BYTES - 4 :]):
+        return True
+    try:
+        return decode_frame_header(data).frame_bytes > len(data)
+    except BadHeader:
+        return False
+
+
+def headless(
+    folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVersion, vouched: int
+) -> Growth:
+    """A segment whose header is not sound: torn at birth, unless something shows otherwise."""
     name = segment_name(segment_id)
-    has_frames = any(_intact_headers(folder.read(name, 0, folder.size(name))))
+    data = folder.read(name, 0, folder.size(name))
+    is_damage = vouched > 0 or not _is_unfinished(data) or any(_intact_headers(data))
     return Growth(
         segment_id=segment_id,
         path=f"{folder.path}/{name}",
@@ -154,7 +169,7 @@ def headless(folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVer
         frames=(),
         end=0,
         reason=error.reason if isinstance(error, CorruptLog) else str(error),
-        refusal=error if has_frames or isinstance(error, UnsupportedVersion) else None,
+        refusal=error if is_damage or isinstance(error, UnsupportedVersion) else None,
         chains={},
     )
 

@@ -79,10 +79,11 @@ class StateTree:
     def growth(self, segment_id: int) -> Growth:
         """How far a segment is sound; raises :class:`CorruptLog` where it is missing."""
         if segment_id not in self._growths:
+            vouched = self._vouched.get(segment_id, 0)
             if segment_id in self._unread:
-                growth = headless(self.folder, segment_id, self._unread[segment_id])
+                growth = headless(self.folder, segment_id, self._unread[segment_id], vouched)
             else:
-                growth = grow(self.reader(segment_id), self._vouched.get(segment_id, 0))
+                growth = grow(self.folder, self.reader(segment_id), vouched)
             self._growths[segment_id] = growth
         return self._growths[segment_id]
 
@@ -156,7 +157,7 @@ class StateTree:
             if suspect is None and growth.reason and growth.reached < version:
                 suspect = growth
             base = self.missing_base(segment_id)
-            if base is not None and growth.schema and growth.schema.input_upto == version:
+            if base is not None and growth.schema and growth.schema.input_upto >= version:
                 lost = sorted([*lost, base])
         if lost:
             raise CorruptLog(self._path_of(lost[-1]), 0, "the segment is missing")
