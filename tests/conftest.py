@@ -9,9 +9,9 @@ from hypothesis import settings
 
 # Files whose tests start Spark or a JVM for minutes: `make test-spark` runs them.
 SPARK_FILES = {
+    "test_spark_checkpoint_damage.py",
     "test_spark_cluster.py",
     "test_spark_configure.py",
-    "test_spark_checkpoint_damage.py",
     "test_spark_damage.py",
     "test_spark_kills.py",
     "test_spark_operators.py",

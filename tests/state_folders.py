@@ -24,7 +24,9 @@ def wanted_of(case: dict[str, Any]) -> list[tuple[At, dict[str, Any]]]:
 
 def expected(commit: Commit) -> dict[str, Any]:
     """As cases.json says it."""
-    state = sorted([family, key.hex(), value.hex()] for (family, key), value in commit.state.items())
+    state = sorted(
+        [family, key.hex(), value.hex()] for (family, key), value in commit.state.items()
+    )
     return {
         "version": commit.version, "unique_id": commit.unique_id, "state": state,
         "open_windows": len(commit.state), "extent_records": commit.extent_records,

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.testing
 
 import java.nio.file.{Files, Path, Paths}
+import java.util.Arrays.fill
 
 import scala.jdk.CollectionConverters._
 
@@ -41,11 +42,11 @@ private[cecstore] object Damage {
       val flips = for (at <- bytes.indices.iterator; n <- 0 until bits; bit = 8 * at + (at + n) % 8)
         yield changed(s"flip $id $bit")(copy => copy(at) = (copy(at) ^ 1 << bit % 8).toByte)
       val zeros = for (at <- bytes.indices.by(ZeroedBytes).iterator)
-        yield changed(s"zero $id $at")(copy => java.util.Arrays.fill(copy, at, math.min(at + ZeroedBytes, copy.length), 0.toByte))
+        yield changed(s"zero $id $at")(copy => fill(copy, at, math.min(at + ZeroedBytes, copy.length), 0.toByte))
       val cuts = for (at <- bytes.indices.iterator)
         yield Wound(s"cut $id $at", () => log.updated(id, bytes.take(at)))
       val filled = for (at <- bytes.indices.by(7).iterator)
-        yield changed(s"fill $id $at")(copy => java.util.Arrays.fill(copy, at, copy.length, 0.toByte))
+        yield changed(s"fill $id $at")(copy => fill(copy, at, copy.length, 0.toByte))
       flips ++ zeros ++ cuts ++ filled ++ Iterator(Wound(s"missing $id", () => log.without(id)))
     }
     val swaps = for (one <- ids.iterator; other <- ids if one < other) yield Wound(s"swap $one $other",
@@ -94,7 +95,8 @@ private[cecstore] final class DamageRun(path: Path) {
     case refused: CecLogException =>
       val message = refused.getMessage
       Check.that(s"${wound.words}: no file is named: $message", message.startsWith(folder.location))
-      Check.that(s"${wound.words}: not the version wanted: $message", message.contains(s"version ${version.number} was wanted"))
+      Check.that(s"${wound.words}: not the version wanted: $message",
+        message.contains(s"version ${version.number} was wanted"))
       ('r', message)
     case other: Exception if !other.isInstanceOf[Wrong] =>
       throw new Wrong(s"${wound.words}: $version: ${other.getStackTrace.take(5).mkString(" ")} $other")
