@@ -14,6 +14,7 @@ SPARK_FILES = {
     "test_spark_configure.py",
     "test_spark_damage.py",
     "test_spark_kills.py",
+    "test_spark_lost_state.py",
     "test_spark_operators.py",
     "test_spark_provider.py",
     "test_spark_readers.py",
@@ -59,3 +60,10 @@ def spark() -> Iterator[Any]:
     session = spark_session.start_session("local[2]")
     yield session
     spark_session.stop_session(session)
+
+
+@pytest.fixture(scope="session")
+def references(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from spark_runs import References
+
+    return References(spark, tmp_path_factory.mktemp)

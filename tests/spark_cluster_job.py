@@ -9,22 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from spark_queries import QUERIES
-from spark_runs import REFERENCE, Kept, differences, run_alone, unproven
+from spark_runs import REFERENCE, Job, Kept, differences, run, unproven
 from spark_session import start_session, stop_session
 
 MASTER = "local-cluster[2,1,1024]"
 
 
 def compare(spark: Any, name: str, folder: Path) -> dict[str, Any]:
-    reference = run_alone(spark, QUERIES[name], folder / "hdfs", REFERENCE)
+    query = QUERIES[name]
+    kept = [REFERENCE, Kept(version=1), Kept(version=2)]
+    jobs = [Job(query, folder / f"{place}", each) for place, each in enumerate(kept)]
+    reference, *runs = run(spark, *jobs)
     found: dict[str, Any] = {
         "rows": sum(map(len, reference.rows.values())),
         "removed": reference.removed(),
     }
-    for version in (1, 2):
-        kept = Kept(version=version)
-        ours = run_alone(spark, QUERIES[name], folder / f"v{version}", kept)
-        found[f"v{version}"] = [*differences(ours, reference), *unproven(ours, kept)]
+    for job, ours in zip(jobs[1:], runs, strict=True):
+        proof = unproven(ours, job.kept)
+        found[f"v{job.kept.version}"] = [*differences(ours, reference), *proof]
     return found
 
 

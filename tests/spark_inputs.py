@@ -10,7 +10,7 @@ from typing import Any
 
 SCHEMA = "key STRING, part INT, ts TIMESTAMP, n LONG, text STRING"
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
-FILES = 8
+FILES = 6
 SECONDS_PER_FILE = 10
 KEYS = ("", "a", "ab", "b", "ß", "日本", "x" * 40, "k7", "k8", None)
 

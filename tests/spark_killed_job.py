@@ -54,7 +54,12 @@ def start_session(order: dict[str, Any]) -> SparkSession:
         from cec_store.connectors import spark
 
         builder = spark.configure(builder)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    log = session._jvm.org.apache.logging.log4j
+    # Says which tasks it runs a second time.
+    scheduler = "org.apache.spark.scheduler.TaskSetManager"
+    log.core.config.Configurator.setLevel(scheduler, log.Level.INFO)
+    return session
 
 
 class Job:
@@ -89,6 +94,11 @@ class Job:
         pyarrow.feather.write_feather(table, part)
         part.replace(path)
         self.written = batch
+
+    def renewed(self) -> int:
+        """Footprints written again, in the batches that Spark still has the progress of."""
+        operators = [each for p in self.query.recentProgress for each in p.stateOperators]
+        return sum(each.customMetrics.get("cecCheckRecordsWritten", 0) for each in operators)
 
     def await_batches(self, count: int) -> None:
         """Until so many more are written."""
@@ -228,11 +238,11 @@ def main(order: dict[str, Any]) -> None:
         job.await_batches(2)
         say(round=name, batch=job.written, **found)
     if order["then"] == "run":
-        say(ready=job.written, again=job.again)
+        say(ready=job.written, again=job.again, renewed=job.renewed())
         while True:
             job.await_batches(1)
     job.query.stop()
-    say(done=job.written, again=job.again)
+    say(done=job.written, again=job.again, renewed=job.renewed())
     job.spark.stop()
 
 

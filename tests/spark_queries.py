@@ -15,15 +15,20 @@ class StreamQuery:
     evicts: bool = True
     """State must be removed in some batch."""
     conf: dict[str, str] = field(default_factory=dict)
+    is_extra: bool = False
+    """Others do what it does; it runs at full size only."""
 
 
 QUERIES: dict[str, StreamQuery] = {}
 
 
-def query(mode: str = "append", *, evicts: bool = True, **conf: str) -> Callable[..., Any]:
+def query(
+    mode: str = "append", *, evicts: bool = True, is_extra: bool = False, **conf: str
+) -> Callable[..., Any]:
     def register(build: Callable[[Any, Inputs], Any]) -> Callable[[Any, Inputs], Any]:
         settings = {f"spark.sql.streaming.{key}": value for key, value in conf.items()}
-        QUERIES[build.__name__] = StreamQuery(build.__name__, build, mode, evicts, settings)
+        name = build.__name__
+        QUERIES[name] = StreamQuery(name, build, mode, evicts, settings, is_extra)
         return build
 
     return register
@@ -51,7 +56,7 @@ def aggregate_complete(spark: Any, inputs: Inputs) -> Any:
     return inputs.read(spark).groupBy("key", "part").agg(*sums())
 
 
-@query("complete", evicts=False)
+@query("complete", evicts=False, is_extra=True)
 def aggregate_without_keys(spark: Any, inputs: Inputs) -> Any:
     return inputs.read(spark).groupBy().agg(*sums())
 
@@ -66,7 +71,7 @@ def aggregate_windows_append(spark: Any, inputs: Inputs) -> Any:
     return windowed(inputs.timed(spark), "key").agg(*sums())
 
 
-@query("append")
+@query("append", is_extra=True)
 def aggregate_lists_append(spark: Any, inputs: Inputs) -> Any:
     """An aggregate whose state is an object, which grows."""
     from pyspark.sql import functions as f
@@ -79,7 +84,7 @@ def drop_duplicates(spark: Any, inputs: Inputs) -> Any:
     return inputs.read(spark).dropDuplicates(["key", "part"])
 
 
-@query("append")
+@query("append", is_extra=True)
 def drop_duplicates_by_time(spark: Any, inputs: Inputs) -> Any:
     return inputs.timed(spark).dropDuplicates(["key", "ts"])
 
@@ -102,8 +107,9 @@ def session_windows_append(spark: Any, inputs: Inputs) -> Any:
     return inputs.timed(spark).groupBy(gap, "key").agg(*sums())
 
 
-@query("complete", evicts=False)
+@query("complete", is_extra=True)
 def session_windows_complete(spark: Any, inputs: Inputs) -> Any:
+    """No watermark evicts here, but two sessions that a row joins become one."""
     from pyspark.sql import functions as f
 
     gap = f.session_window("ts", "4 seconds")
@@ -181,7 +187,7 @@ def scala_groups(spark: Any, name: str, frame: Any, *args: str) -> Any:
     return DataFrame(getattr(groups, name)(frame._jdf, *args), spark)
 
 
-@query("update")
+@query("update", is_extra=True)
 def flat_map_groups(spark: Any, inputs: Inputs) -> Any:
     return scala_groups(spark, "flatMapped", inputs.read(spark), "none")
 
@@ -196,7 +202,7 @@ def flat_map_groups_event_time(spark: Any, inputs: Inputs) -> Any:
     return scala_groups(spark, "flatMapped", inputs.timed(spark), "event")
 
 
-@query("update")
+@query("update", is_extra=True)
 def map_groups(spark: Any, inputs: Inputs) -> Any:
     return scala_groups(spark, "mapped", inputs.read(spark))
 
@@ -233,7 +239,7 @@ def join_left_outer(spark: Any, inputs: Inputs) -> Any:
     return joined(spark, inputs, "leftOuter")
 
 
-@query()
+@query(is_extra=True)
 def join_right_outer(spark: Any, inputs: Inputs) -> Any:
     return joined(spark, inputs, "rightOuter")
 

@@ -1,7 +1,7 @@
-"""Running a query to its end on a checkpoint, and what it said batch by batch."""
+"""Running queries to their ends on checkpoints, and what they said batch by batch."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +27,8 @@ class Kept:
     settings: dict[str, str] = field(default_factory=dict)
     later: dict[str, str] = field(default_factory=dict)
 
-    def of(self, part: int) -> dict[str, str]:
-        settings = {**self.settings, **(self.later if part else {})}
+    def of(self, life: int) -> dict[str, str]:
+        settings = {**self.settings, **(self.later if life else {})}
         fixed = {PROVIDER_KEY: self.provider, STORE + "checkpointFormatVersion": str(self.version)}
         return {**fixed, **settings}
 
@@ -66,12 +66,53 @@ def settings_of(spark: Any, settings: dict[str, str]) -> Iterator[None]:
             spark.conf.set(name, old)
 
 
-def run(
-    spark: Any, query: StreamQuery, folder: Path, kept: Kept, inputs: Inputs, twice: bool = False
-) -> Run:
-    """All files, one in a batch, with a stop and a new start on the same checkpoint halfway."""
-    done = Run(folder / "checkpoint")
+@dataclass(frozen=True)
+class Job:
+    """A query to be run in a folder of its own, with inputs of its own."""
 
+    query: StreamQuery
+    folder: Path
+    kept: Kept
+    twice: bool = False
+    """Each batch is computed by two actions."""
+    lives: int = 2
+    """It is stopped and started again on the same checkpoint in between."""
+
+    @property
+    def inputs(self) -> Inputs:
+        # Not shared: each run meets every file when the others meet it.
+        return Inputs(self.folder / "input")
+
+
+def run(spark: Any, *jobs: Job) -> list[Run]:
+    """All files, one in a batch, over as many lives as the jobs have, all of them the same.
+
+    The jobs run side by side: a batch this short leaves a processor idle half of the time.
+    """
+    done = [Run(job.folder / "checkpoint") for job in jobs]
+    [lives] = {job.lives for job in jobs}
+    for life in range(lives):
+        files = range(FILES * life // lives, FILES * (life + 1) // lives)
+        pairs = list(zip(jobs, done, strict=True))
+        running = [start(spark, job, life, files, each) for job, each in pairs]
+        for query, each in zip(running, done, strict=True):
+            query.awaitTermination()
+            take_progress(query, each)
+    return done
+
+
+def start(spark: Any, job: Job, life: int, files: range, done: Run) -> Any:
+    inputs = job.inputs
+    inputs.write(files)
+    # A query takes the settings of the moment when it starts.
+    with settings_of(spark, {**job.query.conf, **job.kept.of(life)}):
+        writer = job.query.build(spark, inputs).writeStream.outputMode(job.query.mode)
+        writer = writer.option("checkpointLocation", str(done.checkpoint))
+        writer = writer.foreachBatch(taker(done, job.twice))
+        return writer.trigger(availableNow=True).start()
+
+
+def taker(done: Run, twice: bool) -> Callable[[Any, int], None]:
     def take(frame: Any, batch: int) -> None:
         assert batch not in done.rows, f"batch {batch} came twice"
         # Each action runs the whole plan, so that the same version is committed once more.
@@ -79,26 +120,36 @@ def run(
         done.rows[batch] = sorted(map(tuple, frame.collect()), key=repr)
         assert count in (None, len(done.rows[batch]))
 
-    for part, files in enumerate((range(HALF), range(HALF, FILES))):
-        inputs.write(files)
-        with settings_of(spark, {**query.conf, **kept.of(part)}):
-            writer = query.build(spark, inputs).writeStream.outputMode(query.mode)
-            writer = writer.option("checkpointLocation", str(done.checkpoint)).foreachBatch(take)
-            running = writer.trigger(availableNow=True).start()
-            running.awaitTermination()
-        for progress in running.recentProgress:
-            if "addBatch" in progress.durationMs:
-                operators = progress.stateOperators
-                done.metrics[progress.batchId] = [
-                    tuple(getattr(each, name) for name in METRICS) for each in operators
-                ]
-                done.custom[progress.batchId] = [dict(each.customMetrics) for each in operators]
-    return done
+    return take
 
 
-def run_alone(spark: Any, query: StreamQuery, folder: Path, kept: Kept, **more: Any) -> Run:
-    """With inputs of its own, so that each run meets every file when the others meet it."""
-    return run(spark, query, folder, kept, Inputs(folder / "input"), **more)
+def take_progress(query: Any, done: Run) -> None:
+    for progress in query.recentProgress:
+        if "addBatch" in progress.durationMs:
+            operators = progress.stateOperators
+            done.metrics[progress.batchId] = [
+                tuple(getattr(each, name) for name in METRICS) for each in operators
+            ]
+            done.custom[progress.batchId] = [dict(each.customMetrics) for each in operators]
+
+
+class References:
+    """What Spark's own provider says to a query: run once for all who compare with it."""
+
+    def __init__(self, spark: Any, new_folder: Callable[[str], Path]) -> None:
+        self.spark = spark
+        self.new_folder = new_folder
+        self.done: dict[tuple[str, int], Run] = {}
+
+    def with_others(self, query: StreamQuery, others: Sequence[Job]) -> list[Run]:
+        """The reference, and what others of the same query and lives say, run beside it."""
+        [lives] = {job.lives for job in others}
+        if (query.name, lives) in self.done:
+            return [self.done[query.name, lives], *run(self.spark, *others)]
+        folder = self.new_folder(query.name.replace(", ", "-"))
+        found = run(self.spark, Job(query, folder, REFERENCE, lives=lives), *others)
+        self.done[query.name, lives] = found[0]
+        return found
 
 
 def differences(ours: Run, reference: Run) -> list[str]:
@@ -132,3 +183,7 @@ def unproven(ours: Run, kept: Kept) -> list[str]:
 
 def cec(**settings: str) -> dict[str, str]:
     return {PREFIX + name: value for name, value in settings.items()}
+
+
+# Fewer than the keys that are open: each commit writes all older footprints again.
+FEW_RECORDS = cec(extentMaxRecords="1", checkTimeMs="10000")

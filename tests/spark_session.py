@@ -25,6 +25,8 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
+    # One thread does it for the whole process, as often as the first query says.
+    "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
     # With queries this short, what the JVM and Spark compile is hardly ever run again.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",

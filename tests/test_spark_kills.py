@@ -33,6 +33,8 @@ LIFE_S_MAX = 400
 ROUNDS_PER_LIFE = 5
 PARTITIONS = 2
 IN_ONE_PROCESS = ("kill_task", "kill_commit", "cancel", "stop", "stop_at_once")
+SPECULATED = "as speculatable"
+"""In the driver's log, of each task that it runs a second time."""
 IN_A_CLUSTER = ("kill_executor", "stop", "kill_executor", "cancel", "kill_executor")
 # `hdfs` runs the same rounds with Spark's own store: is it the provider that fails, or the test?
 PROVIDER = os.environ.get("CEC_SPARK_PROVIDER", "cec")
@@ -44,25 +46,43 @@ class Scenario:
     master: str
     checkpoint_version: int
     rounds: tuple[str, ...]
+    lives: tuple[int, int]
+    """In `make test` and in `make crash`."""
+    speculates: bool = False
+    """Spark runs a task twice at a time, each in an executor of its own."""
+    renews: bool = False
+    """Keys of long ago are among its state, so that their footprints have to be written again."""
 
     @property
     def conf(self) -> dict[str, str]:
+        stores = {
+            "checkpointFormatVersion": str(self.checkpoint_version),
+            # So that maintenance runs while things are killed, and has something to delete.
+            "maintenanceInterval": "1s",
+            "minDeltasForSnapshot": "5",
+            "cec.segmentBytes": "256k",
+            "cec.extentFactor": "1.25",
+        }
+        speculation = {"": "true", ".interval": "20ms", ".minTaskRuntime": "1ms"}
+        # As soon as one of two tasks is done, the other one is late.
+        speculation |= {".quantile": "0.5", ".multiplier": "1.01"}
         return {
-            "spark.sql.streaming.stateStore.checkpointFormatVersion": str(self.checkpoint_version),
-            # So that maintenance runs while things are killed.
-            "spark.sql.streaming.stateStore.maintenanceInterval": "2s",
+            **{f"spark.sql.streaming.stateStore.{name}": each for name, each in stores.items()},
             "spark.sql.streaming.minBatchesToRetain": "5",
-            "spark.sql.streaming.stateStore.minDeltasForSnapshot": "5",
             # What a killed executor takes with it is no fault of the tasks.
             "spark.task.maxFailures": "20",
             "spark.stage.maxConsecutiveAttempts": "20",
+            **{f"spark.speculation{n}": each for n, each in speculation.items() if self.speculates},
         }
 
 
+IN_ONE, IN_TWO = "local[2,20]", "local-cluster[2,1,1024]"
 SCENARIOS = {
-    "running": Scenario("running", "local[2,20]", 1, IN_ONE_PROCESS),
-    "windows": Scenario("windows", "local[2,20]", 2, IN_ONE_PROCESS),
-    "join": Scenario("join", "local-cluster[2,1,1024]", 1, IN_A_CLUSTER),
+    "running": Scenario("running", IN_ONE, 1, IN_ONE_PROCESS, (2, 6), renews=True),
+    "join": Scenario("join", IN_TWO, 2, IN_A_CLUSTER, (2, 6), speculates=True),
+    "windows": Scenario("windows", IN_ONE, 2, IN_ONE_PROCESS, (0, 5)),
+    "join again": Scenario("join", IN_TWO, 1, IN_A_CLUSTER, (0, 5), speculates=True),
+    "running apart": Scenario("running", IN_TWO, 2, IN_A_CLUSTER, (0, 5), renews=True),
 }
 
 
@@ -193,10 +213,14 @@ def test_killed_spark_gives_each_row_once(
     name: str, tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     scenario = SCENARIOS[name]
-    batches = again = kills = 0
-    for life in lives_of(name, crash_count(2, 8)):
+    lives = lives_of(name, crash_count(*scenario.lives))
+    if not lives:
+        pytest.skip("at full size only")
+    batches = kills = 0
+    said: list[dict[str, Any]] = []
+    for life in lives:
         try:
-            said = live(tmp_path, scenario, life)
+            said += live(tmp_path, scenario, life)
             before, batches = batches, check(tmp_path, scenario)
         except Exception as error:
             saved = Path(tempfile.mkdtemp(prefix="cec-spark-kill-")) / "job"
@@ -206,19 +230,23 @@ def test_killed_spark_gives_each_row_once(
             ) from error
         assert batches > before, "it has not moved: the test proves nothing"
         kills += life.kills
-        again += sum(event.get("again", 0) for event in said)
-        for event in said:
-            print(name, life.seed, json.dumps(event))
-    print(f"{name}: {kills} kills, {batches} batches, {again} of them written twice")
+    again, renewed = (sum(event.get(what, 0) for event in said) for what in ("again", "renewed"))
+    twice = sum(log.read_text(errors="replace").count(SPECULATED) for log in tmp_path.glob("*.log"))
+    for event in said:
+        print(name, json.dumps(event))
+    print(
+        f"{name}: {kills} kills, {batches} batches, {again} of them written twice, "
+        f"{renewed} footprints renewed, {twice} tasks run twice at a time"
+    )
+    assert renewed > 0 or not scenario.renews
+    assert twice > 0 or not scenario.speculates
 
 
-@pytest.mark.parametrize(("lives", "at_least"), [(2, 10), (8, 100)])
-def test_enough_kills(lives: int, at_least: int) -> None:
-    kills = [life.kills for name in SCENARIOS for life in lives_of(name, lives)]
-    assert sum(kills) >= at_least
-    done = {
-        round_ for name in SCENARIOS for life in lives_of(name, lives) for round_ in life.rounds
-    }
+@pytest.mark.parametrize(("size", "at_least"), [(0, 10), (1, 100)])
+def test_enough_kills(size: int, at_least: int) -> None:
+    lives = [life for name, each in SCENARIOS.items() for life in lives_of(name, each.lives[size])]
+    assert sum(life.kills for life in lives) >= at_least
+    done = {round_ for life in lives for round_ in life.rounds}
     assert done == {*IN_ONE_PROCESS, *IN_A_CLUSTER}
 
 

@@ -5,9 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import CRASH_FULL
 from spark_inputs import FILES
 from spark_queries import QUERIES
-from spark_runs import REFERENCE, STORE, Kept, Run, cec, differences, run_alone, unproven
+from spark_runs import FEW_RECORDS, Job, Kept, References, Run, cec, differences, unproven
+from spark_session import CEC
+
+# Fewer in the quick tier: what the others show is shown by these as well.
+NAMES = [name for name in QUERIES if CRASH_FULL or not QUERIES[name].is_extra]
+
+# It says so each time that a query takes a function over pandas.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
 # The side that an outer join fills with nulls, and the key of the other side.
 FILLED = {
@@ -16,13 +24,25 @@ FILLED = {
     "join_full_outer": [(0, 4), (4, 0)],
 }
 TIMED_OUT = [name for name in QUERIES if name.endswith(("processing_time", "event_time"))]
+# By query; each on a checkpoint of its own, from the restart on.
 SETTINGS_LATER = {
-    "smaller extent": cec(extentFactor="1.25"),
-    "few records": cec(extentMaxRecords="1", checkTimeMs="1000"),
-    "no compression, small segments": cec(compressionLevel="0", segmentBytes="65536"),
-    "no sync, no time for checks": cec(syncMode="none", checkTimeMs="0"),
-    "recovery time": cec(recoveryTimeMs="100"),
+    "aggregate_windows_update": {
+        "smaller extent": cec(extentFactor="1.25"),
+        "no compression, small segments": cec(compressionLevel="0", segmentBytes="65536"),
+        "no sync, no time for checks": cec(syncMode="none", checkTimeMs="0"),
+        "recovery time": cec(recoveryTimeMs="100"),
+    },
+    "join_full_outer": {"few records": FEW_RECORDS},
 }
+TWICE = ["aggregate_windows_append", "drop_duplicates_within_watermark", "join_full_outer"]
+
+
+def both_versions(name: str, folder: Path, settings: Any = None, **more: Any) -> list[Job]:
+    """Of checkpoint formats V1 and V2."""
+    return [
+        Job(QUERIES[name], folder / f"v{version}", Kept(CEC, version, settings or {}), **more)
+        for version in (1, 2)
+    ]
 
 
 def require_what_it_is_for(name: str, reference: Run) -> None:
@@ -39,45 +59,45 @@ def require_what_it_is_for(name: str, reference: Run) -> None:
         assert any("timed out" in row for row in rows)
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.crash
+@pytest.mark.parametrize("name", NAMES)
 def test_each_batch_equals_that_of_the_hdfs_backed_provider(
-    name: str, spark: Any, tmp_path: Path
+    name: str, references: References, tmp_path: Path
 ) -> None:
-    reference = run_alone(spark, QUERIES[name], tmp_path / "hdfs", REFERENCE)
+    jobs = both_versions(name, tmp_path)
+    reference, *runs = references.with_others(QUERIES[name], jobs)
     require_what_it_is_for(name, reference)
-    for version in (1, 2):
-        kept = Kept(version=version)
-        ours = run_alone(spark, QUERIES[name], tmp_path / f"v{version}", kept)
-        assert differences(ours, reference) == [], f"checkpoint format {version}"
-        assert unproven(ours, kept) == [], f"checkpoint format {version}"
+    for job, ours in zip(jobs, runs, strict=True):
+        assert differences(ours, reference) == [], f"checkpoint format {job.kept.version}"
+        assert unproven(ours, job.kept) == [], f"checkpoint format {job.kept.version}"
 
 
-@pytest.mark.parametrize("settings", SETTINGS_LATER)
+@pytest.mark.parametrize("name", SETTINGS_LATER)
 def test_restart_with_other_settings_changes_no_batch(
-    settings: str, spark: Any, tmp_path: Path
+    name: str, references: References, tmp_path: Path
 ) -> None:
-    query = QUERIES["join_full_outer" if "few" in settings else "aggregate_windows_update"]
-    reference = run_alone(spark, query, tmp_path / "hdfs", REFERENCE)
-    kept = Kept(version=2 if "no" in settings else 1, later=SETTINGS_LATER[settings])
-    ours = run_alone(spark, query, tmp_path / "ours", kept)
-    assert differences(ours, reference) == []
-    assert unproven(ours, kept) == []
-    if "few" in settings:
-        assert ours.sum_of("cecCheckRecordsWritten") > 0, "no footprint was ever renewed"
+    settings = SETTINGS_LATER[name]
+    jobs = [
+        Job(QUERIES[name], tmp_path / what, Kept(version=1 + place % 2, later=later))
+        for place, (what, later) in enumerate(settings.items())
+    ]
+    reference, *runs = references.with_others(QUERIES[name], jobs)
+    for job, ours in zip(jobs, runs, strict=True):
+        assert differences(ours, reference) == [], job.folder.name
+        assert unproven(ours, job.kept) == [], job.folder.name
+        if job.kept.later == FEW_RECORDS:
+            assert ours.sum_of("cecCheckRecordsWritten") > 0, "no footprint was ever renewed"
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize(
-    "name", ["aggregate_windows_append", "drop_duplicates_within_watermark", "join_full_outer"]
-)
+@pytest.mark.parametrize("name", TWICE)
 def test_batch_that_is_computed_twice_is_right_each_time(
-    name: str, version: int, spark: Any, tmp_path: Path
+    name: str, references: References, tmp_path: Path
 ) -> None:
-    reference = run_alone(spark, QUERIES[name], tmp_path / "hdfs", REFERENCE)
-    kept = Kept(version=version)
-    ours = run_alone(spark, QUERIES[name], tmp_path / "ours", kept, twice=True)
-    assert rows_only(differences(ours, reference)) == []
-    assert unproven(ours, kept) == []
+    jobs = both_versions(name, tmp_path, twice=True)
+    reference, *runs = references.with_others(QUERIES[name], jobs)
+    for job, ours in zip(jobs, runs, strict=True):
+        assert rows_only(differences(ours, reference)) == []
+        assert unproven(ours, job.kept) == []
 
 
 def rows_only(found: list[str]) -> list[str]:
@@ -85,33 +105,29 @@ def rows_only(found: list[str]) -> list[str]:
     return [each for each in found if ", rows:" in each]
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_maintenance_after_every_moment_changes_no_batch(
-    version: int, spark: Any, tmp_path: Path
-) -> None:
-    query = QUERIES["join_full_outer"]
-    reference = run_alone(spark, query, tmp_path / "hdfs", REFERENCE)
-    often = {
-        STORE + "maintenanceInterval": "100ms",
-        "spark.sql.streaming.minBatchesToRetain": "2",
-        **cec(segmentBytes="65536"),
-    }
-    kept = Kept(version=version, settings=often)
-    ours = run_alone(spark, query, tmp_path / "ours", kept)
-    assert differences(ours, reference) == []
-    assert unproven(ours, kept) == []
+def test_maintenance_that_forgets_changes_no_batch(references: References, tmp_path: Path) -> None:
+    """The session's maintenance runs all the time; here it has something to delete as well."""
+    name = "join_full_outer"
+    settings = {"spark.sql.streaming.minBatchesToRetain": "1", **FEW_RECORDS}
+    jobs = both_versions(name, tmp_path, settings, lives=3)
+    reference, *runs = references.with_others(QUERIES[name], jobs)
+    for job, ours in zip(jobs, runs, strict=True):
+        assert differences(ours, reference) == []
+        assert unproven(ours, job.kept) == []
+        stores = {path.parent for path in (ours.checkpoint / "state").rglob("*.seg")}
+        left = [len(list(store.glob("*.seg"))) for store in stores]
+        # Each life wrote one: that of the last builds on that of the second.
+        assert min(left) == 2, left
 
 
-@pytest.mark.parametrize("asked", ["1", "3"])
 def test_join_of_another_state_format_gives_the_same_batches(
-    asked: str, spark: Any, tmp_path: Path
+    references: References, tmp_path: Path
 ) -> None:
     """Spark takes format 2 where 3 is asked for, for any provider but RocksDB."""
     query = QUERIES["join_left_outer"]
-    conf = {**query.conf, "spark.sql.streaming.join.stateFormatVersion": asked}
-    query = replace(query, conf=conf)
-    reference = run_alone(spark, query, tmp_path / "hdfs", REFERENCE)
-    ours = run_alone(spark, query, tmp_path / "ours", Kept())
+    conf = {**query.conf, "spark.sql.streaming.join.stateFormatVersion": "3"}
+    query = replace(query, name=f"{query.name}, format 3", conf=conf)
+    reference, ours = references.with_others(query, [Job(query, tmp_path / "ours", Kept())])
     assert differences(ours, reference) == []
 
 

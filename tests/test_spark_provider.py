@@ -19,35 +19,37 @@ OWN_WORDS = {
 }
 
 
-@pytest.mark.parametrize("maintenance", [False, True], ids=["still", "maintained"])
-@pytest.mark.parametrize("v2", [False, True], ids=["V1", "V2"])
-@pytest.mark.parametrize("families", [False, True], ids=["one-family", "families"])
+@pytest.mark.crash
 def test_random_calls_give_what_a_map_gives(
-    tmp_path: Path,
-    crash_count: Callable[[int, int], int],
-    families: bool,
-    v2: bool,
-    maintenance: bool,
+    tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
-    seeds = crash_count(12, 600)
+    """With column families, checkpoint format V2 and maintenance, and without, in any mixture."""
+    seeds = crash_count(12, 200)
     found = run_jvm(
-        "model", root=tmp_path, families=families, v2=v2, maintenance=maintenance,
-        until=seeds, counted=True, timeout_s=60 + 5 * seeds,
+        "model", root=tmp_path, every=True, tight=True, until=seeds, counted=True,
+        timeout_s=120 + 20 * seeds,
     )  # fmt: skip
-    assert found["seeds"] == seeds
-    assert found["calls"] > 300 * seeds
-    assert found["commits"] > 10 * seeds
-    assert found["aborts"] > seeds
-    assert found["back"] > seeds, "older versions were hardly ever opened"
+    assert len(found) == 8
+    for each in found.values():
+        assert each["seeds"] == seeds
+        assert each["calls"] > 300 * seeds
+        assert each["commits"] > 10 * seeds
+        assert each["aborts"] > seeds
+        assert each["back"] > seeds, "older versions were hardly ever opened"
+        assert each["renewed"] > 20 * seeds, "footprints were hardly ever written again"
 
 
-def test_random_calls_agree_with_sparks_own_store(tmp_path: Path) -> None:
+@pytest.mark.crash
+def test_random_calls_agree_with_sparks_own_store(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
     """The model is not of our making alone: RocksDB passes it too."""
+    seeds = crash_count(1, 20)
     found = run_jvm(
         "model", root=tmp_path, provider=ROCKSDB, families=True, v2=True,
-        until=2, settings=CHANGELOG,
+        until=seeds, settings=CHANGELOG,
     )  # fmt: skip
-    assert found["calls"] > 600
+    assert found["calls"] > 300 * seeds
 
 
 def test_misuse_is_refused_where_spark_refuses_it(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ private[cecstore] final case class Settings(
     extentFactor: Double, extentMaxRecords: Option[Long], recoveryTimeMs: Option[Long], checkTimeMs: Long,
     isSynced: Boolean, compressionLevel: Int, segmentBytes: Long) {
 
-  /** The most that an extent may cost, in records, with so many open windows. */
+  /** The most that an extent may cost, in records, with so many open windows. A number that was given has no floor. */
   def extentCostMax(openWindows: Long): Long = {
-    val asked = recoveryTimeMs.map(LoadRate.recordsIn).orElse(extentMaxRecords)
-      .getOrElse((openWindows * extentFactor).toLong)
-    math.max(asked, math.max(Settings.FloorRecords, (openWindows * Settings.FactorMin).toLong))
+    val asked = extentMaxRecords.getOrElse(math.max(Settings.FloorRecords,
+      recoveryTimeMs.map(LoadRate.recordsIn).getOrElse((openWindows * extentFactor).toLong)))
+    math.max(asked, (openWindows * Settings.FactorMin).toLong)
   }
 
   /** Whether fewer records are asked for than the open windows need. */

@@ -8,7 +8,18 @@ import org.apache.spark.sql.execution.streaming.state._
 
 /** Random calls against a provider and a model, one seed after the other. */
 object ModelProgram {
-  def run(words: Arguments): Programs.Result = {
+  private val Flags = Seq("families", "v2", "maintenance")
+
+  /** `every=true`: with each of the flags and without, all in this JVM; else with the flags given. */
+  def run(words: Arguments): Programs.Result =
+    if (!words.flag("every")) runAs(words)
+    else (0 until 1 << Flags.size).map { bits =>
+      val chosen = Flags.zipWithIndex.map { case (flag, bit) => flag -> s"${(bits >> bit & 1) == 1}" }
+      val name = chosen.collect { case (flag, "true") => flag }.mkString(" ")
+      name -> runAs(words ++ (chosen :+ ("root" -> s"${words.text("root")}/$bits")))
+    }.toMap
+
+  private def runAs(words: Arguments): Programs.Result = {
     val seeds = words.number("from", 0) until words.number("until", 1)
     val runs = seeds.map { seed =>
       val run = new ModelRun(words, seed)
@@ -26,7 +37,8 @@ object ModelProgram {
       "commits" -> runs.map(_.commits).sum,
       "aborts" -> runs.map(_.aborts).sum,
       "back" -> runs.map(_.back).sum,
-      "loads" -> runs.map(_.loads).sum)
+      "loads" -> runs.map(_.loads).sum,
+      "renewed" -> runs.map(_.renewed).sum)
   }
 }
 
@@ -37,9 +49,11 @@ final class ModelRun(words: Arguments, seed: Long) {
   private val maintained = words.flag("maintenance")
   private val useFamilies = words.flag("families")
   private val kinds = Family.kinds.toVector.sortBy(_._1)
+  // Of each kind, either those of one value or those of several.
+  private val tight = words.flag("tight") && (seed + seed / kinds.size) % 2 == 1
   private val stores = new Stores(
     Paths.get(words.text("root"), s"seed-$seed").toString, words.text("provider"),
-    words.settings, v2 = v2)
+    words.settings ++ Option.when(tight)(ModelRun.Tight).toSeq.flatten, v2 = v2)
 
   private val default = {
     val (_, make) = kinds((seed % kinds.size).toInt)
@@ -55,6 +69,8 @@ final class ModelRun(words: Arguments, seed: Long) {
   private val written = new Expectations(default +: others, useFamilies)
 
   var (calls, commits, aborts, loads, back) = (0, 0, 0, 0, 0)
+  /** Footprints that commits wrote again. */
+  var renewed = 0L
   var where = "start"
 
   private def make() = stores.provider(default, useFamilies)
@@ -117,6 +133,9 @@ final class ModelRun(words: Arguments, seed: Long) {
       Check.equal("version in the checkpoint info", info.batchVersion, made.number)
       Check.that(s"an id of its own: $made", made.id.isDefined && !known.contains(made))
     } else known = known.filter(_._1.number <= base.number)
+    renewed += store.metrics.customMetrics.collect {
+      case (metric, value) if metric.name == "cecCheckRecordsWritten" => value
+    }.sum
     // RocksDB loses count when a range is deleted.
     if (words.flag("counted")) {
       Check.equal("keys in the metrics", store.metrics.numKeys,
@@ -175,4 +194,10 @@ final class ModelRun(words: Arguments, seed: Long) {
         case _ => sofar
       }
     }
+}
+
+object ModelRun {
+  /** Fewer records than there are keys: each commit writes all older footprints again. */
+  private val Tight = Map("extentMaxRecords" -> "1", "checkTimeMs" -> "10000")
+    .map { case (name, value) => s"spark.sql.streaming.stateStore.cec.$name" -> value }
 }

@@ -33,6 +33,7 @@ final class Arguments(words: Map[String, String]) {
     words.getOrElse(name, throw new IllegalArgumentException(s"$name=… is missing"))
   def text(name: String, default: String): String = words.getOrElse(name, default)
   def number(name: String, default: Long): Long = words.get(name).fold(default)(_.toLong)
+  def ++(more: Iterable[(String, String)]): Arguments = new Arguments(words ++ more)
   def flag(name: String): Boolean = words.get(name).contains("true")
 
   /** Spark settings are words like any: `spark.sql.….minBatchesToRetain=5`. */
