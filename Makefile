@@ -28,10 +28,13 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -m "not spark" -n $(JOBS) --dist worksteal
+	$(SPARK_TESTS) -m spark
 
-# The provider inside real Sparks, one after the other: each takes both cores.
+# The provider inside real Sparks. File by file: the tests of one share a session and its queries.
+SPARK_TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
 test-spark: setup
-	$(BIN)/python -m pytest -m spark
+	$(SPARK_TESTS) -m spark
 
 check: setup
 	$(BIN)/ruff check .
@@ -40,7 +43,8 @@ check: setup
 
 # The crash suites at full size: they read CEC_CRASH for their counts.
 crash: setup
-	CEC_CRASH=full $(BIN)/python -m pytest -m crash -n $(JOBS) --dist worksteal
+	CEC_CRASH=full $(BIN)/python -m pytest -m "crash and not spark" -n $(JOBS) --dist worksteal
+	CEC_CRASH=full $(SPARK_TESTS) -m "crash and spark"
 
 bench: setup
 	$(BIN)/python bench/run_all.py

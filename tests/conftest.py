@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# Files whose tests start Spark or a JVM for minutes: `make test-spark` runs them.
+# Files whose tests start Spark, or a JVM for half a minute: `make test` runs them after the others.
 SPARK_FILES = {
     "test_spark_checkpoint_damage.py",
     "test_spark_cluster.py",
