@@ -13,10 +13,12 @@ SPARK_FILES = {
     "test_spark_cluster.py",
     "test_spark_configure.py",
     "test_spark_damage.py",
+    "test_spark_folders.py",
     "test_spark_kills.py",
     "test_spark_lost_state.py",
     "test_spark_operators.py",
     "test_spark_provider.py",
+    "test_spark_races.py",
     "test_spark_readers.py",
     "test_spark_vectors.py",
 }

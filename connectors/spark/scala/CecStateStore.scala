@@ -45,7 +45,8 @@ private[cecstore] final class CecStateStore(
       val codec = provider.codec(name)
       val number = if (name == DEFAULT_COL_FAMILY_NAME) Format.DefaultFamily else familyNumber(name).getOrElse(-1)
       if (codec.isEmpty || number < 0) throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily(operation, name)
-      (number, codec.get, codec.get.newValueRow)
+      val own = codec.get.ownCopy
+      (number, own, own.newValueRow)
     })
     lastName = name
     lastFamily

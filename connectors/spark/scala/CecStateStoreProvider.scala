@@ -107,13 +107,22 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
       if (taken.exists(_ eq idle)) idle = null
       (taken.getOrElse(null), mine.isEmpty)
     }
-    val ready = if (instance != null) instance else load(version, id, loadEmpty)
+    val isCurrent = instance != null && (!isNew || id.nonEmpty || isNewest(instance.base))
+    if (instance != null && !isCurrent) instance.close()
+    val ready = if (isCurrent) instance else load(version, id, loadEmpty)
     synchronized(owned.put(owner, ready))
     if (!isReadOnly) ready.begin()
     if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => giveBack(owner, ready)))
     val onEnd = if (task.nonEmpty) () => () else () => giveBack(owner, ready)
     new CecStateStore(this, ready, version, isReadOnly, id, onEnd)
   }
+
+  /**
+   * With checkpoint format V1 the log says which attempt at a version counts, and a later one has to stand behind all
+   * others. A state kept from before is both only where nobody else has begun a segment since.
+   */
+  private def isNewest(base: Base): Boolean =
+    StateLog.merged(folder.list().lastOption.getOrElse(Format.None)) == StateLog.merged(base.segment)
 
   /**
    * A task is done with its state: it is there for the next one. What has just been committed replaces even a
@@ -210,7 +219,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     val name = colFamilyNameOpt.getOrElse(DEFAULT_COL_FAMILY_NAME)
     val codec = this.codec(name).getOrElse(throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily("changes", name))
     val id = if (conf.enableStateStoreCheckpointIds) endVersionStateStoreCkptId else None
-    new ChangeReader(new StateLog(folder), startVersion, endVersion, id, name, codec)
+    new ChangeReader(new StateLog(folder), startVersion, endVersion, id, name, codec.ownCopy)
   }
 }
 

@@ -25,7 +25,8 @@ private[cecstore] final class Bytes {
 
 /**
  * Keys and values of one column family to bytes and back, by Spark's own encoders: that keeps the order of
- * prefix and range scans. Plain rows take a short way to the same bytes.
+ * prefix and range scans. Plain rows take a short way to the same bytes. Encoders use their rows and arrays again:
+ * tasks of one provider overlap, so each has its own copy.
  */
 private[cecstore] final class FamilyCodec(
     spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean, encoding: String) {
@@ -39,6 +40,8 @@ private[cecstore] final class FamilyCodec(
   private val value = new Bytes
   private val keyFields = spec.keySchema.length
   private val valueFields = valueSchema.length
+
+  def ownCopy: FamilyCodec = new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, encoding)
 
   val isOrdered: Boolean = !isPlainKey
   val supportsPrefixScan: Boolean = keyEncoder.supportPrefixKeyScan

@@ -29,7 +29,9 @@ private[cecstore] final class Instance(
 
   /** Stand at this version, going one commit back if that is what it takes; false if it cannot. */
   def isAt(version: Long, uniqueId: Option[String]): Boolean = {
-    def is(b: Base): Boolean = b != null && b.version == version && uniqueId.forall(id => !b.isEmpty && b.uniqueId == id || b.isEmpty)
+    // Empty at a later version is what was asked for once, not what the log holds there.
+    def is(b: Base): Boolean =
+      b != null && b.version == version && (if (b.isEmpty) version == 0 else uniqueId.forall(_ == b.uniqueId))
     if (is(base_)) true
     else if (is(previous)) {
       state.undo()

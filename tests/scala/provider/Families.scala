@@ -8,13 +8,13 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /** Rows of one schema out of a small universe, known by their place in it. */
 class Universe(val schema: StructType, rows: Seq[Seq[Any]]) {
-  private val projection = UnsafeProjection.create(schema)
+  private val projection = ThreadLocal.withInitial(() => UnsafeProjection.create(schema))
   private val places =
     rows.zipWithIndex.map { case (row, place) => Universe.words(row) -> place }.toMap
   val size: Int = rows.size
 
-  /** One buffer for all, as Spark does it: a store that keeps it without copying is caught. */
-  def row(place: Int): UnsafeRow = projection(InternalRow.fromSeq(rows(place).map {
+  /** One buffer for all of a task, as Spark does it: a store that keeps it without copying is caught. */
+  def row(place: Int): UnsafeRow = projection.get()(InternalRow.fromSeq(rows(place).map {
     case text: String => UTF8String.fromString(text)
     case other => other
   }))

@@ -12,7 +12,8 @@ object Programs {
     "misuse" -> Misuse.run,
     "damage" -> Damage.run,
     "golden" -> Golden.run,
-    "read" -> Logs.run)
+    "read" -> Logs.run,
+    "races" -> Races.run)
 
   def main(words: Array[String]): Unit = {
     val pairs = words.tail.map { word =>

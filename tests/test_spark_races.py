@@ -1,0 +1,23 @@
+"""What overlaps: attempts at one version, tasks that are interrupted, maintenance beside both."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from spark_jvm import run_jvm
+
+
+def test_attempts_that_overlap_never_mix_and_all_agree_on_what_was_committed(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """Twins at once, retries, zombies that wake after their successors; three executors, V1 and V2."""
+    runs = crash_count(20, 400)
+    found = run_jvm("races", root=tmp_path, until=runs, rounds=50, timeout_s=120 + 20 * runs)
+    assert found["V1"] == found["V2"] == 25 * runs
+    assert found["twins"] > 25 * runs
+    assert found["retries"] > 10 * runs
+    assert found["zombies"] > 5 * runs
+    assert found["aborts"] > 10 * runs
