@@ -56,31 +56,31 @@ private[cecstore] final class Maintenance(
     val base = newest
     if (grows || base == null) return
     val log = new StateLog(folder)
-    try {
+    try if (!log.ids.contains(StateLog.merged(base.segment))) {
       val frames = log.extent(log.find(base.version, Some(base.uniqueId))).map(_._1)
-      val segments = frames.map(_.segment).distinct // newest first
-      val (fresh, older) = segments.span(s => StateLog.merged(s.id) != s.id)
+      // The last frame of each segment that the next one builds on: newest first.
+      val (fresh, older) = frames.distinctBy(_.segment).span(end => StateLog.merged(end.segment.id) != end.segment.id)
       if (fresh.size >= objectsToMerge) {
         // Merging a merged one again only when as much is new keeps the copying to a few times in all.
-        val again = older.headOption.filter(s => s.size <= fresh.map(_.size).sum && s.size < settings.segmentBytes)
-        write(log, (fresh ++ again).reverse, base)
+        val again = older.headOption.filter(end =>
+          end.segment.size <= fresh.map(_.segment.size).sum && end.segment.size < settings.segmentBytes)
+        write((fresh ++ again).reverse)
       }
     } catch {
       case e: CecLogException => logWarning(s"cec: ${folder.location}: nothing is merged while the log is damaged: ${e.getMessage}")
     } finally log.close()
   }
 
-  private def write(log: StateLog, segments: Seq[SegmentReader], base: Base): Unit = {
-    val head = segments.head.header.get
-    val salt = segments.last.header.get.salt
-    val id = StateLog.merged(segments.last.id)
+  private def write(ends: Seq[FrameAt]): Unit = {
+    val head = ends.head.segment.header.get
+    val salt = ends.last.segment.header.get.salt
+    val id = StateLog.merged(ends.last.segment.id)
     val parts = mutable.ArrayBuffer(Format.encode(head.copy(segmentId = id, salt = salt)))
     var byte = Format.HeaderBytes.toLong
     var previous: Option[(Long, Long)] = None
-    segments.zipWithIndex.foreach { case (segment, i) =>
-      segment.frames.filter(f => f.header.kind == Format.Batch || i == 0 && f.index == 0)
-        .filter(f => segment.id != base.segment || f.byte <= base.byte).foreach { f =>
-        val body = segment.bytes(f)
+    ends.zipWithIndex.foreach { case (end, i) =>
+      end.segment.frames.take(end.index + 1).filter(f => f.header.kind == Format.Batch || i == 0 && f.index == 0).foreach { f =>
+        val body = end.segment.bytes(f)
         val (prevSegment, prevByte) = previous.getOrElse((f.header.prevSegment, f.header.prevByte))
         parts += Format.encode(f.header.copy(salt = salt, schemaByte = Format.HeaderBytes, durableUpto = 0,
           prevSegment = prevSegment, prevByte = prevByte)) += body
@@ -89,6 +89,6 @@ private[cecstore] final class Maintenance(
       }
     }
     folder.create(id, parts.toArray, sync = true).close()
-    logInfo(s"cec: ${folder.location}: merged ${segments.size} objects into ${SegmentFolder.name(id)}")
+    logInfo(s"cec: ${folder.location}: merged ${ends.size} objects into ${SegmentFolder.name(id)}")
   }
 }

@@ -1,9 +1,11 @@
 package org.apache.spark.sql.cecstore.testing
 
+import java.io.File
 import java.nio.file.Paths
 
 import scala.util.Random
 
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.state._
 
 /** Random calls against a provider and a model, one seed after the other. */
@@ -38,14 +40,17 @@ object ModelProgram {
       "aborts" -> runs.map(_.aborts).sum,
       "back" -> runs.map(_.back).sum,
       "loads" -> runs.map(_.loads).sum,
-      "renewed" -> runs.map(_.renewed).sum)
+      "renewed" -> runs.map(_.renewed).sum) ++ NarrowFiles.counts
   }
 }
 
 /** One checkpoint of one operator: batches on any version that may be built on, until it is enough. */
 final class ModelRun(words: Arguments, seed: Long) {
   private val random = new Random(seed)
-  private val v2 = words.flag("v2")
+  private val v2 = words.text("v2", "false") match {
+    case "both" => seed % 2 == 1
+    case word => word.toBoolean
+  }
   private val maintained = words.flag("maintenance")
   private val useFamilies = words.flag("families")
   private val kinds = Family.kinds.toVector.sortBy(_._1)
@@ -67,6 +72,7 @@ final class ModelRun(words: Arguments, seed: Long) {
   private var known = Map(Stores.Start -> Model.Empty)
   private var newest = Stores.Start
   private val written = new Expectations(default +: others, useFamilies)
+  private var newestEver = 0L
 
   var (calls, commits, aborts, loads, back) = (0, 0, 0, 0, 0)
   /** Footprints that commits wrote again. */
@@ -91,7 +97,8 @@ final class ModelRun(words: Arguments, seed: Long) {
 
   private def batch(number: Int): Unit = {
     if (random.nextInt(7) == 0) {
-      provider.close()
+      if (words.flag("cuts")) SyncedFiles.powerCut(new File(new Path(stores.root).toUri.getPath), random)
+      else provider.close()
       provider = make()
     }
     if (maintained && random.nextInt(5) == 0) provider.doMaintenance()
@@ -141,7 +148,8 @@ final class ModelRun(words: Arguments, seed: Long) {
       Check.equal("keys in the metrics", store.metrics.numKeys,
         (default +: others).filter(f => model.families.contains(f.name)).map(model(_).size).sum)
     }
-    known = known.updated(made, model)
+    newestEver = newestEver.max(made.number)
+    known = known.updated(made, model).filter(_._1.number >= newestEver - stores.conf.minVersionsToRetain)
     written.measured(made, store.metrics)
     newest = made
     commits += 1

@@ -11,14 +11,13 @@ final class Stores(
     val root: String,
     providerClass: String,
     settings: Map[String, String] = Map.empty,
-    hadoopSettings: Map[String, String] = Map.empty,
     val v2: Boolean = false) {
 
   val hadoop: Configuration = {
     val conf = new Configuration()
     conf.set("sql.streaming.runId", UUID.randomUUID().toString)
     conf.set("streaming.sql.batchId", "0")
-    hadoopSettings.foreach { case (name, value) => conf.set(name, value) }
+    NarrowFiles.register(conf)
     conf
   }
 

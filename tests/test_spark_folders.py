@@ -1,0 +1,68 @@
+"""State logs on Hadoop file systems: one of whole objects only, one that appends and syncs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from spark_jvm import STORE, run_jvm
+
+from cec_store.files import LocalFolder
+from cec_store.inspector import verify
+
+# Few versions and small merges, so that both happen all the time.
+EAGER = {"spark.sql.streaming.minBatchesToRetain": "6", f"{STORE}.minDeltasForSnapshot": "3"}
+
+
+def test_random_calls_on_objects_give_what_a_map_gives(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    seeds = crash_count(4, 400)
+    found = run_jvm(
+        "model", root=f"objects:{tmp_path}", families=True, v2="both", maintenance=True,
+        until=seeds, batches=40, counted=True, settings=EAGER, timeout_s=60 + 10 * seeds,
+    )  # fmt: skip
+    assert found["commits"] > 15 * seeds
+    assert found["created"] >= found["commits"] + found["merged"], "not an object a commit"
+    assert found["merged"] > seeds
+    assert found["deleted"] > 5 * seeds
+    assert_sound(tmp_path, seeds)
+
+
+def test_random_calls_between_power_cuts_give_what_a_map_gives(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """Segments grow here; a cut takes what was not synced, and the writer with it."""
+    seeds = crash_count(4, 400)
+    found = run_jvm(
+        "model", root=f"synced:{tmp_path}", v2="both", maintenance=True, cuts=True,
+        until=seeds, batches=40, counted=True, settings=EAGER, timeout_s=60 + 10 * seeds,
+    )  # fmt: skip
+    assert found["merged"] == 0
+    assert found["created"] < found["commits"], "no segment grew"
+    assert found["deleted"] > 2 * seeds
+    assert_sound(tmp_path, seeds)
+
+
+@pytest.mark.parametrize("scheme", ["objects", "synced"])
+def test_attempts_that_overlap_never_mix_on_other_file_systems(
+    tmp_path: Path, crash_count: Callable[[int, int], int], scheme: str
+) -> None:
+    runs = crash_count(4, 200)
+    found = run_jvm(
+        "races", root=f"{scheme}:{tmp_path}", until=runs, rounds=30, timeout_s=60 + 20 * runs
+    )
+    assert found["V1"] == found["V2"] == 15 * runs
+    assert found["zombies"] > runs
+    assert_sound(tmp_path, runs)
+
+
+def assert_sound(root: Path, runs: int) -> None:
+    """What the readers in Python say of the same files."""
+    logs = sorted(root.glob("seed-*/0/0"))
+    assert len(logs) == runs
+    for log in logs:
+        found = verify(LocalFolder(log))
+        assert found.is_sound, f"{log}: {found.faults}"
