@@ -33,7 +33,8 @@ def test_example(path: Path, tmp_path: Path) -> None:
 
 def test_the_readmes_example_runs_twice_to_the_same_end(tmp_path: Path) -> None:
     readme = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    every = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (code,) = (each for each in every if "open_queue" in each)  # Spark has tests of its own
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", code],
