@@ -175,6 +175,40 @@ def test_a_torn_twin_leaves_the_version_to_the_other() -> None:
     assert verify(folder).is_sound
 
 
+def test_a_twin_damaged_in_its_last_header_does_not_leave_the_version_to_the_other() -> None:
+    folder, low, high = two_twins()
+    for bit in range(8 * high.byte, 8 * (high.byte + FRAME_HEADER_BYTES), 11):
+        folder.flip(name_of(high), bit)
+        with pytest.raises(CorruptLog, match="newest sound one is 1"):
+            log_of(folder).rebuild(at=2)
+        assert contents(log_of(folder).rebuild(at=low.unique_id)) == low.state
+        assert not verify(folder).is_sound
+        folder.flip(name_of(high), bit)
+
+
+@pytest.mark.parametrize("left", [None, 0, 36, 300])
+def test_where_a_lost_segment_is_built_on_no_other_attempt_answers(left: int | None) -> None:
+    """Version 2 was there twice; what is lost also held version 3, on which version 4 builds."""
+    folder, low, high = two_twins()
+    later = Writer(folder, Random(8))
+    third = later.commit(high, {A: b"3"})
+    later.roll()
+    fourth = later.commit(third, {C: b"4"})
+    middle, data = name_of(third), bytes(folder.files[name_of(third)])
+    for name in (name_of(high), middle):
+        whole = bytes(folder.files[name])
+        if left is None:
+            del folder.files[name]
+        else:
+            folder.files[name] = bytearray(whole[:left])
+        with pytest.raises(CorruptLog):
+            log_of(folder).rebuild(at=2)
+        assert contents(log_of(folder).rebuild(at=low.unique_id)) == low.state
+        folder.files[name] = bytearray(whole)
+    assert bytes(folder.files[middle]) == data
+    assert contents(log_of(folder).rebuild(at=4)) == fourth.state
+
+
 def test_a_commit_of_several_frames_is_a_version_only_when_all_are_there() -> None:
     folder, random = MemoryFolder({}), Random(1)
     writer = Writer(folder, random)
