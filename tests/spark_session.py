@@ -30,6 +30,7 @@ SETTINGS = {
     # With queries this short, what the JVM and Spark compile is hardly ever run again.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.cache.maxEntries": "2000",
 }
 
 
