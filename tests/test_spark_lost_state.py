@@ -41,9 +41,7 @@ def cut_newest(state: Path) -> None:
 
 
 def loss_is_named(said: str) -> bool:
-    """By the number of the version, or by the segment that its unique id names."""
-    by_number = f"version {VERSION} is not in the state log: it holds no version at all" in said
-    return "CecLogException" in said and (by_number or ".seg: the segment is missing" in said)
+    return f"version {VERSION} was wanted; no version is sound" in said
 
 
 def folder_is_named(said: str) -> bool:
@@ -52,8 +50,8 @@ def folder_is_named(said: str) -> bool:
 
 
 def older_version_is_named(said: str) -> bool:
-    newest = f"newest version that is whole is {VERSION - 1}"
-    return "CecLogException" in said and newest in said and ".seg" in said
+    due = f"version {VERSION} was wanted; the newest sound version is {VERSION - 1}"
+    return due in said and "/state/0/0" in said
 
 
 LOSSES: dict[str, tuple[Callable[[Path], None], Callable[[str], bool]]] = {
