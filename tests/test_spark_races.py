@@ -21,3 +21,15 @@ def test_attempts_that_overlap_never_mix_and_all_agree_on_what_was_committed(
     assert found["retries"] > 10 * runs
     assert found["zombies"] > 5 * runs
     assert found["aborts"] > 10 * runs
+
+
+def test_kept_versions_load_and_the_others_vanish_beside_commits_and_loads(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """One to four versions to keep, restarts, two readers that never pause; V1 and V2."""
+    runs = crash_count(4, 100)
+    found = run_jvm("retention", root=tmp_path, until=runs, batches=80, timeout_s=120 + 30 * runs)
+    assert found["commits"] == 80 * runs
+    assert found["left"] < found["made"] / 2, "hardly any segment was deleted"
+    assert found["refused"] > 10 * runs
+    assert found["loads"] > 100 * runs

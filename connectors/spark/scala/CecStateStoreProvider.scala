@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore
 
+import java.io.FileNotFoundException
 import java.security.SecureRandom
 import java.util.Random
 import java.util.concurrent.ConcurrentHashMap
@@ -109,7 +110,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     }
     val isCurrent = instance != null && (!isNew || id.nonEmpty || isNewest(instance.base))
     if (instance != null && !isCurrent) instance.close()
-    val ready = if (isCurrent) instance else load(version, id, loadEmpty)
+    val ready = if (isCurrent) instance else reload(version, id, loadEmpty)
     synchronized(owned.put(owner, ready))
     if (!isReadOnly) ready.begin()
     if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => giveBack(owner, ready)))
@@ -135,6 +136,15 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     instance.hasCommitted = false
     val left = if (isNewest) { val old = idle; idle = instance; old } else instance
     if (left != null && (left ne idle)) left.close()
+  }
+
+  /** Maintenance merges and forgets segments while a load reads them: then it looks again. */
+  private def reload(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = {
+    val seen = folder.list()
+    try load(version, uniqueId, loadEmpty) catch {
+      case _: CecLogException | _: FileNotFoundException if !folder.list().sameElements(seen) => reload(version, uniqueId, loadEmpty)
+      case e: CecLogException => throw StateLog.explained(e, folder, version, uniqueId.nonEmpty)
+    }
   }
 
   private def load(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = {

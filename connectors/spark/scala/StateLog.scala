@@ -29,6 +29,16 @@ private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable 
   def highestOrdinal: Long = ids.lastOption.map(_ >>> 32).getOrElse(0L)
   override def close(): Unit = readers.values.foreach(_.close())
 
+  /** The version from which on each has its extent, whatever vanishes meanwhile. Ids name segments before their merging. */
+  private def firstKept(byId: Boolean): Option[Long] = {
+    def held[A](read: => A): Option[A] = try Some(read) catch { case _: CecLogException => scala.None }
+    val whole = ids.flatMap { id =>
+      val versions = held(reader(id).frames).toSeq.flatten.filter(f => f.header.isVersion(f.header.inputUpto))
+      if (byId && merged(id) == id) versions.lastOption else versions
+    }.filter(f => held(extent(f)).nonEmpty).map(_.header.inputUpto).toSet
+    whole.maxOption.map(Iterator.iterate(_)(_ - 1).takeWhile(whole).toSeq.last)
+  }
+
   /** The frame that ends a version: by its unique id, or by the rule for checkpoint format V1. */
   def find(version: Long, uniqueId: Option[String]): FrameAt =
     uniqueId.map(findUnique(version, _)).getOrElse(findNewest(version))
@@ -169,4 +179,12 @@ private[cecstore] object StateLog {
   private val UniqueId = "([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]+)".r
   /** The id of the segment that maintenance makes of those up to `id`. */
   def merged(id: Long): Long = id | 1
+
+  /** Why a version cannot be had; that it is forgotten, if it is. */
+  def explained(e: CecLogException, folder: SegmentFolder, version: Long, byId: Boolean): CecLogException = {
+    val log = new StateLog(folder)
+    try log.firstKept(byId).filter(_ > version).map(first => new CecLogException(s"${e.getMessage}; versions from " +
+      s"$first on have all their segments, older ones are kept as spark.sql.streaming.minBatchesToRetain says", e)).getOrElse(e)
+    finally log.close()
+  }
 }

@@ -13,7 +13,10 @@ object Programs {
     "damage" -> Damage.run,
     "golden" -> Golden.run,
     "read" -> Logs.run,
-    "races" -> Races.run)
+    "races" -> Races.run,
+    "interrupts" -> Interrupts.run,
+    "manyStores" -> ManyStores.run,
+    "retention" -> Retention.run)
 
   def main(words: Array[String]): Unit = {
     val pairs = words.tail.map { word =>

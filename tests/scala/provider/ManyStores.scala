@@ -1,0 +1,49 @@
+package org.apache.spark.sql.cecstore.testing
+
+import java.lang.management.ManagementFactory
+import java.util.concurrent._
+
+import org.apache.spark.sql.execution.streaming.state._
+
+/** As many stores as a large executor has: what each of them holds beside its memory. */
+object ManyStores {
+  private val family = Family.kinds("plain")("default", false)
+
+  def run(words: Arguments): Programs.Result = {
+    val stores = new Stores(words.text("root"), words.text("provider"), words.settings)
+    val count = words.number("stores", 200).toInt
+    val tasks = Executors.newFixedThreadPool(4)
+    def each(partitions: Range)(body: Int => Unit): Unit =
+      partitions.map(n => tasks.submit[Unit](() => Tasks.run(body(n)))).foreach(_.get())
+    val providers = new Array[StateStoreProvider](count)
+    def work(partitions: Range): Unit = {
+      each(partitions)(n => providers(n) = stores.provider(family, partition = n))
+      for (version <- 0 until 6) {
+        each(partitions)(n => commit(providers(n), n, version))
+        partitions.foreach(providers(_).doMaintenance())
+      }
+      // A restart of half of them, which load what is there.
+      each(partitions.by(2)) { n =>
+        providers(n).close()
+        providers(n) = stores.provider(family, partition = n)
+      }
+      each(partitions)(n => commit(providers(n), n, 6))
+    }
+    work(0 until 8)
+    val (files, threads) = (openFiles, liveThreads)
+    work(8 until count)
+    val found = Map("files" -> (openFiles - files), "threads" -> (liveThreads - threads), "stores" -> count)
+    providers.foreach(_.close())
+    found + ("filesAfter" -> (openFiles - files))
+  }
+
+  private def commit(provider: StateStoreProvider, partition: Int, version: Int): Unit = {
+    val store = Stores.open(provider, Version(version, None))
+    Check.equal(s"keys of store $partition", StoreReader.content(store, family).size, version)
+    store.put(family.key(version), Values.row(partition % Values.size), family.name)
+    store.commit()
+  }
+
+  private def openFiles: Int = Interrupts.openFiles
+  private def liveThreads: Int = ManagementFactory.getThreadMXBean.getThreadCount
+}
