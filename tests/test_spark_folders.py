@@ -74,6 +74,18 @@ def test_kept_versions_load_and_objects_vanish_beside_commits_and_loads(
     assert_sound(tmp_path, runs)
 
 
+@pytest.mark.parametrize("scheme", ["objects", "synced"])
+def test_interrupted_tasks_lose_nothing_on_other_file_systems(
+    tmp_path: Path, crash_count: Callable[[int, int], int], scheme: str
+) -> None:
+    """These break off wherever a task is interrupted; no stream is left open."""
+    runs = crash_count(2, 200)
+    found = run_jvm("interrupts", root=f"{scheme}:{tmp_path}", until=runs, timeout_s=60 + 20 * runs)
+    assert found["acknowledged"] > 5 * runs
+    assert found["brokenCommits"] > 5 * runs
+    assert_sound(tmp_path, runs)
+
+
 def assert_sound(root: Path, runs: int) -> None:
     """What the readers in Python say of the same files."""
     logs = sorted(root.glob("seed-*/0/0"))

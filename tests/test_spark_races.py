@@ -33,3 +33,19 @@ def test_kept_versions_load_and_the_others_vanish_beside_commits_and_loads(
     assert found["left"] < found["made"] / 2, "hardly any segment was deleted"
     assert found["refused"] > 10 * runs
     assert found["loads"] > 100 * runs
+
+
+def test_interrupted_tasks_lose_no_acknowledged_commit_and_leave_nothing_behind(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """Before a load, a commit or an abort, or at any moment; some with their provider closed."""
+    runs = crash_count(4, 200)
+    found = run_jvm("interrupts", root=tmp_path, until=runs, timeout_s=60 + 20 * runs)
+    assert found["acknowledged"] > 20 * runs
+    assert found["brokenCommits"] > runs, "hardly any interrupt came in time"
+    assert found["closed"] > 0
+
+
+def test_two_hundred_stores_hold_no_files_and_no_threads(tmp_path: Path) -> None:
+    found = run_jvm("manyStores", root=tmp_path, stores=200)
+    assert found == {"stores": 200, "files": 0, "threads": 0, "filesAfter": 0}

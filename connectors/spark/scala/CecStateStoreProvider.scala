@@ -39,6 +39,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
 
   // Guarded by `this`: the state that no task owns, and those that tasks own, by task attempt.
   private var idle: Instance = null
+  private var isClosed = false
   private val owned = mutable.Map.empty[Long, Instance]
 
   override def init(stateStoreId: StateStoreId, keySchema: StructType, valueSchema: StructType,
@@ -65,6 +66,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     LoadRate.stores.decrementAndGet()
     if (idle != null) idle.close()
     idle = null
+    isClosed = true
   }
 
   // -- column families ------------------------------------------------------------------------
@@ -104,13 +106,11 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     val owner = task.map(_.taskAttemptId()).getOrElse(-Thread.currentThread.getId)
     val (instance, isNew) = synchronized {
       val mine = owned.get(owner).filter(i => !i.isWriting && !loadEmpty && i.isAt(version, id))
-      val taken = mine.orElse(Option(idle).filter(i => !loadEmpty && i.isAt(version, id)))
+      val taken = mine.orElse(Option(idle).filter(i => !loadEmpty && i.isAt(version, id) && (id.nonEmpty || isNewest(i.base))))
       if (taken.exists(_ eq idle)) idle = null
       (taken.getOrElse(null), mine.isEmpty)
     }
-    val isCurrent = instance != null && (!isNew || id.nonEmpty || isNewest(instance.base))
-    if (instance != null && !isCurrent) instance.close()
-    val ready = if (isCurrent) instance else reload(version, id, loadEmpty)
+    val ready = if (instance != null) instance else reload(version, id, loadEmpty)
     synchronized(owned.put(owner, ready))
     if (!isReadOnly) ready.begin()
     if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => giveBack(owner, ready)))
@@ -132,7 +132,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
   private def giveBack(owner: Long, instance: Instance): Unit = synchronized {
     if (owned.get(owner).exists(_ eq instance)) owned.remove(owner)
     instance.rollback()
-    val isNewest = idle == null || instance.hasCommitted || idle.base.version <= instance.base.version
+    val isNewest = !isClosed && (idle == null || instance.hasCommitted || idle.base.version <= instance.base.version)
     instance.hasCommitted = false
     val left = if (isNewest) { val old = idle; idle = instance; old } else instance
     if (left != null && (left ne idle)) left.close()
@@ -229,7 +229,9 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     val name = colFamilyNameOpt.getOrElse(DEFAULT_COL_FAMILY_NAME)
     val codec = this.codec(name).getOrElse(throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily("changes", name))
     val id = if (conf.enableStateStoreCheckpointIds) endVersionStateStoreCkptId else None
-    new ChangeReader(new StateLog(folder), startVersion, endVersion, id, name, codec.ownCopy)
+    val log = new StateLog(folder)
+    try new ChangeReader(log, startVersion, endVersion, id, name, codec.ownCopy)
+    catch { case e: Throwable => log.close(); throw e }
   }
 }
 

@@ -159,8 +159,7 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends S
   private final class HadoopOutput(out: FSDataOutputStream, override val grows: Boolean) extends SegmentOutput {
     override def append(at: Long, bytes: Array[Array[Byte]], sync: Boolean): Unit = {
       if (out.getPos != at) throw new IOException(s"$path: ${out.getPos} bytes where $at were written")
-      bytes.foreach(out.write(_))
-      flush(out, sync)
+      try { bytes.foreach(out.write(_)); flush(out, sync) } catch { case e: Throwable => giveUp(out); throw e }
     }
     override def close(): Unit = if (grows) out.close()
   }

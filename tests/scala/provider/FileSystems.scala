@@ -150,10 +150,11 @@ final class SyncedOutput(val file: File, path: Path) extends OutputStream with S
   }
 
   override def close(): Unit = if (isOpen) {
-    if (!isDead) hflush()
-    isOpen = false
-    out.close()
-    SyncedFiles.open.decrementAndGet()
+    try if (!isDead) hflush() finally {
+      isOpen = false
+      out.close()
+      SyncedFiles.open.decrementAndGet()
+    }
   }
   SyncedFiles.open.incrementAndGet()
 }

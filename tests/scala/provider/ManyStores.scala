@@ -3,6 +3,8 @@ package org.apache.spark.sql.cecstore.testing
 import java.lang.management.ManagementFactory
 import java.util.concurrent._
 
+import scala.util.Try
+
 import org.apache.spark.sql.execution.streaming.state._
 
 /** As many stores as a large executor has: what each of them holds beside its memory. */
@@ -28,6 +30,7 @@ object ManyStores {
         providers(n) = stores.provider(family, partition = n)
       }
       each(partitions)(n => commit(providers(n), n, 6))
+      each(partitions)(n => refused(providers(n)))
     }
     work(0 until 8)
     val (files, threads) = (openFiles, liveThreads)
@@ -35,6 +38,13 @@ object ManyStores {
     val found = Map("files" -> (openFiles - files), "threads" -> (liveThreads - threads), "stores" -> count)
     providers.foreach(_.close())
     found + ("filesAfter" -> (openFiles - files))
+  }
+
+  /** A reader of changes that cannot begin, either. */
+  private def refused(provider: StateStoreProvider): Unit = {
+    val replay = provider.asInstanceOf[SupportsFineGrainedReplay]
+    val said = Try(replay.getStateStoreChangeDataReader(1, 99, None, None))
+    Check.that(s"a change reader for a version that is not there: $said", said.isFailure)
   }
 
   private def commit(provider: StateStoreProvider, partition: Int, version: Int): Unit = {
