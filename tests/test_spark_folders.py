@@ -14,6 +14,7 @@ from cec_store.inspector import verify
 
 # Few versions and small merges, so that both happen all the time.
 EAGER = {"spark.sql.streaming.minBatchesToRetain": "6", f"{STORE}.minDeltasForSnapshot": "3"}
+BOTH = "objects,synced"
 
 
 def test_random_calls_on_objects_give_what_a_map_gives(
@@ -27,7 +28,7 @@ def test_random_calls_on_objects_give_what_a_map_gives(
     assert found["commits"] > 10 * seeds
     assert found["created"] >= found["commits"] + found["merged"], "not an object a commit"
     assert found["merged"] > seeds
-    assert found["deleted"] > 5 * seeds
+    assert found["deleted"] > 2 * seeds
     assert_sound(tmp_path, seeds)
 
 
@@ -46,16 +47,16 @@ def test_random_calls_between_power_cuts_give_what_a_map_gives(
     assert_sound(tmp_path, seeds)
 
 
-@pytest.mark.parametrize("scheme", ["objects", "synced"])
 def test_attempts_that_overlap_never_mix_on_other_file_systems(
-    tmp_path: Path, crash_count: Callable[[int, int], int], scheme: str
+    tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
-    runs = crash_count(4, 200)
+    runs = crash_count(8, 200)
     found = run_jvm(
-        "races", root=f"{scheme}:{tmp_path}", until=runs, rounds=30, timeout_s=60 + 20 * runs
+        "races", root=tmp_path, schemes=BOTH, until=runs, rounds=20, timeout_s=20 * runs
     )
-    assert found["V1"] == found["V2"] == 15 * runs
+    assert found["V1"] == found["V2"] == 10 * runs
     assert found["zombies"] > runs
+    assert found["merged"] > runs / 4
     assert_sound(tmp_path, runs)
 
 
@@ -74,15 +75,16 @@ def test_kept_versions_load_and_objects_vanish_beside_commits_and_loads(
     assert_sound(tmp_path, runs)
 
 
-@pytest.mark.parametrize("scheme", ["objects", "synced"])
 def test_interrupted_tasks_lose_nothing_on_other_file_systems(
-    tmp_path: Path, crash_count: Callable[[int, int], int], scheme: str
+    tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """These break off wherever a task is interrupted; no stream is left open."""
-    runs = crash_count(2, 200)
-    found = run_jvm("interrupts", root=f"{scheme}:{tmp_path}", until=runs, timeout_s=60 + 20 * runs)
-    assert found["acknowledged"] > 5 * runs
-    assert found["brokenCommits"] > 5 * runs
+    runs = crash_count(8, 200)
+    found = run_jvm(
+        "interrupts", root=tmp_path, schemes=BOTH, until=runs, rounds=20, timeout_s=20 * runs
+    )
+    assert found["acknowledged"] > 3 * runs
+    assert found["brokenCommits"] > 3 * runs
     assert_sound(tmp_path, runs)
 
 

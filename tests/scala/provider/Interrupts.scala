@@ -1,7 +1,6 @@
 package org.apache.spark.sql.cecstore.testing
 
 import java.io.{File, IOException}
-import java.nio.file.Paths
 import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
@@ -45,7 +44,7 @@ final class InterruptRun(words: Arguments, seed: Long) {
   private val v2 = seed % 2 == 1
   private val family = Family.kinds("plain")("default", false)
   private val stores = new Stores(
-    Paths.get(words.text("root"), s"seed-$seed").toString, words.text("provider"), words.settings, v2 = v2)
+    Stores.root(words, seed), words.text("provider"), words.settings, v2 = v2)
   private var provider = stores.provider(family)
   private var models = Vector((Stores.Start, Model.Empty))
 

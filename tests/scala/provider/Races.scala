@@ -1,6 +1,5 @@
 package org.apache.spark.sql.cecstore.testing
 
-import java.nio.file.Paths
 import java.util.concurrent._
 
 import scala.util.{Random, Try}
@@ -27,7 +26,7 @@ object Races {
       "retries" -> runs.map(_.retries).sum,
       "zombies" -> runs.map(_.zombies).sum,
       "aborts" -> runs.map(_.aborts).sum,
-      "loads" -> runs.map(_.loads).sum)
+      "loads" -> runs.map(_.loads).sum) ++ NarrowFiles.counts
   }
 }
 
@@ -62,7 +61,7 @@ final class RaceRun(words: Arguments, seed: Long) {
   private val family = Family.kinds("plain")("default", false)
   private val kept = 8
   private val stores = new Stores(
-    Paths.get(words.text("root"), s"seed-$seed").toString, words.text("provider"),
+    Stores.root(words, seed), words.text("provider"),
     words.settings ++ Map(
       "spark.sql.streaming.minBatchesToRetain" -> kept.toString,
       "spark.sql.streaming.stateStore.cec.syncMode" -> (if (seed % 8 < 2) "commit" else "none"),

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.cecstore.testing
 
 import java.io.IOException
-import java.nio.file.Paths
 import java.util.concurrent._
 
 import scala.collection.concurrent.TrieMap
@@ -38,7 +37,7 @@ final class RetentionRun(words: Arguments, seed: Long) {
   private val v2 = seed % 2 == 1
   private val kept = 1 + random.nextInt(4)
   private val family = Family.kinds("plain")("default", false)
-  private val root = Paths.get(words.text("root"), s"seed-$seed").toString
+  private val root = Stores.root(words, seed)
   private val stores = new Stores(root, words.text("provider"), words.settings ++ Map(
     "spark.sql.streaming.minBatchesToRetain" -> kept.toString,
     "spark.sql.streaming.stateStore.minDeltasForSnapshot" -> "3",

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.testing
 
+import java.nio.file.Paths
 import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
@@ -44,6 +45,14 @@ final class Stores(
 final case class Version(number: Long, id: Option[String])
 
 object Stores {
+  /** Each seed has a folder of its own; `schemes` are the file systems that they take by turns. */
+  def root(words: Arguments, seed: Long): String = {
+    val schemes = words.text("schemes", "").split(',')
+    val scheme = schemes((seed / 4 % schemes.length).toInt)
+    val folder = Paths.get(words.text("root"), s"seed-$seed").toString
+    if (scheme.isEmpty) folder else s"$scheme:$folder"
+  }
+
   val Start: Version = Version(0, None)
 
   def open(provider: StateStoreProvider, version: Version): StateStore =
