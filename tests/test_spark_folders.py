@@ -64,7 +64,7 @@ def test_kept_versions_load_and_objects_vanish_beside_commits_and_loads(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """One to four versions to keep, restarts, two readers that never pause; V1 and V2."""
-    runs = crash_count(4, 100)
+    runs = crash_count(14, 100)
     found = run_jvm(
         "retention", root=f"objects:{tmp_path}", until=runs, batches=80, timeout_s=120 + 30 * runs
     )
