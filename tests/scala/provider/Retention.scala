@@ -122,8 +122,10 @@ final class RetentionRun(words: Arguments, seed: Long) {
       case e: IOException if e.getClass.getSimpleName == "CecLogException" =>
         Check.that(s"version $version is kept of $begun, and refused: $e", version < begun - kept)
         val oldest = "versions from (\\d+) on have".r.findFirstMatchIn(e.getMessage).map(_.group(1).toLong)
-        Check.that(s"version $version: no word of the oldest: ${e.getMessage}", oldest.exists(_ > version))
-        if (done) Check.that(s"version $version: another is the oldest: ${e.getMessage}", oldest.exists(_ <= head - kept))
+        // A merged copy may still be whole where the segment that the version is named by is not.
+        val isMerged = root.startsWith("objects")
+        Check.that(s"version $version: no word of the oldest: ${e.getMessage}", isMerged || oldest.exists(_ > version))
+        if (done && !isMerged) Check.that(s"version $version: another is the oldest: ${e.getMessage}", oldest.exists(_ <= head - kept))
         refused += 1
     } finally fresh.close()
   }
