@@ -179,9 +179,7 @@ private[cecstore] object Body {
         batch.nodesLength != Nodes || batch.buffersLength != Buffers || batch.nodes(0).nullCount != 0) {
       throw new BadFrame(s"body: not a batch of $n records of a state log")
     }
-    val decoder = new Decoder(raw, bodyAt, batch, n)
-    if (header.codec == CodecZstdLengths) Seq(keyEndsAt, valueEndsAt).foreach(decoder.restoreOffsets)
-    decoder.rows(id)
+    new Decoder(raw, bodyAt, batch, n, header.codec == CodecZstdLengths).rows(id)
   } catch {
     case e: IndexOutOfBoundsException => throw new BadFrame(s"body: $e")
     case e: NegativeArraySizeException => throw new BadFrame(s"body: $e")
@@ -197,7 +195,7 @@ private[cecstore] object Body {
     raw
   }
 
-  private final class Decoder(raw: Array[Byte], bodyAt: Int, batch: RecordBatch, n: Int) {
+  private final class Decoder(raw: Array[Byte], bodyAt: Int, batch: RecordBatch, n: Int, hasLengths: Boolean) {
     /** Where a buffer stands; it must hold so many bytes within the body. */
     private def at(buffer: Int, needed: Long): Int = {
       val b = batch.buffers(buffer)
@@ -207,30 +205,22 @@ private[cecstore] object Body {
       bodyAt + b.offset.toInt
     }
 
-    /** Lengths to offsets, in place. */
-    def restoreOffsets(buffer: Int): Unit = if (n > 0) {
-      val start = Platform.BYTE_ARRAY_OFFSET + at(buffer, (n + 1) * 4L)
-      var offset = Platform.getInt(raw, start)
-      var i = 1
-      while (i <= n) {
-        offset += Platform.getInt(raw, start + i * 4L)
-        Platform.putInt(raw, start + i * 4L, offset)
-        i += 1
-      }
-    }
-
+    /** Where each row ends, counted from the first one's start: out of offsets, or of lengths. */
     private def ends(buffer: Int): Array[Int] = {
       val ends = new Array[Int](n + 1)
-      if (n > 0) Platform.copyMemory(raw, Platform.BYTE_ARRAY_OFFSET + at(buffer, (n + 1) * 4L), ends, Platform.INT_ARRAY_OFFSET, (n + 1) * 4L)
-      val first = ends(0)
+      val entries = Platform.BYTE_ARRAY_OFFSET + at(buffer, if (n == 0) 0 else (n + 1) * 4L)
+      val first = firstOf(buffer)
       if (first < 0) throw new BadFrame("body: offsets below zero")
-      var i = 0
-      while (i < n) {
-        if (ends(i + 1) < ends(i)) throw new BadFrame(s"body: offsets of row $i fall")
-        ends(i) -= first
+      var end = 0
+      var i = 1
+      while (i <= n) {
+        val entry = Platform.getInt(raw, entries + i * 4L)
+        val next = if (hasLengths) end + entry else entry - first
+        if (next < end) throw new BadFrame(s"body: offsets of row ${i - 1} fall")
+        ends(i) = next
+        end = next
         i += 1
       }
-      ends(n) -= first
       ends
     }
 
@@ -245,13 +235,19 @@ private[cecstore] object Body {
       val rows = new Rows(id, 0, 0, 0)
       val kinds = at(kindAt, n)
       rows.kinds = Arrays.copyOfRange(raw, kinds, kinds + n)
-      if (rows.kinds.exists(kind => kind < Open || kind > Result)) throw new BadFrame("body: a record of no kind")
+      var i = 0 // loops, here and below: a restart runs this code before it is compiled well
+      while (i < n) {
+        if (rows.kinds(i) < Open || rows.kinds(i) > Result) throw new BadFrame("body: a record of no kind")
+        i += 1
+      }
       rows.keyEnds = ends(keyEndsAt)
       rows.keys = data(keysAt, firstOf(keyEndsAt), rows.keyEnds(n))
       rows.valueEnds = ends(valueEndsAt)
       rows.values = data(valuesAt, firstOf(valueEndsAt), rows.valueEnds(n))
       val families = Platform.BYTE_ARRAY_OFFSET + at(familyAt, n * 2L)
-      if ((0 until n).exists(i => Platform.getShort(raw, families + i * 2L) != DefaultFamily)) {
+      i = 0
+      while (i < n && Platform.getShort(raw, families + i * 2L) == DefaultFamily) i += 1
+      if (i < n) {
         rows.families = Array.tabulate(n)(i => Platform.getShort(raw, families + i * 2L))
       }
       val renewed = at(renewedAt, (n + 7) / 8)

@@ -285,9 +285,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def load(rows: Rows, fromRow: Int): Unit = {
     while (rows.id - tableFirst >= table.length) table = Arrays.copyOf(table, table.length * 2)
     table(rows.id - tableFirst) = rows
+    val only = if (rows.families == null) index(DefaultFamily) else null
     var row = rows.count - 1
     while (row >= fromRow) {
-      val isNew = index(rows.family(row)).putIfAbsent(
+      val isNew = (if (only != null) only else index(rows.family(row))).putIfAbsent(
         rows.keys, rows.keyStart(row), rows.keyLength(row), rows.reference(row))
       if (isNew) {
         if (rows.kinds(row) == Result) noteClosed(rows.reference(row)) else { rows.revive(row); open += 1 }
