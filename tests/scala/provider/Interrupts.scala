@@ -11,16 +11,7 @@ import org.apache.spark.sql.execution.streaming.state._
 /** Tasks that are interrupted anywhere, as Spark does when it kills one or a query stops. */
 object Interrupts {
   def run(words: Arguments): Programs.Result = {
-    val runs = (words.number("from", 0) until words.number("until", 4)).map { seed =>
-      val run = new InterruptRun(words, seed)
-      try run.all()
-      catch {
-        case wrong: Throwable =>
-          wrong.printStackTrace()
-          throw new Wrong(s"seed $seed, ${run.where}: $wrong")
-      }
-      run
-    }
+    val runs = Seeded.run(words, until = 4)(new InterruptRun(words, _))
     Check.equal("streams left open", SyncedFiles.open.get, 0)
     Map(
       "acknowledged" -> runs.map(_.acknowledged).sum,
@@ -39,7 +30,7 @@ object Interrupts {
   }
 }
 
-final class InterruptRun(words: Arguments, seed: Long) {
+final class InterruptRun(words: Arguments, seed: Long) extends Seeded {
   private val random = new Random(seed)
   private val v2 = seed % 2 == 1
   private val family = Family.kinds("plain")("default", false)

@@ -22,17 +22,7 @@ object ModelProgram {
     }.toMap
 
   private def runAs(words: Arguments): Programs.Result = {
-    val seeds = words.number("from", 0) until words.number("until", 1)
-    val runs = seeds.map { seed =>
-      val run = new ModelRun(words, seed)
-      try run.all()
-      catch {
-        case wrong: Throwable =>
-          wrong.printStackTrace()
-          throw new Wrong(s"seed $seed, ${run.where}: $wrong")
-      }
-      run
-    }
+    val runs = Seeded.run(words, until = 1)(new ModelRun(words, _))
     Map(
       "seeds" -> runs.size,
       "calls" -> runs.map(_.calls).sum,
@@ -45,7 +35,7 @@ object ModelProgram {
 }
 
 /** One checkpoint of one operator: batches on any version that may be built on, until it is enough. */
-final class ModelRun(words: Arguments, seed: Long) {
+final class ModelRun(words: Arguments, seed: Long) extends Seeded {
   private val random = new Random(seed)
   private val v2 = words.text("v2", "false") match {
     case "both" => seed % 2 == 1

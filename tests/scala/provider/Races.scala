@@ -9,16 +9,7 @@ import org.apache.spark.sql.execution.streaming.state._
 /** Attempts that overlap: twins that commit one version at once, retries, and zombies that wake too late. */
 object Races {
   def run(words: Arguments): Programs.Result = {
-    val runs = (words.number("from", 0) until words.number("until", 4)).map { seed =>
-      val run = new RaceRun(words, seed)
-      try run.all()
-      catch {
-        case wrong: Throwable =>
-          wrong.printStackTrace()
-          throw new Wrong(s"seed $seed, ${run.where}: $wrong")
-      }
-      run
-    }
+    val runs = Seeded.run(words, until = 4)(new RaceRun(words, _))
     Map(
       "V1" -> runs.filter(!_.v2).map(_.rounds).sum,
       "V2" -> runs.filter(_.v2).map(_.rounds).sum,
@@ -54,7 +45,7 @@ final class Attempt(
   }
 }
 
-final class RaceRun(words: Arguments, seed: Long) {
+final class RaceRun(words: Arguments, seed: Long) extends Seeded {
   private val random = new Random(seed)
   val v2: Boolean = seed % 2 == 1
   private val maintained = seed / 2 % 2 == 1

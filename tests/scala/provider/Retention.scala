@@ -12,16 +12,7 @@ import org.apache.spark.sql.execution.streaming.state._
 /** Maintenance forgets and merges beside commits and loads: what is kept loads, what is not vanishes. */
 object Retention {
   def run(words: Arguments): Programs.Result = {
-    val runs = (words.number("from", 0) until words.number("until", 4)).map { seed =>
-      val run = new RetentionRun(words, seed)
-      try run.all()
-      catch {
-        case wrong: Throwable =>
-          wrong.printStackTrace()
-          throw new Wrong(s"seed $seed, ${run.where}: $wrong")
-      }
-      run
-    }
+    val runs = Seeded.run(words, until = 4)(new RetentionRun(words, _))
     Map(
       "commits" -> runs.map(_.commits).sum,
       "restarts" -> runs.map(_.restarts).sum,
@@ -32,7 +23,7 @@ object Retention {
   }
 }
 
-final class RetentionRun(words: Arguments, seed: Long) {
+final class RetentionRun(words: Arguments, seed: Long) extends Seeded {
   private val random = new Random(seed)
   private val v2 = seed % 2 == 1
   private val kept = 1 + random.nextInt(4)
