@@ -355,6 +355,24 @@ def test_a_missing_base_is_named_with_the_newest_sound_version() -> None:
     assert found.versions == 0
 
 
+def test_a_version_between_sound_ones_may_be_forgotten() -> None:
+    """An attempt that led nowhere: it stood above, so it counts, and what it built on is gone."""
+    folder = MemoryFolder({})
+    first = Writer(folder, Random(5)).commit(EMPTY, changes_of(0))
+    beside = Writer(folder, Random(6)).commit(first, changes_of(1))
+    alive, last = Writer(folder, Random(7)), first
+    for number in (2, 3, 4):
+        last = alive.commit(last, changes_of(number))
+    Writer(folder, Random(8)).commit(beside, changes_of(5))
+    del folder.files[name_of(beside)]
+    with pytest.raises(CorruptLog, match="missing"):
+        log_of(folder).rebuild(at=3)
+    found = verify(folder)
+    assert found.is_sound, found.faults
+    assert found.versions == 2
+    assert any("2 older versions can no longer be rebuilt" in note.what for note in found.notes)
+
+
 def test_damage_in_the_extent_is_named_with_the_newest_sound_version() -> None:
     folder, made = two_segments()
     folder.flip(name_of(made[5]), 8 * (made[5].byte + FRAME_HEADER_BYTES + 3))

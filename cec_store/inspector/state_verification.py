@@ -167,24 +167,32 @@ class _Run:
     # -- versions -----------------------------------------------------------------------------
 
     def _check_versions(self, with_records: bool) -> int:
-        """Every version from the oldest that can be rebuilt must be there; returns how many."""
+        """Rebuild-ability from the newest version down; returns how many can be.
+
+        What is missing below a version that is there may have been forgotten, and not in the order
+        of the versions: a segment stays while a later one builds on it.
+        """
         failed: list[Fault] = []
-        count = 0
-        due = 0
+        gone: list[int] = []
+        count = due = 0
         for version in reversed(self._tree.versions()):
             try:
                 extent(Lineage(self._tree, self._tree.find(version)))
             except CecError as error:
-                failed.append(self._version_fault(version, error))
+                fault = self._version_fault(version, error)
+                if count and fault.kind == "segment-missing":
+                    gone.append(version)
+                else:
+                    failed.append(fault)
                 continue
             count, due = count + 1, len(failed)
         if not count:
             due = len(failed)
         told = {(fault.path, fault.byte) for fault in self._faults}
         self._faults += [f for f in failed[:due] if (f.path, f.byte) not in told]
-        if failed[due:]:
-            what = f"{len(failed) - due} older versions can no longer be rebuilt, as segments that "
-            what += "they need are gone"
+        if older := len(gone) + len(failed) - due:
+            what = f"{older} older versions can no longer be rebuilt, as segments that they need "
+            what += "are gone"
             self._notes.append(Note(self._survey.folder.path, 0, what))
         if with_records and not self._faults and count:
             self._rebuild_newest()
