@@ -1,7 +1,9 @@
 """cec-store: a persistent output-queue log with eventual checkpoints for stream processing."""
 
+from cec_store.consumers import Consumer, ConsumerState
 from cec_store.errors import (
     CecError,
+    ConsumerInUse,
     CorruptLog,
     DiskFull,
     DurabilityLost,
@@ -29,6 +31,9 @@ from cec_store.units import Extent, Position
 __all__ = [
     "Budget",
     "CecError",
+    "Consumer",
+    "ConsumerInUse",
+    "ConsumerState",
     "CorruptLog",
     "CostBenefit",
     "DiskFull",

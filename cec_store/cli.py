@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cec_store import spark_cli
+from cec_store import housekeeping, spark_cli
 from cec_store.arguments import AsJson, At, Kinds, Limit, QueuePath, Since, Until
 from cec_store.chain import Chain
 from cec_store.demo import demonstrate_embedded, demonstrate_spark
@@ -75,6 +75,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(spark_cli.app, name="spark")
+app.command("consumers")(housekeeping.consumers_verb)
+app.command("trim")(housekeeping.trim_verb)
 
 
 def _print_version(wanted: bool) -> None:

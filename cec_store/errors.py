@@ -8,6 +8,7 @@
     │   ├── UnsupportedVersion    written by a newer format
     │   ├── CorruptLog            damage below what was acknowledged
     │   ├── QueueLocked           another writer is alive
+    │   ├── ConsumerInUse         somebody else acts under this consumer's name
     │   ├── Fenced                another writer has taken over
     │   ├── Poisoned              a write or sync failed earlier; reopen
     │   ├── DurabilityLost        the sync that should have acknowledged this failed
@@ -55,6 +56,10 @@ class CorruptLog(StorageError):
 
 class QueueLocked(StorageError):
     """Another process has the queue open for append."""
+
+
+class ConsumerInUse(StorageError):
+    """Somebody else acts under this consumer's name."""
 
 
 class Fenced(StorageError):

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FILE_BYTES_MAX = 2**62
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -71,7 +71,7 @@ def check_name(name: str) -> str:
     """A name that cannot leave its folder.
 
     Raises:
-        ValueError: anything but 1 to 100 of ``a-z 0-9 . _ -``, starting with a letter or digit.
+        ValueError: anything but 1 to 127 of ``A-Z a-z 0-9 . _ -``, a letter or digit first.
     """
     if not _NAME.fullmatch(name) or name.endswith("."):
         raise ValueError(f"not a file name of this store: {name!r}")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 
 WRITER_LOCK = "writer.lock"
+CONSUMERS_LOCK = "consumers.lock"
 INDEX_FOLDER = "index"
 INDEX_STAMP = "stamp"
 _SEGMENT = re.compile(r"([0-9]{20})\.seg")
 _MANIFEST = re.compile(r"manifest-([0-9]{10})")
 _CLAIM = re.compile(r"claim-([0-9]{10})\.tmp")
+_CONSUMER = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_ACKNOWLEDGEMENT = re.compile(rf"consumer-({_CONSUMER.pattern})\.ack")
+_CONSUMER_LOCK = re.compile(rf"consumer-({_CONSUMER.pattern})\.lock")
 _INDEX_DATA = re.compile(r"[0-9a-f]{16}\.mdb")
 
 
@@ -49,6 +53,38 @@ def segment_id_of(name: str) -> int | None:
 def torn_name(segment_id: int) -> str:
     """Where the cut tail of a segment is kept for people to look at."""
     return f"{segment_id:020d}.torn"
+
+
+def check_consumer_name(name: str) -> str:
+    """A name that a consumer may have.
+
+    Raises:
+        ValueError: anything but 1 to 100 of ``A-Z a-z 0-9 . _ -``.
+    """
+    if not isinstance(name, str) or not _CONSUMER.fullmatch(name):
+        raise ValueError(f"not a consumer's name: {name!r}; use 1 to 100 of A-Z a-z 0-9 . _ -")
+    return name
+
+
+def acknowledgement_name(consumer: str) -> str:
+    """Where a consumer's acknowledgements stand."""
+    return f"consumer-{consumer}.ack"
+
+
+def consumer_of(name: str) -> str | None:
+    """The consumer whose acknowledgements this file has; ``None`` for any other file."""
+    match = _ACKNOWLEDGEMENT.fullmatch(name)
+    return match.group(1) if match else None
+
+
+def consumer_lock_name(consumer: str) -> str:
+    """Held by whoever acts under the consumer's name."""
+    return f"consumer-{consumer}.lock"
+
+
+def is_consumer_lock(name: str) -> bool:
+    """Whether consumers hold this file, each its own or one for all."""
+    return name == CONSUMERS_LOCK or _CONSUMER_LOCK.fullmatch(name) is not None
 
 
 def index_data_name(token: int) -> str:

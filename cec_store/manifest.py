@@ -122,10 +122,14 @@ def read_manifest(folder: Folder) -> Manifest:
 
 def publish_manifest(folder: Folder, manifest: Manifest) -> None:
     """Put the manifest under its epoch's name, durably and at once."""
-    name = manifest_name(manifest.epoch)
+    publish_file(folder, manifest_name(manifest.epoch), manifest.encode())
+
+
+def publish_file(folder: Folder, name: str, data: bytes) -> None:
+    """Put a small file under its name, durably; a reader finds the old one or the new one."""
     temporary = temporary_name(name)
     if temporary in folder.names():
         folder.unlink(temporary)
-    write_file(folder, temporary, manifest.encode())
+    write_file(folder, temporary, data)
     folder.rename(temporary, name)
     folder.sync_names()

@@ -9,14 +9,23 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
+from cec_store.acknowledgement import acknowledgements, damaged
 from cec_store.chain import Chain
-from cec_store.errors import NotAQueue, OutOfRange, QueueLocked, ReadOnly, SchemaMismatch
+from cec_store.consumers import (
+    Consumer,
+    ConsumerState,
+    consumer_states,
+    consumers_locked,
+    drop_consumer,
+)
+from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
 from cec_store.files import Folder, Lock
-from cec_store.layout import WRITER_LOCK
+from cec_store.layout import WRITER_LOCK, acknowledgement_name
 from cec_store.manifest import newest_epoch
 from cec_store.pipeline import Pipeline, QueueOptions
 from cec_store.records import RecordSchema, data_records, fit_columns, to_timestamps
 from cec_store.recovery import RecoveryReport, check_schema, create, reopen
+from cec_store.trimming import plan_trim
 from cec_store.writer import FrameMarks, LogWriter, Surroundings
 
 MODES = ("r", "a", "x")
@@ -147,31 +156,66 @@ class Queue:
         pipeline = self._writing()
         pipeline.call(pipeline.roll)
 
-    def trim(self, before: int) -> int:
-        """Remove whole segments with no record at or above offset ``before``.
+    def trim(self, before: int | None = None) -> int:
+        """Remove whole segments that nobody needs, of records below ``before`` if that is given.
 
-        Never removes what a rebuild at the end needs. Returns the oldest offset that is left.
+        What a rebuild at the end needs stays, and what a consumer has not acknowledged as saved.
+        Without ``before`` and without consumers nothing is removed. Returns the oldest offset that
+        is left.
+
+        Raises:
+            OutOfRange: ``before`` is above the end.
+            CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs.
         """
         pipeline = self._writing()
-        chain = self.chain()
-        if before > chain.end.offset:
-            raise OutOfRange(f"{self.folder.path}: trim to {before}, the end is {chain.end.offset}")
-        limit = min(before, self._needed_from(chain))
-        first = chain.manifest.first_segment
-        while first < chain.segments[-1] and chain.first_offset(first + 1) <= limit:
-            first += 1
-        if first > chain.manifest.first_segment:
-            pipeline.call(lambda: pipeline.writer.trim(first))
-        return self.chain().first_offset()
+        with consumers_locked(self.folder):
+            chain = self.chain()
+            said = acknowledgements(self.folder, chain.manifest.log_id)
+            for name, each in said.items():
+                if each.received > chain.end.offset:
+                    path = f"{self.folder.path}/{acknowledgement_name(name)}"
+                    reason = f"received up to {each.received}, the queue ends at {chain.end.offset}"
+                    raise damaged(path, 40, reason)
+            plan = plan_trim(chain, said, before)
+            if plan.segments:
+                # What was read of the consumers must not be taken back by a power cut.
+                self.folder.sync_names()
+                pipeline.call(lambda: pipeline.writer.trim(plan.first_segment))
+        return plan.first_offset
 
-    @staticmethod
-    def _needed_from(chain: Chain) -> int:
-        last = chain.last()
-        if last is None:
-            return chain.end.offset
-        # The last frame itself stays: it tells where the operator's input stood.
-        needed = last.header.end_offset - last.header.extent_records
-        return min(needed, last.header.first_offset)
+    # -- consumers ----------------------------------------------------------------------------
+
+    def consumer(self, name: str, *, start: int | None = None) -> Consumer:
+        """Act as the consumer of this name, for which the queue keeps what it needs.
+
+        The first use registers it, durably, at offset ``start`` (default: the oldest there is);
+        later ones go on with what it has acknowledged. Close it to let go of the name. Works in
+        any mode, beside the writer.
+
+        Raises:
+            ConsumerInUse: somebody else acts under this name.
+            OutOfRange: ``start`` is trimmed or not there yet.
+            CorruptLog, UnsupportedVersion: what it has acknowledged cannot be read.
+            ValueError: not a name: 1 to 100 of ``A-Z a-z 0-9 . _ -``.
+        """
+        return Consumer(self.folder, name, start, self._clock_us)
+
+    def consumers(self) -> list[ConsumerState]:
+        """All registered consumers by name, those that have gone among them, with their lag.
+
+        Raises:
+            CorruptLog, UnsupportedVersion: what one of them has acknowledged cannot be read.
+        """
+        return consumer_states(self.chain())
+
+    def drop_consumer(self, name: str) -> None:
+        """Forget a consumer, damaged or not: the queue waits for it no more.
+
+        Raises:
+            ConsumerInUse: somebody acts under this name.
+            ValueError: there is none.
+        """
+        drop_consumer(self.folder, name)
 
     # -- state --------------------------------------------------------------------------------
 

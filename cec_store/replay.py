@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from threading import Event
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.columns import values_of
-from cec_store.errors import OutOfRange
 from cec_store.frontier import Frame
 from cec_store.records import KIND, TIMESTAMP, RecordKind
-from cec_store.strand import Strand
+from cec_store.strand import Strand, despite_trims
 from cec_store.units import Address, Position, to_timestamp_us
 
 OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
 OFFSET = "_offset"
 Moment = datetime | int | Position
 _POLL_S = 0.01
-_Found = TypeVar("_Found")
 
 
 class Seek(Protocol):
@@ -52,23 +50,7 @@ def offset_at(chain: Strand, seek: Seek, moment: Moment) -> int:
         row = _first_at_or_after(chain.records(frame), timestamp_us)
         return frame.header.first_offset + row
 
-    return _despite_trims(chain, search)
-
-
-def _despite_trims(chain: Strand, search: Callable[[], _Found]) -> _Found:
-    """A search looks at segments that it does not end in: trimmed meanwhile, they are no answer.
-
-    Raises:
-        OutOfRange: with nothing trimmed since the last look.
-    """
-    while True:
-        first = chain.segments[0]
-        try:
-            return search()
-        except OutOfRange:
-            chain.refresh()
-            if chain.segments[0] == first:
-                raise
+    return despite_trims(chain, search)
 
 
 def _first_at_or_after(records: pa.RecordBatch, timestamp_us: int) -> int:
@@ -102,7 +84,7 @@ class Replay(Iterator[pa.RecordBatch]):
         self._stopped = Event()
         self._kinds = frozenset(kinds)
         if since is None:
-            start = _despite_trims(chain, chain.first_offset)
+            start = despite_trims(chain, chain.first_offset)
         else:
             start = offset_at(chain, self._seek, since)
         self.cursor = Position(start)
@@ -137,7 +119,7 @@ class Replay(Iterator[pa.RecordBatch]):
             here = self._wait_for_more()
 
     def _locate(self, seek: Seek) -> Address | None:
-        frame = _despite_trims(self._chain, lambda: seek.find_offset(self.cursor.offset))
+        frame = despite_trims(self._chain, lambda: seek.find_offset(self.cursor.offset))
         return frame.address if frame else None
 
     def _wait_for_more(self) -> Address | None:

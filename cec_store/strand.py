@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +25,8 @@ from cec_store.frontier import End, Frame, refusal
 from cec_store.records import RecordSchema, decode_body
 from cec_store.segment import Bad, BadFrame, SegmentReader
 from cec_store.units import Address
+
+_Found = TypeVar("_Found")
 
 
 class Strand(ABC):
@@ -201,3 +204,19 @@ class Strand(ABC):
             middle = (low + high + 1) // 2
             low, high = (middle, high) if holds(segments[middle]) else (low, middle - 1)
         return segments[low]
+
+
+def despite_trims(strand: Strand, search: Callable[[], _Found]) -> _Found:
+    """A search looks at segments that it does not end in: trimmed meanwhile, they are no answer.
+
+    Raises:
+        OutOfRange: with nothing trimmed since the last look.
+    """
+    while True:
+        first = strand.segments[0]
+        try:
+            return search()
+        except OutOfRange:
+            strand.refresh()
+            if strand.segments[0] == first:
+                raise

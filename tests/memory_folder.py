@@ -34,11 +34,12 @@ class MemoryFile:
 
 
 class MemoryLock:
-    def __init__(self, folder: MemoryFolder) -> None:
+    def __init__(self, folder: MemoryFolder, name: str) -> None:
         self._folder = folder
+        self._name = name
 
     def close(self) -> None:
-        self._folder.locked = False
+        self._folder.locks.discard(self._name)
 
 
 class MemoryFolder:
@@ -48,9 +49,13 @@ class MemoryFolder:
         self.path = path
         self.made = files is not None
         self.files: dict[str, bytearray] = {n: bytearray(d) for n, d in (files or {}).items()}
-        self.locked = False
+        self.locks: set[str] = set()
         self.opened: list[MemoryFile] = []
         self.before: Before = lambda call, name: None
+
+    @property
+    def locked(self) -> bool:
+        return bool(self.locks)
 
     def copy(self) -> MemoryFolder:
         return MemoryFolder({name: bytes(data) for name, data in self.files.items()}, self.path)
@@ -114,8 +119,8 @@ class MemoryFolder:
 
     def lock(self, name: str) -> MemoryLock:
         self.before("lock", check_name(name))
-        if self.locked:
+        if name in self.locks:
             raise QueueLocked(f"{self.path}: locked")
         self.files.setdefault(name, bytearray())
-        self.locked = True
-        return MemoryLock(self)
+        self.locks.add(name)
+        return MemoryLock(self, name)

@@ -18,8 +18,8 @@ from cec_store.files import LocalFolder, check_name, os_errors_of, write_file
 from cec_store.layout import manifest_epoch_of, manifest_name, segment_id_of, segment_name
 
 HOSTILE = [
-    "", ".", "..", "../x", "/x", "a/b", "a/../../x", "x\0", "\0", "-x", "_x", ".x", "x.", "X",
-    "a\n", "ä", "a b", "x" * 101, "\u0663" * 20 + ".seg", "con:", "a\\b", "~", "\ud800",
+    "", ".", "..", "../x", "/x", "a/b", "a/../../x", "x\0", "\0", "-x", "_x", ".x", "x.",
+    "a\n", "ä", "a b", "x" * 128, "\u0663" * 20 + ".seg", "con:", "a\\b", "~", "\ud800",
 ]  # fmt: skip
 
 

@@ -14,15 +14,15 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = """
 errors units
 arrow_limits checksum columns layout files
-manifest frame
+manifest frame acknowledgement
 offset_lengths
 records
 segment
 tail frontier
 strand state_segments
 chain state_tree
-lineage
-writer
+lineage consumers
+writer trimming
 pipeline recovery
 queue
 policy
@@ -32,7 +32,7 @@ operators.effects operators.words
 operators.dictionary
 operators.keys
 operators.windows operators.merge operators.waiting operators.sources
-operators.accumulators
+operators.accumulators operators.indicators operators.stacker
 operators.slots
 operators.count_slots operators.time_slots
 operators.aggregate operators.join operators.stateless
@@ -58,7 +58,7 @@ spark_demo
 formats
 screens
 reports arguments demo
-spark_cli
+spark_cli housekeeping
 cli
 """
 RANKS = {room: rank for rank, line in enumerate(LAYERS.split("\n")) for room in line.split()}

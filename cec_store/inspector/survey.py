@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cec_store.acknowledgement import read_acknowledgement
 from cec_store.errors import CecError, CorruptLog, NotAQueue
 from cec_store.files import Folder
 from cec_store.frame import SEGMENT_HEADER_BYTES, FrameType, NewerVersion
@@ -13,12 +14,18 @@ from cec_store.inspector.scan import Found, SegmentScan
 from cec_store.layout import (
     INDEX_FOLDER,
     WRITER_LOCK,
+    consumer_of,
+    is_consumer_lock,
     manifest_epoch_of,
     manifest_name,
     segment_id_of,
     segment_name,
 )
 from cec_store.manifest import Manifest, newest_epoch, read_manifest
+
+
+def _is_known(name: str) -> bool:
+    return name in (WRITER_LOCK, INDEX_FOLDER) or is_consumer_lock(name)
 
 
 @dataclass(frozen=True)
@@ -91,10 +98,24 @@ class Survey:
                 what = "a copy of an unfinished write that was cut off after a crash"
             elif name.endswith(".tmp"):
                 what = "a file that was never finished"
-            elif number is None and epoch is None and name not in (WRITER_LOCK, INDEX_FOLDER):
+            elif consumer_of(name) is not None:
+                self._check_consumer(consumer_of(name) or "", name)
+            elif number is None and epoch is None and not _is_known(name):
                 what = "not a file of this store"
             if what:
                 self.notes.append(Note(f"{self.folder.path}/{name}", 0, what))
+
+    def _check_consumer(self, consumer: str, name: str) -> None:
+        if self.manifest is None:
+            return
+        try:
+            read_acknowledgement(self.folder, consumer, self.manifest.log_id)
+        except FileNotFoundError:
+            return  # dropped this very moment
+        except CorruptLog as error:
+            self._fault("consumer-damaged", name, error.reason, error.byte)
+        except CecError as error:
+            self._fault("version", name, str(error))
 
     def parts(self) -> Iterator[Part | Fault]:
         """The segments in order; a fault in the place of one that is missing.

@@ -101,6 +101,7 @@ class Aggregate:
 
     def apply(self, step: Step) -> Effects:
         slots = self._slots
+        before_us = slots.watermark_us if isinstance(slots, TimeSlots) else None
         slots.restored = None
         slots.fresh = []
         done: list[Closed] = []
@@ -116,6 +117,8 @@ class Aggregate:
             closed=closed.slots[closed.opened < int(step.positions[:1].sum())],
             opened=self._still_open(slots.fresh),
         )
+        if isinstance(slots, TimeSlots) and before_us not in (None, slots.watermark_us):
+            effects = replace(effects, renewed=np.zeros(1, np.int64))  # the watermark's slot
         slots.trim()
         return effects
 

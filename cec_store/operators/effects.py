@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -29,7 +29,10 @@ class InputBatch:
 
 
 class Source(Protocol):
-    """An input that can be read again from any offset."""
+    """An input that can be read again from any offset.
+
+    One that also has a ``consumer`` (:class:`cec_store.Consumer`) is acknowledged by the runner.
+    """
 
     schema: pa.Schema
 
@@ -72,6 +75,9 @@ class Effects:
     """Slots closed in this step that were open before it."""
     opened: Ints
     """Slots opened in this step and still open at its end (may name a slot just closed)."""
+    renewed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Slots open before it whose state no longer goes back to input from before it (a watermark
+    that has risen), but to that from :meth:`Operator.preload_start` on."""
 
 
 class Operator(Protocol):
@@ -103,9 +109,10 @@ class Operator(Protocol):
         """
 
     def preload_start(self) -> Ints | None:
-        """After :meth:`restore`: offsets from which raw input must be loaded again, or ``None``.
+        """Offsets from which raw input must be loaded again to restore the state, or ``None``.
 
-        Only an operator whose state *is* its input (the join) returns offsets.
+        After :meth:`restore` that of the footprints, afterwards that of one made now. Only an
+        operator whose state *is* its input (the join) returns offsets, and they never fall.
         """
 
     def preload(self, source: int, batch: InputBatch) -> None:

@@ -9,6 +9,7 @@ never on how it was cut into steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +61,8 @@ class WindowJoin:
         self._watermark_us: int | None = None
         self._next_unread: Ints = np.zeros(2, np.int64)
         self._restored: Ints | None = None
+        self._lows: Ints | None = None
+        """As :meth:`_needed`, or as the restored footprint has it; ``None`` before the first."""
 
     @property
     def open_windows(self) -> int:
@@ -67,23 +70,23 @@ class WindowJoin:
 
     def apply(self, step: Step) -> Effects:
         if not step.rows:
-            return self._effects(NONE, NONE, NONE, NONE)
-        opened = NONE if self.open_windows else np.zeros(1, np.int64)
+            return self._effects(NONE, NONE, NONE)
+        before_us = self._watermark_us
         held = [len(waiting.codes) for waiting in self._waiting]
         marks_us = self._mark(step.timestamps_us)
         codes = self._take(step, None)
         found = [self._match(step, side, held, codes, marks_us) for side in (0, 1)]
         causes, left, right, partners = (np.concatenate(each) for each in zip(*found, strict=True))
         order = np.lexsort((partners, causes))
-        effects = self._effects(causes[order], left[order], right[order], opened)
+        effects = self._effects(causes[order], left[order], right[order])
         self._forget()
-        return effects
+        window = np.zeros(1, np.int64)
+        if before_us is None:
+            return replace(effects, opened=window)
+        return replace(effects, renewed=window[marks_us[-1:] > before_us])
 
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
-        lows = [
-            int(waiting.offsets[0]) if len(waiting.offsets) else int(unread)
-            for waiting, unread in zip(self._waiting, self._next_unread, strict=True)
-        ]
+        lows = self._needed()
         state = {"low_left": lows[0], "low_right": lows[1], "watermark": self._watermark_us}
         assert self.key_schema is not None
         assert self.state_schema is not None
@@ -102,7 +105,7 @@ class WindowJoin:
         return np.zeros(len(keys), np.int64)
 
     def preload_start(self) -> Ints | None:
-        return None if self._restored is None else self._lows
+        return self._lows
 
     def preload(self, source: int, batch: InputBatch) -> None:
         assert self._restored is not None
@@ -179,7 +182,7 @@ class WindowJoin:
         left, right = places if side == 0 else places[::-1]
         return mine_at[later], left, right, other.offsets[earlier]
 
-    def _effects(self, causes: Ints, left: Ints, right: Ints, opened: Ints) -> Effects:
+    def _effects(self, causes: Ints, left: Ints, right: Ints) -> Effects:
         sides = [self._waiting[0].rows(left), self._waiting[1].rows(right)]
         keys = [sides[0].column(name) for name in self._on]
         rest = [
@@ -189,7 +192,7 @@ class WindowJoin:
             if name not in self._on
         ]
         rows = pa.record_batch([*keys, *rest], schema=self.output_schema)
-        return Effects(rows=rows, keys=None, causes=causes, closed=NONE, opened=opened)
+        return Effects(rows=rows, keys=None, causes=causes, closed=NONE, opened=NONE)
 
     def _forget(self) -> None:
         assert self._watermark_us is not None
@@ -198,6 +201,14 @@ class WindowJoin:
         if self._keys.wants_trim(sum(len(waiting.codes) for waiting in self._waiting)):
             codes = [waiting.codes for waiting in self._waiting]
             self._keys.trim(np.unique(np.concatenate(codes)))
+        self._lows = np.array(self._needed())
+
+    def _needed(self) -> list[int]:
+        """For each input the lowest offset that can still match."""
+        return [
+            int(waiting.offsets[0]) if len(waiting.offsets) else int(unread)
+            for waiting, unread in zip(self._waiting, self._next_unread, strict=True)
+        ]
 
 
 def _key_schema(left: pa.Schema, right: pa.Schema, on: list[str]) -> pa.Schema:

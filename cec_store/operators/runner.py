@@ -13,14 +13,17 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.checkpoint import Checkpointer
+from cec_store.consumers import Consumer
 from cec_store.errors import RecoveryError
 from cec_store.frame import NOT_COUNTED
 from cec_store.operators.effects import Effects, Ints, Operator, Source, Step
+from cec_store.operators.indicators import Indicators, lower
 from cec_store.operators.merge import BATCH_ROWS_MAX, merge
+from cec_store.operators.stacker import Stacker
 from cec_store.policy import Policy, Rates, Targets
 from cec_store.queue import Queue
 from cec_store.rebuild import EventualCheckpoint, rebuild
-from cec_store.records import KEY, STATE, TIMESTAMP_TYPE, RecordKind, RecordSchema
+from cec_store.records import RecordSchema
 from cec_store.units import Extent
 from cec_store.writer import FrameMarks
 
@@ -51,7 +54,7 @@ class Runner:
 
     Making one recovers: it loads the eventual checkpoint of the queue's end and takes the input
     after it again, so that output goes on with no gap and no duplicate. On an empty queue that is
-    a start from nothing.
+    a start from nothing, at what a source's consumer has not acknowledged.
     """
 
     def __init__(
@@ -64,11 +67,15 @@ class Runner:
         checkpoints: bool = True,
         rates: Rates | None = None,
         step_rows_max: int = BATCH_ROWS_MAX,
+        acknowledge_interval_s: float = 1.0,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """``checkpoints=False`` writes output alone: nothing can then be recovered.
 
+        :meth:`run` acknowledges sources that have a consumer every ``acknowledge_interval_s``.
+
         Raises:
+            RecoveryError: a source's consumer was acknowledged what this queue does not have.
             ValueError: not one source for each input.
             SchemaMismatch: the queue belongs to another operator.
         """
@@ -80,15 +87,34 @@ class Runner:
         self.queue = queue
         self._sources = sources
         self._schema = queue.require_schema(record_schema(operator))
-        self._types = {column.name: column.type for column in self._schema.arrow}
+        self._stacker = Stacker(operator, self._schema)
         self._checkpoints = checkpoints
         self._step_rows_max = step_rows_max
         self.checkpointer = Checkpointer(policy or Targets(), rates, clock_s)
         self.checks_written = 0
         self.records_written = 0
+        self._acknowledge_interval_s = acknowledge_interval_s
+        self._clock_s = clock_s
+        self._consumers: list[Consumer | None] = [
+            getattr(each, "consumer", None) for each in sources
+        ]
+        self._has_indicators = checkpoints or any(self._consumers)
+        queue.sync()
         self._end_offset = queue.end_offset
-        self._position: Ints = np.zeros(operator.inputs, np.int64)
-        self.recovery: Recovery | None = self._recover() if self._end_offset else None
+        is_new = queue.chain().end.seq == 0
+        self._position: Ints = self._start() if is_new else np.zeros(operator.inputs, np.int64)
+        self._indicators = Indicators(self._end_offset, self._position)
+        self.recovery: Recovery | None = None if is_new else self._recover()
+
+    def _start(self) -> Ints:
+        for consumer in filter(None, self._consumers):
+            if self._checkpoints and consumer.effects_saved > consumer.start:
+                raise RecoveryError(
+                    f"{self.queue.folder.path}: has no records, but consumer {consumer.name!r} of "
+                    f"its input was acknowledged as saved up to {consumer.effects_saved}; give it "
+                    "back its records, or drop the consumer and register it anew"
+                )
+        return np.array([each.effects_saved if each else 0 for each in self._consumers], np.int64)
 
     # -- recovery -----------------------------------------------------------------------------
 
@@ -98,7 +124,6 @@ class Runner:
                 f"{self.queue.folder.path}: has records already, and going on after them needs "
                 "checkpoints"
             )
-        self.queue.sync()
         began = time.perf_counter()
         found = rebuild(self.queue.chain())
         slots = self.operator.restore(found.keys, found.states, found.positions)
@@ -106,7 +131,11 @@ class Runner:
         load_s = time.perf_counter() - began
         self.checkpointer.rates.observe_load(found.extent.records, load_s)
         began = time.perf_counter()
-        rows = self._preload(found) + self._catch_up(found)
+        starts = self.operator.preload_start()
+        self._indicators.note(self._end_offset, lower(found.replay_from, starts))
+        for position in np.unique(found.positions, axis=0):
+            self._indicators.place(position, starts)
+        rows = self._preload(found, starts) + self._catch_up(found)
         self._position = found.replay_upto
         return Recovery(
             extent=found.extent,
@@ -117,8 +146,7 @@ class Runner:
             replay_upto=tuple(found.replay_upto.tolist()),
         )
 
-    def _preload(self, found: EventualCheckpoint) -> int:
-        starts = self.operator.preload_start()
+    def _preload(self, found: EventualCheckpoint, starts: Ints | None) -> int:
         if starts is None:
             return 0
         rows = 0
@@ -151,29 +179,37 @@ class Runner:
 
         ``progress`` is called with the number of rows after each step.
         """
+        acknowledged_s = self._clock_s()
         for step in self._steps(self._position):
             self.step(step)
             if progress is not None:
                 progress(step.rows)
+            if self._clock_s() - acknowledged_s >= self._acknowledge_interval_s:
+                self.acknowledge()
+                acknowledged_s = self._clock_s()
         self.queue.sync()
+        self.acknowledge()
 
     def step(self, step: Step) -> None:
         """Take one step of input and append its effects as one frame."""
         began = time.perf_counter()
         effects = self.operator.apply(step)
-        self._position = step.positions[-1]
+        begin, self._position = self._position, step.positions[-1]
         records = effects.rows.num_rows + len(effects.opened)
         rates = self.checkpointer.rates
         rates.observe_step(step.rows, records, time.perf_counter() - began)
         if self._checkpoints:
             batch, marks = self._with_footprints(step, effects)
         else:
-            batch = self._records(step, effects, None)
+            batch = self._stacker.records(step, effects, None)
+            self._follow(effects, begin)
             marks = FrameMarks(open_windows=NOT_COUNTED, input_upto=int(self._position.sum()))
         if batch.num_rows:
             self.queue.append_records(batch, marks)
             self._end_offset += batch.num_rows
             self.records_written += batch.num_rows
+        if self._has_indicators and (batch.num_rows or not self._checkpoints):
+            self._indicators.note(self._end_offset, self._low(step, effects))
 
     def _with_footprints(self, step: Step, effects: Effects) -> tuple[pa.RecordBatch, FrameMarks]:
         position = int(self._position.sum())
@@ -184,7 +220,9 @@ class Runner:
         began = time.perf_counter()
         checked = self.checkpointer.plan(end, position)
         self.checkpointer.opened(checked, end, position)
-        batch = self._records(step, effects, checked)
+        if len(effects.opened) or len(checked):
+            self._indicators.place(self._position, self.operator.preload_start())
+        batch = self._stacker.records(step, effects, checked)
         if len(checked):
             self.checks_written += len(checked)
             self.checkpointer.spent(len(checked), time.perf_counter() - began)
@@ -192,40 +230,66 @@ class Runner:
         marks = FrameMarks(self.checkpointer.open_windows, self.checkpointer.extent(end), position)
         return batch, marks
 
-    def _records(self, step: Step, effects: Effects, checked: Ints | None) -> pa.RecordBatch:
-        """Output rows, then OPEN, then CHECK, in the record schema."""
-        opened = effects.opened if checked is not None else effects.opened[:0]
-        footprints = np.concatenate([opened, checked]) if checked is not None else opened
-        rows, more = effects.rows.num_rows, len(footprints)
-        kinds = np.full(rows + more, self.operator.output_kind, np.uint8)
-        kinds[rows : rows + len(opened)] = RecordKind.OPEN
-        kinds[rows + len(opened) :] = RecordKind.CHECK
-        cause = np.concatenate([effects.causes, np.full(more, step.rows - 1)])
-        arrays = [
-            pa.array(kinds),
-            pa.array(step.timestamps_us[cause]).view(TIMESTAMP_TYPE),
-            *(pa.array(step.positions[:, i][cause]) for i in range(self._schema.inputs)),
-        ]
-        keys, states = self.operator.snapshot(footprints) if more else (None, None)
-        if KEY in self._types:
-            arrays.append(self._stack(KEY, effects.keys, keys, rows, more))
-        if STATE in self._types:
-            arrays.append(self._stack(STATE, None, states, rows, more))
-        arrays += [
-            self._stack(name, effects.rows.column(name), None, rows, more)
-            for name in self._schema.data.names
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+    def _follow(self, effects: Effects, begin: Ints) -> None:
+        """Without checkpoints: which windows are open, and from where on their input is needed."""
+        windows = np.concatenate([effects.opened, effects.renewed])
+        if self._has_indicators:
+            self.checkpointer.closed(effects.closed)
+            self.checkpointer.opened(windows, self._end_offset, int(begin.sum()))
+        if self._has_indicators and len(windows):
+            self._indicators.place(begin)
 
-    def _stack(self, name: str, above: pa.Array | None, below: pa.Array | None,
-               rows: int, more: int) -> pa.Array:  # fmt: skip
-        """One column of a frame: the output rows' part over the footprints', nulls for none."""
-        kind = self._types[name]
-        parts = []
-        if rows:
-            parts.append(pa.nulls(rows, kind) if above is None else above)
-        if more:
-            parts.append(pa.nulls(more, kind) if below is None else below)
-        if not parts:
-            return pa.nulls(0, kind)
-        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    def _low(self, step: Step, effects: Effects) -> Ints:
+        """From where on input is needed for what comes after this step."""
+        total = int(self._position.sum())
+        if self.checkpointer.open_windows:
+            low = self._indicators.placed(total - self.checkpointer.replay_rows(total))
+        else:
+            # With checkpoints the log says where its input stood by its last record.
+            low = step.positions[effects.causes[-1]] if self._checkpoints else self._position
+        return lower(low, None if self._checkpoints else self.operator.preload_start())
+
+    # -- acknowledgements ---------------------------------------------------------------------
+
+    def cause(self, offset: int) -> tuple[int, ...]:
+        """For each input, the first row needed to make the output from ``offset`` on again.
+
+        The cause function of the high-availability paper, 5.2.2; it never falls. With checkpoints
+        it is where a recovery begins to read: footprints stand for the input before. Without, it
+        is the earliest row that has gone into what the operator still remembered then.
+
+        Raises:
+            OutOfRange: earlier than what is remembered.
+            RecoveryError: neither checkpoints nor a source with a consumer.
+        """
+        if not self._has_indicators:
+            raise RecoveryError("no indicators are kept: give a source a consumer")
+        return tuple(self._indicators.cause(offset).tolist())
+
+    def acknowledge(self) -> None:
+        """Tell the sources' consumers what was taken (level 0) and is no longer needed (level 1).
+
+        With checkpoints a recovery needs what their footprints do not say. Without, that is not
+        needed which made output that all consumers of this queue have received.
+        """
+        if not any(self._consumers):
+            return
+        if self._checkpoints:
+            self._note_position()
+            self.queue.sync()
+            upto = self._end_offset
+        else:
+            upto = min((each.received for each in self.queue.consumers()), default=0)
+        low = self._indicators.settle(upto)
+        for consumer, taken, saved in zip(self._consumers, self._position, low, strict=True):
+            if consumer is not None:
+                consumer.acknowledge(received=int(taken), effects_saved=int(saved))
+
+    def _note_position(self) -> None:
+        """Say by a frame without records that input was taken which left no other trace."""
+        low = self._indicators.cause(self._end_offset)
+        is_idle = len(low) == 1 and not self.checkpointer.open_windows
+        if is_idle and self._position[0] > low[0]:
+            nothing = pa.RecordBatch.from_pylist([], self._schema.arrow)
+            self.queue.append_records(nothing, FrameMarks(input_upto=int(self._position[0])))
+            self._indicators.note(self._end_offset, lower(self._position, None))

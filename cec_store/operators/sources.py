@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from cec_store.chain import Chain
 from cec_store.columns import values_of
+from cec_store.consumers import Consumer
 from cec_store.operators.effects import InputBatch
 from cec_store.records import TIMESTAMP, RecordKind, kinds_of, to_timestamps
+from cec_store.strand import despite_trims
 
 
 class ArrowSource:
@@ -39,8 +41,13 @@ class ArrowSource:
 class QueueSource:
     """The output of an upstream queue, as far as it is durable (CEC paper, appendix)."""
 
-    def __init__(self, chain: Callable[[], Chain]) -> None:
-        """``chain`` opens a reader of the queue, as ``OutputQueue.chain`` does."""
+    def __init__(self, chain: Callable[[], Chain], consumer: Consumer | None = None) -> None:
+        """``chain`` opens a reader of the queue, as ``OutputQueue.chain`` does.
+
+        With a ``consumer`` of that queue the runner acknowledges what it has taken of it, so that
+        the queue keeps what a recovery will ask for, and can be trimmed of the rest.
+        """
+        self.consumer = consumer
         self._open = chain
         self.schema: pa.Schema = chain().schema().data
 
@@ -51,7 +58,9 @@ class QueueSource:
             OutOfRange: ``start`` is trimmed.
         """
         chain = self._open()
-        first = chain.find_offset(max(start, 0)) if start < chain.end.offset else None
+        if start >= chain.end.offset:
+            return
+        first = despite_trims(chain, lambda: chain.find_offset(max(start, 0)))
         for frame in chain.frames(first.address) if first else ():
             offset = frame.header.first_offset
             if stop is not None and offset >= stop:

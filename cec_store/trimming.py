@@ -1,0 +1,64 @@
+"""How far a queue may be trimmed: what it needs itself, and what its consumers need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cec_store.acknowledgement import Acknowledgement
+from cec_store.chain import Chain
+from cec_store.errors import OutOfRange
+
+
+@dataclass(frozen=True)
+class TrimPlan:
+    """What a trim takes: the segments below the first that stays."""
+
+    first_segment: int
+    """The oldest that stays."""
+    first_offset: int
+    """Of the oldest record that stays."""
+    segments: int
+    """How many go."""
+    held_by: tuple[str, ...]
+    """Consumers that need the oldest segment that stays."""
+
+
+def plan_trim(
+    chain: Chain, said: Mapping[str, Acknowledgement], before: int | None = None
+) -> TrimPlan:
+    """Whole segments with no record that anybody needs, and none at or above ``before``.
+
+    Without ``before`` and without consumers nobody has said what may go, and nothing does.
+
+    Raises:
+        OutOfRange: ``before`` is above the end.
+    """
+    if before is not None and before > chain.end.offset:
+        raise OutOfRange(f"{chain.folder.path}: trim to {before}, the end is {chain.end.offset}")
+    needed = {name: each.effects_saved for name, each in said.items()}
+    limits = [*needed.values()] if before is None else [before, *needed.values()]
+    limit, stop = min([_needed_from(chain), *limits]), _last_segment(chain)
+    first = chain.manifest.first_segment
+    if limits:
+        while first < stop and chain.first_offset(first + 1) <= limit:
+            first += 1
+    held_by: tuple[str, ...] = ()
+    if first < stop:
+        ends_at = chain.first_offset(first + 1)
+        held_by = tuple(sorted(name for name, offset in needed.items() if offset < ends_at))
+    return TrimPlan(first, chain.first_offset(first), first - chain.manifest.first_segment, held_by)
+
+
+def _needed_from(chain: Chain) -> int:
+    last = chain.last()
+    if last is None:
+        return chain.end.offset
+    return last.header.end_offset - last.header.extent_records
+
+
+def _last_segment(chain: Chain) -> int:
+    """No trim goes beyond the last frame: it tells where the operator's input stood."""
+    last = chain.last()
+    newest = chain.segments[-1]
+    return newest if last is None else min(newest, last.address.segment_id)
