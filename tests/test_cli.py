@@ -127,6 +127,8 @@ def test_documents_have_the_documented_keys(golden: Path, damaged: Path) -> None
         json_of("verify", damaged, status=1),
         json_of("extent", GOLDEN),
         json_of("reindex", GOLDEN),
+        json_of("consumers", GOLDEN),
+        json_of("trim", GOLDEN),
         *lines_of("dump", damaged, status=1),
     ]
     documented = set(re.findall(r"`([\w.]+)`", DOCS))
@@ -291,7 +293,9 @@ def test_bad_moments_are_wrong_use(golden: Path, moment: str) -> None:
     assert "no moment" in result.stderr
 
 
-@pytest.mark.parametrize("verb", ["extent", "verify", "dump", "replay", "reindex"])
+@pytest.mark.parametrize(
+    "verb", ["extent", "verify", "dump", "replay", "reindex", "consumers", "trim"]
+)
 def test_what_is_no_queue_is_wrong_use(tmp_path, verb: str) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path, tmp_path / "missing"):
