@@ -44,8 +44,11 @@ def main() -> None:
         with first, second:
             Runner(per_minute, [ArrowSource(TABLE, "at")], first).run()
             # The second sees only what is durable in the first, under offsets that never change:
-            # each of the two can crash and recover on its own.
-            Runner(best, [QueueSource(first.chain)], second).run()
+            # each of the two can crash and recover on its own. What the second will not ask for
+            # again, whatever crashes, it acknowledges, and the first forgets it.
+            with first.consumer("best-of-an-hour") as consumer:
+                Runner(best, [QueueSource(first.chain, consumer)], second).run()
+            first.trim()
             rows = [row for batch in second.replay() for row in batch.to_pylist()]
     print(f"{RIDES} rides, {len(rows)} best ten minutes of an hour; the first: {rows[0]}")
 

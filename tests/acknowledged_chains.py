@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from simulated_folder import SimulatedFolder, Snapshot, name_outcomes, outcomes
+from simulated_folder import Image, SimulatedFolder, Snapshot, name_outcomes, outcomes
 
 from cec_store import Budget, CecError, OutputQueue, Position, QueueOptions, Targets, open_queue
 from cec_store.operators import (
@@ -106,11 +106,14 @@ class Machine:
         if rng.random() < 0.5:
             self.folders = {name: SimulatedFolder.after_kill(each) for name, each in cut.items()}
         else:
-            self.folders = {name: SimulatedFolder(_image(each, rng)) for name, each in cut.items()}
+            self.folders = {
+                name: SimulatedFolder(power_cut(each, rng)) for name, each in cut.items()
+            }
         self._take_over()
 
 
-def _image(cut: Snapshot, rng: random.Random) -> tuple[tuple[str, bytes], ...]:
+def power_cut(cut: Snapshot, rng: random.Random) -> Image:
+    """One of the disks that a power cut at this moment may leave."""
     names = rng.choice(list(name_outcomes(cut.names, cut.doubtful_names)))
     return tuple(
         (name, rng.choice(outcomes(cut.files[number], 1))) for name, number in sorted(names.items())

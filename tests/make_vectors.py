@@ -18,6 +18,7 @@ import zstandard
 from memory_folder import MemoryFolder
 from state_logs import EMPTY, Commit, Writer, merge, with_lengths
 
+from cec_store.acknowledgement import Acknowledgement
 from cec_store.checksum import crc32c
 from cec_store.frame import (
     NONE,
@@ -142,6 +143,18 @@ SEGMENT_HEADERS = {
         {"epoch": 3, "log_id": LOG_ID.hex(), "segment_id": 2**32, "salt": 2**64 - 1,
          "first_seq": 2**63, "prev_segment": 2**32 - 1, "prev_bytes": 5 * 2**30,
          "prev_salt": SALT, "prev_chain": 0xDEADBEEF, "created_us": -1},
+    ),
+}  # fmt: skip
+ACKNOWLEDGEMENTS = {
+    "consumer-new": (
+        "A consumer that has just registered at offset 5.",
+        {"log_id": LOG_ID.hex(), "start": 5, "received": 5, "effects_saved": 5,
+         "acknowledged_us": CREATED_US},
+    ),
+    "consumer-late": (
+        "One that has received much and saved little; its clock stood before 1970.",
+        {"log_id": "ff" * 16, "start": 0, "received": 2**63 - 1, "effects_saved": 2**32,
+         "acknowledged_us": -1},
     ),
 }  # fmt: skip
 
@@ -490,6 +503,8 @@ def all_files() -> dict[str, bytes]:
         files[f"{name}.bin"] = Manifest(**_with_bytes(fields)).encode()
     for name, (_, fields) in SEGMENT_HEADERS.items():
         files[f"{name}.bin"] = SegmentHeader(**_with_bytes(fields)).encode()
+    for name, (_, fields) in ACKNOWLEDGEMENTS.items():
+        files[f"{name}.bin"] = Acknowledgement(**_with_bytes(fields)).encode()
     for name, (_, fields, body) in FRAMES.items():
         files[f"{name}.bin"] = frame_bytes(fields, body)
     logs = {
@@ -518,6 +533,8 @@ def all_cases() -> list[dict[str, Any]]:
             schema = SCHEMAS[body["schema"]]
             cases[-1]["columns"] = SCHEMA_COLUMNS[body["schema"]]
             cases[-1]["timestamp_column"] = schema.timestamp_column
+    for name, (says, fields) in ACKNOWLEDGEMENTS.items():
+        cases.append({"name": name, "is": "acknowledgement", "says": says, "expect": fields})
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
     cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
     return [*cases, state_case(STATE_LOG), state_case(STATE_LOG_MERGED), state_scala_case()]

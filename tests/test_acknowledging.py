@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from acknowledged_chains import ROWS
+from acknowledged_chains import ROWS, power_cut
 from crashing_runs import POLICIES, CrashingRun, RowSource, output_of
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_folder import MemoryFolder
+from simulated_folder import SimulatedFolder
 from test_crash_recovery import STATELESS
 from test_operators_aggregate import AGGREGATES, COUNT_WINDOWS, SCHEMA, TIME_WINDOWS, make_input
 from test_operators_join import LEFT, RIGHT, make_side
 
 from cec_store import OutOfRange, QueueOptions, RecoveryError, Targets, open_queue
+from cec_store.files import LocalFolder
 from cec_store.frame import FRAME_MAGIC_BYTES, FrameType
+from cec_store.inspector import verify
 from cec_store.layout import segment_id_of
 from cec_store.operators import (
     Aggregate,
@@ -172,6 +176,57 @@ def test_the_runs_above_crash_and_let_go():
     runs = [aggregate_run(seed, CountWindow(7), "tight") for seed in range(20)]
     assert sum(run.crashes for run in runs) > 20
     assert sum(run.acknowledged > 30 for run in runs) > 8
+
+
+def test_nothing_is_acknowledged_before_the_output_it_stands_for_is_on_disk():
+    let_go = 0
+    for seed in range(25):
+        rng = random.Random(seed)
+        rows = make_input(rng, 0, 150)
+        source = TrimmedSource(rows, SCHEMA, rng, Heard())
+        operator = functools.partial(
+            Aggregate, group_by=["k"], aggregates=AGGREGATES, window=CountWindow(7),
+            input_schema=SCHEMA,
+        )  # fmt: skip
+        folder = SimulatedFolder()
+        for _ in range(4):
+            options = QueueOptions(segment_bytes=4_000, sync="none")
+            queue = open_queue(folder, "a", schema=record_schema(operator()), options=options)
+            runner = Runner(operator(), [source], queue, POLICIES["tight"], step_rows_max=5)
+            for step in runner._steps(runner._position):
+                runner.step(step)
+                if rng.random() < 0.2:
+                    runner.acknowledge()
+                if rng.random() < 0.1:
+                    break
+            cut = power_cut(folder.snapshot(), rng)
+            queue.close()
+            folder = SimulatedFolder(cut)
+        let_go += source.consumer.effects_saved
+    assert let_go > 500
+
+
+def test_frames_without_records_are_sound_and_the_index_passes_over_them(tmp_path):
+    """A filter says by them how far it is, where it lets nothing pass."""
+    rows = a_rows_queue(60)
+    seldom = Filter(lambda batch: pa.array(batch.column("v").to_numpy() % 20 == 0), ROWS)
+    with (
+        rows.consumer("seldom") as consumer,
+        open_queue(tmp_path / "queue", "a", schema=record_schema(seldom)) as queue,
+    ):
+        runner = Runner(
+            seldom, [QueueSource(rows.chain, consumer)], queue, step_rows_max=3,
+            acknowledge_interval_s=0,
+        )  # fmt: skip
+        runner.run()
+        assert consumer.effects_saved == 60
+        assert queue.reindex() == len(list(queue.chain().frames())) > queue.end_offset == 3
+        assert [row["v"] for row in output_of(queue)] == [0, 20, 40]
+        assert queue.position_at(30).offset == 2
+        assert queue.rebuild().replay_from.tolist() == [60]
+    found = verify(LocalFolder(tmp_path / "queue"))
+    assert (found.faults, found.notes) == ((), ())
+    assert found.index.startswith("covers")
 
 
 # -- the cause function, without checkpoints --------------------------------------------------

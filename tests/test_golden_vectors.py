@@ -15,6 +15,7 @@ from make_vectors import FOLDER, QUEUE, STATE_LOG, STATE_LOG_MERGED, SUMS, rows_
 from memory_folder import MemoryFolder
 
 from cec_store import StateLog, open_queue
+from cec_store.acknowledgement import Acknowledgement
 from cec_store.chain import Chain
 from cec_store.checksum import crc32c
 from cec_store.frame import (
@@ -145,6 +146,14 @@ def test_manifest(case: dict[str, Any]) -> None:
     manifest = Manifest.decode(data_of(case), case["name"])
     assert vars(manifest) == expect
     assert manifest.encode() == data_of(case)
+
+
+@each("acknowledgement")
+def test_acknowledgement(case: dict[str, Any]) -> None:
+    expect = {**case["expect"], "log_id": bytes.fromhex(case["expect"]["log_id"])}
+    said = Acknowledgement.decode(data_of(case), case["name"])
+    assert vars(said) == expect
+    assert said.encode() == data_of(case)
 
 
 @each("segment header")
