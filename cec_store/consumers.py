@@ -67,6 +67,8 @@ class Consumer:
         self.name = check_consumer_name(name)
         self._folder = folder
         self._clock_us = clock_us
+        # Who makes the queue may not have done this yet: our files are not to outlive its manifest.
+        folder.sync_names()
         self._lock: Lock | None = _lock_of(folder, name)
         try:
             with consumers_locked(folder):

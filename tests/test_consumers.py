@@ -31,6 +31,7 @@ from cec_store.chain import Chain
 from cec_store.checksum import crc32c
 from cec_store.inspector import verify
 from cec_store.layout import acknowledgement_name
+from cec_store.manifest import newest_epoch
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ACK = acknowledgement_name("hourly")
@@ -402,6 +403,27 @@ def test_a_power_cut_leaves_the_old_or_the_new_acknowledgement_and_never_loses_o
             assert saved in {0: (0, 1), 1: (1, 3), 3: (3, 4), 4: (4,)}[promised]
             seen.add((promised, saved))
     assert len(seen) == 7  # each on the way, before and after
+
+
+def test_a_consumer_of_a_queue_that_is_just_being_made_does_not_stop_it_from_being_made() -> None:
+    folder = SimulatedFolder(record=True)
+
+    def register_when_it_can_be_seen(operation: str, name: str) -> None:
+        if operation == "sync_names" and newest_epoch(folder) is not None:
+            folder.before_operation = lambda operation, name: None
+            with open_queue(folder) as reader:
+                reader.consumer("hourly").close()
+
+    folder.before_operation = register_when_it_can_be_seen
+    open_queue(folder, "x", schema=SCHEMA).close()
+    made = 0
+    for snapshot in folder.snapshots:
+        for image in images(snapshot, subset_writes=1, product_max=16):
+            disk = SimulatedFolder(image)
+            with open_queue(disk, "a", schema=SCHEMA) as queue:
+                assert len(queue.consumers()) == (ACK in dict(image))
+            made += 1
+    assert made > 30
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
