@@ -8,13 +8,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import count
 
 from simulated_folder import SimulatedFolder
 
-from cec_store import files, frame, indexes, queue, recovery, segment, tail, writer
+from cec_store import (
+    consumers,
+    files,
+    frame,
+    indexes,
+    queue,
+    recovery,
+    segment,
+    tail,
+    trimming,
+    writer,
+)
 from cec_store.frame import LOG_STREAM, BadHeader, FrameType
 from cec_store.indexes import stored
+from cec_store.operators.indicators import Indicators
+from cec_store.operators.runner import Runner
 from cec_store.segment import SegmentReader, SegmentWriter
 from cec_store.writer import Cursor, LogWriter
 
@@ -179,7 +194,48 @@ def skips_a_bad_frame() -> None:
 
 @bug
 def trims_what_a_rebuild_needs() -> None:
-    queue.Queue._needed_from = staticmethod(lambda chain: chain.end.offset)
+    trimming._needed_from = lambda chain: chain.end.offset
+
+
+@bug
+def registers_while_a_trim_decides() -> None:
+    consumers.consumers_locked = queue.consumers_locked = nullcontext
+
+
+@bug
+def trims_by_acknowledgements_that_a_crash_can_take_back() -> None:
+    """The names that a trim has read are not on disk when it publishes its own."""
+    first = queue.Queue.trim
+
+    def trim(self: queue.Queue, before: int | None = None) -> int:
+        sync_names, calls = self.folder.sync_names, count()
+        self.folder.sync_names = lambda: sync_names() if next(calls) else None
+        try:
+            return first(self, before)
+        finally:
+            del self.folder.sync_names
+
+    queue.Queue.trim = trim
+
+
+@bug
+def acknowledges_input_before_its_output_is_on_disk() -> None:
+    first = Runner.acknowledge
+
+    def acknowledge(self: Runner) -> None:
+        self.queue.sync = lambda: None
+        try:
+            first(self)
+        finally:
+            del self.queue.sync
+
+    Runner.acknowledge = acknowledge
+
+
+@bug
+def acknowledges_what_a_join_reads_again() -> None:
+    first = Indicators.place
+    Indicators.place = lambda self, position, more=None: first(self, position)
 
 
 @bug

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.crash
 
 CRASHES = "test_crash_states.py::test_crash_keeps_what_was_acknowledged"
 TAKEOVERS = "test_fencing.py::test_takeover_loses_nothing_and_reads_no_zombie"
+REGISTERING = "test_consumers.py::test_of_a_trim_and_a_registration_the_later_one_sees_the_earlier"
 CAUGHT_BY = {
     "acknowledges_before_the_sync": f"{CRASHES}[groups]",
     "vouches_before_the_sync": f"{CRASHES}[groups]",
@@ -27,8 +28,18 @@ CAUGHT_BY = {
     "does_not_check_the_headers_sum": "test_bit_flips.py",
     "does_not_check_the_bodys_sum": "test_bit_flips.py",
     "skips_a_bad_frame": "test_tail.py",
-    "trims_what_a_rebuild_needs": "test_rebuild.py::test_trim_leaves_what_a_rebuild_needs",
+    "trims_what_a_rebuild_needs": "test_trimming.py::test_the_programs_above_do_trim",
     "trusts_the_index": "test_timestamp_index.py",
+    "registers_while_a_trim_decides": f"{REGISTERING}[trim]",
+    "trims_by_acknowledgements_that_a_crash_can_take_back": (
+        "test_trimming.py::test_after_a_power_cut_every_consumer_finds_what_it_needs"
+    ),
+    "acknowledges_input_before_its_output_is_on_disk": (
+        "test_acknowledging.py::test_nothing_is_acknowledged_before_the_output_it_stands_for_is_on_disk"
+    ),
+    "acknowledges_what_a_join_reads_again": (
+        "test_acknowledging.py::test_a_join_asks_for_no_input_that_it_has_let_go"
+    ),
 }
 HERE = Path(__file__).parent
 
