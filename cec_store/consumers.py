@@ -222,9 +222,14 @@ def consumer_states(chain: Chain) -> list[ConsumerState]:
 
 
 def _lag_us(chain: Chain, received: int) -> int:
-    last = chain.last()
-    if last is None or received >= chain.end.offset:
+    if received >= chain.end.offset:
         return 0
-    next_one = despite_trims(chain, lambda: chain.find_offset(max(received, chain.first_offset())))
-    assert next_one is not None
-    return max(0, last.header.max_timestamp_us - next_one.header.min_timestamp_us)
+
+    def span() -> int:
+        due = max(received, chain.first_offset())
+        first, last = chain.find_offset(due), chain.find_offset(chain.end.offset - 1)
+        assert first is not None
+        assert last is not None
+        return last.header.max_timestamp_us - first.header.min_timestamp_us
+
+    return max(0, despite_trims(chain, span))

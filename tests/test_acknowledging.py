@@ -458,6 +458,19 @@ def test_an_operator_whose_queue_is_gone_does_not_start_in_the_middle():
         assert fresh.end_offset == 0
 
 
+def test_two_inputs_have_consumers_of_their_own():
+    rows = a_rows_queue()
+    both = Union(ROWS, 2)
+    with rows.consumer("left") as left, rows.consumer("right") as right:
+        queue = open_queue(MemoryFolder({}), "a", schema=record_schema(both))
+        with pytest.raises(ValueError, match="two inputs have one consumer"):
+            Runner(both, [QueueSource(rows.chain, left), QueueSource(rows.chain, left)], queue)
+        sources = [QueueSource(rows.chain, left), QueueSource(rows.chain, right)]
+        Runner(both, sources, queue).run()
+        assert left.effects_saved == right.effects_saved == 100
+        assert rows.trim() > 80
+
+
 def test_a_run_acknowledges_at_intervals():
     rows = a_rows_queue()
     with (

@@ -29,7 +29,7 @@ from cec_store import (
 from cec_store.acknowledgement import Acknowledgement, acknowledgements
 from cec_store.chain import Chain
 from cec_store.checksum import crc32c
-from cec_store.inspector import verify
+from cec_store.inspector import inspect_extent, verify
 from cec_store.layout import acknowledgement_name
 from cec_store.manifest import newest_epoch
 
@@ -223,6 +223,17 @@ def test_the_listing_has_everyone_with_its_lag_the_gone_ones_too() -> None:
     assert (late_now.name, late_now.lag_records, late_now.lag_us) == ("late", 6, 50)
     assert gone.acknowledged_us < late_now.acknowledged_us < here_now.acknowledged_us
     assert open_queue(queue.folder).consumers() == [gone, here_now, late_now]
+
+
+def test_frames_without_records_at_the_end_do_not_hide_the_lag() -> None:
+    queue = a_queue()
+    queue.consumer("hourly", start=4).close()
+    queue.append_records(pa.RecordBatch.from_pylist([], queue.schema.arrow))
+    queue.sync()
+    (found,) = queue.consumers()
+    assert (found.lag_records, found.lag_us) == (6, 50)
+    totals = inspect_extent(queue.folder).totals
+    assert (totals.first_timestamp_us, totals.last_timestamp_us) == (0, 90)
 
 
 def test_an_empty_queue_has_consumers_without_lag() -> None:

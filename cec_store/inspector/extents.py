@@ -170,7 +170,8 @@ def _of_state_log(
 def _totals(survey: Survey | StateSurvey, counts: bool, progress: Progress) -> tuple[Totals, str]:
     segments = frames = size = records = unreadable = 0
     kinds = np.zeros(256, np.int64)
-    ends: list[tuple[int, int, int, int]] = []
+    ends: list[tuple[int, int]] = []
+    times_us: list[tuple[int, int]] = []
     damage = survey.faults[0].what if survey.faults else ""
     for part in survey.parts():
         if not isinstance(part, Part):
@@ -192,8 +193,9 @@ def _totals(survey: Survey | StateSurvey, counts: bool, progress: Progress) -> t
                 continue
             frames += 1
             records += header.record_count
-            ends = [*ends[:1], (header.first_offset, header.end_offset,
-                                header.min_timestamp_us, header.max_timestamp_us)]  # fmt: skip
+            ends = [*ends[:1], (header.first_offset, header.end_offset)]
+            if header.record_count:
+                times_us = [*times_us[:1], (header.min_timestamp_us, header.max_timestamp_us)]
             if counts:
                 try:
                     batch = part.scan.records(item)
@@ -212,8 +214,8 @@ def _totals(survey: Survey | StateSurvey, counts: bool, progress: Progress) -> t
         records=records,
         first_offset=ends[0][0] if ends else 0,
         end_offset=ends[-1][1] if ends else 0,
-        first_timestamp_us=ends[0][2] if ends else None,
-        last_timestamp_us=ends[-1][3] if ends else None,
+        first_timestamp_us=times_us[0][0] if times_us else None,
+        last_timestamp_us=times_us[-1][1] if times_us else None,
         kinds={kind.name: int(kinds[kind]) for kind in RecordKind} if counts else None,
         unreadable=unreadable,
     )

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.checkpoint import Checkpointer
-from cec_store.consumers import Consumer
 from cec_store.errors import RecoveryError
 from cec_store.frame import NOT_COUNTED
 from cec_store.operators.effects import Effects, Ints, Operator, Source, Step
 from cec_store.operators.indicators import Indicators, lower
 from cec_store.operators.merge import BATCH_ROWS_MAX, merge
+from cec_store.operators.sources import consumers_of
 from cec_store.operators.stacker import Stacker
 from cec_store.policy import Policy, Rates, Targets
 from cec_store.queue import Queue
@@ -76,7 +76,7 @@ class Runner:
 
         Raises:
             RecoveryError: a source's consumer was acknowledged what this queue does not have.
-            ValueError: not one source for each input.
+            ValueError: not one source for each input, or two with one consumer.
             SchemaMismatch: the queue belongs to another operator.
         """
         if len(sources) != operator.inputs:
@@ -95,9 +95,7 @@ class Runner:
         self.records_written = 0
         self._acknowledge_interval_s = acknowledge_interval_s
         self._clock_s = clock_s
-        self._consumers: list[Consumer | None] = [
-            getattr(each, "consumer", None) for each in sources
-        ]
+        self._consumers = consumers_of(sources)
         self._has_indicators = checkpoints or any(self._consumers)
         queue.sync()
         self._end_offset = queue.end_offset
@@ -202,7 +200,8 @@ class Runner:
             batch, marks = self._with_footprints(step, effects)
         else:
             batch = self._stacker.records(step, effects, None)
-            self._follow(effects, begin)
+            if self._has_indicators:
+                self._follow(effects, begin)
             marks = FrameMarks(open_windows=NOT_COUNTED, input_upto=int(self._position.sum()))
         if batch.num_rows:
             self.queue.append_records(batch, marks)
@@ -233,10 +232,9 @@ class Runner:
     def _follow(self, effects: Effects, begin: Ints) -> None:
         """Without checkpoints: which windows are open, and from where on their input is needed."""
         windows = np.concatenate([effects.opened, effects.renewed])
-        if self._has_indicators:
-            self.checkpointer.closed(effects.closed)
-            self.checkpointer.opened(windows, self._end_offset, int(begin.sum()))
-        if self._has_indicators and len(windows):
+        self.checkpointer.closed(effects.closed)
+        self.checkpointer.opened(windows, self._end_offset, int(begin.sum()))
+        if len(windows):
             self._indicators.place(begin)
 
     def _low(self, step: Step, effects: Effects) -> Ints:
@@ -245,7 +243,7 @@ class Runner:
         if self.checkpointer.open_windows:
             low = self._indicators.placed(total - self.checkpointer.replay_rows(total))
         else:
-            # With checkpoints the log says where its input stood by its last record.
+            # With checkpoints the log's last record says where its input stood.
             low = step.positions[effects.causes[-1]] if self._checkpoints else self._position
         return lower(low, None if self._checkpoints else self.operator.preload_start())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from cec_store.chain import Chain
 from cec_store.columns import values_of
 from cec_store.consumers import Consumer
-from cec_store.operators.effects import InputBatch
+from cec_store.operators.effects import InputBatch, Source
 from cec_store.records import TIMESTAMP, RecordKind, kinds_of, to_timestamps
 from cec_store.strand import despite_trims
 
@@ -78,3 +78,12 @@ class QueueSource:
             output = records if len(rows) == len(kinds) else records.take(pa.array(rows))
             times = values_of(output.column(TIMESTAMP), "i8")
             yield InputBatch(output.select(self.schema.names), first_offset + rows, times)
+
+
+def consumers_of(sources: Sequence[Source]) -> list[Consumer | None]:
+    """Who acknowledges each source; ``ValueError`` where two would do so by one consumer."""
+    consumers: list[Consumer | None] = [getattr(each, "consumer", None) for each in sources]
+    named = [each for each in consumers if each is not None]
+    if len(set(map(id, named))) < len(named):
+        raise ValueError("two inputs have one consumer: register one for each")
+    return consumers
