@@ -36,7 +36,7 @@ def test_a_chain_that_crashes_anywhere_makes_what_one_that_never_crashed_makes(
     whole = Chain(first, second, rng)
     whole.rounds(ROUNDS, trims=False)
     trimmed = 0
-    for _ in range(crash_count(2, 60)):
+    for _ in range(crash_count(2, 30)):
         chain = Chain(first, second, rng)
         chain.run_with_crashes(ROUNDS, crashes=6)
         assert chain.output() == whole.output()

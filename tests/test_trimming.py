@@ -216,6 +216,7 @@ class Program:
             assert rows == [self.rows[offset] for offset in range(saved, end)]
 
 
+@pytest.mark.crash
 @given(st.integers(0, 2**32))
 def test_no_trim_takes_what_a_consumer_or_a_rebuild_needs(seed: int) -> None:
     run_program(seed)
