@@ -40,7 +40,8 @@ def test_no_consumer_misses_a_record_beside_a_writer_that_trims(tmp_path, crash_
             for child in children.values():
                 assert child.stdout is not None
                 assert child.stdout.readline() == "ready\n"
-            end_s = time.monotonic() + crash_count(6, 60)
+            kill_s = time.monotonic() + 1
+            end_s = kill_s + crash_count(5, 60)
             while time.monotonic() < end_s:
                 for _ in range(rng.randint(1, 20)):
                     size = rng.randint(1, 50)
@@ -50,7 +51,8 @@ def test_no_consumer_misses_a_record_beside_a_writer_that_trims(tmp_path, crash_
                 queue.sync()
                 first = queue.chain().first_offset()
                 trims += queue.trim() > first
-                if rng.random() < 0.02:
+                if time.monotonic() > kill_s:
+                    kill_s = time.monotonic() + 1.5
                     name = rng.choice("abc")
                     require_alive(children[name])
                     children[name].kill()
@@ -68,5 +70,5 @@ def test_no_consumer_misses_a_record_beside_a_writer_that_trims(tmp_path, crash_
         assert queue.chain().first_offset() <= min(saved.values())
     assert set(saved) == set("abc")
     # Little, so that a busy machine does not fail it, but something.
-    assert trims > 3
+    assert trims > 0
     assert kills > 1
