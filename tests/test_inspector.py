@@ -304,6 +304,12 @@ def index_flipped(path: Path) -> None:
     made.flip(data, 9000)
 
 
+def consumer_flipped(path: Path) -> None:
+    with open_queue(path) as queue:
+        queue.consumer("hourly").close()
+    made.flip(path / "consumer-hourly.ack", 50)
+
+
 DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (body_flipped, "body-checksum"),
     (newest_body_flipped, "body-checksum"),
@@ -336,6 +342,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (older_epoch, "epoch"),
     (wrong_salt_link, "chain"),
     (index_flipped, "index"),
+    (consumer_flipped, "consumer-damaged"),
 ]
 
 

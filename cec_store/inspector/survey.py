@@ -14,6 +14,7 @@ from cec_store.inspector.scan import Found, SegmentScan
 from cec_store.layout import (
     INDEX_FOLDER,
     WRITER_LOCK,
+    acknowledgement_name,
     consumer_of,
     is_consumer_lock,
     manifest_epoch_of,
@@ -25,7 +26,8 @@ from cec_store.manifest import Manifest, newest_epoch, read_manifest
 
 
 def _is_known(name: str) -> bool:
-    return name in (WRITER_LOCK, INDEX_FOLDER) or is_consumer_lock(name)
+    known = name in (WRITER_LOCK, INDEX_FOLDER) or is_consumer_lock(name)
+    return known or consumer_of(name) is not None
 
 
 @dataclass(frozen=True)
@@ -98,24 +100,25 @@ class Survey:
                 what = "a copy of an unfinished write that was cut off after a crash"
             elif name.endswith(".tmp"):
                 what = "a file that was never finished"
-            elif consumer_of(name) is not None:
-                self._check_consumer(consumer_of(name) or "", name)
             elif number is None and epoch is None and not _is_known(name):
                 what = "not a file of this store"
             if what:
                 self.notes.append(Note(f"{self.folder.path}/{name}", 0, what))
 
-    def _check_consumer(self, consumer: str, name: str) -> None:
+    def consumer_faults(self) -> Iterator[Fault]:
+        """What consumers have acknowledged and nobody can read."""
         if self.manifest is None:
             return
-        try:
-            read_acknowledgement(self.folder, consumer, self.manifest.log_id)
-        except FileNotFoundError:
-            return  # dropped this very moment
-        except CorruptLog as error:
-            self._fault("consumer-damaged", name, error.reason, error.byte)
-        except CecError as error:
-            self._fault("version", name, str(error))
+        for consumer in filter(None, map(consumer_of, self._names)):
+            path = f"{self.folder.path}/{acknowledgement_name(consumer)}"
+            try:
+                read_acknowledgement(self.folder, consumer, self.manifest.log_id)
+            except FileNotFoundError:
+                continue  # dropped this very moment
+            except CorruptLog as error:
+                yield Fault("consumer-damaged", path, error.byte, error.reason, True)
+            except CecError as error:
+                yield Fault("version", path, 0, str(error), True)
 
     def parts(self) -> Iterator[Part | Fault]:
         """The segments in order; a fault in the place of one that is missing.

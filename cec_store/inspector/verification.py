@@ -69,7 +69,7 @@ class _Run:
         self._notes = list(survey.notes)
         is_whole = survey.manifest is not None and survey.first_segment == 0
         self._audit = Audit(with_records, is_whole)
-        self._audit.faults += survey.faults
+        self._audit.faults += [*survey.faults, *survey.consumer_faults()]
         self._segments = self._bytes = 0
         self._chain: int | None = None
         """Chain CRC at the end of the segment before; ``None`` where a part of it is damaged."""
