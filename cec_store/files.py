@@ -67,6 +67,13 @@ class Folder(Protocol):
     def lock(self, name: str) -> Lock: ...
 
 
+class FolderTree(Folder, Protocol):
+    """A directory with directories in it."""
+
+    def folder(self, name: str) -> FolderTree: ...
+    def remove(self) -> None: ...
+
+
 def check_name(name: str) -> str:
     """A name that cannot leave its folder.
 
@@ -157,6 +164,18 @@ class LocalFolder:
     def folder(self, name: str) -> LocalFolder:
         """A folder inside this one."""
         return LocalFolder(self._at(name))
+
+    def remove(self) -> None:
+        """Remove this folder with the files in it, as far as nobody makes new ones meanwhile."""
+        with os_errors_of(self.path), suppress(FileNotFoundError):
+            for name in os.listdir(self.path):
+                with suppress(FileNotFoundError):
+                    os.unlink(self._at(name))
+            try:
+                os.rmdir(self.path)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
 
     def is_remote(self) -> bool:
         """Whether this is on a network file system, as far as the list of mounts can tell."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -21,7 +22,7 @@ from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
 TIMESTAMP_TYPE = pa.timestamp("us", "UTC")
-_TIMESTAMP_COLUMN = b"cec.timestamp_column"
+_TIMESTAMP_COLUMN, _KEY_COLUMNS = b"cec.timestamp_column", b"cec.key_columns"
 # An incompressible body must still fit in a frame.
 _RAW_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)
 _WINDOW_BYTES_MAX = 8 << 20
@@ -54,6 +55,8 @@ class RecordSchema:
     state: pa.Schema | None = None
     inputs: int = 0
     timestamp_column: str | None = None
+    key_columns: tuple[str, ...] = ()
+    """Which of the user's columns say what a row is about; for readers."""
     arrow: pa.Schema = field(init=False, compare=False)
     """The record schema as stored."""
 
@@ -69,6 +72,8 @@ class RecordSchema:
         metadata = {}
         if self.timestamp_column is not None:
             metadata[_TIMESTAMP_COLUMN] = self.timestamp_column.encode()
+        if self.key_columns:
+            metadata[_KEY_COLUMNS] = json.dumps(self.key_columns).encode()
         object.__setattr__(self, "arrow", pa.schema(columns, metadata or None))
 
     def _check(self) -> None:
@@ -90,6 +95,9 @@ class RecordSchema:
             if self.timestamp_column not in names:
                 raise SchemaMismatch(f"there is no timestamp column {self.timestamp_column!r}")
             check_timestamp_type(self.data.field(self.timestamp_column).type)
+        for name in self.key_columns:
+            if name not in names:
+                raise SchemaMismatch(f"there is no key column {name!r}")
 
     @classmethod
     def from_arrow(cls, arrow: pa.Schema) -> RecordSchema:
@@ -104,9 +112,11 @@ class RecordSchema:
         inputs = sum(name.startswith("_input_") for name in names)
         key = pa.schema(list(arrow.field(KEY).type)) if KEY in names else None
         state = pa.schema(list(arrow.field(STATE).type)) if STATE in names else None
-        column = (arrow.metadata or {}).get(_TIMESTAMP_COLUMN)
+        said = arrow.metadata or {}
+        column = said.get(_TIMESTAMP_COLUMN)
+        keys = tuple(json.loads(said.get(_KEY_COLUMNS, b"[]")))
         data = pa.schema([f for f in arrow if not f.name.startswith("_")])
-        schema = cls(data, key, state, inputs, column.decode() if column else None)
+        schema = cls(data, key, state, inputs, column.decode() if column else None, keys)
         if schema.arrow != arrow:
             raise BadHeader(f"not a record schema: {arrow}")
         return schema

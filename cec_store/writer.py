@@ -200,13 +200,18 @@ class LogWriter:
                 f"{self.manifest.epoch}"
             )
 
+    def complete(self) -> None:
+        """Write the FOOTER and put all of the segment on disk."""
+        segment = self._segment
+        footer = Footer(segment.frames, segment.bytes, segment.chain).encode()
+        self._append(FrameType.FOOTER, LOG_STREAM, footer)
+        segment.sync()
+
     def roll(self) -> None:
         """Complete the segment and begin the next."""
         self.sync()
+        self.complete()
         old = self._segment
-        footer = Footer(old.frames, old.bytes, old.chain).encode()
-        self._append(FrameType.FOOTER, LOG_STREAM, footer)
-        old.sync()
         old.close()
         predecessor = Predecessor(old.header.segment_id, old.bytes, old.header.salt, old.chain)
         self.begin_segment(predecessor, old.header.segment_id + 1)

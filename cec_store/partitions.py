@@ -1,0 +1,98 @@
+"""Reading a queue as numbered partitions, whether it has many or is a plain one. Never writes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from cec_store.chain import Chain
+from cec_store.commits import Commit, newest_first
+from cec_store.committer import is_partitioned
+from cec_store.errors import CorruptLog, NotAQueue
+from cec_store.files import FolderTree
+from cec_store.layout import COMMITS_FOLDER, partition_name
+from cec_store.manifest import newest_epoch
+from cec_store.records import RecordSchema
+from cec_store.store import OutputQueue
+from cec_store.units import Position
+
+Ends = dict[int, int]
+"""Next unread offset of each partition."""
+
+
+class Partitions:
+    """The partitions of one queue; a plain queue is partition 0 of itself."""
+
+    def __init__(self, folder: FolderTree) -> None:
+        """Raises :class:`NotAQueue` where there is neither kind."""
+        self.folder = folder
+        self._queues: dict[int, OutputQueue] = {}
+        self._chains: dict[int, Chain] = {}
+        self._commits: Chain | None = None
+        self._shown: tuple[int, ...] = (0,)
+        if is_partitioned(folder):
+            self._commits = Chain(folder.folder(COMMITS_FOLDER))
+        elif newest_epoch(folder) is None:
+            raise NotAQueue(f"{folder.path}: no queue here")
+        self.schema: RecordSchema = self.queue(0).schema
+
+    def queue(self, number: int) -> OutputQueue:
+        """One partition, open for reading."""
+        if number not in self._queues:
+            self._queues[number] = OutputQueue(self._folder_of(number), "r")
+        return self._queues[number]
+
+    def _folder_of(self, number: int) -> FolderTree:
+        return self.folder if self._commits is None else self.folder.folder(partition_name(number))
+
+    def firsts(self) -> Ends:
+        """Oldest offset that is left of each partition."""
+        return {number: self._chain(number).first_offset() for number in self.ends()}
+
+    def ends(self) -> Ends:
+        """Where the queue ends now, with every commit in all partitions or in none.
+
+        Raises:
+            CorruptLog: damage where the queue was acknowledged.
+        """
+        if self._commits is None:
+            return {0: self._chain(0).end.offset}
+        self._commits.refresh()
+        oldest: Commit | None = None
+        for oldest in newest_first(self._commits):
+            if oldest.ends == self._shown or self._reach(oldest.ends):
+                self._shown = oldest.ends
+                return dict(enumerate(oldest.ends))
+        if oldest is not None and not oldest.is_first:
+            path = self._commits.folder.path
+            raise CorruptLog(path, 0, "the partitions have less than any commit says that is left")
+        return dict(enumerate(self._shown))
+
+    def _reach(self, ends: tuple[int, ...]) -> bool:
+        """Whether all partitions have come that far."""
+        shown = dict(enumerate(self._shown))
+        for number, end in enumerate(ends):
+            if end > shown.get(number, 0) or number not in shown:
+                try:
+                    if self._chain(number).end.offset < end:
+                        return False
+                except NotAQueue:
+                    return False  # the committer is about to make it
+        return True
+
+    def _chain(self, number: int) -> Chain:
+        """A partition as it is now."""
+        chain = self._chains.get(number)
+        if chain is None:
+            chain = self._chains[number] = Chain(self._folder_of(number))
+        else:
+            chain.refresh()
+        return chain
+
+    def offset_at(self, number: int, timestamp_us: int) -> int | None:
+        """Earliest record of a partition at or after the moment; ``None`` where there is none."""
+        offset = self.queue(number).position_at(timestamp_us).offset
+        return offset if offset < self.ends().get(number, 0) else None
+
+    def replay(self, number: int, start: int, stop: int, **options: object) -> pa.RecordBatchReader:
+        """Batches of a partition from one offset to another; options as ``OutputQueue.replay``."""
+        return self.queue(number).replay(Position(start), Position(stop), **options)
