@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Collection
 
 from cec_store.chain import Chain
 from cec_store.commits import Commit, newest_first
@@ -11,9 +11,10 @@ from cec_store.errors import CorruptLog, NotAQueue
 from cec_store.files import FolderTree
 from cec_store.layout import COMMITS_FOLDER, partition_name
 from cec_store.manifest import newest_epoch
-from cec_store.records import RecordSchema
+from cec_store.records import RecordKind, RecordSchema
+from cec_store.replay import OUTPUT_KINDS, Replay
 from cec_store.store import OutputQueue
-from cec_store.units import Position
+from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
 
 Ends = dict[int, int]
 """Next unread offset of each partition."""
@@ -93,6 +94,42 @@ class Partitions:
         offset = self.queue(number).position_at(timestamp_us).offset
         return offset if offset < self.ends().get(number, 0) else None
 
-    def replay(self, number: int, start: int, stop: int, **options: object) -> pa.RecordBatchReader:
-        """Batches of a partition from one offset to another; options as ``OutputQueue.replay``."""
-        return self.queue(number).replay(Position(start), Position(stop), **options)
+    def narrowed(
+        self, number: int, start: int, stop: int, low_us: int, high_us: int
+    ) -> tuple[int, int]:
+        """The part of ``[start, stop)`` outside of which no record is of ``low_us … high_us``.
+
+        The index finds its beginning; its end is found by the headers, for moments may go back.
+        """
+        if low_us > MIN_TIMESTAMP_US:
+            start = max(start, self.queue(number).position_at(low_us).offset)
+        if high_us < MAX_TIMESTAMP_US and start < stop:
+            chain = self._chain(number)
+            first = chain.find_offset(start)
+            last = start
+            for frame in chain.frames(first.address) if first else ():
+                if frame.header.first_offset >= stop:
+                    break
+                if frame.header.min_timestamp_us <= high_us:
+                    last = frame.header.end_offset
+            stop = min(stop, last)
+        return start, max(start, stop)
+
+    def replay(
+        self,
+        number: int,
+        start: int,
+        stop: int,
+        *,
+        kinds: Collection[RecordKind] = OUTPUT_KINDS,
+        include_metadata: bool = False,
+        include_state: bool = False,
+    ) -> Replay:
+        """Batches of a partition from one offset to another, as ``OutputQueue.replay``."""
+        return self.queue(number).replay(
+            Position(start),
+            Position(stop),
+            kinds=kinds,
+            include_metadata=include_metadata,
+            include_state=include_state,
+        )

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cec_store.columns import values_of
 from cec_store.frontier import Frame
-from cec_store.records import KIND, TIMESTAMP, RecordKind
+from cec_store.records import KEY, KIND, STATE, TIMESTAMP, RecordKind
 from cec_store.strand import Strand, despite_trims
 from cec_store.units import Address, Position, to_timestamp_us
 
@@ -77,6 +77,7 @@ class Replay(Iterator[pa.RecordBatch]):
         follow: bool = False,
         kinds: Collection[RecordKind] = OUTPUT_KINDS,
         include_metadata: bool = False,
+        include_state: bool = False,
     ) -> None:
         self._chain = chain
         self._seek = seek
@@ -93,7 +94,9 @@ class Replay(Iterator[pa.RecordBatch]):
         self._until_us: int | None = None
         if until is not None and not isinstance(until, Position):
             self._until_us = to_timestamp_us(until)
-        self._names = [column.name for column in chain.schema().data]
+        schema = chain.schema()
+        extra = [n for n in (KEY, STATE) if include_state and n in schema.arrow.names]
+        self._names = [*schema.data.names, *extra]
         self._with_metadata = include_metadata
         self._batches = self._run()
 

@@ -50,13 +50,15 @@ class OutputQueue(Queue):
         follow: bool = False,
         kinds: Collection[RecordKind] = OUTPUT_KINDS,
         include_metadata: bool = False,
+        include_state: bool = False,
     ) -> Replay:
         """Arrow batches from a moment or position on, up to (not including) another.
 
         ``since`` and ``until`` are a datetime (UTC if it has no zone), epoch microseconds, or a
         :class:`Position`. A moment means the earliest record at or after it; the default is
         everything that is left. With ``follow`` the replay waits for more at the end; stop it by
-        ``stop()``. ``include_metadata`` adds the columns ``_timestamp``, ``_kind``, ``_offset``.
+        ``stop()``. ``include_metadata`` adds the columns ``_timestamp``, ``_kind``, ``_offset``;
+        ``include_state`` those that an operator's queue has of ``_key`` and ``_state``.
         Only durable records are returned.
 
         Raises:
@@ -72,6 +74,7 @@ class OutputQueue(Queue):
             follow=follow,
             kinds=kinds,
             include_metadata=include_metadata,
+            include_state=include_state,
         )
 
     def position_at(self, moment: datetime | int) -> Position:

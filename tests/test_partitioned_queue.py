@@ -6,12 +6,10 @@ import pyarrow as pa
 import pytest
 
 from cec_store.committer import Committer
-from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch
 from cec_store.files import LocalFolder
 from cec_store.partitions import Partitions
 from cec_store.records import RecordSchema
 from cec_store.staging import Staged
-from cec_store.store import open_queue
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
 QUERY = "3d84e10c-fc41-4fb0-9b0b-2125874a0f07"
@@ -24,7 +22,9 @@ def rows(first: int, count: int) -> pa.RecordBatch:
     )
 
 
-def stage(committer: Committer, batch: int, parts: dict[int, pa.RecordBatch], query: str = QUERY) -> list[Staged]:
+def stage(
+    committer: Committer, batch: int, parts: dict[int, pa.RecordBatch], query: str = QUERY
+) -> list[Staged]:
     found = []
     for number, part in parts.items():
         stager = committer.stager(query, batch, number)
@@ -56,3 +56,18 @@ def test_a_batch_is_seen_once_committed(tmp_path: Path) -> None:
     assert contents(path) == {0: [0, 1, 2, 3, 4], 1: [], 2: [10, 11]}
     assert not list((path / "staged").iterdir())
     assert len(list((path / "partition-00000").glob("*.seg"))) == 2, "one as it was made, one since"
+
+
+def test_a_commit_that_a_crash_cut_short_is_finished_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "trades"
+    committer = Committer(LocalFolder(path), SCHEMA)
+    committer.commit(QUERY, 0, stage(committer, 0, {0: rows(0, 3), 1: rows(10, 3)}))
+    staged = stage(committer, 1, {0: rows(3, 2), 1: rows(13, 2)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(committer, "_apply", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            committer.commit(QUERY, 1, staged)
+    assert contents(path) == {0: [0, 1, 2], 1: [10, 11, 12]}, "seen before it is applied"
+    other = Committer(LocalFolder(path), SCHEMA)
+    assert not other.commit(QUERY, 1, stage(other, 1, {0: rows(90, 2)})), "committed twice"
+    assert contents(path) == {0: [0, 1, 2, 3, 4], 1: [10, 11, 12, 13, 14]}

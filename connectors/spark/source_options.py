@@ -1,4 +1,4 @@
-"""The options of the source: names, precedence, defaults and errors as the Kafka source has them."""
+"""The options of the source; names, precedence, defaults and errors are the Kafka source's."""
 
 from __future__ import annotations
 
@@ -72,18 +72,14 @@ def parse(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
         raise ValueError("there is no path: .load(path) or .option('path', path)")
     low, high = _number(given, "minOffsetsPerTrigger"), _number(given, "maxOffsetsPerTrigger")
     if low is not None and high is not None and low > high:
-        raise ValueError(
-            f"minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}"
-        )
+        raise ValueError(f"minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}")
     if is_stream:
         for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"):
             if name.lower() in given:
                 raise ValueError(f"{name} is not valid in streaming queries")
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
     if strategy not in ("error", "latest"):
-        raise ValueError(
-            f"startingOffsetsByTimestampStrategy={strategy!r}: 'error' or 'latest'"
-        )
+        raise ValueError(f"startingOffsetsByTimestampStrategy={strategy!r}: 'error' or 'latest'")
     starting = _bound(given, "starting", LATEST if is_stream else EARLIEST)
     ending = _bound(given, "ending", LATEST)
     if not is_stream:
