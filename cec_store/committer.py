@@ -83,7 +83,8 @@ class Committer:
             what = "a queue without partitions" if newest_epoch(folder) is not None else "no queue"
             raise NotAQueue(f"{folder.path}: {what}, and not empty either: {foreign[:3]}")
         folder.make()
-        folder.folder(COMMITS_FOLDER).make()
+        for name in (STAGED_FOLDER, COMMITS_FOLDER):
+            folder.folder(name).make()
         with self._locked():
             if is_partitioned(folder):
                 return  # somebody was quicker
@@ -151,7 +152,7 @@ class Committer:
     def _forget(self, query: str, batch: int) -> None:
         """Remove what tasks of this query's batches have left, up to this one."""
         staged = self._folder.folder(STAGED_FOLDER)
-        for name in staged.names() if staged.exists() else []:
+        for name in staged.names():
             owner, _, number = name.rpartition("-")
             if owner == query.lower() and number.isdigit() and int(number) <= batch:
                 staged.folder(name).remove()
@@ -186,11 +187,18 @@ class Committer:
     def _apply(self, commit: Commit, readers: dict[Staged, StagedReader]) -> None:
         """Bring every partition to where the commit ends it, from wherever it stands."""
         numbers = {piece.partition for piece in commit.staged}
-        numbers |= {
-            number for number, end in enumerate(commit.ends) if not end
-        }  # so that it is there
+        if not readers:
+            # After a crash, an earlier batch may be on disk with nothing that vouches for it.
+            numbers = {n for n, end in enumerate(commit.ends) if self._visible_end(n) < end}
+        numbers |= {n for n, end in enumerate(commit.ends) if not end}  # so that they are there
         with ThreadPoolExecutor(_AT_ONCE, "cec-commit") as pool:
             list(pool.map(partial(self._apply_to, commit, readers), sorted(numbers)))
+
+    def _visible_end(self, number: int) -> int:
+        try:
+            return Chain(self._folder.folder(partition_name(number))).end.offset
+        except NotAQueue:
+            return 0
 
     def _apply_to(self, commit: Commit, readers: dict[Staged, StagedReader], number: int) -> None:
         name = partition_name(number)
@@ -199,17 +207,21 @@ class Committer:
             start = commit.start(piece)
             if piece.partition != number or writer.cursor.offset >= start + piece.records:
                 continue
-            if writer.cursor.offset < start:
-                path = f"{self._folder.path}/{name}"
-                what = f"ends with record {writer.cursor.offset}, and a commit goes on with {start}"
-                raise CorruptLog(path, 0, what)
+            self._require(start, number, writer)
             reader = readers.get(piece) or self._read(commit, piece)
             for body in reader.bodies(writer.cursor.offset - start):
                 is_full = writer.segment_bytes + len(body.stored) > self._segment_bytes
                 if is_full and writer.segment_has_records:
                     writer.roll()
                 writer.append(body, FrameMarks())
+        self._require(commit.ends[number], number, writer)
         writer.sync()
+
+    def _require(self, offset: int, number: int, writer: LogWriter) -> None:
+        if writer.cursor.offset < offset:
+            path = f"{self._folder.path}/{partition_name(number)}"
+            what = f"it ends with record {writer.cursor.offset}, of {offset} that are committed"
+            raise CorruptLog(path, 0, what)
 
     def _read(self, commit: Commit, piece: Staged) -> StagedReader:
         return StagedReader(self._staged(commit.query, commit.batch), piece, self.schema)
