@@ -18,6 +18,8 @@ SPARK_FILES = {
     "test_spark_lost_state.py",
     "test_spark_operators.py",
     "test_spark_provider.py",
+    "test_spark_queue.py",
+    "test_spark_queue_faults.py",
     "test_spark_races.py",
     "test_spark_readers.py",
     "test_spark_vectors.py",

@@ -45,6 +45,9 @@ def groups_jar() -> Path:
 def start_session(master: str, **settings: str) -> Any:
     # Workers run the interpreter of the tests, whatever `python3` is on this machine.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # And find what tests register with Spark.
+    paths = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     with warnings.catch_warnings():
         # Said by an import, about what is not used here.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas >= 3")

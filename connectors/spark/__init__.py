@@ -10,13 +10,13 @@ pyspark itself is not imported here: `conf` and `jar` need it on the disk only.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cec_store.connectors.spark import compiler
 from cec_store.connectors.spark.session import JARS, Builder, apply
 from cec_store.connectors.spark.settings import PROVIDER, PROVIDER_KEY, spark_settings
 
-__all__ = ["conf", "configure", "jar"]
+__all__ = ["conf", "configure", "jar", "register"]
 
 
 def configure(
@@ -99,3 +99,15 @@ def jar() -> Path:
         CompilationFailed: with the compiler's own message.
     """
     return compiler.jar()
+
+
+def register(session: Any) -> None:
+    """Make ``format("cec")`` known to a `SparkSession`: queues to read and to write.
+
+    Lets Spark hand filters to Python data sources, which it does not by default: those on time
+    are looked up in the queue's index.
+    """
+    from cec_store.connectors.spark.data_source import CecDataSource  # with all of pyspark
+
+    session.dataSource.register(CecDataSource)
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
