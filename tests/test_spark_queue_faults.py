@@ -1,0 +1,91 @@
+"""The sink in a real Spark, failing and dying at each step: no row is lost, none comes twice."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from spark_queue_job import ROWS_PER_FILE
+
+from cec_store.files import LocalFolder
+from cec_store.inspector import verify
+from cec_store.partitions import Partitions
+
+JOB = Path(__file__).resolve().parent / "spark_queue_job.py"
+
+
+def start_job(folder: Path, **order: Any) -> subprocess.Popen[str]:
+    paths = [str(JOB.parent), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+    text = json.dumps({"folder": str(folder), "rounds": 0, "seed": 1, "then": "stop", **order})
+    return subprocess.Popen(
+        [sys.executable, str(JOB), text],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=(folder / "stderr").open("a"),
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run_job(folder: Path, timeout_s: float, **order: Any) -> list[dict[str, Any]]:
+    job = start_job(folder, **order)
+    out, _ = job.communicate(timeout=timeout_s)
+    assert job.returncode == 0, (folder / "stderr").read_text()[-3000:]
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def assert_exactly_once(folder: Path) -> None:
+    files = len(list((folder / "in").glob("*.json")))
+    queue = Partitions(LocalFolder(folder / "queue"))
+    seen: set[tuple[int, int]] = set()
+    for number, end in queue.ends().items():
+        before = (-1, -1)
+        for batch in queue.replay(number, 0, end):
+            for row in zip(*(batch.column(n).to_pylist() for n in ("file", "row")), strict=True):
+                assert row not in seen, f"{row} twice"
+                assert row[0] != before[0] or row[1] == before[1] + 1, "not in order"
+                seen.add(row)
+                before = row
+        found = verify(LocalFolder(folder / "queue" / f"partition-{number:05}"))
+        assert found.is_sound, found.faults
+    assert len(seen) == files * ROWS_PER_FILE, "lost"
+    assert not list((folder / "queue" / "staged").iterdir())
+
+
+def test_failures_and_deaths_at_each_step_lose_and_double_nothing(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    rounds = crash_count(20, 220)
+    *events, last = run_job(tmp_path, 60 + 10 * rounds, rounds=rounds)
+    assert last == {"done": True}
+    struck = [event for event in events if event["struck"]]
+    assert len(struck) >= rounds * 0.6, events
+    assert any(event["restarts"] for event in struck if event["phase"] == "commit")
+    assert any(not event["restarts"] for event in struck if event["phase"] == "write"), "no retry"
+    assert_exactly_once(tmp_path)
+
+
+def test_a_driver_that_is_killed_loses_and_doubles_nothing(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    generator = random.Random(3)
+    for seed in range(crash_count(2, 30)):
+        job = start_job(tmp_path, seed=seed, then="run")
+        assert job.stdout is not None
+        assert job.stdout.readline(), (tmp_path / "stderr").read_text()[-3000:]
+        time.sleep(generator.random() * 3)
+        os.killpg(job.pid, 9)
+        job.wait()
+        job.stdout.close()
+    assert run_job(tmp_path, 120)[-1] == {"done": True}
+    assert_exactly_once(tmp_path)
