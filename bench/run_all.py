@@ -57,6 +57,10 @@ TARGETS = (
     Target("spark_providers.py", "load_at_target", at_most=1),
     Target("spark_providers.py", "heap_vs_hdfs", at_most=0.75),
     Target("spark_providers.py", "heap_4m_gb", at_most=4),
+    Target("spark_source.py", "source_vs_limit", at_least=0.8),
+    Target("spark_source.py", "source_vs_parquet"),
+    Target("spark_sink.py", "sink_vs_parquet", at_least=0.8),
+    Target("spark_sink.py", "sink_vs_limit", at_least=0.7),
 )
 SCRIPTS = tuple(dict.fromkeys(target.script for target in TARGETS))
 

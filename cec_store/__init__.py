@@ -21,6 +21,7 @@ from cec_store.errors import (
 )
 from cec_store.pipeline import QueueOptions, SyncMode
 from cec_store.policy import Budget, CostBenefit, Never, RecoveryTime, Targets
+from cec_store.reading import read_queue
 from cec_store.rebuild import EventualCheckpoint
 from cec_store.records import RecordKind, RecordSchema
 from cec_store.replay import Replay
@@ -63,4 +64,5 @@ __all__ = [
     "Targets",
     "UnsupportedVersion",
     "open_queue",
+    "read_queue",
 ]

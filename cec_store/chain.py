@@ -38,6 +38,11 @@ class Chain(Strand):
         """Where the log ended when last looked at."""
         return self._frontier.end
 
+    @property
+    def written_offset(self) -> int:
+        """Where whole frames ended then, of which the newest may not be on disk."""
+        return self._frontier.written_offset
+
     def refresh(self) -> End:
         """Look again how far the log reaches.
 

@@ -56,6 +56,11 @@ class Frontier:
             last=None if schema_frame.prev_segment == NONE else previous,
         )
 
+    @property
+    def written_offset(self) -> int:
+        """Where the whole frames end, vouched for or not."""
+        return self._waiting[-1].header.end_offset if self._waiting else self.end.offset
+
     def advance(self) -> End:
         """Read on from where the last look ended.
 

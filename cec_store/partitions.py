@@ -36,6 +36,11 @@ class Partitions:
             raise NotAQueue(f"{folder.path}: no queue here")
         self.schema: RecordSchema = self.queue(0).schema
 
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether it is a queue of many partitions, though there may be one only as yet."""
+        return self._commits is not None
+
     def queue(self, number: int) -> OutputQueue:
         """One partition, open for reading."""
         if number not in self._queues:
@@ -59,17 +64,20 @@ class Partitions:
             return {0: self._chain(0).end.offset}
         self._commits.refresh()
         oldest: Commit | None = None
-        for oldest in newest_first(self._commits):
-            if oldest.ends == self._shown or self._reach(oldest.ends):
-                self._shown = oldest.ends
-                return dict(enumerate(oldest.ends))
+        for commit in newest_first(self._commits):
+            if oldest is not None:
+                self._require(commit.ends)  # for another commit came after it
+            if commit.ends == self._shown or self._reach(commit.ends):
+                self._shown = commit.ends
+                return dict(enumerate(commit.ends))
+            oldest = commit
         if oldest is not None and not oldest.is_first:
             path = self._commits.folder.path
             raise CorruptLog(path, 0, "the partitions have less than any commit says that is left")
         return dict(enumerate(self._shown))
 
     def _reach(self, ends: tuple[int, ...]) -> bool:
-        """Whether all partitions have come that far."""
+        """Whether all partitions show that much."""
         shown = dict(enumerate(self._shown))
         for number, end in enumerate(ends):
             if end > shown.get(number, 0) or number not in shown:
@@ -79,6 +87,14 @@ class Partitions:
                 except NotAQueue:
                     return False  # the committer is about to make it
         return True
+
+    def _require(self, ends: tuple[int, ...]) -> None:
+        """All partitions must hold that much, though after a power cut they may not show it."""
+        for number, end in enumerate(ends):
+            chain = self._chain(number)
+            if chain.written_offset < end:
+                what = f"it ends with record {chain.written_offset}, of {end} that are committed"
+                raise CorruptLog(chain.folder.path, 0, what)
 
     def _chain(self, number: int) -> Chain:
         """A partition as it is now."""

@@ -146,7 +146,7 @@ class StagedReader:
         self._frames: list[tuple[int, FrameHeader]] = []
         complete = False
         try:
-            for byte, header in self._reader.frames(stop=self._reader.size()):
+            for byte, header in self._reader.frames(stop=self._reader.size(), bodies=True):
                 complete = header.type == FrameType.FOOTER
                 if header.type == FrameType.SCHEMA:
                     self._check_schema(header._replace(schema_byte=byte), schema)

@@ -1,7 +1,7 @@
-"""The sink as Spark runs it, except that it fails or dies at the file operation that a plan names.
+"""The sink as Spark runs it, except that it fails or dies at the operation that a plan names.
 
-A plan is a file of JSON: ``phase`` ("write" in tasks, "commit" on the driver), ``at`` (the number of
-the operation, in one process), ``how`` ("raise", "kill", or "kill after" the operation). It is
+A plan is a file of JSON: ``phase`` ("write" in tasks, "commit" on the driver), ``at`` (the number
+of the operation, in one process), ``how`` ("raise", "kill", or "kill after" the operation). It is
 removed when it strikes.
 """
 

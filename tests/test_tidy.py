@@ -43,7 +43,11 @@ indexes.recent indexes.environment
 indexes.generations indexes.stored
 indexes.timestamp
 indexes
-store
+store staging
+commits
+committer
+partitions
+reading
 cec_store
 inspector.faults inspector.scan inspector.recount inspector.rows
 inspector.survey

@@ -1,0 +1,104 @@
+"""The source against a Python data source with the same Arrow batches in memory, and Parquet's.
+
+Ten columns of bids, 2 partitions on 2 cores, batches of 1,000,000 rows into a sink that drops them.
+Rates are rows over the median time of a batch, from trigger to end; medians of the rounds.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+from memory_source import MemorySource
+from pyspark.sql import SparkSession
+from rounds import Options, options, report
+from spark_streams import PARTITIONS, WARM_BATCHES, bids, rows_per_s, session
+
+from cec_store.committer import Committer
+from cec_store.files import LocalFolder
+from cec_store.records import RecordSchema
+
+FRAME_ROWS = 62_500
+
+
+def write_queue(path: Path, table: pa.Table, per_batch: int) -> None:
+    """As the sink would: each batch half to one partition, half to the other."""
+    committer = Committer(LocalFolder(path), RecordSchema(table.schema, timestamp_column="at"))
+    for number, first in enumerate(range(0, table.num_rows, per_batch)):
+        staged = []
+        for part in range(PARTITIONS):
+            half = per_batch // PARTITIONS
+            stager = committer.stager("bench", number, part)
+            for batch in table.slice(first + part * half, half).to_batches(FRAME_ROWS):
+                stager.append(batch)
+            piece = stager.finish()
+            assert piece is not None
+            staged.append(piece)
+        committer.commit("bench", number, staged)
+    committer.close()
+
+
+def write_inputs(folder: Path, rows: int, batches: int) -> None:
+    """The same rows thrice: a queue, an Arrow file, a Parquet file for each task."""
+    table = bids(rows * batches, seed=7)
+    write_queue(folder / "queue", table, rows)
+    with pa.ipc.new_file(str(folder / "bids.arrow"), table.schema) as writer:
+        writer.write_table(table, max_chunksize=FRAME_ROWS)
+    (folder / "parquet").mkdir()
+    half = rows // PARTITIONS
+    for number in range(batches * PARTITIONS):
+        path = folder / "parquet" / f"{number:04}.parquet"
+        pyarrow.parquet.write_table(table.slice(number * half, half), path)
+
+
+def reader(spark: SparkSession, name: str, folder: Path, rows: int) -> Any:
+    stream = spark.readStream
+    if name == "cec":
+        stream = stream.format("cec").option("startingOffsets", "earliest")
+        return stream.option("maxOffsetsPerTrigger", rows).load(str(folder / "queue"))
+    if name == "limit":
+        stream = stream.format("memory-arrow").option("batchesPerTrigger", rows // FRAME_ROWS)
+        return stream.load(str(folder / "bids.arrow"))
+    schema = spark.read.parquet(str(folder / "parquet")).schema
+    stream = stream.schema(schema).option("maxFilesPerTrigger", PARTITIONS)
+    return stream.parquet(str(folder / "parquet"))
+
+
+def starter(spark: SparkSession, name: str, folder: Path, rows: int) -> Callable[[], Any]:
+    checkpoint = folder / "checkpoint"
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    stream = reader(spark, name, folder, rows).writeStream.format("noop")
+    return lambda: stream.option("checkpointLocation", str(checkpoint)).start()
+
+
+def main(asked: Options) -> None:
+    rows, batches = asked.size(16, 8) * FRAME_ROWS, asked.size(10, 5)
+    write_inputs(asked.folder, rows, WARM_BATCHES + batches)
+    rates: dict[str, list[float]] = {"cec": [], "limit": [], "parquet": []}
+    with session() as spark:
+        spark.dataSource.register(MemorySource)
+        for number in range(asked.rounds):
+            names = list(rates)
+            for name in names[number % 3 :] + names[: number % 3]:
+                start = starter(spark, name, asked.folder, rows)
+                rates[name].append(rows_per_s(start, batches, rows))
+    best = {name: statistics.median(found) for name, found in rates.items()}
+    for name, rate in best.items():
+        print(f"{name:<8} {rate:>12,.0f} rows/s")
+    report(
+        {
+            "source_vs_limit": best["cec"] / best["limit"],
+            "source_vs_parquet": best["cec"] / best["parquet"],
+            "source_rows_per_s": best["cec"],
+        }
+    )
+
+
+if __name__ == "__main__":
+    with options(__doc__, turns=(3, 1), takes="under five minutes") as asked:
+        main(asked)
