@@ -13,6 +13,7 @@ SPARK_FILES = {
     "test_spark_cluster.py",
     "test_spark_configure.py",
     "test_spark_damage.py",
+    "test_spark_examples.py",
     "test_spark_folders.py",
     "test_spark_kills.py",
     "test_spark_lost_state.py",

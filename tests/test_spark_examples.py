@@ -1,0 +1,29 @@
+"""Each example with Spark runs as it stands."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("spark_*.py"))
+SAYS = {
+    "spark_chain_of_queries": "highest total, day by day: [10490, 40980, 91470]",
+    "spark_replay_from_timestamp": "orders since noon: {0: 720, 1: 720, 2: 720, 3: 720, 4: 720}",
+}
+
+
+def test_every_example_with_spark_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES} == set(SAYS)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_with_spark(path: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert SAYS[path.stem] in done.stdout
