@@ -26,7 +26,7 @@ from cec_store.layout import (
     segment_name,
     staged_name,
 )
-from cec_store.manifest import newest_claim, newest_epoch
+from cec_store.manifest import newest_claim, newest_epoch, read_manifest
 from cec_store.queue import now_us
 from cec_store.records import RecordSchema, data_records, encode_body, to_timestamps
 from cec_store.recovery import create, reopen
@@ -259,10 +259,7 @@ class Committer:
         folder = self._folder.folder(name)
         writer = self._writers.get(name)
         if writer is not None:
-            segment = segment_name(writer.manifest.newest_segment)
-            names = folder.names()
-            is_alone = newest_claim(names) == writer.manifest.epoch and segment in names
-            if is_alone and folder.size(segment) == writer.segment_bytes:
+            if _is_alone(writer):
                 return writer
             del self._writers[name]
             writer.close()
@@ -273,6 +270,15 @@ class Committer:
             writer, _ = reopen(folder, schema, self._surroundings)
         self._writers[name] = writer
         return writer
+
+
+def _is_alone(writer: LogWriter) -> bool:
+    """Whether the queue is as this writer left it."""
+    folder, manifest = writer.folder, writer.manifest
+    if newest_epoch(folder) is None or newest_claim(folder.names()) != manifest.epoch:
+        return False
+    segment = segment_name(manifest.newest_segment)
+    return read_manifest(folder) == manifest and folder.size(segment) == writer.segment_bytes
 
 
 def _told(schema: RecordSchema) -> str:

@@ -52,7 +52,11 @@ class Partitions:
 
     def firsts(self) -> Ends:
         """Oldest offset that is left of each partition."""
-        return {number: self._chain(number).first_offset() for number in self.ends()}
+        return {number: self.first(number) for number in self.ends()}
+
+    def first(self, number: int) -> int:
+        """Oldest offset that is left of a partition."""
+        return self._chain(number).first_offset()
 
     def ends(self) -> Ends:
         """Where the queue ends now, with every commit in all partitions or in none.

@@ -211,10 +211,6 @@ def test_the_delay_is_a_time_of_fifteen_minutes_by_default() -> None:
         options(maxTriggerDelay="soon")
 
 
-def test_partitions_that_were_added_begin_at_their_earliest() -> None:
-    assert reach().since({0: 50}) == {0: 50, 1: 0}
-
-
 # -- tasks -------------------------------------------------------------------------------------
 
 

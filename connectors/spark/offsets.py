@@ -117,10 +117,6 @@ class Reach:
         _log.warning("%s; going on without what is missing", what)
         return min(max(offset, first), end)
 
-    def since(self, start: Offsets) -> Offsets:
-        """``start`` with partitions that were added since, from their beginning."""
-        return {number: start.get(number, self.firsts[number]) for number in self.ends}
-
 
 def limited(start: Offsets, ends: Offsets, records_max: int) -> Offsets:
     """At most so many records, each partition its share of what waits."""

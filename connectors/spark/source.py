@@ -216,9 +216,8 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """Where the next batch ends."""
-        reach = self._reach(self._partitions)
-        begin = reach.since(_from_spark(start))
-        ends = reach.ends
+        ends = self._partitions.ends()
+        begin = self._begin(_from_spark(start), ends)
         if self._target is not None:
             ends = {number: self._target.get(number, begin[number]) for number in ends}
         # Never back, even where the queue has lost what was read: that is for partitions() to say.
@@ -235,12 +234,16 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """On the driver: the slices of one batch."""
         reach, ends = self._reach(self._partitions), _from_spark(end)
-        begins = reach.since(_from_spark(start))
-        ranges = [
-            Range(number, reach.kept(number, begins[number]), reach.kept(number, stop))
+        begin = self._begin(_from_spark(start), ends)
+        return self._slices(
+            Range(number, reach.kept(number, begin[number]), reach.kept(number, stop))
             for number, stop in sorted(ends.items())
-        ]
-        return self._slices(ranges)
+        )
+
+    def _begin(self, start: Offsets, ends: Offsets) -> Offsets:
+        """``start``, with partitions that were added since, from their beginning."""
+        first = self._partitions.first
+        return {number: start[number] if number in start else first(number) for number in ends}
 
 
 def _for_spark(offsets: Offsets) -> dict[str, int]:
