@@ -6,33 +6,40 @@ the lock of ``commits/`` for the time of a commit, and keeps its files open for 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 
 import pyarrow as pa
 
 from cec_store.chain import Chain
 from cec_store.commits import COMMIT_SCHEMA, Commit, newest
-from cec_store.errors import CecError, CorruptLog, NotAQueue, QueueLocked, SchemaMismatch
+from cec_store.errors import (
+    CorruptLog,
+    NotAQueue,
+    QueueLocked,
+    SchemaMismatch,
+)
 from cec_store.files import FolderTree
+from cec_store.kept_writers import KeptWriters
 from cec_store.layout import (
     COMMITS_FOLDER,
     STAGED_FOLDER,
     WRITER_LOCK,
     partition_name,
-    segment_name,
     staged_name,
 )
-from cec_store.manifest import newest_claim, newest_epoch, read_manifest
+from cec_store.manifest import newest_epoch
 from cec_store.queue import now_us
 from cec_store.records import RecordSchema, data_records, encode_body, to_timestamps
-from cec_store.recovery import create, reopen
+from cec_store.recovery import create
 from cec_store.staging import Staged, StagedReader, Stager
 from cec_store.writer import FrameMarks, LogWriter, Surroundings
 
+_log = logging.getLogger(__name__)
 _AT_ONCE = 8
 """Partitions that are written at the same time; their syncs overlap."""
 _LOCK_TIMEOUT_S, _LOCK_POLL_S = 60.0, 0.02
@@ -64,9 +71,8 @@ class Committer:
             NotAQueue: something else is in the folder.
         """
         self._folder = folder
-        self._segment_bytes = segment_bytes
         self._surroundings = Surroundings(clock_us)
-        self._writers: dict[str, LogWriter] = {}
+        self._writers = KeptWriters(folder, self._surroundings, segment_bytes)
         self._last = Commit()
         self.schema = schema
         if not is_partitioned(folder):
@@ -159,21 +165,19 @@ class Committer:
 
     def close(self) -> None:
         """Close the files."""
-        writers, self._writers = self._writers, {}
-        for writer in writers.values():
-            writer.close()
+        self._writers.close()
 
     def _finish_last(self) -> Commit:
         """The newest commit, taken in by all partitions even if a crash has been in the way."""
-        before = self._writers.get(COMMITS_FOLDER)
-        if self._writer(COMMITS_FOLDER, COMMIT_SCHEMA) is not before:
+        before = self._writers.kept(COMMITS_FOLDER)
+        if self._writers.writer(COMMITS_FOLDER, COMMIT_SCHEMA) is not before:
             self._last = newest(Chain(self._folder.folder(COMMITS_FOLDER)))
             self._apply(self._last, {})
             self._forget(self._last.query, self._last.batch)
         return self._last
 
     def _append(self, commit: Commit) -> None:
-        writer = self._writers[COMMITS_FOLDER]
+        writer = self._writers.writer(COMMITS_FOLDER, COMMIT_SCHEMA)
         if writer.segment_bytes > _COMMITS_BYTES:
             writer.roll()
             # The newest commit stands in the segment before.
@@ -202,7 +206,7 @@ class Committer:
 
     def _apply_to(self, commit: Commit, readers: dict[Staged, StagedReader], number: int) -> None:
         name = partition_name(number)
-        writer = self._writer(name, self.schema)
+        writer = self._writers.writer(name, self.schema)
         for piece in commit.staged:
             start = commit.start(piece)
             if piece.partition != number or writer.cursor.offset >= start + piece.records:
@@ -210,10 +214,7 @@ class Committer:
             self._require(start, number, writer)
             reader = readers.get(piece) or self._read(commit, piece)
             for body in reader.bodies(writer.cursor.offset - start):
-                is_full = writer.segment_bytes + len(body.stored) > self._segment_bytes
-                if is_full and writer.segment_has_records:
-                    writer.roll()
-                writer.append(body, FrameMarks())
+                self._writers.append(writer, body)
         self._require(commit.ends[number], number, writer)
         writer.sync()
 
@@ -250,35 +251,8 @@ class Committer:
         try:
             yield
         except BaseException:
-            with suppress(CecError):
-                self.close()
+            self.close()
             raise
-
-    def _writer(self, name: str, schema: RecordSchema) -> LogWriter:
-        """Of one of the queues; the one that is open, unless somebody else has written since."""
-        folder = self._folder.folder(name)
-        writer = self._writers.get(name)
-        if writer is not None:
-            if _is_alone(writer):
-                return writer
-            del self._writers[name]
-            writer.close()
-        folder.make()
-        if newest_epoch(folder) is None:
-            writer = create(folder, schema, self._surroundings)
-        else:
-            writer, _ = reopen(folder, schema, self._surroundings)
-        self._writers[name] = writer
-        return writer
-
-
-def _is_alone(writer: LogWriter) -> bool:
-    """Whether the queue is as this writer left it."""
-    folder, manifest = writer.folder, writer.manifest
-    if newest_epoch(folder) is None or newest_claim(folder.names()) != manifest.epoch:
-        return False
-    segment = segment_name(manifest.newest_segment)
-    return read_manifest(folder) == manifest and folder.size(segment) == writer.segment_bytes
 
 
 def _told(schema: RecordSchema) -> str:

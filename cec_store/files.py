@@ -19,14 +19,13 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
+from cec_store.mounts import is_on_remote_mount
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FILE_BYTES_MAX = 2**62
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _MOUNTS = "/proc/self/mountinfo"
-# A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
-_REMOTE = re.compile(r"nfs|cifs|smb|fuse\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs")
 
 
 class AppendFile(Protocol):
@@ -181,17 +180,9 @@ class LocalFolder:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
         try:
             with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as lines:
-                mounts = [line.split() for line in lines]
+                return is_on_remote_mount(os.path.realpath(self.path), lines)
         except OSError:
             return False
-        path = os.path.join(os.path.realpath(self.path), "")
-        longest, kind = 0, ""
-        for fields in mounts:
-            # A blank in a path is written as \\040.
-            point = os.path.join(re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields[4]), "")
-            if path.startswith(point) and len(point) >= longest:
-                longest, kind = len(point), fields[fields.index("-") + 1]
-        return _REMOTE.match(kind) is not None
 
     def names(self) -> list[str]:
         with os_errors_of(self.path):

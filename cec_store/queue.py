@@ -9,23 +9,21 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
-from cec_store.acknowledgement import acknowledgements, damaged
 from cec_store.chain import Chain
 from cec_store.consumers import (
     Consumer,
     ConsumerState,
     consumer_states,
-    consumers_locked,
     drop_consumer,
 )
 from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
 from cec_store.files import Folder, Lock
-from cec_store.layout import WRITER_LOCK, acknowledgement_name
+from cec_store.layout import WRITER_LOCK
 from cec_store.manifest import newest_epoch
 from cec_store.pipeline import Pipeline, QueueOptions
 from cec_store.records import RecordSchema, data_records, fit_columns, to_timestamps
 from cec_store.recovery import RecoveryReport, check_schema, create, reopen
-from cec_store.trimming import plan_trim
+from cec_store.trimming import trim
 from cec_store.writer import FrameMarks, LogWriter, Surroundings
 
 MODES = ("r", "a", "x")
@@ -168,20 +166,9 @@ class Queue:
             CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs.
         """
         pipeline = self._writing()
-        with consumers_locked(self.folder):
-            chain = self.chain()
-            said = acknowledgements(self.folder, chain.manifest.log_id)
-            for name, each in said.items():
-                if each.received > chain.end.offset:
-                    path = f"{self.folder.path}/{acknowledgement_name(name)}"
-                    reason = f"received up to {each.received}, the queue ends at {chain.end.offset}"
-                    raise damaged(path, 40, reason)
-            plan = plan_trim(chain, said, before)
-            if plan.segments:
-                # What was read of the consumers must not be taken back by a power cut.
-                self.folder.sync_names()
-                pipeline.call(lambda: pipeline.writer.trim(plan.first_segment))
-        return plan.first_offset
+        return trim(
+            self.folder, before, lambda first: pipeline.call(lambda: pipeline.writer.trim(first))
+        ).first_offset
 
     # -- consumers ----------------------------------------------------------------------------
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cec_store.acknowledgement import Acknowledgement
+from cec_store.acknowledgement import Acknowledgement, acknowledgements, damaged
 from cec_store.chain import Chain
+from cec_store.consumers import consumers_locked
 from cec_store.errors import OutOfRange
+from cec_store.files import Folder
+from cec_store.layout import acknowledgement_name
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,24 @@ class TrimPlan:
     """How many go."""
     held_by: tuple[str, ...]
     """Consumers that need the oldest segment that stays."""
+
+
+def trim(folder: Folder, before: int | None, remove_below: Callable[[int], object]) -> TrimPlan:
+    """See :meth:`cec_store.queue.Queue.trim`; ``remove_below`` is how the writer does it."""
+    with consumers_locked(folder):
+        chain = Chain(folder)
+        said = acknowledgements(folder, chain.manifest.log_id)
+        for name, each in said.items():
+            if each.received > chain.end.offset:
+                path = f"{folder.path}/{acknowledgement_name(name)}"
+                reason = f"received up to {each.received}, the queue ends at {chain.end.offset}"
+                raise damaged(path, 40, reason)
+        plan = plan_trim(chain, said, before)
+        if plan.segments:
+            # What was read of the consumers must not be taken back by a power cut.
+            folder.sync_names()
+            remove_below(plan.first_segment)
+    return plan
 
 
 def plan_trim(

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # `x.*` is a room with everything in it, `cec_store` is the package's door.
 LAYERS = """
 errors units
-arrow_limits checksum columns layout files
+arrow_limits checksum columns layout mounts
+files
 manifest frame acknowledgement
 offset_lengths
 records
@@ -44,7 +45,7 @@ indexes.generations indexes.stored
 indexes.timestamp
 indexes
 store staging
-commits
+commits kept_writers
 committer
 partitions
 reading

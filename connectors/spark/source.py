@@ -33,13 +33,17 @@ from pyspark.sql.types import StructType
 from cec_store.connectors.spark.offsets import Admission, Offsets, Range, Reach, cut
 from cec_store.connectors.spark.source_options import SourceOptions
 from cec_store.connectors.spark.spark_types import fit, spark_schema
+from cec_store.consumers import Consumer
+from cec_store.errors import ConsumerInUse
 from cec_store.files import LocalFolder
 from cec_store.partitions import Partitions
 from cec_store.records import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
 from cec_store.replay import OFFSET
+from cec_store.store import OutputQueue
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, to_timestamp_us
 
 PARTITION = "_partition"
+_RELEASE_S = 3.0
 _KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
 
 
@@ -188,6 +192,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
         self._target: Offsets | None = None
+        self._consumers: dict[int, Consumer] = {}
         self._admission = Admission(
             options.min_offsets_per_trigger, options.max_offsets_per_trigger,
             options.max_trigger_delay_s, time.monotonic,
@@ -199,6 +204,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         start = self._reach(self._partitions).starting(
             options.starting, without_match_is_latest=options.start_without_match_is_latest
         )
+        self._hold(start)
         return _for_spark(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -218,6 +224,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Where the next batch ends."""
         ends = self._partitions.ends()
         begin = self._begin(_from_spark(start), ends)
+        self._hold(begin)
         if self._target is not None:
             ends = {number: self._target.get(number, begin[number]) for number in ends}
         # Never back, even where the queue has lost what was read: that is for partitions() to say.
@@ -240,10 +247,46 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             for number, stop in sorted(ends.items())
         )
 
+    def commit(self, end: dict[str, int]) -> None:
+        """Everything below has been processed, and its effects are in the query's checkpoint."""
+        for number, offset in _from_spark(end).items():
+            if number in self._consumers:
+                self._consumers[number].acknowledge(effects_saved=offset)
+
+    def stop(self) -> None:
+        """The query has ended; the queue keeps what the consumer has not acknowledged."""
+        consumers, self._consumers = self._consumers, {}
+        for consumer in consumers.values():
+            consumer.close()
+
+    def _hold(self, start: Offsets) -> None:
+        """Act as the consumer that the options name, in every partition there is.
+
+        Raises:
+            ConsumerInUse: another query does.
+        """
+        name = self._options.consumer
+        for number in sorted(start.keys() - self._consumers.keys()) if name is not None else ():
+            offset = max(start[number], self._partitions.first(number))
+            consumer = _consumer(self._partitions.queue(number), name or "", offset)
+            self._consumers[number] = consumer
+
     def _begin(self, start: Offsets, ends: Offsets) -> Offsets:
         """``start``, with partitions that were added since, from their beginning."""
         first = self._partitions.first
         return {number: start[number] if number in start else first(number) for number in ends}
+
+
+def _consumer(queue: OutputQueue, name: str, start: int) -> Consumer:
+    """Waits a little: a query that has just been stopped may not have let go yet."""
+    until = time.monotonic() + _RELEASE_S
+    while True:
+        try:
+            return queue.consumer(name, start=start)
+        except ConsumerInUse:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
 
 
 def _for_spark(offsets: Offsets) -> dict[str, int]:
