@@ -123,7 +123,9 @@ def test_a_death_at_any_operation_loses_and_doubles_nothing(
         tree, driver = Tree(), Driver()
         die(driver, tree, at)
         tree = tree.after_kill()
-        if tree.at(PATH).folder("commits").exists() and driver.done >= 0:
+        if driver.done >= 0:
+            check(tree, driver)
+            Committer(tree.at(PATH), SCHEMA).abandon("another query", 0)  # finishes what it finds
             seen.add(check(tree, driver) - driver.done)
         driver.run(tree)
         assert check(tree, driver) == BATCHES
