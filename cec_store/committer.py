@@ -103,7 +103,7 @@ class Committer:
 
     def _check_schema(self) -> None:
         stored = Chain(self._folder.folder(partition_name(0))).schema()
-        if stored != self.schema:
+        if not stored.is_as(self.schema):
             raise SchemaMismatch(
                 f"{self._folder.path}: the queue's columns are\n{_told(stored)}\nnot\n"
                 f"{_told(self.schema)}"
@@ -258,4 +258,5 @@ class Committer:
 def _told(schema: RecordSchema) -> str:
     column = schema.timestamp_column
     keys = ", ".join(schema.key_columns)
-    return f"{schema.data}\n(timestampColumn {column or 'none'}; keyColumns {keys or 'none'})"
+    columns = schema.data.remove_metadata()
+    return f"{columns}\n(timestampColumn {column or 'none'}; keyColumns {keys or 'none'})"

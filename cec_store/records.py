@@ -48,7 +48,7 @@ def input_column(number: int) -> str:
 
 @dataclass(frozen=True)
 class RecordSchema:
-    """The columns of a stream: the user's, and those that checkpoints need."""
+    """The columns of a stream: the user's, some of which may be keys, and those of checkpoints."""
 
     data: pa.Schema
     key: pa.Schema | None = None
@@ -56,7 +56,6 @@ class RecordSchema:
     inputs: int = 0
     timestamp_column: str | None = None
     key_columns: tuple[str, ...] = ()
-    """Which of the user's columns say what a row is about; for readers."""
     arrow: pa.Schema = field(init=False, compare=False)
     """The record schema as stored."""
 
@@ -120,6 +119,10 @@ class RecordSchema:
         if schema.arrow != arrow:
             raise BadHeader(f"not a record schema: {arrow}")
         return schema
+
+    def is_as(self, other: RecordSchema) -> bool:
+        """Whether both are stored as the same bytes would be."""
+        return self.arrow.equals(other.arrow, check_metadata=True)
 
     def encode(self) -> bytes:
         """Body of a SCHEMA frame."""

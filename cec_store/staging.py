@@ -166,7 +166,7 @@ class StagedReader:
             found = self._reader.schema(header)
         except BadHeader as error:
             raise CorruptLog(self._path, header.schema_byte, str(error)) from None
-        if found != schema:
+        if not found.is_as(schema):
             raise CorruptLog(self._path, header.schema_byte, "not the queue's columns")
 
     def bodies(self, start: int) -> Iterator[Body]:

@@ -27,14 +27,15 @@ def start_job(folder: Path, **order: Any) -> subprocess.Popen[str]:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
     text = json.dumps({"folder": str(folder), "rounds": 0, "seed": 1, "then": "stop", **order})
-    return subprocess.Popen(
-        [sys.executable, str(JOB), text],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=(folder / "stderr").open("a"),
-        text=True,
-        start_new_session=True,
-    )
+    with (folder / "stderr").open("a") as errors:
+        return subprocess.Popen(
+            [sys.executable, str(JOB), text],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
 
 
 def run_job(folder: Path, timeout_s: float, **order: Any) -> list[dict[str, Any]]:

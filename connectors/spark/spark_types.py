@@ -24,15 +24,16 @@ def stored_schema(schema: StructType) -> pa.Schema:
     Raises:
         SchemaMismatch: a type that would not come back as it is.
     """
+    columns = []
     for field in schema.fields:
         one = StructType([field])
         try:
-            arrow = to_arrow_schema(one, timezone="UTC")
-            back = from_arrow_schema(arrow)
-        except (TypeError, ValueError, NotImplementedError, pa.ArrowException) as error:
-            raise SchemaMismatch(f"column {field.name!r}: {error}") from error
+            (arrow,) = to_arrow_schema(one, timezone="UTC")
+            # A query may know of a column that it has no nulls, and its next version may not.
+            column = pa.field(field.name, _nullable(arrow.type))
+            back = from_arrow_schema(pa.schema([column]))
         except Exception as error:
-            # pyspark's own, which share no base with what they stand for
+            # pyspark's own errors share no base with those that they stand for.
             if not type(error).__module__.startswith("pyspark"):
                 raise
             raise SchemaMismatch(f"column {field.name!r}: {error}") from error
@@ -41,7 +42,19 @@ def stored_schema(schema: StructType) -> pa.Schema:
                 f"column {field.name!r} is {field.dataType.simpleString()}, which a queue cannot "
                 "hold: cast it"
             )
-    return to_arrow_schema(schema, timezone="UTC")
+        columns.append(column)
+    return pa.schema(columns)
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """The type with nulls allowed in all of its parts."""
+    if pa.types.is_list(kind):
+        return pa.list_(_nullable(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_nullable(kind.key_type), _nullable(kind.item_type))
+    return kind
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
