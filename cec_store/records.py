@@ -23,8 +23,7 @@ from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
 TIMESTAMP_TYPE = pa.timestamp("us", "UTC")
 _TIMESTAMP_COLUMN, _KEY_COLUMNS = b"cec.timestamp_column", b"cec.key_columns"
-# An incompressible body must still fit in a frame.
-_RAW_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)
+_RAW_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)  # an incompressible body must still fit in a frame
 _WINDOW_BYTES_MAX = 8 << 20
 
 
@@ -122,7 +121,7 @@ class RecordSchema:
 
     def is_as(self, other: RecordSchema) -> bool:
         """Whether both are stored as the same bytes would be."""
-        return self.arrow.equals(other.arrow, check_metadata=True)
+        return bool(self.arrow.equals(other.arrow, check_metadata=True))
 
     def encode(self) -> bytes:
         """Body of a SCHEMA frame."""

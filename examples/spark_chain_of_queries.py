@@ -9,10 +9,15 @@ from cec_store import read_queue
 from cec_store.connectors import spark as cec
 
 
-def run(rows: DataFrame, queue: str, checkpoint: str) -> None:
-    writer = rows.writeStream.format("cec").outputMode("update")
-    writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
-    writer.start(queue).awaitTermination()
+def run(rows: DataFrame, name: str, folder: str) -> None:
+    def append(changed: DataFrame, batch: int) -> None:
+        # With its number each batch is written once, however often Spark runs it.
+        writer = changed.write.format("cec").option("txnAppId", name).option("txnVersion", batch)
+        writer.mode("append").save(f"{folder}/{name}")
+
+    writer = rows.writeStream.outputMode("update").foreachBatch(append)
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint-{name}")
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def main() -> None:
@@ -29,11 +34,11 @@ def main() -> None:
 
             incoming = session.readStream.schema(bids.schema).parquet(f"{folder}/bids")
             totals = incoming.groupBy("item").agg(f.sum("price").alias("total"))
-            run(totals, f"{folder}/totals", f"{folder}/checkpoint-totals")
+            run(totals, "totals", folder)
 
             totals = session.readStream.format("cec").option("startingOffsets", "earliest")
             highest = totals.load(f"{folder}/totals").groupBy().agg(f.max("total").alias("total"))
-            run(highest, f"{folder}/highest", f"{folder}/checkpoint-highest")
+            run(highest, "highest", folder)
         history = read_queue(f"{folder}/highest").read_all()
     print("highest total, day by day:", history.column("total").to_pylist())
     session.stop()

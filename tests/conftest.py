@@ -9,6 +9,7 @@ from hypothesis import settings
 
 # Files whose tests start Spark, or a JVM for half a minute: `make test` runs them after the others.
 SPARK_FILES = {
+    "test_spark_chains.py",
     "test_spark_checkpoint_damage.py",
     "test_spark_cluster.py",
     "test_spark_configure.py",

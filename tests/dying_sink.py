@@ -107,7 +107,8 @@ class DyingTarget(Target):
     plan: str = ""
 
     def committer(self) -> Committer:
-        return Committer(DyingFolder(self.path, self.plan), self.schema, segment_bytes=20_000)
+        folder = DyingFolder(self.path, self.plan)
+        return Committer(folder, self.schema, segment_bytes=self.segment_bytes)
 
 
 class DyingSource(CecDataSource):
@@ -119,5 +120,6 @@ class DyingSource(CecDataSource):
         options = dict(self.options)
         plan = options.pop("plan")
         sink = StreamSink(options, schema)
-        sink._target = DyingTarget(sink._target.path, sink._target.schema, plan)
+        target = sink._target
+        sink._target = DyingTarget(target.path, target.schema, 20_000, plan)
         return sink

@@ -141,6 +141,17 @@ def test_the_time_of_writing_is_the_timestamp_by_default(session: Any, tmp_path:
     assert all(before <= at <= after for at in times)
 
 
+def test_a_batch_with_its_number_is_written_once(session: Any, tmp_path: Path) -> None:
+    for version, first in ((0, 0), (1, 10), (1, 20), (0, 30), (2, 40)):
+        writer = frame(session, first, 10).write.format("cec").mode("append")
+        writer = writer.option("txnAppId", "counts").option("txnVersion", version)
+        writer.save(str(tmp_path / "q"))
+    found = numbers(read(session, tmp_path / "q"))
+    assert found == [*range(20), *range(40, 50)]
+    writer = frame(session).write.format("cec").mode("append").option("txnAppId", "counts")
+    assert "go together" in refused(lambda: writer.save(str(tmp_path / "q")))
+
+
 # -- any part of it ----------------------------------------------------------------------------
 
 

@@ -1,48 +1,18 @@
 """The sink in a real Spark, failing and dying at each step: no row is lost, none comes twice."""
 
-import json
-import os
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from spark_jobs import kill, run_job, start_job
 from spark_queue_job import ROWS_PER_FILE
 
 from cec_store.files import LocalFolder
 from cec_store.inspector import verify
 from cec_store.partitions import Partitions
 
-JOB = Path(__file__).resolve().parent / "spark_queue_job.py"
-
-
-def start_job(folder: Path, **order: Any) -> subprocess.Popen[str]:
-    paths = [str(JOB.parent), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-    }
-    text = json.dumps({"folder": str(folder), "rounds": 0, "seed": 1, "then": "stop", **order})
-    with (folder / "stderr").open("a") as errors:
-        return subprocess.Popen(
-            [sys.executable, str(JOB), text],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            start_new_session=True,
-        )
-
-
-def run_job(folder: Path, timeout_s: float, **order: Any) -> list[dict[str, Any]]:
-    job = start_job(folder, **order)
-    out, _ = job.communicate(timeout=timeout_s)
-    assert job.returncode == 0, (folder / "stderr").read_text()[-3000:]
-    return [json.loads(line) for line in out.splitlines()]
+JOB = "spark_queue_job.py"
 
 
 def assert_exactly_once(folder: Path) -> None:
@@ -67,7 +37,7 @@ def test_failures_and_deaths_at_each_step_lose_and_double_nothing(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     rounds = crash_count(20, 220)
-    *events, last = run_job(tmp_path, 60 + 10 * rounds, rounds=rounds)
+    *events, last = run_job(JOB, tmp_path, 60 + 10 * rounds, rounds=rounds)
     assert last == {"done": True}
     struck = [event for event in events if event["struck"]]
     assert len(struck) >= rounds * 0.6, events
@@ -81,12 +51,10 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(
 ) -> None:
     generator = random.Random(3)
     for seed in range(crash_count(2, 30)):
-        job = start_job(tmp_path, seed=seed, then="run")
+        job = start_job(JOB, tmp_path, seed=seed, then="run")
         assert job.stdout is not None
         assert job.stdout.readline(), (tmp_path / "stderr").read_text()[-3000:]
         time.sleep(generator.random() * 3)
-        os.killpg(job.pid, 9)
-        job.wait()
-        job.stdout.close()
-    assert run_job(tmp_path, 120)[-1] == {"done": True}
+        kill(job)
+    assert run_job(JOB, tmp_path, 120)[-1] == {"done": True}
     assert_exactly_once(tmp_path)

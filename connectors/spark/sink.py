@@ -7,6 +7,7 @@ stands in this module.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,11 @@ from cec_store.files import LocalFolder
 from cec_store.records import RecordSchema
 from cec_store.staging import Staged
 
-_OPTIONS = ("path", "timestampColumn", "keyColumns")
+_OPTIONS = ("path", "timestampColumn", "keyColumns", "segmentBytes")
+_TRANSACTION = ("txnAppId", "txnVersion")
+_APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SEGMENT_BYTES = (4 << 10, 64 << 20, 1 << 30)
+"""Least, default and most."""
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _committers: dict[tuple[str, str], Committer] = {}
 """Those with open files, in the process that Spark runs commits in."""
@@ -49,12 +54,15 @@ class Target:
 
     path: str
     schema: RecordSchema
+    segment_bytes: int
 
     @classmethod
-    def of(cls, options: Mapping[str, str], schema: StructType) -> Target:
+    def of(
+        cls, options: Mapping[str, str], schema: StructType, also: tuple[str, ...] = ()
+    ) -> Target:
         """Raises ``ValueError`` for options, :class:`SchemaMismatch` for columns."""
         given = {name.lower(): value for name, value in options.items()}
-        refuse_unknown(given, _OPTIONS)
+        refuse_unknown(given, _OPTIONS + also)
         if "path" not in given:
             raise ValueError("there is no path: .option('path', path)")
         keys = tuple(
@@ -62,11 +70,12 @@ class Target:
         )
         column = given.get("timestampcolumn")
         stored = RecordSchema(stored_schema(schema), timestamp_column=column, key_columns=keys)
-        return cls(given["path"], stored)
+        return cls(given["path"], stored, _segment_bytes(given.get("segmentbytes")))
 
     def committer(self) -> Committer:
         """Makes the queue where there is none; refuses one that does not fit."""
-        return Committer(LocalFolder(self.path), self.schema)
+        folder = LocalFolder(self.path)
+        return Committer(folder, self.schema, segment_bytes=self.segment_bytes)
 
     def kept_committer(self) -> Committer:
         """The one of this process, with the files of the last commit open."""
@@ -86,6 +95,15 @@ class Target:
             return Written(query, batch, stager.finish())
         finally:
             stager.close()
+
+
+def _segment_bytes(text: str | None) -> int:
+    least, default, most = _SEGMENT_BYTES
+    if text is None:
+        return default
+    if not text.strip().isdecimal() or not least <= int(text) <= most:
+        raise ValueError(f"segmentBytes is {least} to {most}, in bytes, not {text!r}")
+    return int(text)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -119,27 +137,47 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 
 class BatchSink(DataSourceArrowWriter):
-    """``df.write.format("cec").mode("append")``: all of it or nothing."""
+    """``df.write.format("cec").mode("append")``: all of it or nothing.
+
+    In ``foreachBatch``, ``txnAppId`` and ``txnVersion`` (the batch's id) make it exactly once.
+    """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise ValueError("a queue is only appended to: mode('append')")
-        self._target = Target.of(options, schema)
+        self._target = Target.of(options, schema, also=_TRANSACTION)
+        transaction = _transaction(options)
+        self._is_stream = transaction is not None
+        self._query, self._batch = transaction or (str(uuid.uuid4()), 0)
         self._target.committer()
-        self._write = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """On an executor."""
-        return self._target.write(self._write, 0, iterator)
+        return self._target.write(self._query, self._batch, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, once all tasks are done."""
         staged = [one.staged for one in _written(messages) if one.staged is not None]
-        self._target.kept_committer().commit(self._write, 0, staged, is_stream=False)
+        committer = self._target.kept_committer()
+        committer.commit(self._query, self._batch, staged, is_stream=self._is_stream)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: forget what the tasks have written."""
-        self._target.kept_committer().abandon(self._write, 0)
+        self._target.kept_committer().abandon(self._query, self._batch)
+
+
+def _transaction(options: Mapping[str, str]) -> tuple[str, int] | None:
+    """Who writes and which of its batches this is, where the caller says so."""
+    given = {name.lower(): value for name, value in options.items()}
+    app, version = (given.get(name.lower()) for name in _TRANSACTION)
+    if app is None and version is None:
+        return None
+    if app is None or not _APP_ID.fullmatch(app) or version is None or not version.isdecimal():
+        raise ValueError(
+            "txnAppId (up to 64 letters, digits, '.', '_', '-') and txnVersion (the batch's id) "
+            f"go together, not {app!r} and {version!r}"
+        )
+    return app, int(version)
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
