@@ -160,7 +160,7 @@ class Committer:
         staged = self._folder.folder(STAGED_FOLDER)
         for name in staged.names():
             owner, _, number = name.rpartition("-")
-            if owner == query.lower() and number.isdigit() and int(number) <= batch:
+            if owner == query and number.isdigit() and int(number) <= batch:
                 staged.folder(name).remove()
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ def partition_of(name: str) -> int | None:
 
 def staged_name(query: str, batch: int) -> str:
     """Folder of what the tasks of one batch write before it is committed."""
-    return f"{query.lower()}-{batch}"
+    return f"{query}-{batch}"
 
 
 def torn_name(segment_id: int) -> str:
