@@ -26,11 +26,14 @@ from cec_store import (
     trimming,
     writer,
 )
+from cec_store.commits import Commit
+from cec_store.committer import Committer
 from cec_store.frame import LOG_STREAM, BadHeader, FrameType
 from cec_store.indexes import stored
 from cec_store.operators.indicators import Indicators
 from cec_store.operators.runner import Runner
 from cec_store.segment import SegmentReader, SegmentWriter
+from cec_store.staging import Staged, StagedReader
 from cec_store.writer import Cursor, LogWriter
 
 VARIABLE = "CEC_PLANT"
@@ -251,6 +254,60 @@ def publishes_a_segment_that_is_not_on_disk() -> None:
         writer.publish_manifest(self.folder, self.manifest)
 
     LogWriter.publish_segment = publish
+
+
+@bug
+def commits_pieces_that_are_not_on_disk() -> None:
+    sync = SegmentWriter.sync
+
+    def unless_staged(self: SegmentWriter) -> None:
+        if self.header.log_id != bytes(16):
+            sync(self)
+
+    SegmentWriter.sync = unless_staged  # type: ignore[method-assign]
+
+
+@bug
+def applies_a_batch_before_it_is_committed() -> None:
+    append, apply = Committer._append, Committer._apply
+
+    def apply_first(self: Committer, commit: Commit, readers: dict[Staged, StagedReader]) -> None:
+        apply(self, commit, readers)
+        if readers:
+            append(self, commit)
+
+    Committer._append = lambda self, commit: None  # type: ignore[method-assign]
+    Committer._apply = apply_first  # type: ignore[method-assign]
+
+
+@bug
+def leaves_a_commit_unfinished() -> None:
+    apply = Committer._apply
+
+    def apply_own(self: Committer, commit: Commit, readers: dict[Staged, StagedReader]) -> None:
+        if readers:
+            apply(self, commit, readers)
+
+    Committer._apply = apply_own  # type: ignore[method-assign]
+
+
+@bug
+def forgets_which_batches_it_has() -> None:
+    Commit.has = lambda self, query, batch: False  # type: ignore[method-assign]
+
+
+@bug
+def forgets_pieces_before_they_are_copied_to_the_disk() -> None:
+    """The partitions' own sync is left out."""
+    sync = LogWriter.sync
+
+    def only_commits(self: LogWriter) -> None:
+        if "partition-" not in self.folder.path:
+            sync(self)
+        else:
+            self._append(FrameType.COMMIT, LOG_STREAM)
+
+    LogWriter.sync = only_commits  # type: ignore[method-assign]
 
 
 def plant_what_is_asked_for() -> None:

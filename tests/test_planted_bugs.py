@@ -13,7 +13,15 @@ pytestmark = pytest.mark.crash
 CRASHES = "test_crash_states.py::test_crash_keeps_what_was_acknowledged"
 TAKEOVERS = "test_fencing.py::test_takeover_loses_nothing_and_reads_no_zombie"
 REGISTERING = "test_consumers.py::test_of_a_trim_and_a_registration_the_later_one_sees_the_earlier"
+COMMITS = "test_commit_crashes.py"
+CUTS = f"{COMMITS}::test_power_cuts_take_nothing_that_was_committed"
+DEATHS = f"{COMMITS}::test_a_death_at_any_operation_loses_and_doubles_nothing"
 CAUGHT_BY = {
+    "commits_pieces_that_are_not_on_disk": CUTS,
+    "forgets_pieces_before_they_are_copied_to_the_disk": DEATHS,
+    "applies_a_batch_before_it_is_committed": DEATHS,
+    "leaves_a_commit_unfinished": DEATHS,
+    "forgets_which_batches_it_has": DEATHS,
     "acknowledges_before_the_sync": f"{CRASHES}[groups]",
     "vouches_before_the_sync": f"{CRASHES}[groups]",
     "never_syncs_the_directory": f"{CRASHES}[rolls]",
