@@ -11,7 +11,7 @@ import typer
 from cec_store.arguments import AsJson
 from cec_store.connectors import spark
 from cec_store.connectors.spark.compiler import copy_jar
-from cec_store.connectors.spark.settings import PROVIDER, PROVIDER_KEY, spark_settings
+from cec_store.connectors.spark.settings import session_settings, spark_settings
 from cec_store.screens import Screen
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -69,7 +69,7 @@ def conf_verb(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    settings = {PROVIDER_KEY: PROVIDER, "spark.jars": jar or str(spark.jar()), **chosen}
+    settings = session_settings(jar or str(spark.jar()), chosen)
     if as_json:
         Screen().document(settings)
         return

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cec_store.cli import app
-from cec_store.connectors.spark.settings import PREFIX, PROVIDER, PROVIDER_KEY
+from cec_store.connectors.spark.settings import PREFIX, PROVIDER, session_settings
 
 JAR = "s3a://somewhere/cec.jar"
-EXPECTED = {PROVIDER_KEY: PROVIDER, "spark.jars": JAR, PREFIX + "recoveryTimeMs": "1500"}
+EXPECTED = session_settings(JAR, {PREFIX + "recoveryTimeMs": "1500"})
 
 
 def call(*words: str) -> Result:
@@ -25,7 +25,7 @@ def conf(*words: str) -> Result:
 def test_each_format_says_the_same() -> None:
     given = ("--recovery-time-s", "1.5")
     as_arguments = conf(*given).output.split()
-    assert as_arguments[::2] == ["--conf"] * 3
+    assert as_arguments[::2] == ["--conf"] * len(EXPECTED)
     assert dict(word.split("=", 1) for word in as_arguments[1::2]) == EXPECTED
     as_defaults = conf(*given, "--format", "spark-defaults").output.splitlines()
     assert dict(line.split(" ", 1) for line in as_defaults) == EXPECTED

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cec_store.connectors.spark import compiler
-from cec_store.connectors.spark.session import JARS, Builder, apply
-from cec_store.connectors.spark.settings import PROVIDER, PROVIDER_KEY, spark_settings
+from cec_store.connectors.spark.session import Builder, apply
+from cec_store.connectors.spark.settings import PUSHDOWN_KEY, session_settings, spark_settings
 
 __all__ = ["conf", "configure", "jar", "register"]
 
@@ -86,7 +86,7 @@ def conf(
             **unknown,
         }
     )
-    return {PROVIDER_KEY: PROVIDER, JARS: str(jar()), **chosen}
+    return session_settings(str(jar()), chosen)
 
 
 def jar() -> Path:
@@ -110,4 +110,4 @@ def register(session: Any) -> None:
     from cec_store.connectors.spark.data_source import CecDataSource  # with all of pyspark
 
     session.dataSource.register(CecDataSource)
-    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    session.conf.set(PUSHDOWN_KEY, "true")

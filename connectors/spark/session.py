@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 from cec_store.connectors.spark.compiler import find_spark
 from cec_store.connectors.spark.environment import VARIABLES, Variables
 from cec_store.connectors.spark.java import prepare_variables
-from cec_store.connectors.spark.settings import PROVIDER, check_names
+from cec_store.connectors.spark.settings import JARS, PROVIDER, check_names
 from cec_store.errors import SparkUnavailable
 
-JARS = "spark.jars"
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
 _GROWING_LOADER = "org.apache.spark.util.MutableURLClassLoader"
 _OURS = re.compile(r"cec-store-spark-[^/]*\.jar")

@@ -15,6 +15,9 @@ from operator import index
 PROVIDER = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 PREFIX = "spark.sql.streaming.stateStore.cec."
+JARS = "spark.jars"
+PUSHDOWN_KEY = "spark.sql.python.filterPushdown.enabled"
+"""Whether Spark hands filters to Python data sources: those on time narrow what ours reads."""
 _RECORDS_MAX = 2**63 // 4 - 1  # room for sums of them
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -108,6 +111,11 @@ def spark_settings(given: Mapping[str, object]) -> dict[str, str]:
         for setting in SETTINGS
         if setting.keyword in chosen
     }
+
+
+def session_settings(jar: str, chosen: Mapping[str, str]) -> dict[str, str]:
+    """All that a session needs: the provider, its jar, what is chosen for it, and the source."""
+    return {PROVIDER_KEY: PROVIDER, JARS: jar, PUSHDOWN_KEY: "true", **chosen}
 
 
 def check_names(names: Iterable[str]) -> None:
