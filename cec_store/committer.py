@@ -32,7 +32,7 @@ from cec_store.layout import (
     partition_name,
     staged_name,
 )
-from cec_store.manifest import newest_epoch
+from cec_store.manifest import is_partitioned, newest_epoch
 from cec_store.queue import now_us
 from cec_store.records import RecordSchema, data_records, encode_body, to_timestamps
 from cec_store.recovery import create
@@ -46,11 +46,6 @@ _LOCK_TIMEOUT_S, _LOCK_POLL_S = 60.0, 0.02
 """Another query may be committing to the same queue."""
 _COMMITS_BYTES = 1 << 20
 """Size of a segment of the log of commits."""
-
-
-def is_partitioned(folder: FolderTree) -> bool:
-    """Whether there is a queue of many partitions here."""
-    return newest_epoch(folder.folder(COMMITS_FOLDER)) is not None
 
 
 class Committer:

@@ -8,8 +8,9 @@ from struct import Struct
 
 from cec_store.checksum import crc32c
 from cec_store.errors import CorruptLog, NotAQueue, StorageError, UnsupportedVersion
-from cec_store.files import Folder, write_file
+from cec_store.files import Folder, FolderTree, write_file
 from cec_store.layout import (
+    COMMITS_FOLDER,
     claim_name,
     claimed_epoch_of,
     manifest_epoch_of,
@@ -72,6 +73,11 @@ def newest_epoch(folder: Folder) -> int | None:
         return None
     epochs = [manifest_epoch_of(name) for name in folder.names()]
     return max((epoch for epoch in epochs if epoch is not None), default=None)
+
+
+def is_partitioned(folder: FolderTree) -> bool:
+    """Whether there is a queue of many partitions here (docs/format.md §11)."""
+    return newest_epoch(folder.folder(COMMITS_FOLDER)) is not None
 
 
 def newest_claim(names: list[str]) -> int:

@@ -6,11 +6,10 @@ from collections.abc import Collection
 
 from cec_store.chain import Chain
 from cec_store.commits import Commit, newest_first
-from cec_store.committer import is_partitioned
 from cec_store.errors import CorruptLog, NotAQueue
 from cec_store.files import FolderTree
 from cec_store.layout import COMMITS_FOLDER, partition_name
-from cec_store.manifest import newest_epoch
+from cec_store.manifest import is_partitioned, newest_epoch
 from cec_store.records import RecordKind, RecordSchema
 from cec_store.replay import OUTPUT_KINDS, Replay
 from cec_store.store import OutputQueue

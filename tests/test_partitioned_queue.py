@@ -235,3 +235,5 @@ def test_what_is_in_the_way_is_refused(tmp_path: Path) -> None:
         Committer(LocalFolder(tmp_path / "q"), other)
     with pytest.raises(NotAQueue):
         read_queue(tmp_path / "none")
+    with pytest.raises(NotAQueue, match="read it by read_queue"):
+        open_queue(tmp_path / "q")
