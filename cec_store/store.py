@@ -198,7 +198,7 @@ def open_queue(
             return StateLog(folder)
     if isinstance(folder, LocalFolder) and is_partitioned(folder):
         raise NotAQueue(
-            f"{folder.path}: a queue of many partitions; read it by read_queue, or open one of them, "
-            f"such as {partition_name(0)}"
+            f"{folder.path}: a queue of many partitions; read it by read_queue, or open one of "
+            f"them, such as {partition_name(0)}"
         )
     return OutputQueue(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
