@@ -50,7 +50,7 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     generator = random.Random(3)
-    for seed in range(crash_count(2, 30)):
+    for seed in range(crash_count(1, 30)):
         job = start_job(JOB, tmp_path, seed=seed, then="run")
         assert job.stdout is not None
         assert job.stdout.readline(), (tmp_path / "stderr").read_text()[-3000:]
