@@ -1,5 +1,6 @@
 """cec-store: a persistent output-queue log with eventual checkpoints for stream processing."""
 
+from cec_store.connectors.spark.fork import ForkReport, fork
 from cec_store.consumers import Consumer, ConsumerState
 from cec_store.errors import (
     CecError,
@@ -9,6 +10,7 @@ from cec_store.errors import (
     DurabilityLost,
     Fenced,
     FrameTooLarge,
+    NotACheckpoint,
     NotAQueue,
     OutOfRange,
     Poisoned,
@@ -42,8 +44,10 @@ __all__ = [
     "EventualCheckpoint",
     "Extent",
     "Fenced",
+    "ForkReport",
     "FrameTooLarge",
     "Never",
+    "NotACheckpoint",
     "NotAQueue",
     "OutOfRange",
     "OutputQueue",
@@ -63,6 +67,7 @@ __all__ = [
     "SyncMode",
     "Targets",
     "UnsupportedVersion",
+    "fork",
     "open_queue",
     "read_queue",
 ]

@@ -32,6 +32,13 @@ def _moment(text: str) -> Moment:
         ) from None
 
 
+def _time(text: str) -> int:
+    moment = _moment(text)
+    if not isinstance(moment, int):
+        raise typer.BadParameter(f"{text!r} is an offset, and a checkpoint has batches and times")
+    return moment
+
+
 def _kinds(text: str) -> frozenset[RecordKind]:
     try:
         return frozenset(parse_kinds(text))
@@ -52,6 +59,10 @@ QueuePath = Annotated[
 ]
 At = Annotated[
     Any, typer.Option(parser=_version, metavar="VERSION", help="At this version of a state store.")
+]
+BeganAt = Annotated[
+    Any,
+    typer.Option(parser=_time, metavar="MOMENT", help="After the last batch begun by this time."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; docs/cli.md has the schema.")]
 Since = Annotated[

@@ -77,6 +77,7 @@ app = typer.Typer(
 app.add_typer(spark_cli.app, name="spark")
 app.command("consumers")(housekeeping.consumers_verb)
 app.command("trim")(housekeeping.trim_verb)
+app.command("fork")(spark_cli.fork_verb)
 
 
 def _print_version(wanted: bool) -> None:

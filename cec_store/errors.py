@@ -5,6 +5,7 @@
     CecError
     ├── StorageError              the files
     │   ├── NotAQueue             (FileNotFoundError) no queue at this path
+    │   ├── NotACheckpoint        (FileNotFoundError) no Spark checkpoint at this path
     │   ├── UnsupportedVersion    written by a newer format
     │   ├── CorruptLog            damage below what was acknowledged
     │   ├── QueueLocked           another writer is alive
@@ -39,6 +40,10 @@ class NotAQueue(StorageError, FileNotFoundError):
     """There is no queue at this path."""
 
 
+class NotACheckpoint(StorageError, FileNotFoundError):
+    """There is no checkpoint of a Spark query at this path."""
+
+
 class UnsupportedVersion(StorageError):
     """The file was written by a format that this release does not know."""
 
@@ -50,6 +55,7 @@ class CorruptLog(StorageError):
         self.path = path
         self.byte = byte
         self.reason = reason
+        self.advice = advice
         hint = advice or "restore the file from a copy; `cec-store verify` lists all damage"
         super().__init__(f"{path}: damage at byte {byte}: {reason}; {hint}")
 

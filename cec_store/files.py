@@ -1,4 +1,4 @@
-"""The one room that touches the file system.
+"""The room that touches the file system (with `trees`, which makes whole folders).
 
 A :class:`Folder` is an argument everywhere, so that tests can hand in one that forgets unsynced
 bytes, tears writes or fails calls. What a real folder promises, and no more:

@@ -60,6 +60,10 @@ class Lineage(Strand):
     def segment_end(self, segment_id: int) -> int:
         return self._ends[segment_id]
 
+    def check_body(self, frame: Frame) -> None:
+        """Raises :class:`CorruptLog` where a frame's body is not what was written."""
+        self._tree.check_body(frame)
+
     def before(self, frame: Frame) -> Frame | None:
         """The frame before, in this segment or at the place that it builds on."""
         segment_id, header = frame.address.segment_id, frame.header

@@ -91,6 +91,15 @@ class StateLog:
         """A reader of the frames that a version builds on."""
         return self._read(at, lambda lineage: lineage)
 
+    def checked_lineage(self, at: int | str | None = None) -> Lineage:
+        """The same, with the checksum of every frame that the version's state needs checked."""
+
+        def work(lineage: Lineage) -> Lineage:
+            _check_bodies(lineage)
+            return lineage
+
+        return self._read(at, work)
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -162,9 +171,12 @@ def _wanted(tree: StateTree, at: int | str | None) -> str:
 
 def _is_sound(tree: StateTree, version: int) -> bool:
     try:
-        lineage = Lineage(tree, tree.find(version))
-        for frame in extent_frames(lineage, lineage.last_frame):
-            tree.check_body(frame)
+        _check_bodies(Lineage(tree, tree.find(version)))
     except CecError:
         return False
     return True
+
+
+def _check_bodies(lineage: Lineage) -> None:
+    for frame in extent_frames(lineage, lineage.last_frame):
+        lineage.check_body(frame)

@@ -16,6 +16,7 @@ SPARK_FILES = {
     "test_spark_damage.py",
     "test_spark_examples.py",
     "test_spark_folders.py",
+    "test_spark_fork.py",
     "test_spark_kills.py",
     "test_spark_lost_state.py",
     "test_spark_operators.py",

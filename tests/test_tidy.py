@@ -15,7 +15,7 @@ LAYERS = """
 errors units
 arrow_limits checksum columns layout mounts
 files
-manifest frame acknowledgement
+manifest frame acknowledgement trees
 offset_lengths
 records
 segment
@@ -49,6 +49,10 @@ commits kept_writers
 committer
 partitions
 reading
+connectors.spark.settings
+connectors.spark.checkpoint
+connectors.spark.source_logs
+connectors.spark.fork
 cec_store
 inspector.faults inspector.scan inspector.recount inspector.rows
 inspector.survey
@@ -76,11 +80,11 @@ NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 IMPORTERS: dict[str, set[str]] = {
     **{name: set() for name in ("pickle", "cloudpickle", "dill", "marshal", "shelve")},
     **{name: {"files"} for name in ("mmap", "fcntl")},
-    "shutil": {"files", "connectors.spark.environment"},
+    "shutil": {"trees", "connectors.spark.environment"},
     # The demos kill a child of their own.
     "signal": {"embedded_demo", "spark_demo"},
     "subprocess": {"embedded_demo", "spark_demo", "connectors.spark.environment"},
-    "os": {"files", "embedded_demo", "spark_demo", "connectors.spark.environment"},
+    "os": {"files", "trees", "embedded_demo", "spark_demo", "connectors.spark.environment"},
 }
 # Each member of these is named in docs/format.md.
 ENUMS_ON_DISK = {"frame": "FrameType", "records": "RecordKind"}
