@@ -1,4 +1,4 @@
-"""The commits of a queue of many partitions, as values and as records. docs/format.md §10."""
+"""The commits of a queue of many partitions, as values and as records. docs/format.md §11."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Commits what tasks have staged to a queue of many partitions: all of a batch, once, or nothing.
 
-docs/format.md §10. There may be several committers, in several processes, one at a time: each holds
+docs/format.md §11. There may be several committers, in several processes, one at a time: each holds
 the lock of ``commits/`` for the time of a commit, and keeps its files open for the next one.
 """
 

@@ -1,6 +1,6 @@
 """What one task writes for a queue of many partitions, before a commit takes it in.
 
-docs/format.md §10: a complete segment of its own, on disk before the task says that it is done.
+docs/format.md §11: a complete segment of its own, on disk before the task says that it is done.
 """
 
 from __future__ import annotations

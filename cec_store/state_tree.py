@@ -134,7 +134,11 @@ class StateTree:
             return self._find_unique(at)
         if at is not None:
             return self._find_version(at)
-        newest = self._find_version(max(self.versions(), default=0))
+        versions = self.versions()
+        for growth in map(self.growth, () if versions else reversed(self.ids)):
+            if growth.refusal:
+                raise growth.error()
+        newest = self._find_version(max(versions, default=0))
         for growth in map(self.growth, reversed(self.ids)):
             if growth.segment_id <= newest.address.segment_id:
                 break

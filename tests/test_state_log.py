@@ -8,7 +8,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from memory_folder import MemoryFolder
 from state_logs import EMPTY, SCHEMA, Commit, Grown, Key, Writer, encode_again, grow, merge
@@ -495,6 +495,7 @@ def test_no_cut_gives_another_state() -> None:
 
 @settings(max_examples=max(5, settings.default.max_examples // 10))
 @given(st.integers(0, 2**32))
+@example(2452)  # damage in the only commit there is
 def test_verify_tells_what_keeps_a_version_from_being_rebuilt(seed: int) -> None:
     folder, random = MemoryFolder({}), Random(seed)
     grown = grow(folder, random, 6, merges=False)

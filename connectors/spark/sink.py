@@ -1,4 +1,4 @@
-"""Writes a query's rows to a queue of many partitions, each batch once. docs/format.md §10.
+"""Writes a query's rows to a queue of many partitions, each batch once. docs/format.md §11.
 
 Tasks stage what they have, each in a file of its own; the driver commits the batch. Spark makes a
 new writer for each of these calls, in processes that it uses again, so what a commit wants to keep
