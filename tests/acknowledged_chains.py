@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from simulated_folder import Image, SimulatedFolder, Snapshot, name_outcomes, outcomes
+from simulated_folder import Image, SimulatedFolder, Snapshot, apply_name, outcomes
 
 from cec_store import Budget, CecError, OutputQueue, Position, QueueOptions, Targets, open_queue
 from cec_store.operators import (
@@ -114,7 +114,10 @@ class Machine:
 
 def power_cut(cut: Snapshot, rng: random.Random) -> Image:
     """One of the disks that a power cut at this moment may leave."""
-    names = rng.choice(list(name_outcomes(cut.names, cut.doubtful_names)))
+    names = dict(cut.names)
+    for operation in cut.doubtful_names:  # each is kept or lost on its own: too many to list
+        if rng.random() < 0.5:
+            apply_name(names, operation)
     return tuple(
         (name, rng.choice(outcomes(cut.files[number], 1))) for name, number in sorted(names.items())
     )
