@@ -42,7 +42,8 @@ def test_no_consumer_misses_a_record_beside_a_writer_that_trims(tmp_path, crash_
                 assert child.stdout.readline() == "ready\n"
             kill_s = time.monotonic() + 1
             end_s = kill_s + crash_count(5, 60)
-            while time.monotonic() < end_s:
+            # On a busy machine a consumer that was killed needs a while to come back.
+            while time.monotonic() < end_s or (trims == 0 and time.monotonic() < end_s + 60):
                 for _ in range(rng.randint(1, 20)):
                     size = rng.randint(1, 50)
                     batch = pa.record_batch({"n": np.arange(number, number + size)})
@@ -51,7 +52,7 @@ def test_no_consumer_misses_a_record_beside_a_writer_that_trims(tmp_path, crash_
                 queue.sync()
                 first = queue.chain().first_offset()
                 trims += queue.trim() > first
-                if time.monotonic() > kill_s:
+                if kill_s < time.monotonic() < end_s:
                     kill_s = time.monotonic() + 1.5
                     name = rng.choice("abc")
                     require_alive(children[name])
@@ -69,6 +70,6 @@ def test_no_consumer_misses_a_record_beside_a_writer_that_trims(tmp_path, crash_
         print(f"{number} records, {trims} trims, {kills} kills, saved {saved}")
         assert queue.chain().first_offset() <= min(saved.values())
     assert set(saved) == set("abc")
-    # Little, so that a busy machine does not fail it, but something.
+    # Little, but something.
     assert trims > 0
     assert kills > 1
