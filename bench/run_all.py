@@ -61,6 +61,7 @@ TARGETS = (
     Target("spark_source.py", "source_vs_parquet"),
     Target("spark_sink.py", "sink_vs_parquet", at_least=0.8),
     Target("spark_sink.py", "sink_vs_limit", at_least=0.7),
+    Target("read_state.py", "read_state_vs_spark", at_least=5),
 )
 SCRIPTS = tuple(dict.fromkeys(target.script for target in TARGETS))
 

@@ -1,6 +1,7 @@
 """cec-store: a persistent output-queue log with eventual checkpoints for stream processing."""
 
 from cec_store.connectors.spark.fork import ForkReport, fork
+from cec_store.connectors.spark.state_tables import read_changes, read_state
 from cec_store.consumers import Consumer, ConsumerState
 from cec_store.errors import (
     CecError,
@@ -69,5 +70,7 @@ __all__ = [
     "UnsupportedVersion",
     "fork",
     "open_queue",
+    "read_changes",
     "read_queue",
+    "read_state",
 ]

@@ -25,6 +25,11 @@ class Lineage(Strand):
         return self.last_frame.header.input_upto
 
     @property
+    def built_on(self) -> int:
+        """The version that the oldest of these segments goes on from; 0: the empty state."""
+        return self._schema_frame(self.segments[0]).input_upto
+
+    @property
     def end(self) -> End:
         """The end of the version's last frame."""
         header, address = self.last_frame.header, self.last_frame.next_address

@@ -83,6 +83,27 @@ class StateLog:
 
         return self._read(at, work)
 
+    def changes(self, first: int, at: int | str | None = None) -> pa.Table:
+        """What the versions from ``first`` on changed, as :meth:`replay` gives it.
+
+        Raises:
+            OutOfRange: the changes of ``first`` are not all there any more.
+        """
+
+        def work(lineage: Lineage) -> pa.Table:
+            if lineage.built_on >= first:
+                raise OutOfRange(
+                    f"{self.folder.path}: changes are kept from version {lineage.built_on + 1} on, "
+                    f"not those of {first}"
+                )
+            frames = (f for f in lineage.frames() if f.header.input_upto >= first)
+            since = Position(next(frames, lineage.last_frame).header.first_offset)
+            return pa.Table.from_batches(
+                _ChangeReplay(lineage, lineage, since, kinds=CHANGE_KINDS), CHANGES
+            )
+
+        return self._read(at, work)
+
     def position_at(self, moment: datetime | int, at: int | str | None = None) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""
         return self._read(at, lambda lineage: Position(offset_at(lineage, lineage, moment)))

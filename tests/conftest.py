@@ -24,6 +24,7 @@ SPARK_FILES = {
     "test_spark_queue.py",
     "test_spark_queue_faults.py",
     "test_spark_races.py",
+    "test_spark_read_state.py",
     "test_spark_readers.py",
     "test_spark_vectors.py",
 }

@@ -50,9 +50,9 @@ committer
 partitions
 reading
 connectors.spark.settings
-connectors.spark.checkpoint
-connectors.spark.source_logs
-connectors.spark.fork
+connectors.spark.checkpoint connectors.spark.unsafe_rows
+connectors.spark.source_logs connectors.spark.state_schema
+connectors.spark.fork connectors.spark.state_tables
 cec_store
 inspector.faults inspector.scan inspector.recount inspector.rows
 inspector.survey
