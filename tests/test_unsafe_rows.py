@@ -195,7 +195,7 @@ def patched(kind: pa.StructType, value: dict[str, Any], byte: int, data: bytes) 
         (LONG, b"", "nothing where a row should be"),
         (LONG, b"\0" + bytes(15), "too short for its fields"),
         (LONG, b"\1" + bytes(16), "an encoding that is not known"),
-        (TEXT, patched(TEXT, {"text": "abc"}, 13, b"\x11"), "points beyond its row"),
+        (TEXT, patched(TEXT, {"text": "abc"}, 13, b"\x16"), "points beyond its row"),
         (TEXT, patched(TEXT, {"text": "abc"}, 16, b"\xff"), "points beyond its row"),
         (TEXT, patched(TEXT, {"text": "abc"}, 17, b"\xff"), "UTF8"),
         (LIST, patched(LIST, {"all": [1, 2]}, 17, b"\x03"), "an array longer than its bytes"),
@@ -208,6 +208,24 @@ def test_no_row_of_the_schema_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(BadRow, match=reason):
         decode_rows(stored([row]), kind)
+
+
+@pytest.mark.parametrize("rows", [[b""], [b"", b""], [b"", None]])
+def test_nothing_at_all_is_no_row(rows: list[bytes | None]) -> None:
+    with pytest.raises(BadRow, match="nothing where a row should be"):
+        decode_rows(pa.chunked_array([pa.array(rows, pa.binary())]), LONG)
+
+
+@pytest.mark.parametrize("size", [-(2**31), -1, 0, 18, 200, 2**31 - 1])
+def test_first_part_of_a_key_that_is_not_in_the_key_is_refused(size: int) -> None:
+    two = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+    key = encoder.key(two, {"a": 1, "b": 2}, 1)
+    broken = size.to_bytes(4, "little", signed=True) + key[4:]
+    after = encoder.key(two, {"a": 3, "b": 4}, 1)
+    assert len(decode_rows(stored([key, after]), two, 1)) == 2
+    for rows in ([broken], [key, broken, after]):
+        with pytest.raises(BadRow):
+            decode_rows(stored(list(rows)), two, 1)
 
 
 def test_strings_of_an_array_that_are_not_in_order_are_refused() -> None:

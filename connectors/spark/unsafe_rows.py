@@ -50,12 +50,12 @@ def decode_rows(
         for rows in encoded.chunks
         for first in range(0, len(rows), ROWS_AT_A_TIME)
     ]
-    rows = pa.chunked_array(chunks, type=kind)
+    decoded = pa.chunked_array(chunks, type=kind)
     try:
-        rows.validate(full=True)  # strings are UTF-8, and numbers within their types
+        decoded.validate(full=True)  # strings are UTF-8, and numbers within their types
     except pa.ArrowInvalid as error:
         raise BadRow(str(error)) from None
-    return rows
+    return decoded
 
 
 def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) -> pa.StructArray:
@@ -72,6 +72,7 @@ def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) ->
         return _structs(heap, kind, _unversioned(heap, rows))
     _require(rows.sizes >= 4, "too short for a key in two parts")
     middle = rows.start + 4 + heap.read(rows.start, "<i4")
+    _require(middle <= rows.end, "a first part longer than its key")
     fields = list(kind)
     parts = [
         (_Ranges(rows.start + 4, middle), fields[:prefix_fields]),
@@ -79,7 +80,6 @@ def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) ->
     ]
     columns: list[pa.Array] = []
     for part, of in parts:
-        _require(part.start <= rows.end, "a part begins beyond its end")
         columns += _structs(heap, pa.struct(of), _unversioned(heap, part)).flatten()
     return pa.Array.from_buffers(kind, len(encoded), [None], children=columns)
 
@@ -116,7 +116,7 @@ class _Heap:
             # Rows of one size: several times as fast as to gather from anywhere.
             return np.ndarray((len(at),), dtype, self.data, int(at[0]), (step,)).copy()
         anywhere = np.ndarray((len(self.data) - size + 1,), dtype, self.data, 0, (1,))
-        return anywhere[at]  # type: ignore[no-any-return]
+        return anywhere[at]
 
 
 @dataclass(frozen=True)
