@@ -24,6 +24,7 @@ from cec_store.units import Extent
 
 Ints = NDArray[np.int64]
 _WORD_MAX = 1 << 63
+_PARTED_BYTES_MAX = 64
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,8 @@ def _gather(
     last = frames[-1].header
     kinds = values_of(table.column(KIND), "u1")
     (keyed,) = np.nonzero(kinds != RecordKind.DATA)
-    keys = table.column(KEY).combine_chunks()
-    if len(keyed) < len(kinds):
-        keys = keys.take(pa.array(keyed))
+    all_keys = table.column(KEY).combine_chunks()
+    keys = all_keys if len(keyed) == len(kinds) else all_keys.take(pa.array(keyed))
     newest = last_rows(keys)
     closes = kinds[keyed[newest]] == RecordKind.RESULT
     opened = keyed[newest[~closes]]
@@ -177,7 +177,6 @@ def _gather(
     closed = closed[positions[keyed[closed]].sum(axis=1) > replay_from.sum()]
     first_offset = frames[0].header.first_offset
     rows = pa.array(opened)
-    all_keys = table.column(KEY).combine_chunks()
     return EventualCheckpoint(
         seq=last.seq,
         end_offset=last.end_offset,
@@ -208,7 +207,7 @@ def _rows_of(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
 
 def last_rows(keys: pa.StructArray) -> Ints:
     """The last row of each key, ascending; null is a key, and nulls inside a key are equal."""
-    columns = keys.flatten()
+    columns = [part for column in keys.flatten() for part in _parts(column)]
     if keys.null_count or not columns:
         columns = [keys.is_valid(), *columns]
     row_bits = len(keys).bit_length()
@@ -225,6 +224,23 @@ def last_rows(keys: pa.StructArray) -> Ints:
     codes = words >> row_bits
     is_last = np.append(codes[1:] != codes[:-1], True)[: len(codes)]
     return np.sort(words[is_last] & ((1 << row_bits) - 1))
+
+
+def _parts(column: pa.Array) -> list[pa.Array]:
+    """Bytes of one length as numbers, which have codes at once: keys of Spark are often such."""
+    if not pa.types.is_binary(column.type) or column.null_count or not len(column):
+        return [column]
+    _, ends, data = column.buffers()
+    places = np.frombuffer(ends, "<i4", len(column) + 1, column.offset * 4)
+    size = int(places[1] - places[0])
+    if not 0 < size <= _PARTED_BYTES_MAX or (np.diff(places) != size).any():
+        return [column]
+    singles = [(byte, "u1") for byte in range(size % 8)]
+    words = [(byte, "<i8") for byte in range(size % 8, size, 8)]
+    return [
+        pa.array(np.ndarray((len(column),), dtype, data, int(places[0]) + byte, (size,)).copy())
+        for byte, dtype in singles + words
+    ]
 
 
 def _codes(column: pa.Array) -> tuple[Ints, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import unsafe_row_encoder as encoder
-from state_logs import EMPTY, Commit, Writer
+from state_logs import EMPTY, Commit, Key, Writer
 
 from cec_store.files import LocalFolder
 
@@ -66,6 +66,8 @@ class MadeCheckpoint:
     partitions: int = 2
     prefix: int = 0
     format: int = 1
+    beside: dict[Key, bytes | None] = field(default_factory=dict)
+    """What families that no operator has get in each batch."""
     batches: int = 0
     _writers: dict[Path, Writer] = field(default_factory=dict)
     _last: dict[Path, Commit] = field(default_factory=dict)
@@ -135,8 +137,8 @@ class MadeCheckpoint:
         self._last[folder] = made
         return made.unique_id
 
-    def _stored(self, rows: Rows) -> dict[tuple[int, bytes], bytes | None]:
-        found: dict[tuple[int, bytes], bytes | None] = {}
+    def _stored(self, rows: Rows) -> dict[Key, bytes | None]:
+        found = dict(self.beside)
         for key, value in rows.items():
             at = 1, encoder.key(self.key, named(self.key, key), self.prefix)
             row = None if value is None else encoder.row(self.value, named(self.value, value))

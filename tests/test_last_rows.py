@@ -49,3 +49,17 @@ def test_ranges_too_wide_for_one_word(columns: int) -> None:
     fields = [pa.field(str(place), pa.int64()) for place in range(columns)]
     keys = pa.StructArray.from_arrays([pa.array(values)] * columns, fields=fields)
     assert last_rows(keys).tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 17, 64, 65])
+@pytest.mark.parametrize("start", [0, 3])
+def test_bytes_of_one_length_that_differ_in_one_bit(size: int, start: int) -> None:
+    """Rows of Spark are often such; they go a way of their own."""
+    values = [bytes(size)]
+    values += [(1 << bit).to_bytes(size, "little") for bit in range(8 * size)]
+    rows = [*values[:start], *values, *values[::-2]]
+    fields = [pa.field("family", pa.uint16()), pa.field("key", pa.binary())]
+    families = pa.array([1] * len(rows), pa.uint16())
+    keys = pa.StructArray.from_arrays([families, pa.array(rows)], fields=fields)[start:]
+    newest = {row: place for place, row in enumerate(rows[start:])}
+    assert last_rows(keys).tolist() == sorted(newest.values())

@@ -92,6 +92,14 @@ def test_keys_of_prefix_scans_are_put_together_again(tmp_path: Path, format: int
     assert read(made) == states[-1]
 
 
+def test_families_that_no_operator_has_are_left_out(tmp_path: Path) -> None:
+    beside = {(0, b"timers"): b"\2\0", (2, b"no row"): b"nor this"}
+    made, states, changes = grown(tmp_path, beside=beside)
+    assert read(made) == states[-1]
+    rows = [len(each) for batch in changes for each in batch]
+    assert read_changes(made.path, 1, 6).num_rows == sum(rows)
+
+
 def test_one_partition_alone(tmp_path: Path) -> None:
     made, states, _ = grown(tmp_path)
     assert read(made, partition=1) == {**states[-1], 0: {}}

@@ -181,6 +181,9 @@ def test_changed_bytes_are_refused_or_read_as_rows_of_the_schema(
 LONG = pa.struct([("n", pa.int64())])
 TEXT = pa.struct([("text", pa.string())])
 LIST = pa.struct([("all", pa.list_(pa.field("element", pa.int64())))])
+MAP = pa.struct([("map", pa.map_(pa.int64(), pa.int64()))])
+TWO = {"map": [(1, 10), (2, 20)]}
+WIDE = pa.struct([("number", pa.decimal128(38, 0))])
 
 
 def patched(kind: pa.StructType, value: dict[str, Any], byte: int, data: bytes) -> bytes:
@@ -201,6 +204,13 @@ def patched(kind: pa.StructType, value: dict[str, Any], byte: int, data: bytes) 
         (LIST, patched(LIST, {"all": [1, 2]}, 17, b"\x03"), "an array longer than its bytes"),
         (LIST, patched(LIST, {"all": [1, 2]}, 24, b"\x80"), "an impossible length"),
         (LIST, patched(LIST, {"all": [1, 2]}, 22, b"\x01"), "an impossible length"),
+        (MAP, patched(MAP, TWO, 17, b"\xff"), "a map longer than its bytes"),
+        (MAP, patched(MAP, TWO, 24, b"\xff"), "a map longer than its bytes"),
+        (MAP, patched(MAP, TWO, 57, b"\x01"), "more keys than values"),
+        (MAP, patched(MAP, TWO, 33, b"\x02"), "a null for a key"),
+        (WIDE, patched(WIDE, {"number": Decimal(7)}, 9, b"\0"), "an impossible size"),
+        (WIDE, patched(WIDE, {"number": Decimal(7)}, 9, b"\x11"), "points beyond its row"),
+        (WIDE, patched(WIDE, {"number": Decimal(7)}, 9, b"\x10\0\0\0\x10\0\0\0\x7f"), "precision"),
     ],
 )
 def test_no_row_of_the_schema_is_refused_with_the_reason(
