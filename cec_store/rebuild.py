@@ -214,6 +214,8 @@ def last_rows(keys: pa.StructArray) -> Ints:
     codes, bound = _codes(columns[0])
     for column in columns[1:]:
         more, more_bound = _codes(column)
+        if more_bound == 1:
+            continue  # the same in all rows
         if bound * more_bound << row_bits >= _WORD_MAX:
             (codes, bound), (more, more_bound) = _dense(pa.array(codes)), _dense(pa.array(more))
         codes, bound = codes * more_bound + more, bound * more_bound
@@ -249,7 +251,7 @@ def _codes(column: pa.Array) -> tuple[Ints, int]:
     is_number = pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
     if not is_number or column.null_count or not len(column):
         return _dense(column)
-    values = values_of(column, f"i{kind.bit_width // 8}").astype(np.int64)
+    values = values_of(column, f"i{kind.bit_width // 8}").astype(np.int64, copy=False)
     low, high = int(values.min()), int(values.max())
     return (values - low, high - low + 1) if high - low < _WORD_MAX >> 1 else _dense(column)
 
