@@ -58,6 +58,7 @@ MAPS = {
     "map_of_structs": "map(CAST(n AS DECIMAL(30, 2)), struct(ts AS at, map('k', n) AS m))",
     "empty_map": "map_filter(map('x', n), (k, v) -> v > 300)",
 }
+NUMBERS = ("double", "small_decimal", "compact_decimal", "decimal", "big_decimal", "duration")
 # `toArrow` refuses the first, and fails at the second.
 NOT_IN_ARROW = {
     "months": "make_ym_interval(part, CAST(n % 12 AS INT))",
@@ -85,16 +86,29 @@ def keys_of_all_types(spark: Any, inputs: Inputs) -> Any:
     return used(all_types(spark, inputs).dropDuplicates(["n", *TYPES, *NOT_IN_ARROW]))
 
 
+def buffers_of_all_types(spark: Any, inputs: Inputs) -> Any:
+    """Aggregates, which Spark may update where they lie."""
+    from pyspark.sql import functions as f
+
+    firsts = [f.first(f.col(name)).alias(name) for name in (*TYPES, *MAPS)]
+    sums = [f.expr(f"{what}({name})") for what in ("sum", "avg", "max") for name in NUMBERS]
+    return used(all_types(spark, inputs).groupBy("p").agg(*firsts, *sums))
+
+
 def used(frame: Any) -> Any:
     """Else Spark would leave columns out of the state; rows of Python cannot have all types."""
-    return frame.selectExpr("n", "CAST(struct(*) AS STRING) AS every")
+    return frame.selectExpr("CAST(struct(*) AS STRING) AS every")
 
 
 # Others do what these do; they run at full size only.
 EXTRA = {"aggregate_update", "aggregate_without_keys", "map_groups", "join_left_semi"}
 WITH_TYPES = {
-    build.__name__: StreamQuery(build.__name__, build, evicts=False)
-    for build in (values_of_all_types, keys_of_all_types)
+    build.__name__: StreamQuery(build.__name__, build, mode, evicts=False)
+    for build, mode in (
+        (values_of_all_types, "append"),
+        (keys_of_all_types, "append"),
+        (buffers_of_all_types, "update"),
+    )
 }
 JOIN = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues")
 # The query, the operator, and its stores; joins' sides are Spark's option `joinSide`.
@@ -114,6 +128,7 @@ STORES: dict[str, list[tuple[int, str]]] = {
     "aggregate_then_aggregate": [(0, "default"), (1, "default")],
     "values_of_all_types": [(0, "left"), (0, "left-keyWithIndexToValue")],
     "keys_of_all_types": [(0, "default")],
+    "buffers_of_all_types": [(0, "default")],
 }
 NAMES = [name for name in STORES if CRASH_FULL or name not in EXTRA]
 CHANGES = {
