@@ -49,17 +49,22 @@ class StateTree:
             self._open(segment_id)
 
     def _open(self, segment_id: int) -> None:
+        self._read_header(segment_id)
+        if segment_id in self._unread and segment_name(segment_id) not in self.folder.names():
+            del self._unread[segment_id]  # forgotten this very moment
+        else:
+            self.ids.append(segment_id)
+
+    def _read_header(self, segment_id: int) -> None:
         try:
             self._readers[segment_id] = SegmentReader(self.folder, segment_id)
         except (CorruptLog, UnsupportedVersion) as error:
-            if segment_name(segment_id) not in self.folder.names():
-                return  # forgotten this very moment
             self._unread[segment_id] = error
         else:
+            self._unread.pop(segment_id, None)
             header = self._readers[segment_id].header
             known = self._vouched.get(header.prev_segment, 0)
             self._vouched[header.prev_segment] = max(known, header.prev_bytes)
-        self.ids.append(segment_id)
 
     def _path_of(self, segment_id: int) -> str:
         return f"{self.folder.path}/{segment_name(segment_id)}"
@@ -82,7 +87,9 @@ class StateTree:
             vouched = self._vouched.get(segment_id, 0)
             if segment_id in self._unread:
                 growth = headless(self.folder, segment_id, self._unread[segment_id], vouched)
-            else:
+                if growth.refusal is not None:
+                    self._read_header(segment_id)  # may have been written since
+            if segment_id not in self._unread:
                 growth = grow(self.folder, self.reader(segment_id), vouched)
             self._growths[segment_id] = growth
         return self._growths[segment_id]

@@ -168,6 +168,30 @@ def test_of_two_attempts_the_segment_of_the_higher_number_counts() -> None:
     assert log_of(folder).unique_id(at=2) == log_of(folder).unique_id() == high.unique_id
 
 
+class BegunMeanwhile(MemoryFolder):
+    """A segment that is written just after its header has been looked for."""
+
+    late = ""
+
+    def read(self, name: str, byte: int, size: int) -> bytes:
+        if name == self.late:
+            self.late = ""
+            return b""
+        return super().read(name, byte, size)
+
+
+def test_segment_that_is_begun_while_it_is_looked_at_is_no_damage() -> None:
+    folder, random = BegunMeanwhile({}), Random(7)
+    first = Writer(folder, random).commit(EMPTY, {A: b"1"})
+    second = Writer(folder, random).commit(first, {B: b"2"})
+    assert first.segment_id < second.segment_id
+    log = log_of(folder)
+    for at, due in ((1, first), (2, second), (None, second)):
+        folder.late = name_of(second)
+        assert contents(log.rebuild(at)) == due.state
+        assert folder.late == "", "it was not looked at"
+
+
 def test_a_torn_twin_leaves_the_version_to_the_other() -> None:
     folder, low, high = two_twins()
     del folder.files[name_of(high)][high.end - 10 :]
