@@ -12,19 +12,18 @@ from cec_store.frame import BadHeader
 _ENTRY_BYTES = 4
 
 
-def offsets_restored(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> pa.Buffer:
-    """The message ``raw``, in which these columns lie, with offsets instead of lengths.
+def restore_offsets(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> None:
+    """Make offsets of the lengths in ``raw``, the message in which these columns lie, in place.
 
-    The result may hold anything: whoever reads it validates it.
+    It may hold anything then: whoever reads it again validates it.
 
     Raises:
         BadHeader: an offsets buffer is too short.
     """
-    message = np.frombuffer(raw, np.uint8).copy()
+    message = np.frombuffer(raw, np.uint8)
     for place in offset_buffers(raw, structs):
         lengths = message[place].view("<u4")
         np.cumsum(lengths, out=lengths)
-    return pa.py_buffer(message)
 
 
 def offset_buffers(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> Iterator[slice]:

@@ -222,14 +222,21 @@ def last_rows(keys: pa.StructArray) -> Ints:
     if bound << row_bits >= _WORD_MAX:
         codes, bound = _dense(pa.array(codes))
     # Code and row in one word: sorting words is several times as fast as hashing keys.
-    words = np.sort(codes << row_bits | np.arange(len(codes)))
+    words = codes << row_bits
+    words |= np.arange(len(words))
+    words.sort()
     codes = words >> row_bits
     is_last = np.append(codes[1:] != codes[:-1], True)[: len(codes)]
-    return np.sort(words[is_last] & ((1 << row_bits) - 1))
+    chosen = np.zeros(len(words), np.bool_)
+    chosen[words[is_last] & ((1 << row_bits) - 1)] = True
+    return np.flatnonzero(chosen)
 
 
 def _parts(column: pa.Array) -> list[pa.Array]:
-    """Bytes of one length as numbers, which have codes at once: keys of Spark are often such."""
+    """Bytes of one length as numbers, which have codes at once: keys of Spark are often such.
+
+    Numbers that are the same in all rows are left out.
+    """
     if not pa.types.is_binary(column.type) or column.null_count or not len(column):
         return [column]
     _, ends, data = column.buffers()
@@ -239,10 +246,11 @@ def _parts(column: pa.Array) -> list[pa.Array]:
         return [column]
     singles = [(byte, "u1") for byte in range(size % 8)]
     words = [(byte, "<i8") for byte in range(size % 8, size, 8)]
-    return [
-        pa.array(np.ndarray((len(column),), dtype, data, int(places[0]) + byte, (size,)).copy())
+    parts = (
+        np.ndarray((len(column),), dtype, data, int(places[0]) + byte, (size,))
         for byte, dtype in singles + words
-    ]
+    )
+    return [pa.array(part.copy()) for part in parts if (part != part[0]).any()]
 
 
 def _codes(column: pa.Array) -> tuple[Ints, int]:

@@ -17,7 +17,7 @@ from cec_store.arrow_limits import ARROW_ERRORS, holds_dictionary, is_plain_batc
 from cec_store.columns import values_of
 from cec_store.errors import FrameTooLarge, SchemaMismatch
 from cec_store.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
-from cec_store.offset_lengths import offsets_restored
+from cec_store.offset_lengths import restore_offsets
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
@@ -257,10 +257,8 @@ def decode_body(
             raise BadHeader(f"body of {raw.size} bytes, its header says {raw_bytes}")
         records = _read_message(raw, schema)
         if codec == Codec.ZSTD_LENGTHS:
-            structs = [
-                records.column(name) for name in (KEY, STATE) if name in records.schema.names
-            ]
-            records = _read_message(offsets_restored(raw, structs), schema)
+            restore_offsets(raw, [records[n] for n in (KEY, STATE) if n in records.schema.names])
+            records = _read_message(raw, schema)
         # Structure alone may still point outside the buffers: a sound CRC proves no honesty.
         records.validate(full=True)
     except (*ARROW_ERRORS, zstandard.ZstdError) as error:
