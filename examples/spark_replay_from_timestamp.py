@@ -29,6 +29,8 @@ def main() -> None:
         since_noon = (
             session.readStream.format("cec")
             .option("startingTimestamp", str(int(NOON.timestamp() * 1000)))
+            # A partition may have no row that late; without this it is an error, as with Kafka.
+            .option("startingOffsetsByTimestampStrategy", "latest")
             .load(f"{folder}/orders")
             .groupBy("customer")
             .count()

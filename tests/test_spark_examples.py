@@ -9,7 +9,7 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("spark_*.py"))
 SAYS = {
-    "spark_chain_of_queries": "highest total, day by day: [10490, 40980, 91470]",
+    "spark_chain_of_queries": "highest total, day by day: [10480, 40960, 91440]",
     "spark_replay_from_timestamp": "orders since noon: {0: 720, 1: 720, 2: 720, 3: 720, 4: 720}",
     "spark_state_into_duckdb_and_polars": (
         "now: [('ann', 5), ('bob', 6), ('cid', 7)]\n"
