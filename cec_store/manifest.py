@@ -15,6 +15,7 @@ from cec_store.layout import (
     claimed_epoch_of,
     manifest_epoch_of,
     manifest_name,
+    partition_name,
     temporary_name,
 )
 
@@ -123,6 +124,11 @@ def read_manifest(folder: Folder) -> Manifest:
         if manifest.epoch != epoch:
             raise CorruptLog(path, 12, f"the manifest is of epoch {manifest.epoch}")
         return manifest
+    if folder.exists() and COMMITS_FOLDER in folder.names():
+        raise NotAQueue(
+            f"{folder.path}: a queue of many partitions; read it by read_queue, or name one of "
+            f"them, such as {folder.path}/{partition_name(0)}"
+        )
     raise NotAQueue(f"{folder.path}: no queue here (there is no file {manifest_name(0)[:9]}…)")
 
 

@@ -11,11 +11,9 @@ from typing import Literal, overload
 import pyarrow as pa
 
 from cec_store.chain import Chain
-from cec_store.errors import NotAQueue, ReadOnly
+from cec_store.errors import ReadOnly
 from cec_store.files import Folder, LocalFolder
 from cec_store.indexes.timestamp import TimestampIndex
-from cec_store.layout import partition_name
-from cec_store.manifest import is_partitioned
 from cec_store.pipeline import QueueOptions
 from cec_store.queue import MODES, Queue, now_us
 from cec_store.rebuild import EventualCheckpoint, extent, rebuild
@@ -196,9 +194,4 @@ def open_queue(
             if schema is not None:
                 check_schema(folder, schema, STATE_SCHEMA)
             return StateLog(folder)
-    if isinstance(folder, LocalFolder) and is_partitioned(folder):
-        raise NotAQueue(
-            f"{folder.path}: a queue of many partitions; read it by read_queue, or open one of "
-            f"them, such as {partition_name(0)}"
-        )
     return OutputQueue(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
