@@ -13,7 +13,9 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
 def main() -> None:
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = cec.configure(builder.config("spark.sql.session.timeZone", "UTC")).getOrCreate()
+    builder = builder.config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.sql.shuffle.partitions", "2")
+    session = cec.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     cec.register(session)
     with tempfile.TemporaryDirectory() as folder:
