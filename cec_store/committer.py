@@ -6,7 +6,6 @@ the lock of ``commits/`` for the time of a commit, and keeps its files open for 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +38,6 @@ from cec_store.recovery import create
 from cec_store.staging import Staged, StagedReader, Stager
 from cec_store.writer import FrameMarks, LogWriter, Surroundings
 
-_log = logging.getLogger(__name__)
 _AT_ONCE = 8
 """Partitions that are written at the same time; their syncs overlap."""
 _LOCK_TIMEOUT_S, _LOCK_POLL_S = 60.0, 0.02

@@ -49,10 +49,6 @@ class Partitions:
     def _folder_of(self, number: int) -> FolderTree:
         return self.folder if self._commits is None else self.folder.folder(partition_name(number))
 
-    def firsts(self) -> Ends:
-        """Oldest offset that is left of each partition."""
-        return {number: self.first(number) for number in self.ends()}
-
     def first(self, number: int) -> int:
         """Oldest offset that is left of a partition."""
         return self._chain(number).first_offset()

@@ -70,7 +70,7 @@ def _replay(
             return moment.offset
         return min(end, queue.queue(number).position_at(moment).offset)
 
-    start = queue.firsts()[number] if since is None else offset(since)
+    start = queue.first(number) if since is None else offset(since)
     stop = end if until is None else offset(until)
     return queue.replay(
         number, start, max(start, stop), kinds=kinds, include_metadata=include_metadata
@@ -81,6 +81,10 @@ def _batches(replays: dict[int, Replay], schema: pa.Schema) -> Iterator[pa.Recor
     for number, replay in replays.items():
         for batch in replay:
             if PARTITION in schema.names:
-                numbers = pa.array(np.full(batch.num_rows, number, np.int32))
-                batch = batch.append_column(PARTITION, numbers)
+                batch = with_partition(batch, number)
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def with_partition(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """The batch with a column that says which partition it is of."""
+    return batch.append_column(PARTITION, pa.array(np.full(batch.num_rows, number, np.int32)))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSourceReader,
@@ -37,12 +36,12 @@ from cec_store.consumers import Consumer
 from cec_store.errors import ConsumerInUse
 from cec_store.files import LocalFolder
 from cec_store.partitions import Partitions
+from cec_store.reading import PARTITION, with_partition
 from cec_store.records import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
 from cec_store.replay import OFFSET
 from cec_store.store import OutputQueue
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, to_timestamp_us
 
-PARTITION = "_partition"
 _RELEASE_S = 3.0
 _KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
 
@@ -109,11 +108,11 @@ class _Reader:
                 batch = _with_metadata(batch, piece.partition)
             yield fit(batch.select(self._wanted.names), self._wanted)
 
-    def _reach(self, partitions: Partitions) -> Reach:
-        return Reach(
-            partitions.firsts(), partitions.ends(), partitions.offset_at,
-            self._options.fail_on_data_loss,
-        )  # fmt: skip
+    def _reach(self) -> Reach:
+        partitions = self._partitions
+        ends = partitions.ends()
+        firsts = {number: partitions.first(number) for number in ends}
+        return Reach(firsts, ends, partitions.offset_at, self._options.fail_on_data_loss)
 
     def _slices(self, ranges: Iterable[Range]) -> list[Slice]:
         options = self._options
@@ -124,8 +123,7 @@ class _Reader:
 def _with_metadata(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
     kinds = _KIND_NAMES.take(batch.column(KIND))
     batch = batch.set_column(batch.schema.get_field_index(KIND), KIND, kinds)
-    numbers = pa.array(np.full(batch.num_rows, number, np.int32))
-    return batch.append_column(PARTITION, numbers)
+    return with_partition(batch, number)
 
 
 class BatchSource(_Reader, DataSourceReader):
@@ -163,7 +161,7 @@ class BatchSource(_Reader, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """On the driver: the slices, of what is there now."""
-        reach, options = self._reach(self._partitions), self._options
+        reach, options = self._reach(), self._options
         starts = reach.starting(
             options.starting, without_match_is_latest=options.start_without_match_is_latest
         )
@@ -201,7 +199,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> dict[str, int]:
         """Of a new query; one that is restarted goes on where its checkpoint says."""
         options = self._options
-        start = self._reach(self._partitions).starting(
+        start = self._reach().starting(
             options.starting, without_match_is_latest=options.start_without_match_is_latest
         )
         self._hold(start)
@@ -240,7 +238,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """On the driver: the slices of one batch."""
-        reach, ends = self._reach(self._partitions), _from_spark(end)
+        reach, ends = self._reach(), _from_spark(end)
         begin = self._begin(_from_spark(start), ends)
         return self._slices(
             Range(number, reach.kept(number, begin[number]), reach.kept(number, stop))
