@@ -8,14 +8,14 @@ each batch to the disk; Parquet's files are not synced.
 from __future__ import annotations
 
 import shutil
-import statistics
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from memory_source import DroppingSink
 from pyspark.sql import SparkSession
-from rounds import Options, options, report
-from spark_streams import generated_bids, rows_per_s, session
+from rounds import Options, options, race, report
+from spark_streams import batch_s, generated_bids, session
 
 
 def writer(spark: SparkSession, name: str, folder: Path, rows: int) -> Any:
@@ -30,22 +30,24 @@ def writer(spark: SparkSession, name: str, folder: Path, rows: int) -> Any:
 
 def main(asked: Options) -> None:
     rows, batches = asked.size(1_000_000, 300_000), asked.size(10, 5)
-    rates: dict[str, list[float]] = {"cec": [], "parquet": [], "limit": []}
     bytes_per_row: dict[str, float] = {}
     with session() as spark:
         spark.dataSource.register(DroppingSink)
-        for number in range(asked.rounds):
-            names = list(rates)
-            for name in names[number % 3 :] + names[: number % 3]:
-                folder = asked.folder / str(number)
-                rates[name].append(rows_per_s(writer(spark, name, folder, rows), batches, rows))
-                files = [f for f in (folder / name).rglob("*") if f.is_file()]
+
+        def turn(name: str) -> float:
+            seconds = batch_s(writer(spark, name, asked.folder, rows), batches, rows)
+            files = [f for f in (asked.folder / name).rglob("*") if f.is_file()]
+            if files:
                 written = spark.read.format("cec" if name == "cec" else "parquet")
-                if files:
-                    count = written.load(str(folder / name)).count()
-                    bytes_per_row[name] = sum(f.stat().st_size for f in files) / count
-                shutil.rmtree(folder, ignore_errors=True)
-    best = {name: statistics.median(found) for name, found in rates.items()}
+                count = written.load(str(asked.folder / name)).count()
+                bytes_per_row[name] = sum(f.stat().st_size for f in files) / count
+            for folder in asked.folder.iterdir():
+                shutil.rmtree(folder)
+            return seconds
+
+        names = ("cec", "parquet", "limit")
+        timings = race({name: partial(turn, name) for name in names}, asked.rounds)
+    best = {name: rows / timing.median for name, timing in timings.items()}
     for name, rate in best.items():
         size = f", {bytes_per_row[name]:.1f} bytes a row" if name in bytes_per_row else ""
         print(f"{name:<8} {rate:>12,.0f} rows/s{size}")

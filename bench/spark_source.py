@@ -7,8 +7,8 @@ Rates are rows over the median time of a batch, from trigger to end; medians of 
 from __future__ import annotations
 
 import shutil
-import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet
 from memory_source import MemorySource
 from pyspark.sql import SparkSession
-from rounds import Options, options, report
-from spark_streams import PARTITIONS, WARM_BATCHES, bids, rows_per_s, session
+from rounds import Options, options, race, report
+from spark_streams import PARTITIONS, WARM_BATCHES, batch_s, bids, session
 
 from cec_store.committer import Committer
 from cec_store.files import LocalFolder
@@ -79,15 +79,15 @@ def starter(spark: SparkSession, name: str, folder: Path, rows: int) -> Callable
 def main(asked: Options) -> None:
     rows, batches = asked.size(16, 8) * FRAME_ROWS, asked.size(10, 5)
     write_inputs(asked.folder, rows, WARM_BATCHES + batches)
-    rates: dict[str, list[float]] = {"cec": [], "limit": [], "parquet": []}
     with session() as spark:
         spark.dataSource.register(MemorySource)
-        for number in range(asked.rounds):
-            names = list(rates)
-            for name in names[number % 3 :] + names[: number % 3]:
-                start = starter(spark, name, asked.folder, rows)
-                rates[name].append(rows_per_s(start, batches, rows))
-    best = {name: statistics.median(found) for name, found in rates.items()}
+
+        def turn(name: str) -> float:
+            return batch_s(starter(spark, name, asked.folder, rows), batches, rows)
+
+        names = ("cec", "limit", "parquet")
+        timings = race({name: partial(turn, name) for name in names}, asked.rounds)
+    best = {name: rows / timing.median for name, timing in timings.items()}
     for name, rate in best.items():
         print(f"{name:<8} {rate:>12,.0f} rows/s")
     report(

@@ -86,8 +86,8 @@ def generated_bids(spark: SparkSession, rows_per_batch: int) -> DataFrame:
     )
 
 
-def rows_per_s(start: Callable[[], Any], batches: int, rows: int) -> float:
-    """Median rate of a query's batches of ``rows`` each, once it is warm."""
+def batch_s(start: Callable[[], Any], batches: int, rows: int) -> float:
+    """Median time of a query's batches of ``rows`` each, once it is warm."""
     query = start()
     until = time.monotonic() + 600
     while len(full(query, rows)) < WARM_BATCHES + batches and query.isActive:
@@ -98,8 +98,9 @@ def rows_per_s(start: Callable[[], Any], batches: int, rows: int) -> float:
     query.stop()
     if query.exception() is not None and len(found) < WARM_BATCHES + batches:
         raise SystemExit(str(query.exception()))
-    seconds = [one["durationMs"]["triggerExecution"] / 1e3 for one in found[WARM_BATCHES:]]
-    return rows / statistics.median(seconds)
+    return statistics.median(
+        one["durationMs"]["triggerExecution"] / 1e3 for one in found[WARM_BATCHES:]
+    )
 
 
 def full(query: Any, rows: int) -> list[Any]:
