@@ -20,10 +20,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cec_store import open_queue
-from cec_store.arguments import _moment
 from cec_store.cli import app
 from cec_store.frame import FRAME_HEADER_BYTES
 from cec_store.units import Position
+from cec_store.verbs.arguments import _moment
 
 HERE = Path(__file__).parent
 SNAPSHOTS = HERE / "snapshots"

@@ -66,8 +66,9 @@ embedded_demo spark_demo_job spark_demo_results
 spark_demo
 formats
 screens
-reports arguments demo
-spark_cli housekeeping
+demo
+verbs.arguments verbs.wording
+verbs.*
 cli
 """
 RANKS = {room: rank for rank, line in enumerate(LAYERS.split("\n")) for room in line.split()}

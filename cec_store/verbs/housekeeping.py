@@ -1,4 +1,4 @@
-"""The verbs `cec-store consumers` and `cec-store trim`: who holds a queue, and letting go of it."""
+"""The verbs `consumers`, `trim` and `reindex`: who holds a queue, letting go of it, its index."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Annotated
 import typer
 
 from cec_store.acknowledgement import acknowledgements
-from cec_store.arguments import AsJson, QueuePath
 from cec_store.chain import Chain
 from cec_store.consumers import ConsumerState, consumer_states, drop_consumer
 from cec_store.files import LocalFolder
-from cec_store.layout import acknowledgement_name, check_consumer_name
+from cec_store.indexes.timestamp import TimestampIndex
+from cec_store.layout import WRITER_LOCK, acknowledgement_name, check_consumer_name
 from cec_store.screens import Screen
 from cec_store.store import open_queue
 from cec_store.trimming import plan_trim
 from cec_store.units import format_timestamp_us
-
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without, only say so.")]
+from cec_store.verbs.arguments import AsJson, QueuePath, Yes
 
 
 def consumers_verb(
@@ -97,3 +96,29 @@ def trim_verb(
     )
     for name in plan.held_by:
         screen.line(f"  consumer {name!r} needs the oldest segment that stays")
+
+
+def reindex_verb(
+    queue: QueuePath,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the timestamp index and make it anew from the log. The log is not touched."""
+    screen = Screen()
+    folder = LocalFolder(queue)
+    chain = Chain(folder)
+    frames = 0
+    if yes:
+        lock = folder.lock(WRITER_LOCK)
+        try:
+            index = TimestampIndex(chain, writable=True)
+            frames = index.rebuild(chain)
+            index.close()
+        finally:
+            lock.close()
+    if as_json:
+        screen.document({"path": folder.path, "done": yes, "frames": frames})
+    elif yes:
+        screen.line(f"{folder.path}: the index was made anew and covers {frames:,} frames")
+    else:
+        screen.line(f"{folder.path}: would delete the index and make it anew; do it with --yes")

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from cec_store.files import LocalFolder
 from cec_store.inspector import parse_kinds
 from cec_store.records import RecordKind
 from cec_store.replay import Moment
+from cec_store.state_segments import is_state_log
 from cec_store.units import Position, to_timestamp_us
 
 
@@ -46,6 +48,14 @@ def _kinds(text: str) -> frozenset[RecordKind]:
         raise typer.BadParameter(str(error)) from None
 
 
+def folder_at(path: Path, at: int | str | None) -> LocalFolder:
+    """The folder of a log; of a queue no version may be asked."""
+    folder = LocalFolder(path)
+    if at is not None and not is_state_log(folder):
+        raise typer.BadParameter("--at is a version of a Spark state store; here is none")
+    return folder
+
+
 def _version(text: str) -> int | str:
     if re.fullmatch(r"\d+", text):
         return int(text)
@@ -53,6 +63,10 @@ def _version(text: str) -> int | str:
         return text
     raise typer.BadParameter(f"{text!r} is neither a version nor a unique id of one")
 
+
+DAMAGED = 1
+WRONG_USE = 2
+"""Exit status; 0 is sound."""
 
 QueuePath = Annotated[
     Path, typer.Argument(metavar="QUEUE", help="The folder of a queue, or of a Spark state store.")
@@ -74,4 +88,5 @@ Until = Annotated[
 Kinds = Annotated[
     Any, typer.Option(parser=_kinds, metavar="KINDS", help="Such as result,data or open,check.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; without, only say so.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Stop after so many.")]

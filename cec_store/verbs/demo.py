@@ -1,0 +1,39 @@
+"""The verb `cec-store demo`."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cec_store.demo import demonstrate_embedded, demonstrate_spark
+from cec_store.screens import Screen
+from cec_store.verbs.arguments import DAMAGED, AsJson
+
+
+def demo_verb(
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Operators of this package, without Spark.")
+    ] = False,
+    keep: Annotated[Path | None, typer.Option(help="Keep all files in this new folder.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides when kills fall.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=20_000, help="Only the first flights, not the whole year.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run Spark queries over a year of flights, kill the driver, and compare what comes out."""
+    screen = Screen()
+    demonstrate = demonstrate_embedded if embedded else demonstrate_spark
+    with ExitStack() as stack:
+        folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cec-demo-")))
+        seed = random.randrange(1000) if seed is None else seed
+        equal = demonstrate(screen, folder, seed, rows, as_json)
+    if keep is not None and not as_json:
+        screen.line(f"all files are in {keep}: try cec-store extent on a log in it")
+    if not equal:
+        raise typer.Exit(DAMAGED)
