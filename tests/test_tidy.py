@@ -52,8 +52,10 @@ reading
 connectors.spark.settings
 connectors.spark.checkpoint connectors.spark.unsafe_rows
 connectors.spark.source_logs connectors.spark.state_schema
-connectors.spark.fork connectors.spark.state_tables
+connectors.spark.fork connectors.spark.state_rows
+connectors.spark.state_tables
 cec_store
+inspector.places
 inspector.faults inspector.scan inspector.recount inspector.rows
 inspector.survey
 inspector.audit inspector.state_survey inspector.state_recount

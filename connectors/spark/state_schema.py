@@ -24,6 +24,7 @@ from cec_store.connectors.spark.checkpoint import DEFAULT_STORE
 from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch, UnsupportedVersion
 from cec_store.files import LocalFolder
 
+METADATA_FOLDER = "_metadata"
 _ADVICE = "the file is Spark's own: restore it from a copy"
 _ARROW_TYPES = {
     "void": pa.null(),
@@ -112,7 +113,7 @@ def _stores_of(operator_folder: LocalFolder) -> dict[str, tuple[int, int]]:
 
 
 def _spark_file(folder: LocalFolder, name: str) -> tuple[str, bytes]:
-    place = LocalFolder(PurePath(folder.path, "_metadata"))
+    place = LocalFolder(PurePath(folder.path, METADATA_FOLDER))
     path = f"{place.path}/{name}"
     try:
         return path, place.read(name, 0, place.size(name))

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.connectors.spark.checkpoint import DEFAULT_STORE, STATE, Checkpoint
+from cec_store.connectors.spark.state_rows import DEFAULT_FAMILY, StateDecoder
 from cec_store.connectors.spark.state_schema import read_state_schema, store_folder
-from cec_store.connectors.spark.unsafe_rows import BadRow, decode_rows
 from cec_store.errors import OutOfRange, SchemaMismatch
 from cec_store.state_log import StateLog
 
-_DEFAULT_FAMILY = 1
 _JOIN_SIDES = {side: f"{side}-keyWithIndexToValue" for side in ("left", "right")}
 
 
@@ -124,6 +123,7 @@ class _Reader:
         self._store = store
         self._folder = checkpoint.folder.folder(STATE).folder(str(operator))
         self._schema = read_state_schema(self._folder, store)
+        self._decoder = StateDecoder(self._schema)
 
     def table(self, read: Callable[[int], pa.Table], partition: int | None) -> pa.Table:
         """What is read of a partition, or of all."""
@@ -161,19 +161,15 @@ class _Reader:
         return StateLog(folder), unique_id or self._batch + 1
 
     def _columns(self, log: StateLog, partition: int, stored: pa.Table) -> dict[str, Any]:
-        schema = self._schema
         try:
-            key = decode_rows(stored["key"], schema.key, schema.prefix_fields)
-            value = decode_rows(stored["value"], schema.value)
-        except BadRow as error:
-            raise SchemaMismatch(
-                f"{log.folder.path}: {error}: these rows are not of the schema in {schema.path}"
-            ) from None
+            key, value = self._decoder.keys(stored["key"]), self._decoder.values(stored["value"])
+        except SchemaMismatch as error:
+            raise SchemaMismatch(f"{log.folder.path}: {error}") from None
         numbers = pa.array(np.full(len(stored), partition, np.int32))
         return {"key": key, "value": value, "partition_id": numbers}
 
 
 def _of_operator(stored: pa.Table) -> pa.Table:
     """Rows of the family that operators use; the other names families."""
-    is_default = pc.equal(stored["family"], _DEFAULT_FAMILY)
+    is_default = pc.equal(stored["family"], DEFAULT_FAMILY)
     return stored if pc.all(is_default).as_py() else stored.filter(is_default)
