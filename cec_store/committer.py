@@ -6,10 +6,9 @@ the lock of ``commits/`` for the time of a commit, and keeps its files open for 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from cec_store.errors import (
     QueueLocked,
     SchemaMismatch,
 )
-from cec_store.files import FolderTree
+from cec_store.files import FolderTree, Lock
 from cec_store.kept_writers import KeptWriters
 from cec_store.layout import (
     COMMITS_FOLDER,
@@ -32,6 +31,7 @@ from cec_store.layout import (
     staged_name,
 )
 from cec_store.manifest import is_partitioned, newest_epoch
+from cec_store.patience import patiently
 from cec_store.queue import now_us
 from cec_store.records import RecordSchema, data_records, encode_body, to_timestamps
 from cec_store.recovery import create
@@ -40,7 +40,7 @@ from cec_store.writer import FrameMarks, LogWriter, Surroundings
 
 _AT_ONCE = 8
 """Partitions that are written at the same time; their syncs overlap."""
-_LOCK_TIMEOUT_S, _LOCK_POLL_S = 60.0, 0.02
+_LOCK_WAIT_S = 60.0
 """Another query may be committing to the same queue."""
 _COMMITS_BYTES = 1 << 20
 """Size of a segment of the log of commits."""
@@ -222,22 +222,10 @@ class Committer:
 
     # -- files --------------------------------------------------------------------------------
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> AbstractContextManager[Lock]:
         commits = self._folder.folder(COMMITS_FOLDER)
-        until = time.monotonic() + _LOCK_TIMEOUT_S
-        while True:
-            try:
-                lock = commits.lock(WRITER_LOCK)
-                break
-            except QueueLocked:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(_LOCK_POLL_S)
-        try:
-            yield
-        finally:
-            lock.close()
+        lock = patiently(lambda: commits.lock(WRITER_LOCK), QueueLocked, _LOCK_WAIT_S)
+        return closing(lock)
 
     @contextmanager
     def _closed_on_failure(self) -> Iterator[None]:

@@ -6,9 +6,8 @@ High-availability paper (Hwang and others, 2005), 5.2: a consumer acknowledges w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from cec_store.acknowledgement import (
@@ -26,10 +25,10 @@ from cec_store.layout import (
     consumer_lock_name,
 )
 from cec_store.manifest import publish_file
+from cec_store.patience import patiently
 from cec_store.strand import despite_trims
 
 _LOCK_WAIT_S = 10.0
-_POLL_S = 0.005
 
 
 @contextmanager
@@ -39,22 +38,15 @@ def consumers_locked(folder: Folder) -> Iterator[None]:
     Raises:
         QueueLocked: somebody has held it for ten seconds.
     """
-    give_up_s = time.monotonic() + _LOCK_WAIT_S
-    while True:
-        try:
-            lock = folder.lock(CONSUMERS_LOCK)
-            break
-        except QueueLocked:
-            if time.monotonic() > give_up_s:
-                raise QueueLocked(
-                    f"{folder.path}/{CONSUMERS_LOCK}: held for {_LOCK_WAIT_S:.0f} s by a trim or "
-                    "a registration that hangs; end that process"
-                ) from None
-            time.sleep(_POLL_S)
     try:
+        lock = patiently(lambda: folder.lock(CONSUMERS_LOCK), QueueLocked, _LOCK_WAIT_S)
+    except QueueLocked:
+        raise QueueLocked(
+            f"{folder.path}/{CONSUMERS_LOCK}: held for {_LOCK_WAIT_S:.0f} s by a trim or "
+            "a registration that hangs; end that process"
+        ) from None
+    with closing(lock):
         yield
-    finally:
-        lock.close()
 
 
 class Consumer:

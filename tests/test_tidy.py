@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # `x.*` is a room with everything in it, `cec_store` is the package's door.
 LAYERS = """
 errors units
-arrow_limits checksum columns layout mounts
+arrow_limits checksum columns layout mounts patience
+last_rows
 files
 manifest frame acknowledgement trees
 offset_lengths

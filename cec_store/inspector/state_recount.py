@@ -13,8 +13,9 @@ from cec_store.frame import NOT_COUNTED, BadHeader, FrameHeader
 from cec_store.frontier import Frame
 from cec_store.inspector.recount import RecordChecks
 from cec_store.inspector.scan import Found, SegmentScan
+from cec_store.last_rows import last_rows
 from cec_store.lineage import Lineage
-from cec_store.rebuild import extent_frames, last_rows
+from cec_store.rebuild import extent_frames
 from cec_store.records import KEY, STATE, RecordKind, inputs_of
 from cec_store.state_segments import STATE_SCHEMA
 from cec_store.state_tree import StateTree

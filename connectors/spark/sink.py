@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from cec_store.committer import Committer
-from cec_store.connectors.spark.source_options import refuse_unknown
+from cec_store.connectors.spark.source_options import by_lower_name
 from cec_store.connectors.spark.spark_types import fit, stored_schema
 from cec_store.errors import CecError
 from cec_store.files import LocalFolder
@@ -57,14 +57,8 @@ class Target:
     segment_bytes: int
 
     @classmethod
-    def of(
-        cls, options: Mapping[str, str], schema: StructType, also: tuple[str, ...] = ()
-    ) -> Target:
+    def of(cls, given: Mapping[str, str], schema: StructType) -> Target:
         """Raises ``ValueError`` for options, :class:`SchemaMismatch` for columns."""
-        given = {name.lower(): value for name, value in options.items()}
-        refuse_unknown(given, _OPTIONS + also)
-        if "path" not in given:
-            raise ValueError("there is no path: .option('path', path)")
         keys = tuple(
             name.strip() for name in given.get("keycolumns", "").split(",") if name.strip()
         )
@@ -110,7 +104,7 @@ class StreamSink(DataSourceStreamArrowWriter):
     """``df.writeStream.format("cec")``: exactly once by query and batch."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._target = Target.of(options, schema)
+        self._target = Target.of(by_lower_name(options, _OPTIONS), schema)
         self._target.committer()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -145,8 +139,9 @@ class BatchSink(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise ValueError("a queue is only appended to: mode('append')")
-        self._target = Target.of(options, schema, also=_TRANSACTION)
-        transaction = _transaction(options)
+        given = by_lower_name(options, _OPTIONS + _TRANSACTION)
+        self._target = Target.of(given, schema)
+        transaction = _transaction(given)
         self._is_stream = transaction is not None
         self._query, self._batch = transaction or (str(uuid.uuid4()), 0)
         self._target.committer()
@@ -166,9 +161,8 @@ class BatchSink(DataSourceArrowWriter):
         self._target.kept_committer().abandon(self._query, self._batch)
 
 
-def _transaction(options: Mapping[str, str]) -> tuple[str, int] | None:
+def _transaction(given: Mapping[str, str]) -> tuple[str, int] | None:
     """Who writes and which of its batches this is, where the caller says so."""
-    given = {name.lower(): value for name, value in options.items()}
     app, version = (given.get(name.lower()) for name in _TRANSACTION)
     if app is None and version is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -36,10 +36,10 @@ from cec_store.consumers import Consumer
 from cec_store.errors import ConsumerInUse
 from cec_store.files import LocalFolder
 from cec_store.partitions import Partitions
+from cec_store.patience import patiently
 from cec_store.reading import PARTITION, with_partition
 from cec_store.records import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
 from cec_store.replay import OFFSET
-from cec_store.store import OutputQueue
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, to_timestamp_us
 
 _RELEASE_S = 3.0
@@ -266,25 +266,15 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         name = self._options.consumer
         for number in sorted(start.keys() - self._consumers.keys()) if name is not None else ():
             offset = max(start[number], self._partitions.first(number))
-            consumer = _consumer(self._partitions.queue(number), name or "", offset)
-            self._consumers[number] = consumer
+            queue = self._partitions.queue(number)
+            register = partial(queue.consumer, name or "", start=offset)
+            # A query that has just been stopped may not have let go yet.
+            self._consumers[number] = patiently(register, ConsumerInUse, _RELEASE_S)
 
     def _begin(self, start: Offsets, ends: Offsets) -> Offsets:
         """``start``, with partitions that were added since, from their beginning."""
         first = self._partitions.first
         return {number: start[number] if number in start else first(number) for number in ends}
-
-
-def _consumer(queue: OutputQueue, name: str, start: int) -> Consumer:
-    """Waits a little: a query that has just been stopped may not have let go yet."""
-    until = time.monotonic() + _RELEASE_S
-    while True:
-        try:
-            return queue.consumer(name, start=start)
-        except ConsumerInUse:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
 
 
 def _for_spark(offsets: Offsets) -> dict[str, int]:

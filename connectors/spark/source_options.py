@@ -66,10 +66,7 @@ def parse(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
     Raises:
         ValueError: an unknown name, or a value that is not allowed here; says what is.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    refuse_unknown(given, _KNOWN)
-    if "path" not in given:
-        raise ValueError("there is no path: .load(path) or .option('path', path)")
+    given = by_lower_name(options, _KNOWN)
     low, high = _number(given, "minOffsetsPerTrigger"), _number(given, "maxOffsetsPerTrigger")
     if low is not None and high is not None and low > high:
         raise ValueError(f"minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}")
@@ -103,12 +100,19 @@ def parse(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
     )
 
 
-def refuse_unknown(given: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Raises :class:`ValueError` for an option that there is not."""
-    lower = {name.lower() for name in known} | _SPARKS_OWN
-    unknown = sorted(set(given) - lower)
+def by_lower_name(options: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
+    """What was given, a path among it: names of options may be in any case.
+
+    Raises:
+        ValueError: an option that there is not, or no path.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    unknown = sorted(given.keys() - _SPARKS_OWN - {name.lower() for name in known})
     if unknown:
         raise ValueError(f"no option {unknown[0]!r}; there are {', '.join(known)}")
+    if "path" not in given:
+        raise ValueError("there is no path: give one by .option('path', path)")
+    return given
 
 
 def _bound(given: Mapping[str, str], side: str, default: int) -> Bound:

@@ -1,0 +1,22 @@
+"""Trying again while somebody else holds what is wanted, as they are likely to let go of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+_POLL_S = 0.01
+_Taken = TypeVar("_Taken")
+
+
+def patiently(take: Callable[[], _Taken], busy: type[Exception], wait_s: float) -> _Taken:
+    """What ``take`` gives, as soon as it does not raise ``busy``; after ``wait_s`` it may."""
+    until_s = time.monotonic() + wait_s
+    while True:
+        try:
+            return take()
+        except busy:
+            if time.monotonic() > until_s:
+                raise
+            time.sleep(_POLL_S)
