@@ -145,20 +145,21 @@ def test_no_flip_goes_unseen(name: str) -> None:
     flips: Counter[str] = Counter()
     for file, what, first, size in structures(corpus):
         outcomes: Counter[str] = Counter()
-        for bit in range(first * 8, (first + size) * 8):
+        bits = range(first * 8, (first + size) * 8, 1 if CRASH_FULL else 3)
+        for bit in bits:
             folder = MemoryFolder(corpus.files)
             folder.flip(file, bit)
             outcomes["read " + outcome_of_reading(folder, corpus)] += 1
             outcomes["append " + outcome_of_appending(folder, corpus)] += 1
         wanted = passing.get((file, first), {"read refused", "append refused"})
         assert set(outcomes) == wanted, f"{what} at byte {first} of {file}"
-        assert outcomes.total() == 16 * size
-        flips[what] += 8 * size
+        assert outcomes.total() == 2 * len(bits)
+        flips[what] += len(bits)
     types = {"SCHEMA", "BATCH", "COMMIT"} | ({"FOOTER"} if name == "plain" else set())
     wanted_types = {f"{name} header" for name in types} | {f"{name} body" for name in types}
     assert set(flips) == wanted_types - {"COMMIT body"} | {"manifest", "segment header"}
-    assert min(flips.values()) >= 24 * 8
-    assert flips.total() == 8 * sum(len(data) for n, data in corpus.files.items() if data)
+    assert min(flips.values()) >= 24 * 8 // 3
+    assert flips.total() >= 8 * sum(map(len, corpus.files.values())) // (1 if CRASH_FULL else 3)
 
 
 # -- damage that is larger than a bit ---------------------------------------------------------

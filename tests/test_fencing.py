@@ -192,7 +192,7 @@ def test_takeover_loses_nothing_and_reads_no_zombie(
 ) -> None:
     every = schedules(script)
     random.Random(script).shuffle(every)
-    taken = every[: crash_count(1_000, len(every))]
+    taken = every[: crash_count(400, len(every))]
     if ONLY_STATE != -1:
         taken = taken[ONLY_STATE : ONLY_STATE + 1]
     fenced = 0

@@ -30,7 +30,6 @@ pytestmark = pytest.mark.crash
 
 LIFE_S_MAX = 400
 """One Spark driver, from start to end, on a busy machine."""
-ROUNDS_PER_LIFE = 5
 PARTITIONS = 2
 IN_ONE_PROCESS = ("kill_task", "kill_commit", "cancel", "stop", "stop_at_once")
 SPECULATED = "as speculatable"
@@ -48,6 +47,7 @@ class Scenario:
     rounds: tuple[str, ...]
     lives: tuple[int, int]
     """In `make test` and in `make crash`."""
+    rounds_per_life: int = 5
     speculates: bool = False
     """Spark runs a task twice at a time, each in an executor of its own."""
     renews: bool = False
@@ -79,7 +79,7 @@ class Scenario:
 IN_ONE, IN_TWO = "local[2,20]", "local-cluster[2,1,1024]"
 SCENARIOS = {
     "running": Scenario("running", IN_ONE, 1, IN_ONE_PROCESS, (2, 6), renews=True),
-    "join": Scenario("join", IN_TWO, 2, IN_A_CLUSTER, (2, 6), speculates=True),
+    "join": Scenario("join", IN_TWO, 2, IN_A_CLUSTER, (2, 8), rounds_per_life=3, speculates=True),
     "windows": Scenario("windows", IN_ONE, 2, IN_ONE_PROCESS, (0, 5)),
     "join again": Scenario("join", IN_TWO, 1, IN_A_CLUSTER, (0, 5), speculates=True),
     "running apart": Scenario("running", IN_TWO, 2, IN_A_CLUSTER, (0, 5), renews=True),
@@ -108,7 +108,7 @@ def lives_of(name: str, count: int) -> list[Life]:
         seed = 1000 * list(SCENARIOS).index(name) + number
         dice = random.Random(seed)
         last = number == count - 1
-        rounds = dice.sample(scenario.rounds, 1 if last else ROUNDS_PER_LIFE)
+        rounds = dice.sample(scenario.rounds, 1 if last else scenario.rounds_per_life)
         lives.append(Life(seed, tuple(rounds), killed=not last))
     return lives
 

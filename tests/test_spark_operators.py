@@ -65,6 +65,9 @@ def test_each_batch_equals_that_of_the_hdfs_backed_provider(
     name: str, references: References, tmp_path: Path
 ) -> None:
     jobs = both_versions(name, tmp_path)
+    if not CRASH_FULL:
+        # One of the two in turn: what the formats differ in has tests of its own.
+        jobs = [jobs[NAMES.index(name) % 2]]
     reference, *runs = references.with_others(QUERIES[name], jobs)
     require_what_it_is_for(name, reference)
     for job, ours in zip(jobs, runs, strict=True):
