@@ -14,19 +14,16 @@ The files are in the page cache for all three.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+from bare_read import bare_read_time, extent_stretches
 from bids import BidSource, bids
 from rounds import Options, options, race, report, stopwatch
 
 from cec_store import EventualCheckpoint, OutputQueue, RecordKind, Targets, open_queue
 from cec_store.chain import Chain
 from cec_store.files import LocalFolder
-from cec_store.frame import FRAME_HEADER_BYTES
-from cec_store.layout import segment_name
 from cec_store.operators.aggregate import Aggregate
 from cec_store.operators.runner import Runner, record_schema
 from cec_store.operators.windows import CountWindow
@@ -38,8 +35,6 @@ WINDOW = 10
 TURNS = 80
 """Bids on each item: enough for the windows to be spread over all fill levels."""
 
-Stretch = tuple[str, int, int]
-"""A file and a range of its bytes."""
 Found = dict[Any, tuple[int, int, tuple[Any, ...]]]
 
 
@@ -101,37 +96,6 @@ def reference_time(path: Path) -> float:
     return taken[0]
 
 
-def stretches(path: Path) -> tuple[list[Stretch], list[int], pa.Schema]:
-    """Bytes and raw sizes of the frames that a rebuild reads, newest first, and their schema."""
-    chain = Chain(LocalFolder(path))
-    frame = chain.last()
-    found, sizes = [], []
-    needed = frame.header.end_offset - frame.header.extent_records if frame else 0
-    while frame is not None:
-        name = str(path / segment_name(frame.address.segment_id))
-        found.append((name, frame.address.byte, frame.header.frame_bytes))
-        sizes.append(frame.header.raw_bytes)
-        frame = chain.before(frame) if frame.header.first_offset > needed else None
-    return found, sizes, chain.schema().arrow
-
-
-def read_time(frames: list[Stretch], sizes: list[int], schema: pa.Schema) -> float:
-    codec = pa.Codec("zstd")
-    with stopwatch() as taken:
-        batches = []
-        descriptor = os.open(frames[0][0], os.O_RDONLY)
-        opened = frames[0][0]
-        for (name, byte, size), raw_size in zip(frames, sizes, strict=True):
-            if name != opened:
-                os.close(descriptor)
-                descriptor, opened = os.open(name, os.O_RDONLY), name
-            body = pa.py_buffer(os.pread(descriptor, size, byte)).slice(FRAME_HEADER_BYTES)
-            raw = codec.decompress(body, decompressed_size=raw_size)
-            batches.append(pa.ipc.read_record_batch(raw, schema))
-        os.close(descriptor)
-    return taken[0]
-
-
 def require_equal(found: EventualCheckpoint, expected: Found) -> None:
     """The loop and the rebuild must have done the same work."""
     states = zip(*(column.to_pylist() for column in found.states.flatten()), strict=True)
@@ -155,13 +119,13 @@ def main(asked: Options) -> None:
         print(describe(queue))
         extent = queue.extent()
         require_equal(queue.rebuild(), reference(path))
-    frames, sizes, schema = stretches(path)
+    frames = extent_stretches(Chain(LocalFolder(path)))
     timings = race(
         {
             "rebuild": lambda: rebuild_time(path),
             "of it, open": lambda: open_time(path),
             "reference": lambda: reference_time(path),
-            "read": lambda: read_time(frames, sizes, schema),
+            "read": lambda: bare_read_time(frames),
         },
         3 * asked.rounds,
     )

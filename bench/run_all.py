@@ -62,6 +62,10 @@ TARGETS = (
     Target("spark_sink.py", "sink_vs_parquet", at_least=0.8),
     Target("spark_sink.py", "sink_vs_limit", at_least=0.7),
     Target("read_state.py", "read_state_vs_spark", at_least=5),
+    Target("inspection.py", "extent_vs_read", at_most=3),
+    Target("inspection.py", "verify_vs_read", at_most=2.5),
+    Target("inspection.py", "verify_mb_s"),
+    Target("inspection.py", "inspection_peak_mb", at_most=500),
 )
 SCRIPTS = tuple(dict.fromkeys(target.script for target in TARGETS))
 

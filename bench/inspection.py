@@ -1,0 +1,96 @@
+"""What the inspector costs: a state log of 2 GB, with an extent of 2,000,000 records.
+
+The log is one of a million keys, which versions of 100,000 updates have grown, within an extent of
+twice its keys. In turns, with the files in the page cache:
+
+extent     `inspect_extent` as the command calls it: the figures and the oldest windows
+read       reads the bytes of the extent's frames, decompresses them and makes record batches of
+           them, with pyarrow alone
+verify     `verify` as the command calls it
+checksum   reads the files once, front to back, and takes the CRC-32C of what it reads
+
+Memory is the largest that the commands take as processes of their own, the interpreter included.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bare_read import bare_read_time, extent_stretches
+from rounds import Options, options, race, report, stopwatch
+from state_logs import make_state_log
+
+from cec_store.checksum import crc32c
+from cec_store.files import LocalFolder
+from cec_store.inspector import inspect_extent, verify
+from cec_store.state_log import StateLog
+
+_CHUNK_BYTES = 4 << 20
+
+
+def checksum_time(path: Path) -> float:
+    with stopwatch() as taken:
+        for name in sorted(path.glob("*.seg")):
+            with name.open("rb", buffering=0) as file:
+                while chunk := file.read(_CHUNK_BYTES):
+                    crc32c(chunk)
+    return taken[0]
+
+
+def timed(work: Callable[[], object]) -> Callable[[], float]:
+    def turn() -> float:
+        with stopwatch() as taken:
+            work()
+        return taken[0]
+
+    return turn
+
+
+def peak_mb(path: Path) -> float:
+    """Of the commands, one after the other; the process's own children so far are none larger."""
+    for verb in ("extent", "verify"):
+        command = [sys.executable, "-c", "from cec_store.cli import main; main()", verb]
+        done = subprocess.run([*command, str(path), "--json"], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{verb} failed: {done.stderr}{done.stdout[-2000:]}")
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+
+
+def main(asked: Options) -> None:
+    path = asked.folder / "log"
+    total = asked.size(2_000_000_000, 120_000_000)
+    made = make_state_log(path, total, asked.size(1_000_000, 100_000), asked.size(100_000, 20_000))
+    folder = LocalFolder(path)
+    found = verify(folder)
+    if not found.is_sound:
+        raise SystemExit(f"the log is damaged: {found.faults[:3]}")
+    frames = extent_stretches(StateLog(folder).lineage())
+    results = race(
+        {
+            "extent": timed(lambda: inspect_extent(folder)),
+            "read": lambda: bare_read_time(frames),
+            "verify": timed(lambda: verify(folder)),
+            "checksum": lambda: checksum_time(path),
+        },
+        asked.rounds,
+    )
+    print(f"{made.bytes / 1e9:.2f} GB, {made.records:,} records; seconds, best and median")
+    for name, timing in results.items():
+        print(f"{name:<10}{timing.best:>8.3f}{timing.median:>8.3f}")
+    report(
+        {
+            "extent_vs_read": results["extent"].best / results["read"].best,
+            "verify_vs_read": results["verify"].best / results["checksum"].best,
+            "verify_mb_s": made.bytes / 1e6 / results["verify"].best,
+            "inspection_peak_mb": peak_mb(path),
+        }
+    )
+
+
+if __name__ == "__main__":
+    with options(__doc__, turns=(5, 3), takes="half a minute") as asked:
+        main(asked)
