@@ -22,6 +22,10 @@ NAMES = {
 }  # fmt: skip
 Rows = dict[tuple[Any, ...], "tuple[Any, ...] | None"]
 """By key; None removes it."""
+KEY = pa.struct([("user", pa.string()), ("page", pa.int64())])
+VALUE = pa.struct([("count", pa.int64()), ("last", pa.string())])
+Model = dict[int, dict[tuple[Any, ...], tuple[Any, ...]]]
+"""By partition, and key."""
 
 
 def spark_json(kind: pa.DataType) -> Any:
@@ -163,3 +167,36 @@ def publish(path: Path, text: str) -> None:
 
 def named(kind: pa.StructType, values: Iterable[Any]) -> dict[str, Any]:
     return {each.name: value for each, value in zip(kind, values, strict=True)}
+
+
+def random_rows(random: Random) -> Rows:
+    rows: Rows = {}
+    for _ in range(random.randrange(12)):
+        key = (random.choice([None, "", "ann", "bob", "ßü" * 9]), random.randrange(4))
+        value = (random.randrange(-9, 9), random.choice([None, "", "x" * random.randrange(20)]))
+        rows[key] = None if random.random() < 0.3 else value
+    return rows
+
+
+def grown(path: Path, batches: int = 6, **how: Any) -> tuple[MadeCheckpoint, list[Model], Any]:
+    """A checkpoint, the state that each batch left, and what each changed of what was there."""
+    random, made = Random(3), MadeCheckpoint(path, KEY, VALUE, **how)
+    states: list[Model] = []
+    changes: list[list[Rows]] = []
+    for _ in range(batches):
+        rows = [random_rows(random) for _ in range(made.partitions)]
+        made.batch(*rows, renew=2)
+        before = states[-1] if states else {at: {} for at in range(made.partitions)}
+        state = {at: dict(each) for at, each in before.items()}
+        net: list[Rows] = []
+        for at, each in enumerate(rows):
+            net.append({key: row for key, row in each.items() if row or key in before[at]})
+            for key, row in each.items():
+                if row is None:
+                    state[at].pop(key, None)
+                else:
+                    state[at][key] = row
+        states.append(state)
+        changes.append(net)
+    made.close()
+    return made, states, changes

@@ -6,13 +6,21 @@ import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from random import Random
 from threading import Thread
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from made_checkpoints import START_MS, MadeCheckpoint, Rows, schema_file
+from made_checkpoints import (
+    KEY,
+    START_MS,
+    VALUE,
+    MadeCheckpoint,
+    Model,
+    Rows,
+    grown,
+    schema_file,
+)
 
 from cec_store import (
     CorruptLog,
@@ -25,44 +33,7 @@ from cec_store import (
     read_state,
 )
 
-KEY = pa.struct([("user", pa.string()), ("page", pa.int64())])
-VALUE = pa.struct([("count", pa.int64()), ("last", pa.string())])
 each_format = pytest.mark.parametrize("format", [1, 2])
-Model = dict[int, dict[tuple[Any, ...], tuple[Any, ...]]]
-"""By partition, and key."""
-
-
-def random_rows(random: Random) -> Rows:
-    rows: Rows = {}
-    for _ in range(random.randrange(12)):
-        key = (random.choice([None, "", "ann", "bob", "ßü" * 9]), random.randrange(4))
-        value = (random.randrange(-9, 9), random.choice([None, "", "x" * random.randrange(20)]))
-        rows[key] = None if random.random() < 0.3 else value
-    return rows
-
-
-def grown(path: Path, batches: int = 6, **how: Any) -> tuple[MadeCheckpoint, list[Model], Any]:
-    """A checkpoint, the state that each batch left, and what each changed of what was there."""
-    random, made = Random(3), MadeCheckpoint(path, KEY, VALUE, **how)
-    states: list[Model] = []
-    changes: list[list[Rows]] = []
-    for _ in range(batches):
-        rows = [random_rows(random) for _ in range(made.partitions)]
-        made.batch(*rows, renew=2)
-        before = states[-1] if states else {at: {} for at in range(made.partitions)}
-        state = {at: dict(each) for at, each in before.items()}
-        net: list[Rows] = []
-        for at, each in enumerate(rows):
-            net.append({key: row for key, row in each.items() if row or key in before[at]})
-            for key, row in each.items():
-                if row is None:
-                    state[at].pop(key, None)
-                else:
-                    state[at][key] = row
-        states.append(state)
-        changes.append(net)
-    made.close()
-    return made, states, changes
 
 
 def read(checkpoint: MadeCheckpoint, **how: Any) -> Model:

@@ -57,11 +57,12 @@ connectors.spark.fork connectors.spark.state_rows
 connectors.spark.state_tables
 cec_store
 inspector.places
-inspector.faults inspector.scan inspector.recount inspector.rows
-inspector.survey
-inspector.audit inspector.state_survey inspector.state_recount
+inspector.faults inspector.scan inspector.recount inspector.rows inspector.selecting
+inspector.survey inspector.points
+inspector.audit inspector.state_survey inspector.state_recount inspector.dump_rows
 inspector.verification inspector.extents inspector.dumping
-inspector.state_verification
+inspector.state_verification inspector.following
+inspector.place_dump
 inspector connectors.*
 flights comparing watching
 embedded_demo_child spark_demo_feed

@@ -1,16 +1,13 @@
 """Looks at queues, damaged ones too, and changes nothing, not even a lock or an index."""
 
-from cec_store.inspector.dumping import (
-    DamageRow,
-    DumpFilter,
-    FrameRow,
-    RecordRow,
-    dump,
-    parse_kinds,
-)
+from cec_store.inspector.dump_rows import DamageRow, FrameRow, NoteRow, RecordRow, Row
+from cec_store.inspector.dumping import dump
 from cec_store.inspector.extents import ExtentReport, OperatorState, Totals, inspect_extent
 from cec_store.inspector.faults import ADVICE, Fault, Note
+from cec_store.inspector.place_dump import PlaceDump
+from cec_store.inspector.points import Point, frame_at, position_of, version_at
 from cec_store.inspector.rows import records_as_rows
+from cec_store.inspector.selecting import DumpFilter, KeyTest, parse_kinds
 from cec_store.inspector.state_verification import verify
 from cec_store.inspector.verification import Verification
 
@@ -21,14 +18,22 @@ __all__ = [
     "ExtentReport",
     "Fault",
     "FrameRow",
+    "KeyTest",
     "Note",
+    "NoteRow",
     "OperatorState",
+    "PlaceDump",
+    "Point",
     "RecordRow",
+    "Row",
     "Totals",
     "Verification",
     "dump",
+    "frame_at",
     "inspect_extent",
     "parse_kinds",
+    "position_of",
     "records_as_rows",
     "verify",
+    "version_at",
 ]

@@ -2,104 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from cec_store.columns import values_of
+from cec_store.connectors.spark.state_rows import StateDecoder
 from cec_store.files import Folder
-from cec_store.frame import NOT_COUNTED, BadHeader, FrameType
+from cec_store.frame import BadHeader, FrameType
 from cec_store.inspector.audit import body_problem
+from cec_store.inspector.dump_rows import (
+    DamageRow,
+    Ints,
+    NoteRow,
+    RecordDecoder,
+    Row,
+    frame_row,
+)
 from cec_store.inspector.faults import Fault
-from cec_store.inspector.rows import records_as_rows
 from cec_store.inspector.scan import Found, Gap
+from cec_store.inspector.selecting import DumpFilter
 from cec_store.inspector.state_survey import StateSurvey, survey_of
 from cec_store.inspector.survey import Part, Survey
-from cec_store.records import KEY, KIND, STATE, TIMESTAMP, RecordKind, input_column, kinds_of
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 
 @dataclass(frozen=True)
-class DumpFilter:
-    """Which records are wanted; ``until`` is not included. Frames without records come along
-    unless something is asked that they cannot answer."""
+class Chosen:
+    """A frame to be shown, with those of its records that are wanted."""
 
-    kinds: frozenset[RecordKind] = frozenset(RecordKind)
-    since_offset: int = 0
-    until_offset: int | None = None
-    since_us: int = MIN_TIMESTAMP_US
-    until_us: int = MAX_TIMESTAMP_US
-    segment_id: int | None = None
-    at: int | str | None = None
-    """Only what this version of a state log builds on."""
-    records: bool = True
-    """Show records, not only frames."""
+    part: Part
+    found: Found
+    rows: Ints | None = None
+    """``None``: all, which have not been looked at."""
+    records: pa.RecordBatch | None = None
+    """If they have been decoded already."""
+    problem: str = ""
+    """Why they cannot be."""
 
     @property
-    def is_everything(self) -> bool:
-        return self == replace(
-            DumpFilter(), segment_id=self.segment_id, at=self.at, records=self.records
-        )
+    def count(self) -> int:
+        """How many records are wanted."""
+        return self.found.header.record_count if self.rows is None else len(self.rows)
 
 
-@dataclass(frozen=True)
-class FrameRow:
-    """A frame whose header verifies."""
+class Dumper:
+    """Shows the frames of one log, as far as a filter wants them."""
 
-    segment_id: int
-    byte: int
-    type: str
-    stream_id: int
-    epoch: int
-    seq: int
-    first_offset: int
-    end_offset: int
-    record_count: int
-    frame_bytes: int
-    raw_bytes: int
-    min_timestamp_us: int | None
-    max_timestamp_us: int | None
-    open_windows: int | None
-    """N; ``None`` where it was not counted."""
-    extent_records: int
-    input_upto: int
-    durable_upto: int
-    acknowledged: bool
-    problem: str
-    """Why its body cannot be read; empty if it can."""
+    def __init__(
+        self,
+        folder: Folder,
+        wanted: DumpFilter,
+        decoder: StateDecoder | None,
+        is_trimmed: Callable[[int], bool],
+    ) -> None:
+        """``is_trimmed``: whether a segment has been removed by now, which is no damage."""
+        self._path = folder.path
+        self._wanted = wanted
+        self._is_trimmed = is_trimmed
+        self._decoder = RecordDecoder(decoder)
+        self._noted = ""
+
+    def choose(self, part: Part, item: Found | Gap) -> Iterator[Chosen | DamageRow]:
+        """What stands in the log at one place, as far as it is wanted."""
+        if isinstance(item, Gap):
+            if self._is_trimmed(part.scan.segment_id):
+                return
+            what = f"{item.end_byte - item.byte} bytes are no frame: {item.reason}"
+            yield DamageRow(part.scan.path, item.byte, what, _is_acknowledged(part, item.byte))
+        elif item.header.type != FrameType.BATCH:
+            if self._wanted.is_everything:
+                yield Chosen(part, item)
+        elif self._wanted.is_everything:
+            yield Chosen(part, item)
+        elif self._wanted.may_hold(item.header):
+            try:
+                records = part.scan.records(item)
+            except BadHeader as error:
+                yield Chosen(part, item, problem=str(error))
+                return
+            keep = self._wanted.rows(records, item.header.first_offset)
+            if self._wanted.key is not None:
+                keep &= self._decoder.matching(records, self._wanted.key)
+            if keep.any():
+                yield Chosen(part, item, np.flatnonzero(keep), records)
+
+    def show(self, chosen: Iterable[Chosen | DamageRow | NoteRow]) -> Iterator[Row]:
+        """Each frame, followed by its records."""
+        for each in chosen:
+            rows = self._frame(each) if isinstance(each, Chosen) else (each,)
+            for row in rows:
+                yield from self._note()
+                yield row
+        yield from self._note()
+
+    def _note(self) -> Iterator[NoteRow]:
+        if self._decoder.problem != self._noted:
+            self._noted = self._decoder.problem
+            yield NoteRow(self._path, self._noted)
+
+    def _frame(self, chosen: Chosen) -> Iterator[Row]:
+        part, found, problem = chosen.part, chosen.found, chosen.problem
+        if found.header.type != FrameType.BATCH:
+            yield frame_row(part, found, body_problem(part.scan, found))
+            return
+        records = chosen.records
+        if records is None and not problem:
+            try:
+                records = part.scan.records(found)
+            except BadHeader as error:
+                problem = str(error)
+        if records is None and self._is_trimmed(part.scan.segment_id):
+            return
+        yield frame_row(part, found, problem)
+        if records is None:
+            is_acknowledged = _is_acknowledged(part, found.byte)
+            yield DamageRow(part.scan.path, found.byte, problem, is_acknowledged)
+        elif self._wanted.records:
+            rows = np.arange(records.num_rows) if chosen.rows is None else chosen.rows
+            yield from self._decoder.rows(records, found.header.first_offset, rows)
+
+    def last(
+        self, chosen: Iterable[Chosen | DamageRow | NoteRow]
+    ) -> Iterator[Chosen | DamageRow | NoteRow]:
+        """All damage, and the frames with the last records, or the last frames."""
+        wanted = self._wanted.last
+        if wanted is None:
+            yield from chosen
+            return
+        kept: deque[Chosen] = deque()
+        total = 0
+        for each in chosen:
+            if not isinstance(each, Chosen):
+                yield each
+                continue
+            kept.append(replace(each, records=None))
+            total += self._weight(each)
+            while kept and total - self._weight(kept[0]) >= wanted:
+                total -= self._weight(kept.popleft())
+        for each in kept:
+            over, total = max(0, total - wanted), total - self._weight(each)
+            if over and self._wanted.records:
+                every = np.arange(each.count) if each.rows is None else each.rows
+                each = replace(each, rows=every[over:])
+            yield each
+
+    def _weight(self, chosen: Chosen) -> int:
+        return chosen.count if self._wanted.records else 1
 
 
-@dataclass(frozen=True)
-class RecordRow:
-    """A record, decoded."""
-
-    offset: int
-    kind: str
-    timestamp_us: int
-    position: tuple[int, ...]
-    key: Any
-    state: Any
-    data: dict[str, Any] | None
-
-
-@dataclass(frozen=True)
-class DamageRow:
-    """A place that cannot be read."""
-
-    path: str
-    byte: int
-    what: str
-    acknowledged: bool
-    """If not, it is an unfinished write at the end, which is no fault."""
-
-
-Row = FrameRow | RecordRow | DamageRow
-
-
-def dump(folder: Folder, wanted: DumpFilter | None = None) -> Iterator[Row]:
+def dump(
+    folder: Folder, wanted: DumpFilter | None = None, decoder: StateDecoder | None = None
+) -> Iterator[Row]:
     """Each frame, followed by its records, in the order of the log.
 
     Raises:
@@ -109,18 +164,24 @@ def dump(folder: Folder, wanted: DumpFilter | None = None) -> Iterator[Row]:
     """
     wanted = wanted or DumpFilter()
     survey = survey_of(folder)
-    if wanted.at is None:
-        return _rows(survey, wanted, None)
-    if isinstance(survey, Survey):
-        raise ValueError(f"{folder.path}: a queue has no versions")
-    return _rows(survey, wanted, survey.ends_at(wanted.at))
+    ends = None
+    if wanted.at is not None:
+        if isinstance(survey, Survey):
+            raise ValueError(f"{folder.path}: a queue has no versions")
+        ends = survey.ends_at(wanted.at)
+    dumper = Dumper(folder, wanted, decoder, survey.is_trimmed)
+    return dumper.show(dumper.last(_chosen(survey, dumper, wanted, ends)))
 
 
-def _rows(
-    survey: Survey | StateSurvey, wanted: DumpFilter, ends: dict[int, int] | None
-) -> Iterator[Row]:
+def _chosen(
+    survey: Survey | StateSurvey,
+    dumper: Dumper,
+    wanted: DumpFilter,
+    ends: dict[int, int] | None,
+) -> Iterator[Chosen | DamageRow]:
     for fault in survey.faults:
         yield DamageRow(fault.path, fault.byte, fault.what, True)
+    left = wanted.max_bytes
     for part in survey.parts():
         if isinstance(part, Fault):
             yield DamageRow(part.path, part.byte, part.what, True)
@@ -130,139 +191,15 @@ def _rows(
             continue
         if ends is not None and segment_id not in ends:
             continue
-        if part.scan.problem is not None:
+        if part.scan.problem is not None and not survey.is_trimmed(segment_id):
             yield DamageRow(part.scan.path, 0, str(part.scan.problem), True)
         for item in part.scan.frames(part.stop if ends is None else ends[segment_id]):
-            rows = _gap(part, item) if isinstance(item, Gap) else _frame(part, item, wanted)
-            for row in rows:
-                if isinstance(row, DamageRow) and survey.is_trimmed(segment_id):
-                    break  # a writer has removed the segment meanwhile
-                yield row
-
-
-def _gap(part: Part, gap: Gap) -> Iterator[Row]:
-    what = f"{gap.end_byte - gap.byte} bytes are no frame: {gap.reason}"
-    yield DamageRow(part.scan.path, gap.byte, what, _is_acknowledged(part, gap.byte))
+            if left is not None:
+                left -= item.end_byte - item.byte
+                if left < 0:
+                    return
+            yield from dumper.choose(part, item)
 
 
 def _is_acknowledged(part: Part, byte: int) -> bool:
     return part.is_sealed or byte < part.acknowledged
-
-
-def _frame(part: Part, found: Found, wanted: DumpFilter) -> Iterator[Row]:
-    header = found.header
-    if header.type != FrameType.BATCH:
-        if wanted.is_everything:
-            yield _frame_row(part, found, body_problem(part.scan, found))
-        return
-    if not _may_hold(found, wanted):
-        return
-    try:
-        records = part.scan.records(found)
-        rows = _wanted_rows(records, header.first_offset, wanted)
-        if len(rows) or wanted.is_everything:
-            yield _frame_row(part, found, "")
-        if wanted.records:
-            yield from _records(records, header.first_offset, rows)
-    except BadHeader as error:
-        yield _frame_row(part, found, str(error))
-        yield DamageRow(part.scan.path, found.byte, str(error), _is_acknowledged(part, found.byte))
-
-
-def _may_hold(found: Found, wanted: DumpFilter) -> bool:
-    header = found.header
-    if wanted.is_everything:
-        return True  # a frame without records, too
-    return (
-        header.end_offset > wanted.since_offset
-        and (wanted.until_offset is None or header.first_offset < wanted.until_offset)
-        and header.max_timestamp_us >= wanted.since_us
-        and (header.min_timestamp_us < wanted.until_us or wanted.until_us == MAX_TIMESTAMP_US)
-    )
-
-
-def _wanted_rows(records: pa.RecordBatch, first_offset: int, wanted: DumpFilter) -> Any:
-    kinds = kinds_of(records)
-    keep = np.ones(len(kinds), np.bool_)
-    if wanted.kinds != frozenset(RecordKind):
-        keep &= np.isin(kinds, sorted(wanted.kinds))
-    offsets = first_offset + np.arange(len(kinds))
-    keep &= offsets >= wanted.since_offset
-    if wanted.until_offset is not None:
-        keep &= offsets < wanted.until_offset
-    if (wanted.since_us, wanted.until_us) != (MIN_TIMESTAMP_US, MAX_TIMESTAMP_US):
-        times = values_of(records.column(TIMESTAMP), "i8")
-        keep &= (times >= wanted.since_us) & (times < wanted.until_us)
-    return np.flatnonzero(keep)
-
-
-def _frame_row(part: Part, found: Found, problem: str) -> FrameRow:
-    header = found.header
-    has_records = header.record_count > 0
-    known = {member.value for member in FrameType}
-    return FrameRow(
-        segment_id=found.segment_id,
-        byte=found.byte,
-        type=FrameType(header.type).name if header.type in known else f"type {header.type}",
-        stream_id=header.stream_id,
-        epoch=header.epoch,
-        seq=header.seq,
-        first_offset=header.first_offset,
-        end_offset=header.end_offset,
-        record_count=header.record_count,
-        frame_bytes=header.frame_bytes,
-        raw_bytes=header.raw_bytes,
-        min_timestamp_us=header.min_timestamp_us if has_records else None,
-        max_timestamp_us=header.max_timestamp_us if has_records else None,
-        open_windows=None if header.open_windows == NOT_COUNTED else header.open_windows,
-        extent_records=header.extent_records,
-        input_upto=header.input_upto,
-        durable_upto=header.durable_upto,
-        acknowledged=part.is_sealed or found.end_byte <= part.acknowledged,
-        problem=problem,
-    )
-
-
-def _records(records: pa.RecordBatch, first_offset: int, rows: Any) -> Iterator[RecordRow]:
-    """Decoded a thousand at a time, so that a huge frame does not become a huge list."""
-    names = records.schema.names
-    inputs = [name for name in names if name.startswith(input_column(0)[:-1])]
-    times = records.column(TIMESTAMP).cast(pa.int64())
-    plain = records.drop_columns([TIMESTAMP])
-    for start in range(0, len(rows), 1000):
-        some = pa.array(rows[start : start + 1000])
-        decoded = records_as_rows(plain.take(some))
-        for row, offset, time in zip(
-            decoded, (first_offset + rows[start : start + 1000]).tolist(),
-            times.take(some).to_pylist(), strict=True,
-        ):  # fmt: skip
-            kind = row.pop(KIND)
-            known = {member.value for member in RecordKind}
-            position = tuple(row.pop(name) for name in inputs)
-            key, state = row.pop(KEY, None), row.pop(STATE, None)
-            is_footprint = kind in (RecordKind.OPEN, RecordKind.CHECK)
-            yield RecordRow(
-                offset=offset,
-                kind=RecordKind(kind).name if kind in known else f"kind {kind}",
-                timestamp_us=time,
-                position=position,
-                key=key,
-                state=state,
-                data=None if is_footprint else row,
-            )
-
-
-def parse_kinds(text: str) -> Collection[RecordKind]:
-    """``open,check`` and the like.
-
-    Raises:
-        ValueError: no such kind.
-    """
-    kinds = set()
-    for name in text.split(","):
-        try:
-            kinds.add(RecordKind[name.strip().upper()])
-        except KeyError:
-            names = ", ".join(kind.name.lower() for kind in RecordKind)
-            raise ValueError(f"{name.strip()!r} is no kind of record: {names}") from None
-    return kinds

@@ -62,6 +62,26 @@ class Place:
         """Whether its logs are those of state stores."""
         return self.kind in (PlaceKind.STATE_STORE, PlaceKind.CHECKPOINT)
 
+    def chosen(
+        self, operator: int | None = None, partition: int | None = None, store: str | None = None
+    ) -> tuple[Log, ...]:
+        """The logs with these numbers and this name; ``None`` leaves all.
+
+        Raises:
+            ValueError: there is none such.
+        """
+        wanted = {"operator": operator, "partition": partition, "store": store}
+        asked = {name: value for name, value in wanted.items() if value is not None}
+        found = tuple(
+            log for log in self.logs if all(getattr(log, n) == v for n, v in asked.items())
+        )
+        if asked and not found:
+            names = " ".join(f"{name} {value}" for name, value in asked.items())
+            there = {n: sorted({getattr(log, n) for log in self.logs} - {None}) for n in asked}
+            has = "; ".join(f"{n}s: {', '.join(map(str, v)) or 'none'}" for n, v in there.items())
+            raise ValueError(f"{self.path}: nothing of {names} here ({has})")
+        return found
+
     def newest_version(self) -> int | None:
         """The version that a query would go on from; ``None`` where Spark's logs do not say.
 

@@ -118,9 +118,9 @@ class SegmentScan:
             raise BadHeader("the body fails its checksum")
         return body
 
-    def frames(self, stop: int) -> Iterator[Found | Gap]:
-        """Everything in ``[SEGMENT_HEADER_BYTES, stop)``; bodies are not looked at."""
-        byte = SEGMENT_HEADER_BYTES
+    def frames(self, stop: int, start: int = SEGMENT_HEADER_BYTES) -> Iterator[Found | Gap]:
+        """Everything in ``[start, stop)``, a frame's beginning; bodies are not looked at."""
+        byte = start
         while byte < stop:
             try:
                 header = self.header_at(byte)

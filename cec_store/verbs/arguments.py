@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,11 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.files import LocalFolder
-from cec_store.inspector import parse_kinds
+from cec_store.inspector import Point, parse_kinds
 from cec_store.records import RecordKind
 from cec_store.replay import Moment
 from cec_store.state_segments import is_state_log
 from cec_store.units import Position, to_timestamp_us
+
+_UNIQUE_ID = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{1,16}")
 
 
 def _moment(text: str) -> Moment:
@@ -41,6 +45,27 @@ def _time(text: str) -> int:
     return moment
 
 
+def _point(text: str) -> Point:
+    if re.fullmatch(r"\d+", text):
+        return Point(text, version=int(text), timestamp_us=int(text))
+    if _UNIQUE_ID.fullmatch(text):
+        return Point(text, unique_id=text)
+    moment = _moment(text)
+    if isinstance(moment, Position):
+        return Point(text, offset=moment.offset)
+    assert isinstance(moment, int)
+    return Point(text, timestamp_us=moment)
+
+
+@contextmanager
+def wrong_use() -> Iterator[None]:
+    """A caller's mistake becomes one line and a status."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 def _kinds(text: str) -> frozenset[RecordKind]:
     try:
         return frozenset(parse_kinds(text))
@@ -59,7 +84,7 @@ def folder_at(path: Path, at: int | str | None) -> LocalFolder:
 def _version(text: str) -> int | str:
     if re.fullmatch(r"\d+", text):
         return int(text)
-    if re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{1,16}", text):
+    if _UNIQUE_ID.fullmatch(text):
         return text
     raise typer.BadParameter(f"{text!r} is neither a version nor a unique id of one")
 
@@ -70,6 +95,19 @@ WRONG_USE = 2
 
 QueuePath = Annotated[
     Path, typer.Argument(metavar="QUEUE", help="The folder of a queue, or of a Spark state store.")
+]
+PlacePath = Annotated[
+    Path,
+    typer.Argument(metavar="PATH", help="A queue, a state store's folder or a Spark checkpoint."),
+]
+Operator = Annotated[int | None, typer.Option(min=0, help="Only this operator of a checkpoint.")]
+Partition = Annotated[int | None, typer.Option(min=0, help="Only this partition.")]
+Store = Annotated[str | None, typer.Option(help="Only this store of a checkpoint's operators.")]
+AtPoint = Annotated[
+    Any,
+    typer.Option(
+        parser=_point, metavar="V|MOMENT|@OFFSET", help="A version, its unique id, or a moment."
+    ),
 ]
 At = Annotated[
     Any, typer.Option(parser=_version, metavar="VERSION", help="At this version of a state store.")
@@ -88,5 +126,7 @@ Until = Annotated[
 Kinds = Annotated[
     Any, typer.Option(parser=_kinds, metavar="KINDS", help="Such as result,data or open,check.")
 ]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")]
+Raw = Annotated[bool, typer.Option("--raw", help="State as it is stored, in hex.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without, only say so.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Stop after so many.")]

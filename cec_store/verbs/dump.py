@@ -2,46 +2,94 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector import DamageRow, DumpFilter, FrameRow, RecordRow, dump
+from cec_store.inspector import (
+    DamageRow,
+    DumpFilter,
+    FrameRow,
+    KeyTest,
+    NoteRow,
+    PlaceDump,
+    RecordRow,
+    Row,
+    version_at,
+)
+from cec_store.inspector.places import Log, Place, place_at
 from cec_store.records import RecordKind
 from cec_store.screens import Screen
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
 from cec_store.verbs.arguments import (
     DAMAGED,
     AsJson,
-    At,
+    AtPoint,
+    Follow,
     Kinds,
     Limit,
-    QueuePath,
+    Operator,
+    Partition,
+    PlacePath,
+    Raw,
     Since,
+    Store,
     Until,
-    folder_at,
+    wrong_use,
 )
+from cec_store.verbs.documents import document, log_fields
 from cec_store.verbs.wording import moment, value
+
+_POLL_S = 0.1
+_TALLIES = {FrameRow: "frames", RecordRow: "records", DamageRow: "damaged"}
+_WORDS = {FrameRow: "frame", RecordRow: "record", DamageRow: "damage", NoteRow: "note"}
+
+
+Key = Annotated[
+    str | None,
+    typer.Option(help='Records of this key: JSON such as {"tailnum": "N123"}, or a value in it.'),
+]
+SinceVersion = Annotated[int | None, typer.Option(min=0, help="Of state stores: from here on.")]
+UntilVersion = Annotated[int | None, typer.Option(min=0, help="Of state stores: below this.")]
+Last = Annotated[int | None, typer.Option("--last", "-n", min=0, help="The last of each log.")]
+MaxBytes = Annotated[int | None, typer.Option(min=0, help="Look at so many bytes of each log.")]
+Bare = Annotated[
+    bool, typer.Option("--skip-record-metadata", help="Of records key, state and payload only.")
+]
 
 
 def dump_verb(
-    queue: QueuePath,
+    path: PlacePath,
     records: Annotated[
         bool, typer.Option("--print-data-log/--frames-only", help="Records too, or frames alone.")
     ] = True,
     kinds: Kinds = None,
+    key: Key = None,
     since: Since = None,
     until: Until = None,
     since_offset: Annotated[int | None, typer.Option(min=0, help="As --since @offset.")] = None,
     until_offset: Annotated[int | None, typer.Option(min=0, help="As --until @offset.")] = None,
+    since_version: SinceVersion = None,
+    until_version: UntilVersion = None,
     segment: Annotated[int | None, typer.Option(min=0, help="Only this segment.")] = None,
-    at: At = None,
+    operator: Operator = None,
+    partition: Partition = None,
+    store: Store = None,
+    at: AtPoint = None,
+    last: Last = None,
+    max_bytes: MaxBytes = None,
+    follow: Follow = False,
+    raw: Raw = False,
+    bare: Bare = False,
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """Print frames and records as they stand in the log, over damage and on."""
-    screen = Screen()
+    place = place_at(path)
     since_offset = since.offset if isinstance(since, Position) else since_offset
     until_offset = until.offset if isinstance(until, Position) else until_offset
     wanted = DumpFilter(
@@ -50,32 +98,128 @@ def dump_verb(
         until_offset=until_offset,
         since_us=since if isinstance(since, int) else MIN_TIMESTAMP_US,
         until_us=until if isinstance(until, int) else MAX_TIMESTAMP_US,
+        since_version=since_version or 0,
+        until_version=until_version,
+        key=None if key is None else KeyTest(key),
         segment_id=segment,
-        at=at,
         records=records,
+        last=last,
+        max_bytes=max_bytes,
     )
-    is_damaged = False
-    for number, row in enumerate(dump(folder_at(queue, at), wanted)):
-        if number == limit:
-            break
-        is_damaged |= isinstance(row, DamageRow) and row.acknowledged
-        screen.json_line(dump_row_as_json(row)) if as_json else show_dump_row(screen, row)
-    if is_damaged:
-        raise typer.Exit(DAMAGED)
+    if (since_version, until_version, at) != (None, None, None) and not place.has_versions:
+        raise typer.BadParameter(f"{place.path}: a {place.kind.value} has no versions")
+    if follow and (at, max_bytes) != (None, None):
+        raise typer.BadParameter("--follow goes on for ever: neither --at nor --max-bytes")
+    with wrong_use():
+        logs = place.chosen(operator, partition, store)
+        version = version_at(place, at) if at is not None else None
+    show = _Show(place, logs, limit, as_json, bare)
+    dump = PlaceDump(place, wanted, raw, version)
+    if follow:
+        show.growing(dump.follow(lambda: place_at(path).chosen(operator, partition, store)))
+    else:
+        for log in logs:
+            show.begin(log)
+            for row in dump.rows(log):
+                show.row(log, row)
+                if show.is_full:
+                    break
+    show.end()
 
 
-def dump_row_as_json(row: FrameRow | RecordRow | DamageRow) -> dict[str, Any]:
+class _Show:
+    """Prints rows, and counts them."""
+
+    def __init__(
+        self, place: Place, logs: Sequence[Log], limit: int | None, as_json: bool, is_bare: bool
+    ) -> None:
+        self._screen = Screen()
+        self._place = place
+        self._limit = limit
+        self._as_json = as_json
+        self._is_bare = is_bare
+        self._is_alone = len(place.logs) == 1
+        self._logs: dict[Log, dict[str, int]] = {log: _nothing() for log in logs}
+        self._log: Log | None = None
+        self._lines = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many lines have been printed as may be."""
+        return self._lines == self._limit
+
+    def begin(self, log: Log) -> None:
+        """A line that names the log, unless rows of it are being shown."""
+        if self._log is log or self.is_full:
+            return
+        self._log = log
+        if self._as_json:
+            self._screen.json_line({"row": "log", **log_fields(log)})
+        elif not self._is_alone:
+            self._screen.line(f"{log.name}: {log.folder.path}", "bold cyan")
+
+    def row(self, log: Log, row: Row) -> None:
+        """One line."""
+        if self.is_full:
+            return
+        self._lines += 1
+        tally = self._logs.setdefault(log, _nothing())
+        is_torn = isinstance(row, DamageRow) and not row.acknowledged
+        if type(row) in _TALLIES and not is_torn:
+            tally[_TALLIES[type(row)]] += 1
+        if self._as_json:
+            self._screen.json_line(dump_row_as_json(row))
+        else:
+            show_dump_row(self._screen, row, self._is_bare)
+
+    def growing(self, rows: Iterator[tuple[Log, Row] | None]) -> None:
+        """Rows as they come, until that is interrupted."""
+        try:
+            for each in rows:
+                if each is not None:
+                    self.begin(each[0])
+                    self.row(*each)
+                    if self.is_full:
+                        return
+                    continue
+                sys.stdout.flush()
+                time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            return
+
+    def end(self) -> None:
+        """What there was in all; raises where something was damaged."""
+        totals = {name: sum(t[name] for t in self._logs.values()) for name in _nothing()}
+        totals["logs"] = len(self._logs)
+        is_sound = not totals["damaged"]
+        if self._as_json:
+            logs = [{**log_fields(log), **tally} for log, tally in self._logs.items()]
+            self._screen.json_line({"row": "end", **document(self._place, is_sound, logs, totals)})
+        elif not self._is_alone:
+            counts = ", ".join(f"{totals[name]:,} {name}" for name in ("frames", "records"))
+            damaged = "" if is_sound else f", {totals['damaged']:,} damaged places"
+            self._screen.line(f"{totals['logs']:,} logs: {counts}{damaged}", "bold")
+        if not is_sound:
+            raise typer.Exit(DAMAGED)
+
+
+def _nothing() -> dict[str, int]:
+    return {"frames": 0, "records": 0, "damaged": 0}
+
+
+def dump_row_as_json(row: Row) -> dict[str, Any]:
     """One line of ``cec-store dump --json``."""
-    names = {FrameRow: "frame", RecordRow: "record", DamageRow: "damage"}
-    return {"row": names[type(row)], **asdict(row)}
+    return {"row": _WORDS[type(row)], **asdict(row)}
 
 
-def show_dump_row(screen: Screen, row: FrameRow | RecordRow | DamageRow) -> None:
+def show_dump_row(screen: Screen, row: Row, is_bare: bool = False) -> None:
     """One line, with the words of kafka-dump-log where they mean the same."""
     if isinstance(row, FrameRow):
         screen.line(_frame_line(row), "bold")
     elif isinstance(row, RecordRow):
-        screen.line(_record_line(row))
+        screen.line(_record_line(row, is_bare))
+    elif isinstance(row, NoteRow):
+        screen.line(f"{row.path}: note: {row.what}", "yellow")
     else:
         what = "damage" if row.acknowledged else "torn tail, not a fault"
         screen.line(f"{row.path}: byte {row.byte}: {what}: {row.what}", "bold red")
@@ -99,14 +243,18 @@ def _frame_line(row: FrameRow) -> str:
     return " ".join(parts)
 
 
-def _record_line(row: RecordRow) -> str:
-    parts = [f"| offset: {row.offset} {row.kind} {moment(row.timestamp_us)}"]
-    if row.position:
-        parts.append(f"input: {','.join(map(str, row.position))}")
+def _record_line(row: RecordRow, is_bare: bool) -> str:
+    parts = ["|"]
+    if not is_bare:
+        parts.append(f"offset: {row.offset} {row.kind} {moment(row.timestamp_us)}")
+        if row.position:
+            parts.append(f"input: {','.join(map(str, row.position))}")
+        if row.renewed:
+            parts.append("renewed")
     if row.kind != "DATA":
         parts.append(f"key: {value(row.key)}")
     if row.state is not None:
         parts.append(f"state: {value(row.state)}")
-    if row.data is not None:
+    if row.data:
         parts.append(f"payload: {value(row.data)}")
     return " ".join(parts)
