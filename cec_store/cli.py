@@ -15,12 +15,14 @@ from typer.core import TyperGroup
 from cec_store.errors import CecError, CorruptLog
 from cec_store.verbs import spark
 from cec_store.verbs.arguments import DAMAGED, WRONG_USE
+from cec_store.verbs.changes import changes_verb
 from cec_store.verbs.demo import demo_verb
 from cec_store.verbs.dump import dump_verb
 from cec_store.verbs.extent import extent_verb
 from cec_store.verbs.fork import fork_verb
 from cec_store.verbs.housekeeping import consumers_verb, reindex_verb, trim_verb
 from cec_store.verbs.replay import replay_verb
+from cec_store.verbs.state import state_verb
 from cec_store.verbs.verify import verify_verb
 
 
@@ -50,6 +52,8 @@ app.command("demo")(demo_verb)
 app.command("extent")(extent_verb)
 app.command("verify")(verify_verb)
 app.command("dump")(dump_verb)
+app.command("state")(state_verb)
+app.command("changes")(changes_verb)
 app.command("replay")(replay_verb)
 app.command("consumers")(consumers_verb)
 app.command("trim")(trim_verb)

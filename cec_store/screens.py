@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cec_store.files import LocalFolder
-from cec_store.formats import finite, printable
+from cec_store.formats import printable
+from cec_store.inspector.rows import finite
 from cec_store.layout import segment_id_of
 
 Cell = str | int | float | None

@@ -89,20 +89,24 @@ class StateLog:
         Raises:
             OutOfRange: the changes of ``first`` are not all there any more.
         """
+        return self._read(
+            at, lambda lineage: pa.Table.from_batches(self._since(lineage, first), CHANGES)
+        )
 
-        def work(lineage: Lineage) -> pa.Table:
-            if lineage.built_on >= first:
-                raise OutOfRange(
-                    f"{self.folder.path}: changes are kept from version {lineage.built_on + 1} on, "
-                    f"not those of {first}"
-                )
-            frames = (f for f in lineage.frames() if f.header.input_upto >= first)
-            since = Position(next(frames, lineage.last_frame).header.first_offset)
-            return pa.Table.from_batches(
-                _ChangeReplay(lineage, lineage, since, kinds=CHANGE_KINDS), CHANGES
+    def replay_from(self, first: int, at: int | str | None = None) -> Replay:
+        """The same, a frame at a time."""
+        return self._read(at, lambda lineage: self._since(lineage, first))
+
+    def _since(self, lineage: Lineage, first: int) -> Replay:
+        if lineage.built_on >= first:
+            raise OutOfRange(
+                f"{self.folder.path}: changes are kept from version {lineage.built_on + 1} on, "
+                f"not those of {first}"
             )
-
-        return self._read(at, work)
+        frames = (f for f in lineage.frames() if f.header.input_upto >= first)
+        found = next(frames, None)
+        since = Position(lineage.end.offset if found is None else found.header.first_offset)
+        return _ChangeReplay(lineage, lineage, since, kinds=CHANGE_KINDS)
 
     def position_at(self, moment: datetime | int, at: int | str | None = None) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""

@@ -7,8 +7,9 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePath
+from typing import BinaryIO
 
 from cec_store.files import Folder, LocalFolder, check_name, os_errors_of
 
@@ -75,6 +76,54 @@ def _rename_folder(source: str, target: str) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.ENOTDIR, errno.EEXIST):
             raise
         raise FileExistsError(f"{target}: somebody else has made it meanwhile") from error
+
+
+@contextmanager
+def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
+    """A file to be written; once the block is done it is at ``path``, on disk and whole.
+
+    On any failure what was there stays, and nothing else. Killed in the middle, a hidden sibling
+    `.<name>.<random>.tmp` is left, which is nobody's and can be deleted.
+
+    Raises:
+        FileExistsError: there is something at ``path``, and it is not to be replaced.
+    """
+    target = os.path.abspath(os.fspath(path))
+    taken = FileExistsError(f"{target}: is there already; --force replaces it")
+    if os.path.isdir(target) or (os.path.lexists(target) and not replace):
+        raise taken
+    parent, name = os.path.split(target)
+    building = os.path.join(parent, f".{name}.{secrets.token_hex(4)}.tmp")
+    with os_errors_of(target):
+        file = open(building, "xb")  # noqa: SIM115
+    try:
+        with os_errors_of(target):
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            if replace:
+                os.replace(building, target)
+            elif not _link_file(building, target, taken):
+                os.rename(building, target)
+    finally:
+        file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(building)
+    LocalFolder(parent).sync_names()
+
+
+def _link_file(source: str, target: str, taken: FileExistsError) -> bool:
+    """A rename would replace what somebody else has put there meanwhile; a link does not."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise taken from None
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return False
+        raise
+    return True
 
 
 def link(source: LocalFolder, name: str, target: LocalFolder) -> bool:

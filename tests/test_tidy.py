@@ -61,13 +61,14 @@ inspector.faults inspector.scan inspector.recount inspector.rows inspector.selec
 inspector.survey inspector.points
 inspector.audit inspector.state_survey inspector.state_recount inspector.dump_rows
 inspector.verification inspector.extents inspector.dumping
-inspector.state_verification inspector.following
+inspector.state_verification inspector.following inspector.states
 inspector.place_dump
 inspector connectors.*
 flights comparing watching
 embedded_demo_child spark_demo_feed
 embedded_demo spark_demo_job spark_demo_results
 spark_demo
+columnar
 formats
 screens
 demo

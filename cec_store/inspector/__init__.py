@@ -5,10 +5,11 @@ from cec_store.inspector.dumping import dump
 from cec_store.inspector.extents import ExtentReport, OperatorState, Totals, inspect_extent
 from cec_store.inspector.faults import ADVICE, Fault, Note
 from cec_store.inspector.place_dump import PlaceDump
-from cec_store.inspector.points import Point, frame_at, position_of, version_at
+from cec_store.inspector.points import Point, frame_at, version_at, version_before
 from cec_store.inspector.rows import records_as_rows
 from cec_store.inspector.selecting import DumpFilter, KeyTest, parse_kinds
 from cec_store.inspector.state_verification import verify
+from cec_store.inspector.states import PlaceRows, StoreReader, WindowReader
 from cec_store.inspector.verification import Verification
 
 __all__ = [
@@ -23,17 +24,20 @@ __all__ = [
     "NoteRow",
     "OperatorState",
     "PlaceDump",
+    "PlaceRows",
     "Point",
     "RecordRow",
     "Row",
+    "StoreReader",
     "Totals",
     "Verification",
+    "WindowReader",
     "dump",
     "frame_at",
     "inspect_extent",
     "parse_kinds",
-    "position_of",
     "records_as_rows",
     "verify",
     "version_at",
+    "version_before",
 ]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from cec_store.chain import Chain
 from cec_store.errors import OutOfRange
-from cec_store.inspector.places import Place, PlaceKind
+from cec_store.inspector.places import Place
 from cec_store.replay import offset_at
-from cec_store.units import Position
+from cec_store.state_log import StateLog
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,22 @@ def version_at(place: Place, point: Point | None) -> int | str | None:
     return point.version
 
 
+def version_before(place: Place, point: Point) -> int:
+    """The version that changes are to be counted from, which need not be kept; 0: no state.
+
+    Raises:
+        As for :func:`version_at`.
+    """
+    if point.version is not None:
+        return point.version
+    found = version_at(place, point)
+    return (
+        StateLog(place.logs[0].folder).lineage(found).version
+        if isinstance(found, str)
+        else int(found or 0)
+    )
+
+
 def frame_at(place: Place, chain: Chain, point: Point | None) -> int | None:
     """The newest frame of a queue with nothing at or after the point; ``None``: there is none.
 
@@ -64,8 +80,6 @@ def frame_at(place: Place, chain: Chain, point: Point | None) -> int | None:
         ValueError: a queue has no such points.
         OutOfRange: trimmed, or not there yet.
     """
-    if place.kind is not PlaceKind.QUEUE:
-        raise ValueError(f"{place.path}: a {place.kind.value} has no state of an operator")
     last = chain.last()
     if point is None or last is None:
         return None if last is None else last.header.seq
@@ -88,11 +102,3 @@ def frame_at(place: Place, chain: Chain, point: Point | None) -> int | None:
             return None
         raise OutOfRange(f"{place.path}: what stood before {point.text} is trimmed")
     return seq
-
-
-def position_of(point: Point) -> Position | int:
-    """A point of a queue as its replay takes it."""
-    if point.offset is not None:
-        return Position(point.offset)
-    assert point.timestamp_us is not None
-    return point.timestamp_us

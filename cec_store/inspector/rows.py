@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from cec_store.units import format_timestamp_us
@@ -67,3 +68,14 @@ def records_as_rows(records: pa.RecordBatch) -> list[dict[str, Any]]:
     columns = [rows_of(column) for column in records.columns]
     names = records.schema.names
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def finite(value: Any) -> Any:
+    """With ``null`` for NaN and the infinities as text, which JSON has no numbers for."""
+    if isinstance(value, float) and not np.isfinite(value):
+        return None if np.isnan(value) else str(value)
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value

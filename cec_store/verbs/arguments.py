@@ -45,7 +45,8 @@ def _time(text: str) -> int:
     return moment
 
 
-def _point(text: str) -> Point:
+def parse_point(text: str) -> Point:
+    """A version, its unique id, a moment or ``@offset``."""
     if re.fullmatch(r"\d+", text):
         return Point(text, version=int(text), timestamp_us=int(text))
     if _UNIQUE_ID.fullmatch(text):
@@ -106,7 +107,9 @@ Store = Annotated[str | None, typer.Option(help="Only this store of a checkpoint
 AtPoint = Annotated[
     Any,
     typer.Option(
-        parser=_point, metavar="V|MOMENT|@OFFSET", help="A version, its unique id, or a moment."
+        parser=parse_point,
+        metavar="V|MOMENT|@OFFSET",
+        help="A version, its unique id, or a moment.",
     ),
 ]
 At = Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cec_store.formats import finite
+from cec_store.inspector.rows import finite
 from cec_store.units import format_timestamp_us
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")

@@ -1,0 +1,66 @@
+"""The verb `cec-store changes`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from cec_store.inspector import StoreReader, WindowReader, frame_at, version_at, version_before
+from cec_store.inspector.places import place_at
+from cec_store.verbs.arguments import (
+    AsJson,
+    Limit,
+    Operator,
+    Partition,
+    PlacePath,
+    Raw,
+    Store,
+    parse_point,
+    wrong_use,
+)
+from cec_store.verbs.outputs import As, Force, OutputFile, chosen_format, write_rows
+
+From = Annotated[
+    Any, typer.Argument(parser=parse_point, metavar="FROM", help="After this version or moment.")
+]
+To = Annotated[
+    Any, typer.Argument(parser=parse_point, metavar="TO", help="Up to this one, included.")
+]
+
+
+def changes_verb(
+    path: PlacePath,
+    after: From,
+    to: To,
+    operator: Operator = None,
+    partition: Partition = None,
+    store: Store = None,
+    form: As = None,
+    output: OutputFile = None,
+    force: Force = False,
+    raw: Raw = False,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what turned the state at FROM into that at TO."""
+    form = chosen_format(form, output, as_json)
+    place = place_at(path)
+    own: dict[str, Any]
+    with wrong_use():
+        logs = place.chosen(operator, partition, store)
+        if place.has_versions:
+            wanted = version_at(place, to)
+            first = version_before(place, after)
+            if isinstance(wanted, int) and first > wanted:
+                raise ValueError(f"version {first} comes after {wanted}")
+            rows = StoreReader(place, logs, raw, partition is None).changes(first + 1, wanted)
+            own = {"from_version": first, "to_version": wanted}
+        else:
+            reader = WindowReader(place)
+            ends = [frame_at(place, reader.chain, point) for point in (after, to)]
+            if (-1 if ends[0] is None else ends[0]) > (-1 if ends[1] is None else ends[1]):
+                raise ValueError(f"{after.text} comes after {to.text}")
+            rows = reader.changes(*ends)
+            own = {"from_seq": ends[0], "to_seq": ends[1]}
+    write_rows(place, rows, form, output, force, limit, **own)
