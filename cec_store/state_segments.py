@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -54,6 +55,12 @@ def unique_id(frame: Frame) -> str:
     return f"{frame.address.segment_id:016x}-{header.salt:016x}-{header.seq:x}"
 
 
+class Chains(Protocol):
+    """A number for each byte at which a frame ends."""
+
+    def __getitem__(self, byte: int, /) -> int: ...
+
+
 @dataclass(frozen=True)
 class Growth:
     """One segment, up to the first place that is no whole frame."""
@@ -63,13 +70,13 @@ class Growth:
     header: SegmentHeader | None
     schema: FrameHeader | None
     """Its SCHEMA frame, which says on which version the segment builds."""
-    frames: tuple[Frame, ...]
+    frames: Sequence[Frame]
     end: int
     reason: str
     """Why the file goes on beyond ``end``; empty where it does not."""
     refusal: CorruptLog | UnsupportedVersion | None
     """Damage: something vouches for what is beyond. ``None`` for an unfinished write."""
-    chains: dict[int, int]
+    chains: Chains
     """Chain CRC by the byte at which a frame ends."""
 
     def frame_of(self, seq: int) -> Frame | None:

@@ -84,7 +84,7 @@ class StateTree:
     def growth(self, segment_id: int) -> Growth:
         """How far a segment is sound; raises :class:`CorruptLog` where it is missing."""
         if segment_id not in self._growths:
-            vouched = self._vouched.get(segment_id, 0)
+            vouched = self.vouched(segment_id)
             if segment_id in self._unread:
                 growth = headless(self.folder, segment_id, self._unread[segment_id], vouched)
                 if growth.refusal is not None:
@@ -93,6 +93,14 @@ class StateTree:
                 growth = grow(self.folder, self.reader(segment_id), vouched)
             self._growths[segment_id] = growth
         return self._growths[segment_id]
+
+    def vouched(self, segment_id: int) -> int:
+        """How many bytes of a segment others build on."""
+        return self._vouched.get(segment_id, 0)
+
+    def take(self, growth: Growth) -> None:
+        """What somebody has found out who read the whole segment anyway."""
+        self._growths[growth.segment_id] = growth
 
     def schema(self) -> RecordSchema:
         """The record schema, which is the same in all state logs.

@@ -32,6 +32,18 @@ def subfolders(folder: LocalFolder) -> dict[str, LocalFolder]:
         return {entry.name: LocalFolder(entry.path) for entry in found}
 
 
+def checksums_of(folder: LocalFolder, name: str) -> bytes:
+    """What Hadoop's local file system keeps hidden beside a file of this name; empty: nothing."""
+    path = os.path.join(folder.path, f".{check_name(name)}.crc")
+    with os_errors_of(path):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return b""
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+
+
 def check_new(path: str | PurePath) -> LocalFolder:
     """The folder of this path, which is not there yet.
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from cec_store.frame import (
+    LOG_STREAM,
     NONE,
     RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
@@ -16,6 +19,7 @@ from cec_store.inspector.faults import Fault, Note
 from cec_store.inspector.recount import RecordChecks
 from cec_store.inspector.scan import Found, SegmentScan
 from cec_store.inspector.survey import Part
+from cec_store.inspector.whole_segments import SoundFrames
 
 _REPEATS_MAX = 3
 
@@ -90,8 +94,8 @@ class Audit:
         """Another segment begins."""
         self._has_schema = False
 
-    def frame(self, part: Part, found: Found) -> None:
-        """The next frame of the segment whose header verifies."""
+    def frame(self, part: Part, found: Found, is_sound: bool = False) -> None:
+        """The next frame of the segment whose header verifies; ``is_sound``: its body does too."""
         header = found.header
         if part.scan.header is not None and header.epoch != part.scan.header.epoch:
             what = f"epoch {header.epoch} in a segment of epoch {part.scan.header.epoch}"
@@ -106,7 +110,7 @@ class Audit:
         if header.stream_id == RECORD_STREAM:
             self._go_on(found)
             self._check_place(part, found)
-        problem = body_problem(part.scan, found)
+        problem = "" if is_sound else body_problem(part.scan, found)
         if problem:
             self.faults.append(
                 replace(
@@ -124,6 +128,50 @@ class Audit:
             self.newest = header
             self.frames += 1
             self.records += header.record_count
+
+    def take(self, part: Part, sound: SoundFrames) -> None:
+        """A segment of sound frames: all at once where each stands as it should."""
+        self.frame(part, sound.found(0), is_sound=True)
+        if not self._take_rest(part, sound):
+            for number in range(1, len(sound)):
+                self.frame(part, sound.found(number), is_sound=True)
+
+    def _take_rest(self, part: Part, sound: SoundFrames) -> bool:
+        """Every check of :meth:`frame`; nothing is taken where one fails."""
+        assert part.scan.header is not None
+        headers, places = sound.headers[1:], sound.places[1:]
+        is_batch = headers["type"] == FrameType.BATCH
+        if not len(headers):
+            return True
+        if self._unending or self._with_records or not self._has_schema or self._offset is None:
+            return False
+        batches, at = headers[is_batch], places[is_batch]
+        counts = batches["record_count"].astype(np.int64)
+        starts = self._offset + np.cumsum(counts) - counts
+        numbers = (self._seq or 0) + np.cumsum(is_batch) - is_batch
+        links = np.stack([np.full(len(at), part.scan.segment_id), np.roll(at, 1)])
+        said = np.stack([batches["prev_segment"], batches["prev_byte"]]).astype(np.int64)
+        if len(at):
+            links[:, 0] = said[:, 0]
+            if self._previous is not None:
+                links[:, 0] = np.array(self._previous, np.uint64).astype(np.int64)
+        is_right = (
+            (headers["epoch"] == part.scan.header.epoch).all()
+            and (headers["durable_upto"].astype(np.int64) <= places).all()
+            and (headers["stream_id"] == np.where(is_batch, RECORD_STREAM, LOG_STREAM)).all()
+            and (headers["seq"].astype(np.int64) == numbers).all()
+            and (batches["first_offset"].astype(np.int64) == starts).all()
+            and (batches["schema_byte"] == SEGMENT_HEADER_BYTES).all()
+            and (said == links).all()
+        )
+        if is_right and len(at):
+            last = int(np.flatnonzero(is_batch)[-1]) + 1
+            self.newest = sound.found(last).header
+            self._seq, self._offset = self.newest.seq + 1, self.newest.end_offset
+            self._previous = (part.scan.segment_id, int(at[-1]))
+            self.frames += len(at)
+            self.records += int(counts.sum())
+        return bool(is_right)
 
     def _go_on(self, found: Found) -> None:
         """A frame of the stream tells where it stands, so that what was lost has an end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_SPARK = "the file is Spark's own: restore it from a copy, or `cec-store fork` from an earlier batch"
 _COPY = "restore the file from a copy; readers stop in front of it and nothing is skipped"
 _DEFECT = (
     "the checksums are right, so these bytes were written like this: keep the folder and report a "
@@ -35,6 +36,21 @@ ADVICE = {
     "open-windows": _DEFECT,
     "extent": _DEFECT,
     "index": "`cec-store reindex`; until then lookups scan frame headers",
+    "log-missing": "restore the whole folder from a copy",
+    "commit-record": _DEFECT,
+    "commits-behind": "the log of commits was rolled back or cut: restore `commits/` from a copy",
+    "partition-short": "restore the partition's segments from a copy; the log of commits is right",
+    "staged-lost": "restore the staged file from a copy; until then nothing can be committed",
+    "version-missing": "restore the store's segments from a copy, or `cec-store fork` from a batch "
+    "that all stores still have",
+    "spark-metadata": _SPARK,
+    "spark-offsets": _SPARK,
+    "spark-commits": _SPARK,
+    "spark-schema": _SPARK,
+    "spark-checksum": "restore file and checksum from one copy; where the file is known to be "
+    "right, delete the hidden `.crc` beside it",
+    "rows": "the log's bytes are as they were written: restore the schema in `_metadata`, or keep "
+    "the folder and report a defect of the writer",
 }
 """Every kind of fault, and what to do."""
 EFFECTS = {
@@ -63,6 +79,18 @@ EFFECTS = {
     "open-windows": "a rebuild at this frame fails",
     "extent": "a rebuild at this frame reads too little or too much",
     "index": "lookups by time are slower; no record is affected",
+    "log-missing": "all that this log held is out of reach",
+    "commit-record": "which records of the partitions belong to which batch is not certain",
+    "commits-behind": "records that were acknowledged are not shown, and would be committed twice",
+    "partition-short": "readers refuse the queue: acknowledged records are missing",
+    "staged-lost": "readers do not see the newest commit, and no further one can be made",
+    "version-missing": "state that was acknowledged cannot be read",
+    "spark-metadata": "Spark takes the query for another one, or does not start it",
+    "spark-offsets": "the query does not restart if it needs this batch",
+    "spark-commits": "the query does not restart from this batch, or runs it twice",
+    "spark-schema": "Spark does not start the query; keys and values cannot be decoded",
+    "spark-checksum": "Spark refuses to read the file",
+    "rows": "keys or values of this frame cannot be decoded",
 }
 """What a fault means where no range of records says it better."""
 assert EFFECTS.keys() == ADVICE.keys()
@@ -84,6 +112,11 @@ class Fault:
     end_offset: int | None = None
     """The first record that can be read again; ``None``: none, up to the end."""
     effect: str = ""
+    log: str = ""
+    """Among the logs of a place; empty where there is one, or for what belongs to all."""
+    first_version: int | None = None
+    """The oldest version of a state store that cannot be read; ``None`` where each can."""
+    last_version: int | None = None
 
     @property
     def advice(self) -> str:
@@ -97,3 +130,4 @@ class Note:
     path: str
     byte: int
     what: str
+    log: str = ""

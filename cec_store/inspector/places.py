@@ -117,7 +117,8 @@ def place_at(path: str | PurePath) -> Place:
     names = folder.names() if folder.exists() else []
     if OFFSETS in names:
         return _checkpoint(Checkpoint(path))
-    if is_partitioned(folder):
+    # Not by the manifest of commits/ alone: it may be what is lost.
+    if is_partitioned(folder) or any(partition_of(name) is not None for name in names):
         return Place(folder.path, PlaceKind.PARTITIONED_QUEUE, _partitions(folder))
     if is_state_log(folder):
         return Place(folder.path, PlaceKind.STATE_STORE, (Log("", folder),))

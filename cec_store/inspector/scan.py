@@ -97,6 +97,10 @@ class SegmentScan:
         except (StorageError, FileNotFoundError):
             return b""  # an unreadable disk block, or trimmed by now: as if cut
 
+    def release(self) -> None:
+        """Let go of what was read: there may be thousands of segments."""
+        self._start, self._data = 0, b""
+
     def header_at(self, byte: int) -> FrameHeader:
         """Raises :class:`BadHeader`."""
         header = decode_frame_header(self._read(byte, FRAME_HEADER_BYTES))

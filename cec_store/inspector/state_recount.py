@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cec_store.errors import CecError
+from cec_store.connectors.spark.state_rows import DEFAULT_FAMILY, StateDecoder
+from cec_store.errors import CecError, SchemaMismatch
+from cec_store.files import Folder
 from cec_store.frame import NOT_COUNTED, BadHeader, FrameHeader
 from cec_store.frontier import Frame
 from cec_store.inspector.recount import RecordChecks
@@ -51,10 +54,14 @@ class StateChecks(RecordChecks):
 class StateRecount:
     """Goes forward over every branch of a state log, each record once where that is enough."""
 
-    def __init__(self, tree: StateTree, scans: dict[int, SegmentScan], report: Report) -> None:
+    def __init__(
+        self, tree: StateTree, folder: Folder, report: Report, decoder: StateDecoder | None
+    ) -> None:
         self._tree = tree
-        self._scans = scans
+        self._folder = folder
         self._report = report
+        self._decoder = decoder
+        self._scan: SegmentScan | None = None
         self._done: set[Address] = set()
         self.counts = np.zeros(256, np.int64)
         """Records of each kind."""
@@ -99,8 +106,14 @@ class StateRecount:
         self.recounted_frames += checks.recounted_frames
         self._done.update(each.address for each in fresh)
 
+    def _scan_of(self, segment_id: int) -> SegmentScan:
+        """One after the other: each holds a stretch of its file."""
+        if self._scan is None or self._scan.segment_id != segment_id:
+            self._scan = SegmentScan(self._folder, segment_id)
+        return self._scan
+
     def _check(self, checks: StateChecks, frame: Frame, is_fresh: bool) -> None:
-        scan = self._scans[frame.address.segment_id]
+        scan = self._scan_of(frame.address.segment_id)
         found = Found(frame.address.segment_id, frame.address.byte, frame.header)
         try:
             scan.body(found)
@@ -120,3 +133,17 @@ class StateRecount:
                 self._report(frame, kind, what)
         if is_fresh:
             self.counts += checks.counts - before
+            self._decode(frame, records)
+
+    def _decode(self, frame: Frame, records: pa.RecordBatch) -> None:
+        """Whether Spark's schema describes the keys and values of the operator's own family."""
+        if self._decoder is None:
+            return
+        families, keys = records.column(KEY).flatten()
+        is_own = pc.equal(families, DEFAULT_FAMILY)
+        values, _ = records.column(STATE).filter(is_own).flatten()
+        try:
+            self._decoder.keys(pa.chunked_array([keys.filter(is_own)]))
+            self._decoder.values(pa.chunked_array([values.drop_null()]))
+        except SchemaMismatch as error:
+            self._report(frame, "rows", str(error))

@@ -2,37 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from cec_store.errors import CecError, CorruptLog
+from cec_store.connectors.spark.state_rows import StateDecoder
+from cec_store.errors import CecError, CorruptLog, StorageError
 from cec_store.files import Folder
 from cec_store.frame import NONE, NOT_COUNTED, BadHeader, FrameType
 from cec_store.frontier import Frame
 from cec_store.inspector.audit import Audit
-from cec_store.inspector.faults import EFFECTS, Fault, Note
+from cec_store.inspector.faults import Fault, Note
+from cec_store.inspector.kept_versions import KeptVersions
 from cec_store.inspector.scan import Found, Gap, SegmentScan
 from cec_store.inspector.state_recount import StateRecount
 from cec_store.inspector.state_survey import StateSurvey
 from cec_store.inspector.survey import Part
 from cec_store.inspector.verification import Progress, Verification, verify_queue
-from cec_store.lineage import Lineage
-from cec_store.rebuild import extent, rebuild
+from cec_store.inspector.version_faults import VersionFaults
+from cec_store.inspector.whole_segments import Batches, Chains, SoundFrames, read_whole
 from cec_store.records import RecordKind
-from cec_store.state_segments import STATE_SCHEMA, is_state_log
+from cec_store.state_segments import STATE_SCHEMA, Growth, is_state_log
+from cec_store.state_tree import StateTree
+
+_LOOKS = 4
 
 
 def verify(
-    folder: Folder, *, records: bool = True, progress: Progress | None = None
+    folder: Folder,
+    *,
+    records: bool = True,
+    rebuilds: bool = False,
+    committed: Sequence[tuple[int, int | str]] = (),
+    decoder: StateDecoder | None = None,
+    progress: Progress | None = None,
 ) -> Verification:
     """Check every header, body, link and mark; with ``records`` also what the records say.
+
+    Of a state log, ``rebuilds`` rebuilds every version that is kept, ``committed`` are versions
+    that must be there, each with the name by which to find it, and ``decoder`` is held against
+    all keys and values.
 
     Raises:
         NotAQueue: neither a queue here nor a state log.
     """
     if not is_state_log(folder):
         return verify_queue(folder, records=records, progress=progress)
-    return _Run(StateSurvey(folder), progress or (lambda _: None)).run(records)
+    for _ in range(_LOOKS - 1):
+        ids = StateTree(folder).ids
+        try:
+            run = _Run(StateSurvey(folder), progress or (lambda _: None))
+            found = run.run(records, rebuilds, committed, decoder)
+        except (CecError, FileNotFoundError):
+            if StateTree(folder).ids == ids:
+                raise
+        else:
+            if found.is_sound or StateTree(folder).ids == ids:
+                return found
+    # Maintenance has deleted segments while they were looked at, again and again.
+    return _Run(StateSurvey(folder), lambda _: None).run(records, rebuilds, committed, decoder)
 
 
 class _Run:
@@ -43,42 +70,59 @@ class _Run:
         self._faults: list[Fault] = []
         self._notes = list(survey.notes)
         self._parts: dict[int, Part] = {}
+        self._lost: dict[tuple[str, int], tuple[int, int]] = {}
+        """By the place of a gap: the versions that stood from there on."""
         self._frames = self._records = self._bytes = 0
 
-    def run(self, with_records: bool) -> Verification:
-        for part in self._survey.parts():
-            if isinstance(part, Part):
-                self._parts[part.scan.segment_id] = part
+    def run(
+        self,
+        records: bool,
+        rebuilds: bool,
+        committed: Sequence[tuple[int, int | str]],
+        decoder: StateDecoder | None,
+    ) -> Verification:
+        for segment_id in self._tree.ids:
+            sound = self._read(segment_id)
+            part = self._survey.part(segment_id) if sound is None else _part_of(sound)
+            if part is not None:
+                self._parts[segment_id] = part
                 self._faults += self._survey.header_faults(part)
-                self._segment(part)
+                self._segment(part, sound)
                 self._bytes += part.scan.bytes
+                part.scan.release()
                 self._progress(self._bytes)
-        recount = StateRecount(self._tree, self._scans(), self._found_in_records)
-        if with_records:
+        recount = StateRecount(self._tree, self._survey.folder, self._found_in_records, decoder)
+        if records:
             recount.run()
-        versions = self._check_versions(with_records)
-        frames = [f for s in self._parts for f in self._tree.growth(s).frames]
-        first = min((f.header.first_offset for f in frames), default=0)
-        end = max((f.header.end_offset for f in frames), default=0)
+        kept = KeptVersions(self._tree)
+        versions = VersionFaults(self._tree, kept, self._lost, self._faults, self._notes)
+        versions.check()
+        versions.check_committed(committed)
+        if records:
+            versions.rebuild(kept.whole if rebuilds else kept.whole[-1:])
+        offsets = [self._offsets(segment_id) for segment_id in self._parts]
         return Verification(
             path=self._survey.folder.path,
-            faults=tuple(replace(fault, effect=EFFECTS[fault.kind]) for fault in self._faults),
+            faults=tuple(versions.with_effects()),
             notes=tuple(self._notes),
             epoch=None,
             segments=len(self._parts),
             frames=self._frames,
             records=self._records,
             bytes=self._bytes,
-            first_offset=first,
-            end_offset=end,
-            kinds={k.name: int(recount.counts[k]) for k in RecordKind} if with_records else {},
+            first_offset=min((first for first, _ in filter(None, offsets)), default=0),
+            end_offset=max((end for _, end in filter(None, offsets)), default=0),
+            kinds={k.name: int(recount.counts[k]) for k in RecordKind} if records else {},
             recounted_frames=recount.recounted_frames,
             index="none",
-            versions=versions,
+            versions=len(kept.whole),
+            first_version=int(kept.whole[0]) if len(kept.whole) else None,
+            last_version=int(kept.whole[-1]) if len(kept.whole) else None,
         )
 
-    def _scans(self) -> dict[int, SegmentScan]:
-        return {segment_id: part.scan for segment_id, part in self._parts.items()}
+    def _offsets(self, segment_id: int) -> tuple[int, int] | None:
+        frames = self._tree.growth(segment_id).frames
+        return (frames[0].header.first_offset, frames[-1].header.end_offset) if frames else None
 
     def _found_in_records(self, frame: Frame, kind: str, what: str) -> None:
         part = self._parts[frame.address.segment_id]
@@ -86,23 +130,44 @@ class _Run:
 
     # -- segments -----------------------------------------------------------------------------
 
-    def _segment(self, part: Part) -> None:
+    def _read(self, segment_id: int) -> SoundFrames | None:
+        """All of a segment, if nothing is wrong with any frame; the tree then need not read it."""
+        folder, tree = self._survey.folder, self._tree
+        try:
+            scan = SegmentScan(folder, segment_id)
+            header = tree.reader(segment_id).header
+        except (FileNotFoundError, StorageError):
+            return None
+        done = self._bytes
+        sound = read_whole(folder, scan, scan.bytes, lambda byte: self._progress(done + byte))
+        if sound is None or tree.vouched(segment_id) > scan.bytes:
+            return None
+        if sound.claims_more(scan.bytes) or not sound.counts_from(header.first_seq):
+            return None
+        tree.take(
+            Growth(
+                segment_id=segment_id,
+                path=scan.path,
+                header=header,
+                schema=sound.found(0).header,
+                frames=Batches(sound),
+                end=scan.bytes,
+                reason="",
+                refusal=None,
+                chains=Chains(sound),
+            )
+        )
+        return sound
+
+    def _segment(self, part: Part, sound: SoundFrames | None) -> None:
         audit = Audit(with_records=False, is_whole=False)
         self._place(part, audit)
         audit.segment()
-        version = -1
-        for item in part.scan.frames(part.stop):
-            if item.byte >= part.acknowledged:
-                what = f"torn tail: {part.scan.bytes - item.byte} bytes of an unfinished write"
-                self._notes.append(Note(part.scan.path, item.byte, f"{what}; not a fault"))
-                break
-            if isinstance(item, Gap):
-                self._faults.append(self._gap(part, item))
-                continue
-            audit.frame(part, item)
-            self._faults += self._version_faults(part, item, version)
-            if item.header.open_windows != NOT_COUNTED:
-                version = item.header.input_upto
+        if sound is not None and sound.versions_rise():
+            self._faults += self._version_faults(part, sound.found(0), -1)
+            audit.take(part, sound)
+        else:
+            self._frame_by_frame(part, audit)
         self._faults += audit.faults
         self._notes += audit.unlisted()
         self._frames += audit.frames
@@ -111,6 +176,28 @@ class _Run:
         if growth.frames and growth.frames[-1].header.open_windows == NOT_COUNTED:
             what = "an unfinished commit of several frames; not a fault"
             self._notes.append(Note(part.scan.path, growth.frames[-1].address.byte, what))
+
+    def _frame_by_frame(self, part: Part, audit: Audit) -> None:
+        version, gap = -1, None
+        for item in part.scan.frames(part.stop):
+            if item.byte >= part.acknowledged:
+                what = f"torn tail: {part.scan.bytes - item.byte} bytes of an unfinished write"
+                self._notes.append(Note(part.scan.path, item.byte, f"{what}; not a fault"))
+                break
+            if isinstance(item, Gap):
+                self._faults.append(self._gap(part, item))
+                if gap is None:
+                    gap = (part.scan.path, item.byte)
+                    first = self._tree.growth(part.scan.segment_id).reached + 1
+                    self._lost[gap] = (first, first)
+                continue
+            audit.frame(part, item)
+            self._faults += self._version_faults(part, item, version)
+            if item.header.open_windows != NOT_COUNTED:
+                version = item.header.input_upto
+            if gap is not None:
+                first, last = self._lost[gap]
+                self._lost[gap] = (first, max(last, item.header.input_upto))
 
     def _place(self, part: Part, audit: Audit) -> None:
         """Where the stream goes on in this segment: at the end of the frame that it builds on."""
@@ -128,7 +215,10 @@ class _Run:
         try:
             base = self._tree.base(segment_id)
         except CorruptLog as error:
-            self._faults.append(Fault("chain", error.path, error.byte, error.reason, True))
+            told = {(fault.path, fault.byte) for fault in self._faults}
+            if (error.path, error.byte) not in told:
+                fault = Fault("chain", error.path, error.byte, error.reason, True)
+                self._faults.append(fault)
             return
         except CecError:
             return  # of a later format, which is told with that segment
@@ -164,51 +254,6 @@ class _Run:
             if schema.arrow != STATE_SCHEMA.arrow:
                 yield part.fault("schema", found.byte, "not the columns of a state log")
 
-    # -- versions -----------------------------------------------------------------------------
 
-    def _check_versions(self, with_records: bool) -> int:
-        """Rebuild-ability from the newest version down; returns how many can be.
-
-        What is missing below a version that is there may have been forgotten, and not in the order
-        of the versions: a segment stays while a later one builds on it.
-        """
-        failed: list[Fault] = []
-        gone: list[int] = []
-        count = due = 0
-        for version in reversed(self._tree.versions()):
-            try:
-                extent(Lineage(self._tree, self._tree.find(version)))
-            except CecError as error:
-                fault = self._version_fault(version, error)
-                if count and fault.kind == "segment-missing":
-                    gone.append(version)
-                else:
-                    failed.append(fault)
-                continue
-            count, due = count + 1, len(failed)
-        if not count:
-            due = len(failed)
-        told = {(fault.path, fault.byte) for fault in self._faults}
-        self._faults += [f for f in failed[:due] if (f.path, f.byte) not in told]
-        if older := len(gone) + len(failed) - due:
-            what = f"{older} older versions can no longer be rebuilt, as segments that they need "
-            what += "are gone"
-            self._notes.append(Note(self._survey.folder.path, 0, what))
-        if with_records and not self._faults and count:
-            self._rebuild_newest()
-        return count
-
-    def _version_fault(self, version: int, error: CecError) -> Fault:
-        what = f"version {version} cannot be rebuilt: "
-        if isinstance(error, CorruptLog):
-            kind = "segment-missing" if "missing" in error.reason else "chain"
-            return Fault(kind, error.path, error.byte, what + error.reason, True)
-        return Fault("version", self._survey.folder.path, 0, what + str(error), True)
-
-    def _rebuild_newest(self) -> None:
-        """N and q have been counted anew; this is the code that Spark's users will run."""
-        newest = self._tree.find()
-        try:
-            rebuild(Lineage(self._tree, newest))
-        except CorruptLog as error:
-            self._faults.append(Fault("open-windows", error.path, error.byte, error.reason, True))
+def _part_of(sound: SoundFrames) -> Part:
+    return Part(sound.scan, sound.scan.bytes, sound.scan.bytes, False, True)

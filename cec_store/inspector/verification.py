@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cec_store.chain import Chain
-from cec_store.errors import CecError
-from cec_store.files import Folder, LocalFolder
+from cec_store.files import Folder
 from cec_store.frame import SEGMENT_HEADER_BYTES, BadHeader, Footer, FrameType, extend_chain
-from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.inspector.audit import Audit, body_problem
 from cec_store.inspector.faults import EFFECTS, Fault, Note
+from cec_store.inspector.index_verification import check_index
 from cec_store.inspector.scan import Found, Gap
 from cec_store.inspector.survey import Part, Survey
-from cec_store.layout import INDEX_FOLDER, INDEX_STAMP
+from cec_store.inspector.whole_segments import SoundFrames, read_whole
 from cec_store.records import RecordKind
 
 Progress = Callable[[int], None]
@@ -44,6 +42,9 @@ class Verification:
     """What the index is like."""
     versions: int | None = None
     """How many can be rebuilt; ``None`` of a queue."""
+    first_version: int | None = None
+    last_version: int | None = None
+    """The oldest and the newest of them."""
 
     @property
     def is_sound(self) -> bool:
@@ -93,7 +94,8 @@ class _Run:
             if len(audit.faults) > known and self._survey.is_trimmed(part.scan.segment_id):
                 audit.restart(known)
                 previous = None
-        index = self._check_index()
+        index, fault = check_index(self._survey.folder)
+        audit.faults += [fault] if fault is not None else []
         checks, manifest = audit.checks, self._survey.manifest
         kinds = {}
         if checks is not None and self._with_records:
@@ -138,6 +140,28 @@ class _Run:
         scan, audit = part.scan, self._audit
         audit.segment()
         self._chain = scan.first_chain() if scan.header is not None else None
+        done = self._bytes
+        sound = read_whole(
+            self._survey.folder, scan, part.stop, lambda byte: self._progress(done + byte)
+        )
+        if sound is not None:
+            self._sound_segment(part, sound)
+        else:
+            self._frame_by_frame(part)
+        if part.stop < scan.bytes:
+            what = f"{scan.bytes - part.stop} bytes behind the segment's end; they are never read"
+            self._notes.append(Note(scan.path, part.stop, what))
+
+    def _sound_segment(self, part: Part, sound: SoundFrames) -> None:
+        last = sound.found(len(sound) - 1)
+        if last.header.type == FrameType.FOOTER:
+            self._chain = sound.chain(len(sound) - 1)
+            self._check_footer(part, last, len(sound) - 1)
+        self._audit.take(part, sound)
+        self._chain = sound.chain(len(sound))
+
+    def _frame_by_frame(self, part: Part) -> None:
+        scan, audit = part.scan, self._audit
         frames, footer_at = 0, -1
         for item in scan.frames(part.stop):
             torn = self._torn_reason(part, item)
@@ -160,9 +184,6 @@ class _Run:
             frames += 1
             if self._chain is not None:
                 self._chain = extend_chain(self._chain, item.header.header_crc)
-        if part.stop < scan.bytes:
-            what = f"{scan.bytes - part.stop} bytes behind the segment's end; they are never read"
-            self._notes.append(Note(scan.path, part.stop, what))
 
     @staticmethod
     def _torn_reason(part: Part, item: Found | Gap) -> str:
@@ -204,60 +225,6 @@ class _Run:
             if footer.frames == frames:
                 what = "the footer's size or chain CRC is not that of the frames before it"
             self._audit.add(part, "footer", found.byte, what)
-
-    # -- the index ----------------------------------------------------------------------------
-
-    def _check_index(self) -> str:
-        folder = self._survey.folder
-        if not isinstance(folder, LocalFolder) or INDEX_FOLDER not in folder.names():
-            return "none"
-        where = folder.folder(INDEX_FOLDER)
-        if INDEX_STAMP not in where.names():
-            return "not published yet"
-        try:
-            chain = Chain(folder)
-        except CecError:
-            return "not checked, because the log is damaged"
-        index = TimestampIndex(chain)
-        covered = index.stored_frames
-        try:
-            problem = index.problem or self._differences(index, chain, covered)
-        except CecError:
-            return "not checked, because the log is damaged"
-        finally:
-            index.close()
-        if problem and "not in the log" not in problem:
-            self._audit.faults.append(
-                Fault("index", f"{where.path}/{INDEX_STAMP}", 0, problem, False)
-            )
-            return "wrong"
-        if problem:
-            return f"stale ({problem}); it will be made anew"
-        return f"covers {covered} of {chain.end.seq - self._first_seq(chain)} frames"
-
-    @staticmethod
-    def _first_seq(chain: Chain) -> int:
-        first = next(chain.frames(), None)
-        return first.header.seq if first else chain.end.seq
-
-    @staticmethod
-    def _differences(index: TimestampIndex, chain: Chain, covered: int) -> str:
-        """Ask the index for every frame and for each that raises the largest timestamp."""
-        reached_us: int | None = None
-        for number, frame in enumerate(chain.frames()):
-            if number >= covered:
-                break
-            header = frame.header
-            if index.find_seq(header.seq, chain).address != frame.address:
-                return f"frame {header.seq} is not where the index says"
-            if reached_us is None or header.max_timestamp_us > reached_us:
-                found = index.find_timestamp(header.max_timestamp_us, chain)
-                if found is None or found.address != frame.address:
-                    return f"the index does not find frame {header.seq} by its timestamp"
-                reached_us = header.max_timestamp_us
-            if index.dropped:
-                return index.problem or "the index failed a proof"
-        return ""
 
     # -- effects ------------------------------------------------------------------------------
 

@@ -7,60 +7,168 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.files import LocalFolder
-from cec_store.inspector import Verification, verify
+from cec_store.inspector import (
+    LogVerification,
+    PlaceVerification,
+    Verification,
+    place_at,
+    verify_place,
+)
+from cec_store.records import RecordKind
 from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, QueuePath
+from cec_store.verbs.arguments import DAMAGED, AsJson, InspectedPath
 from cec_store.verbs.wording import size
+
+_LISTED_MAX = 40
+"""More logs than this are not listed one by one, but for those with faults."""
+_SUMS = ("segments", "frames", "records", "bytes", "recounted_frames")
 
 
 def verify_verb(
-    queue: QueuePath,
+    path: InspectedPath,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep", help="Also --records, rebuild every version, decode keys and values."
+        ),
+    ] = False,
     records: Annotated[
-        bool, typer.Option(help="Also decode all records and count N and q anew.")
-    ] = True,
+        bool,
+        typer.Option("--records/--no-records", help="Also decode all records; count N and q anew."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check every checksum, link and mark; name each fault, where it is and what to do."""
     screen = Screen()
-    folder = LocalFolder(queue)
-    with screen.bytes_progress("checking", folder) as progress:
-        found = verify(folder, records=records, progress=progress)
-    screen.document(verification_as_json(found)) if as_json else show_verification(screen, found)
+    place = place_at(path)
+    with screen.place_progress("checking", [log.folder for log in place.logs]) as progress:
+        found = verify_place(place, deep=deep, records=records, progress=progress)
+    document = verification_as_json(found, deep=deep, records=records or deep)
+    screen.document(document) if as_json else show_verification(screen, found)
     if not found.is_sound:
         raise typer.Exit(DAMAGED)
 
 
-def verification_as_json(found: Verification) -> dict[str, Any]:
-    """The document of ``cec-store verify --json``."""
-    faults = [{**asdict(fault), "advice": fault.advice} for fault in found.faults]
-    return {"sound": found.is_sound, **asdict(found), "faults": faults}
+# -- JSON -------------------------------------------------------------------------------------
 
 
-def show_verification(screen: Screen, found: Verification) -> None:
+def verification_as_json(found: PlaceVerification, *, deep: bool, records: bool) -> dict[str, Any]:
+    """The document of ``cec-store verify --json``; docs/json/verify.schema.json."""
+    batches = None
+    if found.batches is not None:
+        batches = dict(zip(("first", "last"), found.batches, strict=True))
+    return {
+        "path": found.place.path,
+        "kind": found.place.kind.value,
+        "sound": found.is_sound,
+        "deep": deep,
+        "records_decoded": records,
+        "batches": batches,
+        "faults": [{**asdict(fault), "advice": fault.advice} for fault in found.faults],
+        "notes": [asdict(note) for note in found.notes],
+        "logs": [_log_as_json(entry) for entry in found.logs],
+        "totals": _totals(found),
+    }
+
+
+def _log_as_json(entry: LogVerification) -> dict[str, Any]:
+    log, found = entry.log, entry.found
+    figures: dict[str, Any] = {}
+    if found is not None:
+        figures = {n: v for n, v in asdict(found).items() if n not in ("path", "faults", "notes")}
+    return {
+        "name": log.name,
+        "path": log.folder.path,
+        "operator": log.operator,
+        "partition": log.partition,
+        "store": log.store,
+        "sound": not entry.faults,
+        "figures": figures or None,
+    }
+
+
+def _totals(found: PlaceVerification) -> dict[str, Any]:
+    known = [entry.found for entry in found.logs if entry.found is not None]
+    sums: dict[str, Any] = {name: sum(getattr(each, name) for each in known) for name in _SUMS}
+    kinds = [each.kinds for each in known if each.kinds]
+    return {
+        "logs": len(found.logs),
+        "damaged_logs": sum(entry.faults > 0 for entry in found.logs),
+        "faults": len(found.faults),
+        "notes": len(found.notes),
+        **sums,
+        "kinds": {k.name: sum(each[k.name] for each in kinds) for k in RecordKind} if kinds else {},
+        "versions": sum(each.versions or 0 for each in known) if found.place.has_versions else None,
+    }
+
+
+# -- text -------------------------------------------------------------------------------------
+
+
+def show_verification(screen: Screen, found: PlaceVerification) -> None:
     """Each fault with its place and what to do, then what was looked at."""
     for fault in found.faults:
+        log = f" ({fault.log})" if fault.log else ""
         screen.line(f"{fault.path}: byte {fault.byte}: {fault.kind}: {fault.what}", "bold red")
         whose = "acknowledged" if fault.acknowledged else "nothing acknowledged"
-        screen.line(f"  effect: {fault.effect} ({whose})")
+        screen.line(f"  effect: {fault.effect} ({whose}){log}")
         screen.line(f"  advice: {fault.advice}")
     for note in found.notes:
         screen.line(f"{note.path}: byte {note.byte}: note: {note.what}")
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items() if count)
-    checked = f"; N and q counted anew at {found.recounted_frames:,} frames"
-    screen.pairs(
-        found.path,
-        [
-            ("segments", f"{found.segments:,} ({size(found.bytes)})"),
-            ("frames", f"{found.frames:,}{checked if found.recounted_frames else ''}"),
-            ("records", f"{found.records:,}" + (f" ({kinds})" if kinds else "")),
-            ("offsets", f"{found.first_offset:,} to {found.end_offset:,}"),
-            *([("versions", f"{found.versions:,}")] if found.versions is not None else []),
-            ("index", found.index),
-        ],
-    )
+    if len(found.logs) == 1 and found.logs[0].found is not None and not found.logs[0].log.name:
+        screen.pairs(found.place.path, _figures(found.logs[0].found))
+    else:
+        _show_logs(screen, found)
     count = len(found.faults)
     if found.is_sound:
         screen.line("sound", "bold green")
     else:
         screen.line(f"damaged: {count} fault{'s' if count > 1 else ''}", "bold red")
+
+
+def _figures(found: Verification) -> list[tuple[str, str]]:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items() if count)
+    checked = f"; N and q counted anew at {found.recounted_frames:,} frames"
+    rows = [
+        ("segments", f"{found.segments:,} ({size(found.bytes)})"),
+        ("frames", f"{found.frames:,}{checked if found.recounted_frames else ''}"),
+        ("records", f"{found.records:,}" + (f" ({kinds})" if kinds else "")),
+        ("offsets", f"{found.first_offset:,} to {found.end_offset:,}"),
+    ]
+    if found.versions is not None:
+        rows.append(("versions", f"{found.versions:,}{_range(found)}"))
+    return [*rows, ("index", found.index)]
+
+
+def _range(found: Verification) -> str:
+    return f" ({found.first_version} to {found.last_version})" if found.versions else ""
+
+
+def _show_logs(screen: Screen, found: PlaceVerification) -> None:
+    has_versions = found.place.has_versions
+    names = ["log", "segments", "size", "frames", "records"]
+    names += ["versions"] if has_versions else ["offsets"]
+    listed = [e for e in found.logs if len(found.logs) <= _LISTED_MAX or e.faults]
+    rows = []
+    for entry in listed:
+        each = entry.found
+        if each is None:
+            rows.append([entry.log.name, *[None] * 5, entry.faults])
+            continue
+        reach = f"{each.first_offset:,} to {each.end_offset:,}"
+        if has_versions:
+            reach = f"{each.versions:,}{_range(each)}"
+        name = entry.log.name
+        rows.append([name, each.segments, size(each.bytes), each.frames, each.records, reach, entry.faults])
+    totals = _totals(found)
+    last = f"{totals['versions']:,}" if has_versions else None
+    rows.append(
+        [f"{totals['logs']:,} logs", totals["segments"], size(totals["bytes"]), totals["frames"],
+         totals["records"], last, totals["faults"]]
+    )  # fmt: skip
+    screen.table(f"{found.place.path}: {found.place.kind.value}", [*names, "faults"], rows)
+    if len(listed) < len(found.logs):
+        screen.line(f"{len(found.logs) - len(listed):,} logs without a fault are not listed")
+    if found.batches is not None:
+        first, newest = found.batches
+        screen.line(f"batches that Spark has committed and keeps: {first:,} to {newest:,}")

@@ -89,7 +89,7 @@ class Checkpoint:
         """Raises :class:`NotACheckpoint` where no streaming query has left one."""
         self.folder = LocalFolder(path)
         there = self.folder.names() if self.folder.exists() else []
-        if METADATA not in there or OFFSETS not in there:
+        if OFFSETS not in there or (METADATA not in there and STATE not in there):
             raise NotACheckpoint(
                 f"{self.folder.path}: no checkpoint of a Spark query here "
                 f"(one has a file {METADATA!r} and a folder {OFFSETS!r}); give what the query has "
