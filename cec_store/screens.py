@@ -85,13 +85,13 @@ class Screen:
             self.line("  " + "  ".join(cells).rstrip())
 
     @contextmanager
-    def bytes_progress(self, what: str, folder: LocalFolder) -> Iterator[Callable[[int], None]]:
-        """A bar on standard error while a queue is read; nothing where that is no terminal."""
-        names = folder.names() if folder.exists() else []
+    def bytes_progress(self, what: str, *folders: LocalFolder) -> Iterator[Callable[[int], None]]:
+        """A bar on standard error while logs are read; nothing where that is no terminal."""
         total = 0
-        for name in names:
-            with suppress(FileNotFoundError):  # trimmed this very moment
-                total += folder.size(name) if segment_id_of(name) is not None else 0
+        for folder in folders if self.error.is_terminal else ():
+            for name in folder.names() if folder.exists() else []:
+                with suppress(FileNotFoundError):  # trimmed this very moment
+                    total += folder.size(name) if segment_id_of(name) is not None else 0
         with self.bar() as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.update(task, completed=done)

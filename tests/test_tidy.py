@@ -64,7 +64,7 @@ inspector.kept_versions
 inspector.version_faults inspector.index_verification
 inspector.verification inspector.extents inspector.dumping
 inspector.state_verification inspector.following inspector.states
-inspector.checkpoint_verification inspector.partitioned_verification inspector.place_dump
+inspector.spark_files inspector.partitioned_verification inspector.place_dump
 inspector.place_verification
 inspector connectors.*
 flights comparing watching

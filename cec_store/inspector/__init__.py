@@ -5,6 +5,12 @@ from cec_store.inspector.dumping import dump
 from cec_store.inspector.extents import ExtentReport, OperatorState, Totals, inspect_extent
 from cec_store.inspector.faults import ADVICE, Fault, Note
 from cec_store.inspector.place_dump import PlaceDump
+from cec_store.inspector.place_verification import (
+    LogVerification,
+    PlaceVerification,
+    verify_place,
+)
+from cec_store.inspector.places import place_at
 from cec_store.inspector.points import Point, frame_at, version_at, version_before
 from cec_store.inspector.rows import records_as_rows
 from cec_store.inspector.selecting import DumpFilter, KeyTest, parse_kinds
@@ -20,11 +26,13 @@ __all__ = [
     "Fault",
     "FrameRow",
     "KeyTest",
+    "LogVerification",
     "Note",
     "NoteRow",
     "OperatorState",
     "PlaceDump",
     "PlaceRows",
+    "PlaceVerification",
     "Point",
     "RecordRow",
     "Row",
@@ -36,8 +44,10 @@ __all__ = [
     "frame_at",
     "inspect_extent",
     "parse_kinds",
+    "place_at",
     "records_as_rows",
     "verify",
+    "verify_place",
     "version_at",
     "version_before",
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_SPARK = "the file is Spark's own: restore it from a copy, or `cec-store fork` from an earlier batch"
+_SPARK = (
+    "the file is Spark's own: restore it from a copy, or `cec-store fork` from an earlier batch"
+)
 _COPY = "restore the file from a copy; readers stop in front of it and nothing is skipped"
 _DEFECT = (
     "the checksums are right, so these bytes were written like this: keep the folder and report a "

@@ -66,7 +66,9 @@ class KeptVersions:
     def _judge(self) -> NDArray[np.bool_]:
         ids, place = np.unique(self.segments, return_inverse=True)
         reach = np.array([self._reach[int(segment_id)] for segment_id in ids], np.int64)
-        is_whole: NDArray[np.bool_] = self._needed >= reach[place] if len(ids) else np.empty(0, bool)
+        is_whole: NDArray[np.bool_] = (
+            self._needed >= reach[place] if len(ids) else np.empty(0, bool)
+        )
         for row in np.flatnonzero(~is_whole):
             self._problems[int(self.numbers[row])] = self._break[int(self.segments[row])]
         # A later segment may have held the version that counts, and be damaged or gone.
@@ -133,7 +135,8 @@ class KeptVersions:
                 builds |= here & (self._places >= byte)
             elif self._bytes_built_on(int(top), segment_id) > byte:
                 builds |= here
-        return self.numbers[builds & (self._needed < end_offset)]
+        needing: Ints = self.numbers[builds & (self._needed < end_offset)]
+        return needing
 
     def _bytes_built_on(self, top: int, segment_id: int) -> int:
         """How much of a segment another one builds on, over however many between."""

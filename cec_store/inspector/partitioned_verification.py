@@ -10,8 +10,13 @@ from cec_store.errors import CecError, CorruptLog
 from cec_store.files import LocalFolder
 from cec_store.inspector.faults import Fault, Note
 from cec_store.inspector.verification import Verification
-from cec_store.layout import COMMITS_FOLDER, STAGED_FOLDER, partition_name, staged_name
-from cec_store.layout import segment_name
+from cec_store.layout import (
+    COMMITS_FOLDER,
+    STAGED_FOLDER,
+    partition_name,
+    segment_name,
+    staged_name,
+)
 from cec_store.records import RecordSchema
 from cec_store.staging import Staged, StagedReader
 from cec_store.trees import subfolders

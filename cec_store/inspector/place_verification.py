@@ -1,7 +1,8 @@
-"""Everything at a path against docs/format.md: each log, and what stands around them. Reads only."""
+"""All at a path against docs/format.md: each log, and what stands around it. Reads only."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -87,12 +88,9 @@ class _Run:
                 batches = (self._spark.batches[0], self._spark.batches[-1])
         order = {entry.log.name: number for number, entry in enumerate(self._logs, 1)}
         self._faults.sort(key=lambda fault: order.get(fault.log, 0) if fault.log else 0)
-        counts = [sum(fault.log == entry.log.name for fault in self._faults) for entry in self._logs]
-        logs = [
-            replace(entry, faults=count)
-            for entry, count in zip(self._logs, counts, strict=True)
-        ]
-        return PlaceVerification(place, tuple(self._faults), tuple(self._notes), tuple(logs), batches)
+        counts = Counter(fault.log for fault in self._faults)
+        logs = tuple(replace(entry, faults=counts[entry.log.name]) for entry in self._logs)
+        return PlaceVerification(place, tuple(self._faults), tuple(self._notes), logs, batches)
 
     def _add(self, faults: list[Fault], notes: list[Note], log: str = "") -> None:
         self._faults += [
@@ -173,5 +171,3 @@ def _effect(fault: Fault) -> str:
     if fault.first_offset is not None and fault.end_offset is not None:
         return f"records {fault.first_offset:,} to {fault.end_offset - 1:,}: {EFFECTS[fault.kind]}"
     return EFFECTS[fault.kind]
-
-

@@ -63,16 +63,15 @@ class SparkFiles:
     def committed(self, log: Log) -> list[tuple[int, int | str]]:
         """The versions that a store must have, each with the name to find it by."""
         found: list[tuple[int, int | str]] = []
-        assert log.operator is not None and log.partition is not None and log.store is not None
+        operator, store = _store_of(log)
+        assert log.partition is not None
         for batch in self.batches:
             if batch not in self._ids:
                 continue  # what cannot be read is told, and does not say which attempt counts
             at: int | str = batch + 1
             if self._ids[batch] is not None:
                 try:
-                    unique = self._checkpoint.unique_id(
-                        batch, log.operator, log.partition, log.store
-                    )
+                    unique = self._checkpoint.unique_id(batch, operator, log.partition, store)
                 except OutOfRange as error:
                     self._fault("spark-commits", f"{COMMITS}/{batch}", 0, str(error))
                     continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from cec_store.connectors.spark.state_rows import StateDecoder
 from cec_store.errors import CecError, CorruptLog, StorageError

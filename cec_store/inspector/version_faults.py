@@ -83,15 +83,18 @@ class VersionFaults:
         problem: CecError | None = None
         gone = 0
         for version, at in committed:
-            if isinstance(at, int) and missing and missing[-1][0] == version - 1 and (
-                version > (self._kept.numbers[-1] if len(self._kept.numbers) else -1)
+            if (
+                isinstance(at, int)
+                and missing
+                and missing[-1][0] == version - 1
+                and (version > (self._kept.numbers[-1] if len(self._kept.numbers) else -1))
             ):
                 missing.append((version, missing[-1][1]))  # for the same reason as the one before
                 continue
             try:
                 problem = self._kept.problem(at)
-            except ValueError as error:
-                problem = CorruptLog(self._tree.folder.path, 0, str(error))
+            except ValueError as wrong:
+                problem = CorruptLog(self._tree.folder.path, 0, str(wrong))
             if problem is None:
                 gone += 0 if is_found else len(missing)
                 missing = missing if is_found else []

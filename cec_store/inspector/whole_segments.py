@@ -33,16 +33,9 @@ from cec_store.inspector.scan import Found, SegmentScan
 from cec_store.units import Address
 
 Ints = NDArray[np.int64]
-HEADER = np.dtype(
-    list(
-        zip(
-            FrameHeader._fields,
-            "<u4 u1 u1 <u2 <u4 <u4 <u8 <u8 <u8 <u8 <u8 <u8 <u8 <i8 <i8 <u8 <u8 <u4 <u4 <u4 <u4 "
-            "<u4 <u4".split(),
-            strict=True,
-        )
-    )
-)
+_TYPES = "<u4 u1 u1 <u2 <u4 <u4 <u8 <u8 <u8 <u8 <u8 <u8 <u8 <i8 <i8 <u8 <u8 <u4 <u4 <u4 <u4 <u4 <u4"
+HEADER = np.dtype([*zip(FrameHeader._fields, _TYPES.split(" "), strict=True)])
+"""A frame header as docs/format.md §4 has it."""
 assert HEADER.itemsize == FRAME_HEADER_BYTES
 _SIZES = Struct("<I4xII")  # body_bytes, body_crc, header_crc
 _SIZES_AT = 112
@@ -179,7 +172,8 @@ def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
 
     ``None`` where one is not what its checksums say.
     """
-    buffer, found, at, size = pa.py_buffer(data), [], 0, len(data)
+    buffer, at, size = pa.py_buffer(data), 0, len(data)
+    found: list[int] = []
     while at + FRAME_HEADER_BYTES <= size:
         body_bytes, body_crc, header_crc = _SIZES.unpack_from(data, at + _SIZES_AT)
         body = at + FRAME_HEADER_BYTES

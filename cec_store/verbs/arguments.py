@@ -99,7 +99,10 @@ QueuePath = Annotated[
 ]
 PlacePath = Annotated[
     Path,
-    typer.Argument(metavar="PATH", help="A queue, a state store's folder or a Spark checkpoint."),
+    typer.Argument(
+        metavar="PATH",
+        help="A queue, a queue of many partitions, a state store or a Spark checkpoint.",
+    ),
 ]
 Operator = Annotated[int | None, typer.Option(min=0, help="Only this operator of a checkpoint.")]
 Partition = Annotated[int | None, typer.Option(min=0, help="Only this partition.")]

@@ -16,7 +16,7 @@ from cec_store.inspector import (
 )
 from cec_store.records import RecordKind
 from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, InspectedPath
+from cec_store.verbs.arguments import DAMAGED, AsJson, PlacePath
 from cec_store.verbs.wording import size
 
 _LISTED_MAX = 40
@@ -25,7 +25,7 @@ _SUMS = ("segments", "frames", "records", "bytes", "recounted_frames")
 
 
 def verify_verb(
-    path: InspectedPath,
+    path: PlacePath,
     deep: Annotated[
         bool,
         typer.Option(
@@ -41,7 +41,7 @@ def verify_verb(
     """Check every checksum, link and mark; name each fault, where it is and what to do."""
     screen = Screen()
     place = place_at(path)
-    with screen.place_progress("checking", [log.folder for log in place.logs]) as progress:
+    with screen.bytes_progress("checking", *(log.folder for log in place.logs)) as progress:
         found = verify_place(place, deep=deep, records=records, progress=progress)
     document = verification_as_json(found, deep=deep, records=records or deep)
     screen.document(document) if as_json else show_verification(screen, found)
@@ -159,7 +159,9 @@ def _show_logs(screen: Screen, found: PlaceVerification) -> None:
         if has_versions:
             reach = f"{each.versions:,}{_range(each)}"
         name = entry.log.name
-        rows.append([name, each.segments, size(each.bytes), each.frames, each.records, reach, entry.faults])
+        rows.append(
+            [name, each.segments, size(each.bytes), each.frames, each.records, reach, entry.faults]
+        )
     totals = _totals(found)
     last = f"{totals['versions']:,}" if has_versions else None
     rows.append(
