@@ -163,6 +163,10 @@ class Checkpointer:
         """Windows that an eventual checkpoint has brought back, in the order of their offsets."""
         self._order.add(slots, offsets, positions)
 
+    def oldest(self, count: int) -> tuple[Ints, Ints, Ints]:
+        """(slots, offsets, inputs) of up to ``count`` windows, oldest footprint first."""
+        return self._order.oldest(count)
+
     def extent(self, end_offset: int) -> int:
         """q: records from the oldest footprint to the end; 0 without open windows."""
         first = self._order.first()

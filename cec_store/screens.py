@@ -40,6 +40,10 @@ class Screen:
         else:
             sys.stdout.write(text + "\n")
 
+    def note(self, text: str) -> None:
+        """One line on standard error."""
+        self.error.print(printable(text), markup=False)
+
     def document(self, value: Any) -> None:
         """The one JSON document of a verb."""
         text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)

@@ -79,7 +79,7 @@ def test_extent_equals_a_naive_recount(
         path, 600, window=window, policy=policy, seed=seed, step_rows=step_rows, reopen_at=250
     )
     *_, (end, open_windows, q, windows) = naive(path)
-    report = inspect_extent(made.folder_of(path), top=1000)
+    report = inspect_extent(made.folder_of(path), top=1000, counts=True)
     assert report.state is not None
     extent = report.state.extent
     assert (extent.end_offset, extent.open_windows, extent.records) == (end, open_windows, q)
@@ -109,14 +109,15 @@ def test_headers_say_at_every_frame_what_the_records_say(sound: Path) -> None:
 
 
 def test_age_and_amplification(sound: Path) -> None:
-    report = inspect_extent(made.folder_of(sound), top=0)
+    report = inspect_extent(made.folder_of(sound), top=0, counts=True)
     kinds, state = report.totals.kinds, report.state
     assert kinds is not None
     assert state is not None
-    assert report.totals.write_amplification == (kinds["OPEN"] + kinds["CHECK"]) / kinds["RESULT"]
+    assert report.totals.write_amplification == sum(kinds.values()) / kinds["RESULT"]
+    assert report.totals.check_overhead == kinds["CHECK"] / (kinds["OPEN"] + kinds["RESULT"])
     assert state.oldest_windows == ()
     assert state.age_us == report.totals.last_timestamp_us - state.oldest_timestamp_us > 0
-    quick = inspect_extent(made.folder_of(sound), counts=False)
+    quick = inspect_extent(made.folder_of(sound))
     assert quick.totals.kinds is None
     assert quick.totals.write_amplification is None
     assert quick.totals.records == report.totals.records

@@ -609,7 +609,7 @@ def test_every_verb_takes_a_state_store(store: tuple[Path, list[Commit]]) -> Non
     assert "version" in run("extent", path, "--at", 4)
     document = json.loads(run("extent", path, "--at", made[2].unique_id, "--json"))
     assert document["version"] == 2
-    assert document["state"]["extent"]["open_windows"] == len(made[2].state)
+    assert document["logs"][0]["state"]["extent"]["open_windows"] == len(made[2].state)
     rows = [json.loads(line) for line in run("replay", path, "--at", 2, "--json").splitlines()]
     assert [row["version"] for row in rows] == [1, 1, 2]
     assert rows[0] == {"version": 1, "family": 2, "key": b"old".hex(), "value": ""}

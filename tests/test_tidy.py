@@ -58,11 +58,14 @@ connectors.spark.state_tables
 cec_store
 inspector.places
 inspector.faults inspector.scan inspector.recount inspector.rows inspector.selecting
+inspector.costs inspector.oldest inspector.courses
 inspector.survey inspector.points inspector.whole_segments
 inspector.audit inspector.state_survey inspector.state_recount inspector.dump_rows
-inspector.kept_versions
+inspector.totals inspector.kept_versions
 inspector.version_faults inspector.index_verification
 inspector.verification inspector.extents inspector.dumping
+inspector.what_if
+inspector.overview
 inspector.state_verification inspector.following inspector.states
 inspector.spark_files inspector.partitioned_verification inspector.place_dump
 inspector.place_verification

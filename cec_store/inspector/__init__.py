@@ -2,7 +2,7 @@
 
 from cec_store.inspector.dump_rows import DamageRow, FrameRow, NoteRow, RecordRow, Row
 from cec_store.inspector.dumping import dump
-from cec_store.inspector.extents import ExtentReport, OperatorState, Totals, inspect_extent
+from cec_store.inspector.extents import ExtentReport, OpenWindow, OperatorState, inspect_extent
 from cec_store.inspector.faults import ADVICE, Fault, Note
 from cec_store.inspector.place_dump import PlaceDump
 from cec_store.inspector.place_verification import (
@@ -16,6 +16,7 @@ from cec_store.inspector.rows import records_as_rows
 from cec_store.inspector.selecting import DumpFilter, KeyTest, parse_kinds
 from cec_store.inspector.state_verification import verify
 from cec_store.inspector.states import PlaceRows, StoreReader, WindowReader
+from cec_store.inspector.totals import Totals
 from cec_store.inspector.verification import Verification
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "LogVerification",
     "Note",
     "NoteRow",
+    "OpenWindow",
     "OperatorState",
     "PlaceDump",
     "PlaceRows",

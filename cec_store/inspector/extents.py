@@ -1,57 +1,40 @@
-"""What an operator's restart would have to read, and which windows hold it open. Reads only."""
+"""What a restart would have to read of one log, and which windows hold that open. Reads only.
+
+All figures come from frame headers, which say N and q; only the windows with the oldest footprints
+have to be looked for among the extent's records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cec_store.chain import Chain
+from cec_store.connectors.spark.state_rows import DEFAULT_FAMILY, StateDecoder
 from cec_store.errors import CecError, OutOfRange, RecoveryError
 from cec_store.files import Folder
-from cec_store.frame import BadHeader, FrameType
+from cec_store.frame import NOT_COUNTED
+from cec_store.frontier import Frame
+from cec_store.inspector.costs import CrashCost, LoadRates
+from cec_store.inspector.oldest import Footprint, oldest_footprints
 from cec_store.inspector.rows import rows_of
-from cec_store.inspector.scan import Found
 from cec_store.inspector.state_survey import StateSurvey, survey_of
-from cec_store.inspector.survey import Part, Survey
-from cec_store.rebuild import EventualCheckpoint, rebuild
-from cec_store.records import KIND, TIMESTAMP, RecordKind, kinds_of
+from cec_store.inspector.totals import Totals, totals_of
+from cec_store.lineage import Lineage
+from cec_store.rebuild import extent_frames
+from cec_store.records import KEY, KIND, STATE, TIMESTAMP, RecordKind, inputs_of
 from cec_store.state_log import StateLog
 from cec_store.strand import Strand
-from cec_store.units import Extent
+from cec_store.units import Extent, Position
 
+Ints = NDArray[np.int64]
 Progress = Callable[[int], None]
 _LOOKS = 4
-
-
-@dataclass(frozen=True)
-class Totals:
-    """What a queue holds, as far as it can be read."""
-
-    segments: int
-    frames: int
-    bytes: int
-    records: int
-    first_offset: int
-    end_offset: int
-    first_timestamp_us: int | None
-    last_timestamp_us: int | None
-    """Largest of the last frame."""
-    kinds: dict[str, int] | None
-    """Records of each kind; ``None`` where they were not counted."""
-    unreadable: int
-    """Places that could not be read."""
-
-    @property
-    def write_amplification(self) -> float | None:
-        """Control records for each record of output; ``None`` without output, or uncounted."""
-        if self.kinds is None or not self.kinds["DATA"] + self.kinds["RESULT"]:
-            return None
-        control = self.kinds["OPEN"] + self.kinds["CHECK"]
-        return control / (self.kinds["DATA"] + self.kinds["RESULT"])
 
 
 @dataclass(frozen=True)
@@ -70,40 +53,53 @@ class OpenWindow:
     """q, if this were the oldest window."""
     replay_rows: int
     """u, if this were the oldest window."""
+    records_freed: int
+    """How many fall out of the extent when this footprint is renewed, after all older ones."""
 
 
 @dataclass(frozen=True)
 class OperatorState:
-    """The eventual checkpoint at the end of the log, in figures."""
+    """What a restart at the end of a frame takes, in figures."""
 
     extent: Extent
+    raw_bytes: int
+    """The extent's frames after decompression."""
     replay_from: tuple[int, ...]
     """T: the input that a restart needs begins here."""
     replay_upto: tuple[int, ...]
     replay_rows: int
-    """u: how much of it there is, over all inputs."""
-    closed_windows: int
-    """Windows closed after T, which the replay must not open again."""
+    """u: how much of it there is, over all inputs; of a state store, how many versions."""
     oldest_timestamp_us: int | None
     """Of the oldest footprint."""
     age_us: int | None
     """From there to the largest timestamp of the last frame."""
     oldest_windows: tuple[OpenWindow, ...]
 
+    def cost(self, rates: LoadRates, *, has_input: bool) -> CrashCost:
+        """What a crash now would cost; without input, as in a state store, nothing is replayed."""
+        extent = self.extent
+        load_s = rates.load_s(extent.bytes, self.raw_bytes, extent.records)
+        return CrashCost(load_s, self.replay_rows / rates.replay_rows_per_s if has_input else 0.0)
+
+    def freed_s(self, window: OpenWindow, rates: LoadRates) -> float:
+        """Seconds of load that renewing this footprint saves, the older ones renewed before it."""
+        whole = rates.load_s(self.extent.bytes, self.raw_bytes, self.extent.records)
+        return (whole - rates.fixed_s) * window.records_freed / max(1, self.extent.records)
+
 
 @dataclass(frozen=True)
 class ExtentReport:
-    """A queue's totals and, where an operator writes it, what its restart would take."""
+    """A log's totals and, where an operator writes it, what its restart would take."""
 
     path: str
     epoch: int | None
     totals: Totals
     has_state: bool
-    """Whether an operator writes this queue."""
+    """Whether an operator writes this log."""
     state: OperatorState | None
     """``None`` where there is none, or where damage keeps it out of reach."""
     damage: str
-    """Why something could not be read; empty in a sound queue."""
+    """Why something could not be read; empty in a sound log."""
     version: int | None = None
     """Of a state log; ``None`` of a queue."""
 
@@ -111,173 +107,180 @@ class ExtentReport:
 def inspect_extent(
     folder: Folder,
     *,
-    at: int | str | None = None,
+    at: int | str | Position | None = None,
     top: int = 10,
-    counts: bool = True,
+    counts: bool = False,
+    decoder: StateDecoder | None = None,
     progress: Progress | None = None,
 ) -> ExtentReport:
     """Totals, the extent, and the ``top`` windows with the oldest footprints.
 
-    ``counts=False`` looks at headers and at the extent alone. ``at`` is a version of a state log.
+    ``at`` is a version of a state log; of a queue a moment or a position, which mean the last frame
+    that ends there or before. ``counts`` reads the whole log and counts its records by kind;
+    ``top=0`` reads headers and the oldest footprint alone. ``progress`` is told of bytes read.
 
     Raises:
-        NotAQueue: nothing of a queue here.
-        OutOfRange: the state log has no such version.
-        ValueError: a version wanted of a queue.
+        NotAQueue: nothing of a log here.
+        OutOfRange: it does not have what ``at`` names.
     """
     survey = survey_of(folder)
-    if isinstance(survey, StateSurvey):
-        return _of_state_log(survey, at, top, counts, progress)
-    if at is not None:
-        raise ValueError(f"{folder.path}: a queue has no versions")
-    totals, damage = _totals(survey, counts, progress or (lambda _: None))
-    state, has_state = None, False
+    totals, damage = totals_of(survey, counts, progress)
+    epoch = survey.manifest.epoch if survey.manifest else None
+    state = version = None
+    has_state = isinstance(survey, StateSurvey)
     for looks_left in reversed(range(_LOOKS)):
         try:
-            chain = Chain(folder)
-            has_state = chain.schema().inputs > 0
-            state = _state(chain, rebuild(chain), top) if has_state else None
+            strand, last = frame_at(folder, at)
+            version = strand.version if isinstance(strand, Lineage) else None
+            has_state = strand.schema().inputs > 0
+            if has_state:
+                state = _state(strand, last, top, decoder, progress)
         except RecoveryError:
             has_state = False  # written without checkpoints
         except OutOfRange as error:
+            if at is not None:
+                raise
             # A writer beside this inspection may have trimmed what the chain began with.
             damage = damage or ("" if looks_left else str(error))
             continue
         except CecError as error:
             damage = damage or str(error)
         break
-    epoch = survey.manifest.epoch if survey.manifest else None
-    return ExtentReport(folder.path, epoch, totals, has_state, state, damage)
+    return ExtentReport(folder.path, epoch, totals, has_state, state, damage, version)
 
 
-def _of_state_log(
-    survey: StateSurvey, at: int | str | None, top: int, counts: bool, progress: Progress | None
-) -> ExtentReport:
-    state = version = None
-    totals, damage = _totals(survey, counts, progress or (lambda _: None))
+def frame_at(folder: Folder, at: int | str | Position | None = None) -> tuple[Strand, Frame | None]:
+    """A reader of a log, and the last frame that counts for ``at``; ``None`` in an empty log.
+
+    Raises:
+        OutOfRange: the log does not have what ``at`` names.
+        CorruptLog: that is out of reach.
+        ValueError: not what this log could be asked for.
+    """
+    survey = survey_of(folder)
+    if isinstance(survey, StateSurvey):
+        if isinstance(at, Position):
+            raise ValueError(f"{folder.path}: ask a state store for a version, not for an offset")
+        lineage = StateLog(folder).lineage(at)
+        return lineage, lineage.last_frame
+    if isinstance(at, str):
+        raise ValueError(f"{folder.path}: a queue has no versions")
+    chain = Chain(folder)
+    if at is None:
+        return chain, chain.last()
+    if isinstance(at, Position):
+        behind = chain.find_offset(at.offset)
+    else:
+        behind = chain.find_timestamp(at + 1)
+    last = chain.last() if behind is None else _before(chain, behind)
+    if last is None:
+        raise OutOfRange(f"{folder.path}: no frame that is kept ends there or earlier")
+    return chain, last
+
+
+def _before(chain: Chain, frame: Frame) -> Frame | None:
     try:
-        log = StateLog(survey.folder)
-        lineage = log.lineage(at)
-        version = lineage.version
-        state = _state(lineage, log.rebuild(at), top)
+        return chain.before(frame)
     except OutOfRange:
-        raise
-    except CecError as error:
-        damage = damage or str(error)
-    return ExtentReport(survey.folder.path, None, totals, True, state, damage, version)
+        return None
 
 
-def _totals(survey: Survey | StateSurvey, counts: bool, progress: Progress) -> tuple[Totals, str]:
-    segments = frames = size = records = unreadable = 0
-    kinds = np.zeros(256, np.int64)
-    ends: list[tuple[int, int]] = []
-    times_us: list[tuple[int, int]] = []
-    damage = survey.faults[0].what if survey.faults else ""
-    for part in survey.parts():
-        if not isinstance(part, Part):
-            unreadable += 1
-            damage = damage or f"{part.path}: {part.what}"
-            continue
-        segments += 1
-        for item in part.scan.frames(min(part.stop, part.scan.bytes)):
-            if item.byte >= part.acknowledged:
-                break  # nobody vouched for it
-            if not isinstance(item, Found):
-                if survey.is_trimmed(part.scan.segment_id):
-                    break  # a writer has removed it meanwhile
-                unreadable += 1
-                damage = damage or f"{part.scan.path}: damage at byte {item.byte}: {item.reason}"
-                continue
-            header = item.header
-            if header.type != FrameType.BATCH:
-                continue
-            frames += 1
-            records += header.record_count
-            ends = [*ends[:1], (header.first_offset, header.end_offset)]
-            if header.record_count:
-                times_us = [*times_us[:1], (header.min_timestamp_us, header.max_timestamp_us)]
-            if counts:
-                try:
-                    batch = part.scan.records(item)
-                    kinds += np.bincount(kinds_of(batch), minlength=256)
-                except BadHeader as error:
-                    if survey.is_trimmed(part.scan.segment_id):
-                        break
-                    unreadable += 1
-                    damage = damage or f"{part.scan.path}: damage at byte {item.byte}: {error}"
-            progress(size + item.byte)
-        size += part.scan.bytes
-    totals = Totals(
-        segments=segments,
-        frames=frames,
-        bytes=size,
-        records=records,
-        first_offset=ends[0][0] if ends else 0,
-        end_offset=ends[-1][1] if ends else 0,
-        first_timestamp_us=times_us[0][0] if times_us else None,
-        last_timestamp_us=times_us[-1][1] if times_us else None,
-        kinds={kind.name: int(kinds[kind]) for kind in RecordKind} if counts else None,
-        unreadable=unreadable,
+def _state(
+    strand: Strand,
+    last: Frame | None,
+    top: int,
+    decoder: StateDecoder | None,
+    progress: Progress | None,
+) -> OperatorState:
+    schema = strand.schema()
+    frames = extent_of(strand, last)
+    upto = _upto(strand, last, schema.inputs)
+    q = last.header.extent_records if last is not None else 0
+    end = last.header.end_offset if last is not None else strand.end.offset
+    extent = Extent(
+        records=q,
+        frames=len(frames),
+        bytes=sum(frame.header.frame_bytes for frame in frames),
+        segments=len({frame.address.segment_id for frame in frames}),
+        open_windows=last.header.open_windows if last is not None else 0,
+        first_offset=end - q,
+        end_offset=end,
     )
-    return totals, damage
-
-
-def _state(chain: Strand, found: EventualCheckpoint, top: int) -> OperatorState:
-    last = chain.last()
-    windows = _oldest_windows(chain, found, top)
+    # One more than is shown: what a footprint frees reaches up to the next one.
+    found = oldest_footprints(strand, frames, top + 1, progress) if q else []
+    windows = _windows(found, extent, upto, schema.inputs, decoder)
+    replay_from = np.array(windows[0].position) if windows else upto
     oldest_us = windows[0].timestamp_us if windows else None
-    if found.open_windows and not windows:
-        oldest_us = _oldest_windows(chain, found, 1)[0].timestamp_us
-    age_us = None
-    if oldest_us is not None and last is not None:
-        age_us = last.header.max_timestamp_us - oldest_us
+    end_us = last.header.max_timestamp_us if last is not None and last.header.record_count else None
     return OperatorState(
-        extent=found.extent,
-        replay_from=tuple(found.replay_from.tolist()),
-        replay_upto=tuple(found.replay_upto.tolist()),
-        replay_rows=int((found.replay_upto - found.replay_from).sum()),
-        closed_windows=len(found.closed_keys),
+        extent=extent,
+        raw_bytes=sum(frame.header.raw_bytes for frame in frames),
+        replay_from=tuple(replay_from.tolist()),
+        replay_upto=tuple(upto.tolist()),
+        replay_rows=int((upto - replay_from).sum()),
         oldest_timestamp_us=oldest_us,
-        age_us=age_us,
-        oldest_windows=windows,
+        age_us=None if oldest_us is None or end_us is None else end_us - oldest_us,
+        oldest_windows=windows[:top],
     )
 
 
-def _oldest_windows(chain: Strand, found: EventualCheckpoint, top: int) -> tuple[OpenWindow, ...]:
-    """Rows of the checkpoint stand in the order of their footprints, so these are the first."""
-    count = min(top, found.open_windows)
-    if count == 0:
-        return ()
-    footprints = _footprints(chain, found.offsets[:count].tolist())
-    keys, states = (rows_of(column.slice(0, count)) for column in (found.keys, found.states))
-    return tuple(
-        OpenWindow(
-            key=key,
-            state=state,
-            kind=RecordKind(kind).name,
-            offset=offset,
-            timestamp_us=timestamp_us,
-            position=tuple(position.tolist()),
-            records_back=found.end_offset - offset,
-            replay_rows=int((found.replay_upto - position).sum()),
-        )
-        for key, state, (offset, kind, timestamp_us), position in zip(
-            keys, states, footprints, found.positions[:count], strict=True
-        )
-    )
+def extent_of(strand: Strand, last: Frame | None) -> list[Frame]:
+    """The frames that a rebuild at ``last`` reads, oldest first.
+
+    Raises:
+        RecoveryError: it was written without checkpoints.
+        OutOfRange, CorruptLog: a part of them is trimmed or damaged.
+    """
+    if last is None:
+        return []
+    if last.header.open_windows == NOT_COUNTED:
+        raise RecoveryError(f"{strand.folder.path}: written without checkpoints")
+    return list(extent_frames(strand, last))[::-1]
 
 
-def _footprints(chain: Strand, offsets: list[int]) -> list[tuple[int, int, int]]:
-    """(offset, kind, timestamp) of the records at these offsets, which rise."""
-    found: list[tuple[int, int, int]] = []
-    first = chain.find_offset(offsets[0])
-    for frame in chain.frames(first.address) if first else ():
-        here = [o for o in offsets[len(found) :] if o < frame.header.end_offset]
-        if here:
-            rows = pa.array([o - frame.header.first_offset for o in here])
-            records = chain.records(frame).select([KIND, TIMESTAMP]).take(rows)
-            times = records.column(TIMESTAMP).cast(pa.int64()).to_pylist()
-            found += zip(here, records.column(KIND).to_pylist(), times, strict=True)
-        if len(found) == len(offsets):
-            break
-    return found
+def _upto(strand: Strand, last: Frame | None, inputs: int) -> Ints:
+    """The input that the log reflects, shape (inputs,)."""
+    if last is None:
+        return np.zeros(inputs, np.int64)
+    if inputs == 1:
+        return np.array([last.header.input_upto])
+    positions = inputs_of(strand.records(last), inputs)
+    return positions[-1] if len(positions) else np.zeros(inputs, np.int64)
+
+
+def _windows(
+    found: Sequence[Footprint],
+    extent: Extent,
+    upto: Ints,
+    inputs: int,
+    decoder: StateDecoder | None,
+) -> tuple[OpenWindow, ...]:
+    windows = []
+    for place, each in enumerate(found):
+        is_last = place + 1 == len(found)
+        next_offset = extent.end_offset if is_last else found[place + 1].offset
+        record = each.record
+        position = inputs_of(record, inputs)[0]
+        key, state = _decoded(record, decoder)
+        windows.append(
+            OpenWindow(
+                key=key,
+                state=state,
+                kind=RecordKind(record.column(KIND)[0].as_py()).name,
+                offset=each.offset,
+                timestamp_us=record.column(TIMESTAMP).cast(pa.int64())[0].as_py(),
+                position=tuple(position.tolist()),
+                records_back=extent.end_offset - each.offset,
+                replay_rows=int((upto - position).sum()),
+                records_freed=next_offset - each.offset,
+            )
+        )
+    return tuple(windows)
+
+
+def _decoded(record: pa.RecordBatch, decoder: StateDecoder | None) -> tuple[Any, Any]:
+    """Key and state as plain values; those of Spark's operators as its schema says."""
+    keys, states = record.column(KEY), record.column(STATE)
+    if decoder is not None and keys.field("family")[0].as_py() == DEFAULT_FAMILY:
+        keys, states = decoder.windows(keys, states)
+    return rows_of(keys)[0], rows_of(states)[0]

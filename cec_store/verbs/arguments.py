@@ -14,14 +14,13 @@ import typer
 from cec_store.files import LocalFolder
 from cec_store.inspector import Point, parse_kinds
 from cec_store.records import RecordKind
-from cec_store.replay import Moment
 from cec_store.state_segments import is_state_log
 from cec_store.units import Position, to_timestamp_us
 
 _UNIQUE_ID = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{1,16}")
 
 
-def _moment(text: str) -> Moment:
+def moment_of(text: str) -> int | Position:
     """``@offset``, epoch microseconds, or a date and time of ISO 8601."""
     if re.fullmatch(r"@\d+", text):
         return Position(int(text[1:]))
@@ -39,7 +38,7 @@ def _moment(text: str) -> Moment:
 
 
 def _time(text: str) -> int:
-    moment = _moment(text)
+    moment = moment_of(text)
     if not isinstance(moment, int):
         raise typer.BadParameter(f"{text!r} is an offset, and a checkpoint has batches and times")
     return moment
@@ -124,10 +123,10 @@ BeganAt = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; docs/cli.md has the schema.")]
 Since = Annotated[
-    Any, typer.Option(parser=_moment, metavar="MOMENT", help="ISO time, microseconds or @offset.")
+    Any, typer.Option(parser=moment_of, metavar="MOMENT", help="ISO time, microseconds or @offset.")
 ]
 Until = Annotated[
-    Any, typer.Option(parser=_moment, metavar="MOMENT", help="The end, which is not included.")
+    Any, typer.Option(parser=moment_of, metavar="MOMENT", help="The end, which is not included.")
 ]
 Kinds = Annotated[
     Any, typer.Option(parser=_kinds, metavar="KINDS", help="Such as result,data or open,check.")

@@ -2,98 +2,195 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector import ExtentReport, OperatorState, inspect_extent
-from cec_store.screens import Cell, Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, At, QueuePath, folder_at
-from cec_store.verbs.wording import duration, moment, places, size, value
+from cec_store.inspector.costs import LoadRates
+from cec_store.inspector.courses import WhatIf, parse_what_if
+from cec_store.inspector.extents import OpenWindow
+from cec_store.inspector.overview import (
+    At,
+    LogExtent,
+    Overview,
+    calibrated,
+    overview_of,
+    version_of,
+)
+from cec_store.inspector.places import Log, place_at
+from cec_store.inspector.what_if import Outcome
+from cec_store.screens import Screen
+from cec_store.units import Position
+from cec_store.verbs.arguments import DAMAGED, AsJson, moment_of
+from cec_store.verbs.extent_screens import show_extent
+from cec_store.verbs.rates import keep_rates, known_rates
+
+
+def _at(text: str) -> tuple[int | str | Position, bool]:
+    """What ``--at`` says, and whether it is a bare number: a version, where there are any."""
+    if re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{1,16}", text):
+        return text, False
+    return moment_of(text), bool(re.fullmatch(r"\d+", text))
+
+
+def _what_if(text: str) -> WhatIf:
+    try:
+        return parse_what_if(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def extent_verb(
-    queue: QueuePath,
-    at: At = None,
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A queue, a state store, or a checkpoint.")
+    ],
+    at: Annotated[
+        Any,
+        typer.Option(parser=_at, metavar="MOMENT", help="As of a moment, @offset or version."),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(min=0, help="As of this version of the state.")
+    ] = None,
     top: Annotated[int, typer.Option(min=0, help="How many of the oldest windows.")] = 10,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Do not count records by kind over the whole log.")
+        bool, typer.Option("--quick", help="Headers alone: no oldest windows but T.")
+    ] = False,
+    counts: Annotated[
+        bool, typer.Option("--counts", help="Also read the whole log and count records by kind.")
+    ] = False,
+    what_if: Annotated[
+        list[Any] | None,
+        typer.Option(parser=_what_if, metavar="Q=…", help="What another target would have given."),
+    ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Time loads on this machine, and remember it.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a restart would have to read back, and which windows hold it open."""
+    """Show what a restart would read back, what that costs, and which windows hold it open."""
+    if at is not None and version is not None:
+        raise typer.BadParameter("give --at or --version, not both")
     screen = Screen()
-    folder = folder_at(queue, at)
-    with screen.bytes_progress("reading", folder) as progress:
-        report = inspect_extent(folder, at=at, top=top, counts=not quick, progress=progress)
-    screen.document(extent_as_json(report)) if as_json else show_extent(screen, report)
-    if report.damage:
+    place = place_at(path)
+    wanted: At = None
+    try:
+        if version is not None:
+            wanted = version_of(place, version, is_version=True)
+        elif at is not None:
+            value, is_number = at
+            wanted = version_of(place, value, is_version=is_number and place.has_versions)
+        with _progress(screen, len(place.logs)) as told:
+            found = overview_of(
+                place, at=wanted, top=0 if quick else top, counts=counts, targets=what_if or (),
+                progress=told,
+            )  # fmt: skip
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    rates = _rates(screen, found, calibrate)
+    top = 0 if quick else top
+    if as_json:
+        screen.document(extent_as_json(found, rates, top))
+    else:
+        show_extent(screen, found, rates, top)
+    if not found.is_sound:
         raise typer.Exit(DAMAGED)
 
 
-def extent_as_json(report: ExtentReport) -> dict[str, Any]:
-    """The document of ``cec-store extent --json``."""
-    document = asdict(report)
-    document["totals"]["write_amplification"] = report.totals.write_amplification
-    return {"sound": not report.damage, **document}
+def _rates(screen: Screen, found: Overview, is_wanted: bool) -> LoadRates:
+    if not is_wanted:
+        return known_rates()
+    rates = calibrated(found)
+    if rates is None:
+        screen.note("nothing was timed: no extent here has a MiB, so use a larger log")
+        return known_rates()
+    keep_rates(rates)
+    return rates
 
 
-def show_extent(screen: Screen, report: ExtentReport) -> None:
-    """Totals, the extent and its oldest windows."""
-    totals = report.totals
-    rows = [
-        ("segments", f"{totals.segments:,} ({size(totals.bytes)})"),
-        ("frames", f"{totals.frames:,}"),
-        ("records", f"{totals.records:,}"),
-        ("offsets", f"{totals.first_offset:,} to {totals.end_offset:,}"),
-        ("time", f"{moment(totals.first_timestamp_us)} to {moment(totals.last_timestamp_us)}"),
-    ]
-    if totals.kinds is not None:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in totals.kinds.items() if count)
-        rows.append(("kinds", kinds or "–"))
-    if report.version is not None:
-        rows.append(("version", f"{report.version:,}"))
-    elif totals.write_amplification is not None and report.has_state:
-        figure = f"{totals.write_amplification:.2f} control records for each of output"
-        rows.append(("write amplification", figure))
-    if totals.unreadable:
-        rows.append(("unreadable", f"{totals.unreadable:,} places; see cec-store verify"))
-    screen.pairs(report.path, rows)
-    if report.state is not None:
-        _show_state(screen, report.state, report.version is None)
-    elif not report.has_state and not report.damage:
-        screen.line("no operator writes this queue, so it has no state and no extent")
-    if report.damage:
-        screen.line(f"damaged: {report.damage}", "bold red")
+@contextmanager
+def _progress(screen: Screen, logs: int) -> Iterator[Any]:
+    with screen.bar() as bar:
+        task = bar.add_task("reading", total=logs)
+        seen: list[str] = []
+
+        def told(log: Log, _: int) -> None:
+            if log.folder.path not in seen[-1:]:
+                seen.append(log.folder.path)
+                bar.update(task, completed=len(seen) - 1, description=log.name or "reading")
+
+        yield told
 
 
-def _show_state(screen: Screen, state: OperatorState, has_input: bool) -> None:
-    extent = state.extent
-    reach = (
-        f"{extent.records:,} records in {extent.frames:,} frames, {size(extent.bytes)}, "
-        f"{extent.segments:,} segment{'s' if extent.segments != 1 else ''}"
-    )
-    age = f"{moment(state.oldest_timestamp_us)}, {duration(state.age_us)} before the end"
-    replay = [
-        ("replay from T", f"input {places(state.replay_from)}"),
-        ("replay u", f"{state.replay_rows:,} rows, up to {places(state.replay_upto)}"),
-        ("closed after T", f"{state.closed_windows:,} windows"),
-    ]
-    screen.pairs(
-        "a restart would read back",
-        [
-            ("open windows N", f"{extent.open_windows:,}"),
-            ("extent q", reach),
-            ("oldest footprint", age if state.oldest_timestamp_us is not None else "–"),
-            *(replay if has_input else []),
+def extent_as_json(found: Overview, rates: LoadRates, top: int) -> dict[str, Any]:
+    """The document of ``cec-store extent --json``; docs/json/extent.schema.json."""
+    return {
+        "path": found.place.path,
+        "kind": found.place.kind.value,
+        "sound": found.is_sound,
+        "version": found.version,
+        "batch_timestamp_us": found.timestamp_us,
+        "faults": list(found.faults),
+        "rates": asdict(rates),
+        "oldest_windows": [
+            {"log": each.log.name, **asdict(window), "saves_s": _saves(each, window, rates)}
+            for each, window in found.oldest_windows(top)
         ],
-    )
-    rows: list[list[Cell]] = [
-        [value(w.key), w.kind, w.offset, places(w.position), moment(w.timestamp_us),
-         w.records_back, w.replay_rows]
-        for w in state.oldest_windows
-    ]  # fmt: skip
-    if rows:
-        names = ["key", "footprint", "offset", "input", "time", "q from here", "u from here"]
-        screen.table("windows with the oldest footprints", names, rows)
+        "logs": [_log_as_json(each, rates) for each in found.logs],
+        "totals": {**found.totals(rates), "what_if": _what_if_as_json(found.what_if())},
+    }
+
+
+def _what_if_as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    return [{**asdict(each), "check_overhead": each.check_overhead} for each in outcomes]
+
+
+def _saves(each: LogExtent, window: OpenWindow, rates: LoadRates) -> float | None:
+    state = each.report.state if each.report is not None else None
+    return None if state is None else state.freed_s(window, rates)
+
+
+def _log_as_json(each: LogExtent, rates: LoadRates) -> dict[str, Any]:
+    log, report = each.log, each.report
+    document: dict[str, Any] = {
+        "name": log.name,
+        "path": log.folder.path,
+        "operator": log.operator,
+        "partition": log.partition,
+        "store": log.store,
+        "sound": not each.damage,
+        "damage": each.damage,
+        "epoch": None,
+        "version": None,
+        "has_state": None,
+        "totals": None,
+        "state": None,
+        "what_if": _what_if_as_json(each.what_if),
+    }
+    if report is None:
+        return document
+    totals = report.totals
+    document |= {
+        "epoch": report.epoch,
+        "version": report.version,
+        "has_state": report.has_state,
+        "totals": {
+            **{name: value for name, value in asdict(totals).items() if name != "is_state"},
+            "write_amplification": totals.write_amplification,
+            "check_overhead": totals.check_overhead,
+        },
+    }
+    if report.state is not None:
+        cost = report.state.cost(rates, has_input=report.version is None)
+        document["state"] = {
+            **asdict(report.state),
+            "cost_records": each.cost_records,
+            "default_target_records": each.default_target,
+            "load_s": cost.load_s,
+            "replay_s": cost.replay_s,
+        }
+    return document
