@@ -22,6 +22,7 @@ from cec_store.verbs.extent import extent_verb
 from cec_store.verbs.fork import fork_verb
 from cec_store.verbs.housekeeping import consumers_verb, reindex_verb, trim_verb
 from cec_store.verbs.replay import replay_verb
+from cec_store.verbs.report import report_verb
 from cec_store.verbs.state import state_verb
 from cec_store.verbs.verify import verify_verb
 
@@ -55,6 +56,7 @@ app.command("dump")(dump_verb)
 app.command("state")(state_verb)
 app.command("changes")(changes_verb)
 app.command("replay")(replay_verb)
+app.command("report")(report_verb)
 app.command("consumers")(consumers_verb)
 app.command("trim")(trim_verb)
 app.command("fork")(fork_verb)

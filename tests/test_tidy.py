@@ -69,6 +69,7 @@ inspector.overview
 inspector.state_verification inspector.following inspector.states
 inspector.spark_files inspector.partitioned_verification inspector.place_dump
 inspector.place_verification
+inspector.history inspector.footprints
 inspector connectors.*
 flights comparing watching
 embedded_demo_child spark_demo_feed
@@ -77,6 +78,7 @@ spark_demo
 columnar
 formats
 screens
+report.*
 demo
 verbs.arguments verbs.wording
 verbs.*

@@ -17,7 +17,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from cec_store.frontier import Frame
-from cec_store.rebuild import last_rows
+from cec_store.last_rows import last_rows
 from cec_store.records import KEY
 from cec_store.strand import Strand
 

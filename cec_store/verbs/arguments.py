@@ -50,7 +50,7 @@ def parse_point(text: str) -> Point:
         return Point(text, version=int(text), timestamp_us=int(text))
     if _UNIQUE_ID.fullmatch(text):
         return Point(text, unique_id=text)
-    moment = _moment(text)
+    moment = moment_of(text)
     if isinstance(moment, Position):
         return Point(text, offset=moment.offset)
     assert isinstance(moment, int)

@@ -1,0 +1,160 @@
+"""The open windows of a log by how often and how long ago they left a footprint. Reads only.
+
+It goes forward over the extent once and keeps some numbers for each key: however long the extent,
+no more than a frame of it is in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cec_store.columns import flags_of, values_of
+from cec_store.connectors.spark.state_rows import StateDecoder
+from cec_store.errors import CorruptLog
+from cec_store.frontier import Frame
+from cec_store.inspector.rows import rows_of
+from cec_store.operators.keys import KeyEncoder
+from cec_store.rebuild import extent_frames
+from cec_store.records import KEY, STATE, TIMESTAMP, RecordKind, RecordSchema, kinds_of
+from cec_store.strand import Strand
+
+Ints = NDArray[np.int64]
+_NEVER = -1
+
+
+@dataclass(frozen=True)
+class Footprints:
+    """One entry for each open window, in the order of their last footprints, the oldest first."""
+
+    offsets: Ints
+    """Where in the log each last footprint stands."""
+    timestamps_us: Ints
+    updates: Ints
+    """Footprints in the extent that the operator left as the window opened or changed."""
+    renewals: Ints
+    """Footprints in the extent that only say again what an earlier one said."""
+    lifetimes: Ints
+    """Of windows that opened and closed within the extent: records from the one to the other."""
+    end_offset: int
+    newest_us: int
+    """The largest timestamp in the extent."""
+    codes: Ints
+    encoder: KeyEncoder
+
+    @property
+    def ages(self) -> Ints:
+        """Records from each last footprint to the end of the log."""
+        return self.end_offset - self.offsets
+
+    @property
+    def ages_us(self) -> Ints:
+        """The same by timestamps, to the largest one."""
+        return np.maximum(0, self.newest_us - self.timestamps_us)
+
+    @property
+    def counts(self) -> Ints:
+        """Footprints of each window in the extent."""
+        return self.updates + self.renewals
+
+    def busiest(self, count: int) -> Ints:
+        """Numbers of the windows with the most footprints, the busiest first."""
+        order: Ints = np.argsort(-self.counts, kind="stable")[:count]
+        return order
+
+    def keys(self, windows: Ints, decoder: StateDecoder | None) -> list[Any]:
+        """Keys of some windows as plain values, decoded where Spark's schema is at hand.
+
+        Raises:
+            SchemaMismatch: they are not of the schema.
+        """
+        is_key, *columns = self.encoder.keys(self.codes[windows]).flatten()
+        fields = list(self.encoder.schema)[1:]
+        keys = pa.StructArray.from_arrays(columns, fields=fields, mask=pc.invert(is_key))
+        if decoder is not None:
+            states = pa.nulls(len(keys), pa.struct([("value", pa.binary())]))
+            keys, _ = decoder.windows(keys, states)
+        return rows_of(keys)
+
+
+def read_footprints(strand: Strand, last: Frame) -> Footprints:
+    """Of the windows open at the end of a frame, whose windows must have been counted.
+
+    Raises:
+        CorruptLog: damage in the extent, or footprints that do not add up to N.
+        OutOfRange: a part of the extent is trimmed.
+        ValueError: keys of a type that no operator makes.
+    """
+    tally = _Tally(strand.schema(), last.header.end_offset - last.header.extent_records)
+    for frame in reversed(list(extent_frames(strand, last))):
+        tally.take(frame, strand.records(frame))
+    found = tally.footprints(last.header.end_offset)
+    if len(found.offsets) != last.header.open_windows:
+        path = strand.reader(last.address.segment_id).path
+        what = f"the frame counts {last.header.open_windows} open windows, its extent has "
+        raise CorruptLog(path, last.address.byte, f"{what}{len(found.offsets)}")
+    return found
+
+
+class _Tally:
+    """What has been seen of each key, by the key's code."""
+
+    def __init__(self, schema: RecordSchema, extent_from: int) -> None:
+        self._keys = KeyEncoder(pa.schema([pa.field("_is_key", pa.bool_()), *(schema.key or [])]))
+        self._says_renewed = schema.state is not None and "renewed" in schema.state.names
+        self._extent_from = extent_from
+        self._rows = np.zeros((5, 1024), np.int64)
+        """Last footprint, its time, updates, renewals, OPEN; a column for each code."""
+        self._rows[[0, 4]] = _NEVER
+        self._lifetimes = [np.empty(0, np.int64)]
+        self._newest_us = 0
+
+    def take(self, frame: Frame, records: pa.RecordBatch) -> None:
+        kinds, first = kinds_of(records), frame.header.first_offset
+        (rows,) = np.nonzero(kinds != RecordKind.DATA)
+        rows = rows[first + rows >= self._extent_from]
+        if not len(rows):
+            return
+        records, kinds, offsets = records.take(pa.array(rows)), kinds[rows], first + rows
+        keys = records.column(KEY)
+        codes = self._keys.encode([keys.is_valid(), *keys.flatten()])
+        self._make_room()
+        times_us = values_of(records.column(TIMESTAMP), "i8")
+        self._newest_us = max(self._newest_us, int(times_us.max()))
+        last, last_us, updates, renewals, opened = self._rows
+        is_close, is_open = kinds == RecordKind.RESULT, kinds == RecordKind.OPEN
+        is_renewal = kinds == RecordKind.CHECK
+        if self._says_renewed:
+            is_renewal &= flags_of(pc.struct_field(records.column(STATE), "renewed"))
+        opened[codes[is_open]] = offsets[is_open]
+        lived = is_close & (opened[codes] >= 0)
+        self._lifetimes.append(offsets[lived] - opened[codes[lived]])
+        np.add.at(updates, codes[~is_close & ~is_renewal], 1)
+        np.add.at(renewals, codes[is_renewal], 1)
+        # Of equal codes the last one stays, as the newest record of a key decides.
+        last[codes] = np.where(is_close, _NEVER, offsets)
+        last_us[codes] = times_us
+        # A window of a key that closed is another one when the key comes again.
+        closed = codes[is_close & (last[codes] == _NEVER)]
+        self._rows[2:, closed] = np.array([[0], [0], [_NEVER]])
+
+    def _make_room(self) -> None:
+        have = self._rows.shape[1]
+        if self._keys.bound > have:
+            room = np.zeros((5, max(self._keys.bound - have, have)), np.int64)
+            room[[0, 4]] = _NEVER
+            self._rows = np.concatenate([self._rows, room], axis=1)
+
+    def footprints(self, end_offset: int) -> Footprints:
+        (codes,) = np.nonzero(self._rows[0] != _NEVER)
+        codes = codes[np.argsort(self._rows[0, codes], kind="stable")]
+        offsets, times_us, updates, renewals = self._rows[:4, codes]
+        return Footprints(
+            offsets, times_us, updates, renewals, np.concatenate(self._lifetimes),
+            end_offset, self._newest_us, codes, self._keys,
+        )  # fmt: skip

@@ -1,0 +1,128 @@
+"""What a report knows of one log: its history, its open windows, and what could not be read."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from cec_store.chain import Chain
+from cec_store.errors import CecError, CorruptLog, OutOfRange
+from cec_store.frame import NOT_COUNTED, FrameHeader
+from cec_store.inspector.faults import EFFECTS, Fault
+from cec_store.inspector.footprints import Footprints, read_footprints
+from cec_store.inspector.history import History, read_history
+from cec_store.inspector.places import Log, Place
+from cec_store.state_log import StateLog
+from cec_store.state_segments import is_state_log
+from cec_store.strand import Strand
+
+_LOOKS = 4
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Why something could not be read."""
+
+    log: str
+    """Name of the log; empty for what belongs to none."""
+    path: str
+    byte: int
+    what: str
+    effect: str
+    advice: str
+
+    @classmethod
+    def of_fault(cls, log: Log, fault: Fault) -> Damage:
+        effect = fault.effect or EFFECTS[fault.kind]
+        return cls(log.name, fault.path, fault.byte, fault.what, effect, fault.advice)
+
+    @classmethod
+    def of_error(cls, log: str, path: str, error: Exception) -> Damage:
+        advice = "`cec-store verify` lists all damage"
+        if not isinstance(error, CorruptLog):
+            return cls(log, path, 0, str(error), "this log is left out of the figures", advice)
+        what, advice = error.reason, error.advice or advice
+        return cls(log, error.path, error.byte, what, "readers stop here", advice)
+
+
+@dataclass
+class LogFacts:
+    """One log."""
+
+    log: Log
+    history: History = field(default_factory=History)
+    last: FrameHeader | None = None
+    """Of the frame that the report is about: the newest, or that of a version."""
+    footprints: Footprints | None = None
+    """``None`` where no operator keeps windows in this log, or damage hides them."""
+    load_s: float = 0.0
+    """How long it took here to read the extent."""
+    is_operators: bool = False
+    """Whether an operator writes this log."""
+    damage: list[Damage] = field(default_factory=list)
+
+    @property
+    def open_windows(self) -> int:
+        return self.last.open_windows if self.last is not None and self.has_windows else 0
+
+    @property
+    def extent_records(self) -> int:
+        return self.last.extent_records if self.last is not None and self.has_windows else 0
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether its frames say how many windows are open."""
+        last = self.last
+        return self.is_operators and last is not None and last.open_windows != NOT_COUNTED
+
+    @property
+    def extent_bytes(self) -> int:
+        return sum(segment.extent_bytes for segment in self.history.segments)
+
+
+def read_facts(place: Place, log: Log, version: int | None) -> LogFacts:
+    """Everything that can be read of one log; of a damaged one the sound rest."""
+    facts = LogFacts(log)
+    for looks_left in reversed(range(_LOOKS)):
+        facts = LogFacts(log)
+        try:
+            _read(facts, place, version)
+        except (OutOfRange, FileNotFoundError) as error:
+            if looks_left:
+                continue  # trimmed or forgotten by a writer beside this inspection: look again
+            facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
+        except CecError as error:
+            facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
+        break
+    return facts
+
+
+def _read(facts: LogFacts, place: Place, version: int | None) -> None:
+    log, strand = facts.log, None
+    try:
+        strand = _strand(place, log, version)
+        last = strand.last()
+        facts.last = last.header if last is not None else None
+        facts.is_operators = strand.schema().inputs > 0
+        if last is not None and facts.has_windows:
+            began = time.perf_counter()
+            facts.footprints = read_footprints(strand, last)
+            facts.load_s = time.perf_counter() - began
+    except OutOfRange:
+        raise
+    except CecError as error:
+        facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
+    extent_from = 2**63
+    if facts.last is not None and facts.has_windows:
+        extent_from = facts.last.end_offset - facts.last.extent_records
+    facts.history = read_history(log.folder, strand, extent_from)
+    told = {(each.path, each.byte) for each in facts.damage}
+    for fault in facts.history.damage:
+        if (fault.path, fault.byte) not in told:
+            facts.damage.append(Damage.of_fault(log, fault))
+
+
+def _strand(place: Place, log: Log, version: int | None) -> Strand:
+    if is_state_log(log.folder):
+        return StateLog(log.folder).lineage(place.at(log, version))
+    return Chain(log.folder)

@@ -1,0 +1,218 @@
+"use strict";
+/* Puts the report's data on the page. Everything from the log goes in as text, never as markup. */
+
+const report = JSON.parse(document.getElementById("data").textContent);
+report.has_versions = report.kind === "state store" || report.kind === "checkpoint";
+const errors = [];
+window.addEventListener("error", (event) => {
+  errors.push(event.message);
+  document.documentElement.dataset.errors = errors.join("\n");
+});
+
+const at = (id) => document.getElementById(id);
+
+function made(name, words, parent, more = {}) {
+  const element = document.createElement(name);
+  if (words !== undefined && words !== null) element.textContent = words;
+  for (const [key, value] of Object.entries(more)) element.setAttribute(key, value);
+  if (parent) parent.append(element);
+  return element;
+}
+
+function table(parent, caption, { columns, rows, texts = [] }) {
+  const scroll = made("div", null, parent, { class: "scroll", tabindex: "0", role: "region", "aria-label": caption });
+  const grid = made("table", null, scroll);
+  made("caption", caption, grid);
+  const head = made("tr", null, made("thead", null, grid)), body = made("tbody", null, grid);
+  columns.forEach((name, n) => made("th", name, head, { scope: "col", class: texts.includes(n) ? "text" : "" }));
+  for (const row of rows) {
+    const line = made("tr", null, body);
+    row.forEach((cell, n) => n ? made("td", cell, line, texts.includes(n) ? { class: "text" } : {})
+      : made("th", cell, line, { scope: "row", class: texts.includes(n) ? "text" : "" }));
+  }
+}
+
+/* -- the look of the plots, from the page's own colours ----------------------------------------- */
+
+function lookNow() {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+  const ticks = { color: colour("soft") };
+  return {
+    ticks,
+    colour,
+    faint: (name) => `${colour(name)}22`,
+    line: (name) => ({ borderColor: colour(name), backgroundColor: colour(name), borderWidth: 2, pointRadius: 0,
+      pointHoverRadius: 4, tension: 0 }),
+    bar: (name) => ({ backgroundColor: colour(name), maxBarThickness: 64 }),
+    axis: (title, say) => ({
+      title: { display: Boolean(title), text: title, color: colour("soft") },
+      grid: { color: colour("line") }, border: { color: colour("line") },
+      ticks: say ? { ...ticks, maxRotation: 0, autoSkipPadding: 14, callback: (n) => say(n) } : ticks,
+    }),
+  };
+}
+
+/* Upright lines with a word at their top. */
+const marks = {
+  id: "marks",
+  afterDatasetsDraw(chart, _, options) {
+    const { ctx, chartArea: area, scales } = chart;
+    for (const [x, word] of options.at || []) {
+      const place = scales.x.getPixelForValue(x);
+      if (!(place >= area.left && place <= area.right)) continue;
+      ctx.save();
+      ctx.strokeStyle = ctx.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--soft");
+      ctx.setLineDash([3, 3]);
+      ctx.beginPath();
+      ctx.moveTo(place, area.top);
+      ctx.lineTo(place, area.bottom);
+      ctx.stroke();
+      ctx.textAlign = place > area.right - 60 ? "right" : "left";
+      ctx.fillText(word, place + (ctx.textAlign === "right" ? -4 : 4), area.top + 10);
+      ctx.restore();
+    }
+  },
+};
+
+/* -- the plots of one view ---------------------------------------------------------------------- */
+
+const drawn = new Map();
+
+function draw(plot, view, canvas, choice) {
+  drawn.get(plot.id)?.destroy();
+  const look = lookNow(), config = plot.chart(view, look, report, choice);
+  config.plugins = [marks];
+  const plugins = config.options.plugins ?? {};
+  config.options = {
+    animation: false, responsive: true, maintainAspectRatio: false, parsing: true,
+    interaction: { mode: "index", intersect: false, axis: "x" },
+    ...config.options,
+    plugins: {
+      ...plugins,
+      legend: { position: "top", align: "start", ...plugins.legend,
+        labels: { color: look.colour("text"), boxWidth: 12, boxHeight: 12, usePointStyle: plot.id === "skew" } },
+    },
+  };
+  drawn.set(plot.id, new Chart(canvas, config));
+}
+
+function figure(plot, view) {
+  const box = made("figure", null, at(plot.section), { class: plot.isWide ? "wide" : "", id: `plot-${plot.id}` });
+  made("h3", plot.title, made("figcaption", null, box));
+  made("p", plot.what(view, report), box, { class: "soft" });
+  let choice = plot.choices?.find(([name]) => report.logs.some((log) => log[name])) ?? plot.choices?.[0];
+  const chooser = plot.choices && made("select", null, box, { "aria-label": `what of ${plot.title}` });
+  const frame = made("div", null, box, { class: "plot" });
+  const canvas = made("canvas", null, frame, { role: "img", "aria-label": `${plot.title}. The numbers are in the table below.` });
+  if (chooser) {
+    for (const [name, title] of plot.choices)
+      if (report.logs.some((log) => log[name])) made("option", title, chooser, { value: name });
+    chooser.value = choice[0];
+    chooser.addEventListener("change", () => {
+      choice = plot.choices.find(([name]) => name === chooser.value);
+      draw(plot, view, canvas, choice);
+    });
+  }
+  const details = made("details", null, box);
+  made("summary", "The numbers as a table", details);
+  details.addEventListener("toggle", () => {
+    if (details.open && details.childElementCount === 1) table(details, plot.title, plot.table(view, report));
+  });
+  return () => draw(plot, view, canvas, choice);
+}
+
+let redraws = [];
+
+function windowsTable(title, what, rows, hasLogs) {
+  if (!rows.length) return;
+  const box = made("figure", null, at("why"), { class: "wide" });
+  made("h3", title, made("figcaption", null, box));
+  made("p", what, box, { class: "soft" });
+  const columns = ["key", ...(hasLogs ? ["log"] : []), "last footprint", "records back", "changes", "renewals"];
+  table(box, title, { columns, texts: hasLogs ? [0, 1] : [0], rows: rows.map((row) => [text.key(row.key), ...(hasLogs ? [text.safe(row.log)] : []),
+    text.moment(row.timestamp_us), text.whole(row.records_back), text.whole(row.updates), text.whole(row.renewals)]) });
+}
+
+function show(view) {
+  for (const chart of drawn.values()) chart.destroy();
+  drawn.clear();
+  at("cost").replaceChildren();
+  at("why").replaceChildren();
+  tiles(view);
+  const wanted = PLOTS.filter((plot) => plot.has(view, report));
+  redraws = wanted.map((plot) => figure(plot, view));
+  const hasLogs = view.name === "all logs";
+  windowsTable("The windows that hold the extent open", "Their last footprints are the oldest. “Changes” and “renewals” are footprints within the extent.",
+    view.windows.oldest, hasLogs);
+  windowsTable("The windows that fill it", "Those with the most footprints within the extent.", view.windows.busiest, hasLogs);
+  if (!view.recovery && !report.totals.open_windows)
+    made("p", "No operator keeps windows here, or damage hides them: a restart has no state to read.", at("cost"));
+  redraws.forEach((redraw) => redraw());
+  document.documentElement.dataset.plots = `${drawn.size}/${wanted.length}`;
+}
+
+/* -- words and figures -------------------------------------------------------------------------- */
+
+function tiles(view) {
+  const list = at("tiles"), isAll = view.name === "all logs" || report.logs.length === 1;
+  list.replaceChildren();
+  const tile = (name, value, more) => {
+    const box = made("div", null, list);
+    made("dt", name, box);
+    const said = made("dd", value, box);
+    if (more) made("small", more, said);
+  };
+  const log = isAll ? report.totals : report.logs.find((each) => each.name === view.name);
+  if (view.open_windows) {
+    tile("open windows N", text.whole(view.open_windows));
+    tile("extent q", text.whole(view.extent_records), `${text.number(view.extent_records / view.open_windows)} × N`);
+    tile("to read", text.bytes(log.extent_bytes), `of ${text.bytes(log.bytes)}`);
+    const rate = report.rates.load_records_per_s;
+    if (rate) tile("load", `${text.duration(1e6 * view.extent_records / rate)}`, `at ${text.short(rate)} records/s, as read for this page`);
+    tile("oldest footprint", text.duration(log.age_us), "behind the newest");
+  }
+  if (isAll && report.logs.length > 1) tile("logs", text.whole(report.totals.logs), `${text.whole(report.totals.segments)} segments`);
+  tile("records", text.whole(log.records), `${text.whole(log.frames)} frames, ${text.bytes(log.bytes)}`);
+}
+
+function header() {
+  at("path").textContent = text.safe(report.path);
+  const version = report.version === null ? "" : ` · version ${text.whole(report.version)}`;
+  at("about").textContent = `${report.kind}${version} · looked at ${text.moment(report.made_us)}`;
+  const box = at("sound"), count = report.damage.length, logs = report.totals.damaged_logs;
+  const depth = report.verified === null
+    ? "Every frame header was checked, and every byte that a restart reads. For the rest: cec-store verify, or report --verify."
+    : "Every byte was checked, as cec-store verify does.";
+  const verdict = made("div", report.sound ? "Sound." : `Damaged: ${text.whole(count)} ${count > 1 ? "faults" : "fault"}` +
+    `${report.logs.length > 1 ? ` in ${logs} of ${report.logs.length} logs` : ""}. What follows is about the sound rest.`,
+    box, { class: report.sound ? "verdict good" : "verdict bad" });
+  made("small", depth, verdict);
+  if (!count) return;
+  const list = made("ul", null, box, { class: "faults" });
+  for (const fault of report.damage) {
+    const line = made("li", null, list);
+    made("b", text.safe(fault.what), line);
+    made("div", `${text.safe(fault.path)}, byte ${text.whole(fault.byte)}`, line, { class: "soft" });
+    if (fault.effect || fault.advice) made("div", text.safe(`${fault.effect}. ${fault.advice}`), line);
+  }
+}
+
+function chooser() {
+  if (report.views.length < 2) return;
+  const select = at("view");
+  report.views.forEach((view, n) => made("option", text.safe(view.name), select, { value: n }));
+  const rest = report.logs.length - report.views.length + 1;
+  if (rest > 0) at("view-note").textContent = `the ${report.views.length - 1} logs with the largest extents; the others are in the tables`;
+  select.addEventListener("change", () => show(report.views[Number(select.value)]));
+  at("chooser").hidden = false;
+}
+
+header();
+chooser();
+at("foot").textContent = `cec-store ${report.release} · plots by Chart.js ${Chart.version} · this page loads nothing`;
+Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+show(report.views[0]);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((redraw) => redraw()));
+/* Paper has light colours and another width. */
+matchMedia("print").addEventListener("change", () => redraws.forEach((redraw) => redraw()));

@@ -1,0 +1,55 @@
+"""A report's document as one HTML page that needs nothing else, neither files nor network.
+
+The plots are drawn by `chart.umd.min.js`, unmodified: npm package chart.js version 4.6.1, under the
+MIT licence that stands beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+from cec_store.formats import finite, printable
+
+_HOLE = re.compile(r"\{\{(\w+)\}\}")
+_SCRIPTS = {"library": "chart.umd.min.js", "plots": "plots.js", "page": "page.js"}
+# In a script element these could end it, or begin a comment that swallows its end.
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def page_of(document: dict[str, Any]) -> str:
+    """The page. Nothing from a log stands in it as markup, and only its own scripts may run."""
+    scripts = {name: _part(file) for name, file in _SCRIPTS.items()}
+    style = _part("page.css")
+    policy = (
+        f"default-src 'none'; script-src {' '.join(map(_hash, scripts.values()))}; "
+        f"style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    )
+    holes = {
+        "policy": policy,
+        "title": html.escape(f"{printable(document['path'])} – cec-store report"),
+        "licence": _part("chart.LICENSE.md"),
+        "style": style,
+        "data": _as_json(document),
+        **scripts,
+    }
+    return _HOLE.sub(lambda hole: holes[hole[1]], _part("page.html"))
+
+
+def _part(name: str) -> str:
+    return files("cec_store.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _as_json(document: dict[str, Any]) -> str:
+    text = json.dumps(finite(document), allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)

@@ -1,0 +1,405 @@
+"use strict";
+/* What is drawn of a view: for each plot its words, its chart and its table. */
+
+const text = {
+  whole: (n) => Math.round(n).toLocaleString("en-US"),
+  number: (n) => Math.abs(n) >= 100 ? text.whole(n) : Number(n.toPrecision(3)).toLocaleString("en-US"),
+  short: (n) => Math.abs(n) < 10000 ? text.number(n)
+    : n.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: 3 }),
+  percent: (share) => `${text.number(100 * share)} %`,
+  bytes(n) {
+    const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let unit = 0;
+    for (; Math.abs(n) >= 1024 && unit < 4; unit++) n /= 1024;
+    return `${unit ? text.number(n) : text.whole(n)} ${units[unit]}`;
+  },
+  duration(us) {
+    if (us === null) return "–";
+    for (const [name, size] of [["d", 864e8], ["h", 36e8], ["min", 6e7], ["s", 1e6], ["ms", 1e3]])
+      if (us >= 2 * size || (name === "ms" && us >= size)) return `${text.number(us / size)} ${name}`;
+    return `${text.whole(us)} µs`;
+  },
+  moment(us) {
+    const date = new Date(us / 1000);
+    return Number.isNaN(date.getTime()) ? String(us) : date.toISOString().replace(/\.000Z$/, "Z");
+  },
+  /* Logs may come from anyone: what is no plain character is spelled out. */
+  safe: (value) => String(value).replace(/[\p{C}\p{Zl}\p{Zp}]/gu,
+    (c) => `\\u{${c.codePointAt(0).toString(16)}}`),
+  value: (value) => text.safe(typeof value === "string" ? value : JSON.stringify(value)),
+  key(key) {
+    if (key === null || typeof key !== "object" || Array.isArray(key)) return text.value(key);
+    return Object.entries(key).map(([name, value]) =>
+      `${text.safe(name)} ${value !== null && typeof value === "object" && !Array.isArray(value)
+        ? `(${text.key(value)})` : text.value(value)}`).join(", ");
+  },
+};
+
+/* -- axes --------------------------------------------------------------------------------------- */
+
+const TIME_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
+  43200, 86400, 172800, 604800, 1209600, 2592000, 7776000, 15552000, 31536000];
+
+function timeTicks(scale) {
+  const span = (scale.max - scale.min) / 1e6;
+  const room = Math.max(2, Math.floor(scale.chart.width / 130));
+  const step = 1e6 * (TIME_STEPS_S.find((s) => span / s <= room) || span / room || 1);
+  scale.ticks = [];
+  for (let at = Math.ceil(scale.min / step) * step; at <= scale.max; at += step)
+    scale.ticks.push({ value: at });
+}
+
+function shortMoment(us, span) {
+  const said = text.moment(us);
+  if (span > 2 * 864e8) return said.slice(0, 10);
+  return span > 6e8 ? said.slice(5, 16).replace("T", " ") : said.slice(11, 19);
+}
+
+/* Of a log: versions, moments where they tell frames apart, or the numbers of frames. */
+function alongOf(rows, by) {
+  const times = rows.timestamp_us, number = rows.number;
+  const differs = times.filter((us, at) => at && us > times[at - 1]).length;
+  if (by !== "version" && (by === "time" || (number.length > 2 && differs > number.length / 2)))
+    return { name: "time (UTC)", at: times, say: text.moment, isTime: true };
+  const name = by === "version" ? "version" : "frame";
+  return { name, at: number, say: (n) => `${name} ${text.whole(n)}`, isTime: false };
+}
+
+function axisX(along, look) {
+  const axis = look.axis(along.name, (n) => text.short(n));
+  axis.type = "linear";
+  axis.grid = { display: false };
+  if (along.at.length) [axis.min, axis.max] = [Math.min(...along.at), Math.max(...along.at)];
+  if (axis.min === axis.max) delete axis.min, delete axis.max;
+  if (along.isTime) {
+    axis.afterBuildTicks = timeTicks;
+    axis.ticks.callback = function (us) { return shortMoment(us, this.max - this.min); };
+  } else axis.ticks.precision = 0;
+  return axis;
+}
+
+/* Ticks at round numbers of bytes. */
+function axisBytes(look, title, more) {
+  const axis = { ...look.axis(title, text.bytes), ...more };
+  axis.afterBuildTicks = (scale) => {
+    const step = 2 ** Math.ceil(Math.log2(Math.max(scale.max / 6, 1)));
+    scale.ticks = [];
+    for (let at = 0; at <= scale.max; at += step) scale.ticks.push({ value: at });
+  };
+  return axis;
+}
+
+/* Ticks at 1, 2 and 5 times the powers of ten. */
+function axisLog(look, title, say, more) {
+  const axis = { ...look.axis(title, say), type: "logarithmic", ...more };
+  axis.afterBuildTicks = (scale) => {
+    const powers = Math.log10(scale.max / scale.min), digits = powers > 4 ? [1] : powers > 2 ? [1, 3] : [1, 2, 5];
+    scale.ticks = [];
+    for (let power = Math.floor(Math.log10(scale.min)); power <= Math.ceil(Math.log10(scale.max)); power++)
+      for (const digit of digits) {
+        const at = digit * 10 ** power;
+        if (at >= scale.min && at <= scale.max) scale.ticks.push({ value: at });
+      }
+  };
+  return axis;
+}
+
+const xy = (xs, ys) => xs.map((x, at) => ({ x, y: ys[at] }));
+const titled = (say) => ({ title: (items) => items.length ? say(items[0]) : "" });
+const ranges = (edges, say) => edges.slice(0, -1).map((from, at) => `${say(from)} to ${say(edges[at + 1])}`);
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
+function histogram(look, labels, counts, name, unit) {
+  return {
+    type: "bar",
+    data: { labels, datasets: [{ ...look.bar("blue"), label: "windows", data: counts,
+      categoryPercentage: 1, barPercentage: 0.94 }] },
+    options: {
+      scales: {
+        x: { ...look.axis(name), grid: { display: false }, ticks: { ...look.ticks, maxRotation: 0, autoSkipPadding: 18,
+          callback(at) { return unit(at); } } },
+        y: look.axis("windows", text.short),
+      },
+      plugins: { legend: { display: false } },
+    },
+  };
+}
+
+/* -- the plots ---------------------------------------------------------------------------------- */
+
+const PLOTS = [
+  {
+    id: "history", section: "cost", isWide: true, title: "Extent over time",
+    has: (view) => view.history !== null && view.history.number.length > 0,
+    what: (view) => `What a restart would have had to read, against the windows that were open. The default ` +
+      `target Q is twice the open windows N; the extent is now ${text.number(view.extent_records / Math.max(1, view.open_windows))} times as many.`,
+    chart(view, look, report) {
+      const rows = view.history, along = alongOf(rows, report.has_versions ? "version" : "frame");
+      const line = (name, colour, ys, more) =>
+        ({ ...look.line(colour), label: name, data: xy(along.at, ys), ...more });
+      const low = rows.extent_records_low;
+      const sets = [
+        line("extent q", "blue", rows.extent_records, { fill: "origin", backgroundColor: look.faint("blue") }),
+        line("2 × N, the default target", "grey", rows.open_windows.map((n) => 2 * n), { borderDash: [6, 4] }),
+        line("open windows N", "orange", rows.open_windows),
+      ];
+      if (low.some((q, at) => q < rows.extent_records[at]))
+        sets.splice(1, 0, line("smallest q of the stretch", "blue", low, { borderWidth: 1, borderDash: [2, 2] }));
+      if (view.name === "all logs")
+        sets.push(line("q of the largest log", "teal", rows.largest_extent_records, { borderWidth: 1.5 }));
+      return {
+        type: "line", data: { datasets: sets },
+        options: {
+          scales: { x: axisX(along, look), y: { ...look.axis("records", text.short), beginAtZero: true } },
+          plugins: { tooltip: { callbacks: titled((item) => along.say(item.parsed.x)) } },
+        },
+      };
+    },
+    table: (view, report) => ({
+      columns: [report.has_versions ? "version" : "frame", "time", "extent q", "smallest q", "largest log's q", "open windows N"],
+      rows: view.history.number.map((n, at) => [text.whole(n), text.moment(view.history.timestamp_us[at]),
+        ...["extent_records", "extent_records_low", "largest_extent_records", "open_windows"]
+          .map((name) => text.whole(view.history[name][at]))]),
+    }),
+  },
+  {
+    id: "recovery", section: "cost", isWide: true, title: "What another target Q would cost",
+    has: (view) => view.recovery !== null,
+    what: () => "A larger Q makes restarts longer and checking cheaper. Between two checks of a window the log " +
+      "advances by Q − N records, so each record of output brings N ÷ (Q − N) checks. Loads are of all logs shown, one after the other.",
+    chart(view, look) {
+      const rows = view.recovery;
+      const x = axisLog(look, "target Q, records", text.short, {
+        min: Math.min(rows.now || Infinity, rows.extent_target[0]), max: Math.max(rows.now, rows.extent_target.at(-1)) });
+      const loads = rows.load_s ?? rows.extent_target;
+      const name = rows.load_s ? "load, seconds" : "load, records";
+      return {
+        type: "line",
+        data: { datasets: [
+          { ...look.line("blue"), label: name, data: xy(rows.extent_target, loads) },
+          { ...look.line("orange"), label: "checks for each record", data: xy(rows.extent_target, rows.checks_per_record), yAxisID: "right" },
+        ] },
+        options: {
+          scales: {
+            x,
+            y: axisLog(look, name, text.number),
+            right: axisLog(look, "checks for each record", text.number, { position: "right", grid: { display: false } }),
+          },
+          plugins: {
+            marks: { at: [[rows.now, "now"], [2 * rows.open_windows, "2 × N"]] },
+            tooltip: { callbacks: titled((item) => `Q = ${text.whole(item.parsed.x)} records`) },
+          },
+        },
+      };
+    },
+    table: (view) => ({
+      columns: ["target Q", "load, seconds", "checks for each record"],
+      rows: view.recovery.extent_target.map((q, at) => [text.whole(q),
+        view.recovery.load_s ? text.number(view.recovery.load_s[at]) : "–",
+        text.number(view.recovery.checks_per_record[at])]),
+    }),
+  },
+  {
+    id: "renewing", section: "why", isWide: false, title: "Which windows hold the extent",
+    has: (view) => view.renewing !== null && view.open_windows > 0,
+    what(view) {
+      const at = view.renewing.share.findIndex((share) => share >= 0.0995);
+      return `Renewing the oldest ${text.percent(view.renewing.share[at])} of the windows ` +
+        `(${text.whole(view.renewing.windows[at])} records written) would take the extent from ` +
+        `${text.whole(view.extent_records)} to ${text.whole(view.renewing.extent_records[at])} records.`;
+    },
+    chart(view, look) {
+      const rows = view.renewing;
+      return {
+        type: "line",
+        data: { datasets: [{ ...look.line("blue"), label: "extent left", fill: "origin", backgroundColor: look.faint("blue"),
+          data: xy(rows.share.map((share) => 100 * share), rows.extent_records) }] },
+        options: {
+          scales: {
+            x: { ...look.axis("oldest windows renewed, %", text.number), type: "linear", grid: { display: false }, min: 0, max: 100 },
+            y: { ...look.axis("records left in the extent", text.short), beginAtZero: true },
+          },
+          plugins: {
+            legend: { display: false },
+            tooltip: { callbacks: titled((item) => `${text.whole(rows.windows[item.dataIndex])} windows renewed`) },
+          },
+        },
+      };
+    },
+    table: (view) => ({
+      columns: ["share renewed", "windows", "extent left"],
+      rows: view.renewing.share.map((share, at) => [text.percent(share), text.whole(view.renewing.windows[at]),
+        text.whole(view.renewing.extent_records[at])]),
+    }),
+  },
+  {
+    id: "footprints", section: "why", isWide: false, title: "Slow and fast windows",
+    has: (view) => view.footprints !== null && view.open_windows > 0,
+    what(view) {
+      const { windows, updates, renewals } = view.footprints;
+      const records = sum(updates) + sum(renewals), fast = windows.slice(3), most = sum(updates.slice(3)) + sum(renewals.slice(3));
+      const share = sum(fast) ? `${text.percent(sum(fast) / sum(windows))} of the windows have five or more: ` +
+        `theirs are ${text.percent(most / records)} of the records.` : "No window has five or more.";
+      return `How many footprints in the extent an open window has. ${share} ` +
+        "Slow windows, on the left, hold the extent open; fast ones fill it.";
+    },
+    chart(view, look) {
+      const rows = view.footprints, from = rows.from;
+      const labels = from.map((n, at) => at === from.length - 1 ? `${n}+` : from[at + 1] - n > 1 ? `${n}–${from[at + 1] - 1}` : `${n}`);
+      const records = Math.max(1, sum(rows.updates) + sum(rows.renewals));
+      const set = (name, colour, counts, total, more) => ({ ...look.bar(colour), label: name, counts,
+        data: counts.map((n) => 100 * n / Math.max(1, total)), ...more });
+      return {
+        type: "bar",
+        data: { labels, datasets: [
+          set("windows", "orange", rows.windows, sum(rows.windows), { stack: "windows" }),
+          set("records: window changed", "blue", rows.updates, records, { stack: "records" }),
+          set("records: written again", "teal", rows.renewals, records, { stack: "records" }),
+        ] },
+        options: {
+          scales: {
+            x: { ...look.axis("footprints of a window in the extent"), stacked: true, grid: { display: false } },
+            y: { ...look.axis("%", text.number), stacked: true },
+          },
+          plugins: { tooltip: { callbacks: { label: (item) => `${item.dataset.label}: ` +
+            `${text.whole(item.dataset.counts[item.dataIndex])} (${text.number(item.parsed.y)} %)` } } },
+        },
+      };
+    },
+    table: (view) => ({
+      columns: ["footprints, from", "windows", "records: window changed", "records: written again"],
+      rows: view.footprints.from.map((n, at) => [n, ...["windows", "updates", "renewals"]
+        .map((name) => text.whole(view.footprints[name][at]))]),
+    }),
+  },
+  ...[["records", "in records", "records behind the end", text.short],
+    ["time_us", "in time", "behind the newest footprint", text.duration]].map(([name, title, axis, say]) => ({
+    id: `ages-${name}`, section: "why", isWide: false, title: `Age of the last footprints, ${title}`,
+    has: (view) => view.ages[name] !== null,
+    what: () => name === "records" ? "How far back each open window was written last. The oldest decides how far a restart reads."
+      : "The same by the timestamps of the records.",
+    chart: (view, look) => {
+      const { edges, windows } = view.ages[name];
+      return histogram(look, ranges(edges, say), windows, axis, (at) => say(edges[at]));
+    },
+    table: (view) => ({
+      columns: ["age", "windows"],
+      rows: ranges(view.ages[name].edges, say).map((range, at) => [range, text.whole(view.ages[name].windows[at])]),
+    }),
+  })),
+  {
+    id: "segments", section: "why", isWide: true, title: "Map of the log",
+    has: (view) => view.segments.length > 0,
+    what(view, report) {
+      const total = sum(view.segments.map((s) => s.footprint_bytes + s.superseded_bytes + s.abandoned_bytes + s.other_bytes));
+      const live = sum(view.segments.map((s) => s.footprint_bytes + s.superseded_bytes));
+      const each = view.name === "all logs" ? "Each bar is a log." : "Each bar is a segment, the oldest first.";
+      return report.totals.open_windows ? `${each} A restart reads ${text.percent(live / Math.max(1, total))} of the bytes: ` +
+        `the last footprints, and what stands between them.` : each;
+    },
+    chart(view, look, report) {
+      const names = view.segments.map((s) => text.safe(s.name));
+      const sets = [["footprint_bytes", "last footprints", "blue"], ["superseded_bytes", "superseded, but read", "teal"],
+        ["other_bytes", report.totals.open_windows ? "not needed by a restart" : "bytes", "grey"],
+        ["abandoned_bytes", "given up", "red"]]
+        .map(([name, label, colour]) => ({ ...look.bar(colour), label, data: view.segments.map((s) => s[name]) }))
+        .filter((set) => set.data.some((n) => n > 0));
+      return {
+        type: "bar", data: { labels: names, datasets: sets },
+        options: {
+          scales: {
+            x: { ...look.axis(view.name === "all logs" ? "log" : "segment"), stacked: true, grid: { display: false },
+              ticks: { ...look.ticks, maxRotation: 0, autoSkipPadding: 12, callback: (at) => text.whole(at + 1) } },
+            y: axisBytes(look, "", { stacked: true }),
+          },
+          plugins: { tooltip: { callbacks: { label: (item) => `${item.dataset.label}: ${text.bytes(item.parsed.y)}` } } },
+        },
+      };
+    },
+    table: (view) => ({
+      columns: ["", "last footprints", "superseded, but read", "not needed by a restart", "given up"], texts: [0],
+      rows: view.segments.map((s) => [text.safe(s.name), ...["footprint_bytes", "superseded_bytes", "other_bytes", "abandoned_bytes"]
+        .map((name) => text.bytes(s[name]))]),
+    }),
+  },
+  {
+    id: "written", section: "why", isWide: true, title: "Bytes written",
+    has: (view) => view.written.number.length > 0,
+    what: (view) => ({ version: "By the version that they made, as far back as the log is kept.",
+      frame: "By frame, as far back as the log is kept.", time: "By the time of the records." })[view.written.by],
+    chart(view, look) {
+      const rows = view.written, along = alongOf(rows, rows.by);
+      const labels = along.at.map((n) => along.say(n)), span = along.at.at(-1) - along.at[0];
+      return {
+        type: "bar",
+        data: { labels, datasets: [{ ...look.bar("blue"), label: "bytes", data: rows.bytes, categoryPercentage: 1, barPercentage: 0.9 }] },
+        options: {
+          scales: {
+            x: { ...look.axis(along.name), grid: { display: false }, ticks: { ...look.ticks, maxRotation: 0, autoSkipPadding: 18,
+              callback: (at) => along.isTime ? shortMoment(along.at[at], span) : text.short(along.at[at]) } },
+            y: axisBytes(look, ""),
+          },
+          plugins: {
+            legend: { display: false },
+            tooltip: { callbacks: { label: (item) => `${text.bytes(item.parsed.y)}, ${text.whole(rows.records[item.dataIndex])} records` } },
+          },
+        },
+      };
+    },
+    table: (view) => ({
+      columns: [view.written.by, "time", "bytes", "records"],
+      rows: view.written.number.map((n, at) => [text.whole(n), text.moment(view.written.timestamp_us[at]),
+        text.bytes(view.written.bytes[at]), text.whole(view.written.records[at])]),
+    }),
+  },
+  {
+    id: "lifetimes", section: "why", isWide: false, title: "How long closed windows lived",
+    has: (view) => view.lifetimes !== null,
+    what: (view) => `Of the ${text.whole(sum(view.lifetimes.windows))} windows that opened and closed within the extent, ` +
+      "in records of the log. They need no checks, if the extent is longer than they live.",
+    chart: (view, look) => histogram(look, ranges(view.lifetimes.edges, text.short), view.lifetimes.windows,
+      "records from opening to closing", (at) => text.short(view.lifetimes.edges[at])),
+    table: (view) => ({
+      columns: ["records", "windows"],
+      rows: ranges(view.lifetimes.edges, text.whole).map((range, at) => [range, text.whole(view.lifetimes.windows[at])]),
+    }),
+  },
+  {
+    id: "skew", section: "why", isWide: true, title: "Skew between partitions",
+    has: (view, report) => report.logs.length > 1 && view.name === "all logs",
+    what: () => "A restart takes as long as its slowest partition.",
+    choices: [["extent_records", "extent q", text.short], ["open_windows", "open windows N", text.short],
+      ["extent_bytes", "bytes of the extent", text.bytes], ["bytes", "bytes of the log", text.bytes],
+      ["records", "records of the log", text.short]],
+    chart(view, look, report, choice) {
+      const [name, title, say] = choice, groups = new Map();
+      for (const log of report.logs) {
+        if (log.partition === null) continue;
+        const store = log.store && log.store !== "default" ? `, ${log.store}` : "";
+        const group = log.operator === null ? "partitions" : `operator ${log.operator}${store}`;
+        if (!groups.has(group)) groups.set(group, []);
+        groups.get(group).push({ x: log.partition, y: log[name] });
+      }
+      const colours = ["blue", "orange", "teal", "red", "grey"];
+      const sets = [...groups].map(([group, data], at) => ({ ...look.line(colours[at % 5]), label: text.safe(group), data,
+        showLine: false, pointRadius: data.length > 80 ? 2 : 4, pointHoverRadius: 5, pointStyle: ["circle", "rect", "triangle", "rectRot"][at % 4] }));
+      return {
+        type: "line", data: { datasets: sets },
+        options: {
+          interaction: { mode: "nearest", intersect: false },
+          scales: {
+            x: { ...look.axis("partition", text.whole), type: "linear", grid: { display: false }, ticks: { ...look.ticks, precision: 0 } },
+            y: say === text.bytes ? axisBytes(look, "", { min: 0 }) : { ...look.axis(title, say), beginAtZero: true },
+          },
+          plugins: { tooltip: { callbacks: { title: (items) => items.length ? `partition ${items[0].parsed.x}` : "",
+            label: (item) => `${item.dataset.label}: ${say(item.parsed.y)}` } } },
+        },
+      };
+    },
+    table: (view, report) => ({
+      columns: ["log", "windows N", "extent q", "extent", "log", "records", "sound"], texts: [0],
+      rows: report.logs.map((log) => [text.safe(log.name), text.whole(log.open_windows), text.whole(log.extent_records),
+        text.bytes(log.extent_bytes), text.bytes(log.bytes), text.whole(log.records), log.sound ? "yes" : "no"]),
+    }),
+  },
+];

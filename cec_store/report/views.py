@@ -1,0 +1,177 @@
+"""The numbers behind the plots: of one log, or of many together.
+
+Everything here is of bounded size, however large the log: at most so many points, bars or bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cec_store.frame import NOT_COUNTED
+from cec_store.inspector.history import SegmentUse, Stretch, merged
+from cec_store.report.facts import LogFacts
+from cec_store.report.windows import (
+    ages,
+    footprint_counts,
+    lifetimes,
+    named_windows,
+    renewing,
+)
+
+Ints = NDArray[np.int64]
+Document = dict[str, Any]
+_POINTS_MAX = 1000
+_BARS_MAX = 200
+
+
+def view(name: str, logs: Sequence[LogFacts], top: int, has_versions: bool) -> Document:
+    """All that is drawn of these logs."""
+    counted = [facts for facts in logs if facts.footprints is not None]
+    return {
+        "name": name,
+        "open_windows": sum(facts.open_windows for facts in logs),
+        "extent_records": sum(facts.extent_records for facts in logs),
+        "history": _history(counted),
+        "written": _written(logs, has_versions),
+        "ages": ages(counted),
+        "renewing": renewing(counted),
+        "footprints": footprint_counts(counted),
+        "lifetimes": lifetimes(counted),
+        "segments": _segments(logs),
+        "windows": named_windows(counted, top),
+    }
+
+
+# -- over time ------------------------------------------------------------------------------------
+
+
+def _history(logs: Sequence[LogFacts]) -> Document | None:
+    """Extent and windows; of many logs their sum, from where on all of them are kept."""
+    if not logs:
+        return None
+    shift = max(facts.history.shift for facts in logs)
+    kept = [merged(facts.history.stretches, shift) for facts in logs]
+    while max(map(len, kept)) > _POINTS_MAX:
+        shift += 1
+        kept = [merged(stretches, shift) for stretches in kept]
+    first = max(stretches[0].number >> shift for stretches in kept)
+    places = {
+        s.number >> shift for stretches in kept for s in stretches if s.number >> shift >= first
+    }
+    numbers = sorted(places)
+    low, high, windows, largest = (np.zeros(len(numbers), np.int64) for _ in range(4))
+    last_number, times_us = (np.zeros(len(numbers), np.int64) for _ in range(2))
+    for stretches in kept:
+        rows = _filled(stretches, numbers, shift)
+        low += rows[0]
+        high += rows[1]
+        windows += rows[2]
+        largest = np.maximum(largest, rows[1])
+        last_number = np.maximum(last_number, rows[3])
+        times_us = np.maximum(times_us, rows[4])
+    return {
+        "number": last_number.tolist(),
+        "timestamp_us": times_us.tolist(),
+        "extent_records_low": low.tolist(),
+        "extent_records": high.tolist(),
+        "largest_extent_records": largest.tolist(),
+        "open_windows": windows.tolist(),
+    }
+
+
+def _filled(stretches: Iterable[Stretch], numbers: Sequence[int], shift: int) -> Ints:
+    """Low, high, windows, number and time at each place; what is not said holds on."""
+    said = {each.number >> shift: each for each in stretches}
+    rows = np.zeros((5, len(numbers)), np.int64)
+    before = (0, 0, 0, 0, 0)
+    for place, number in enumerate(numbers):
+        here = said.get(number)
+        if here is not None and here.open_windows != NOT_COUNTED:
+            before = (
+                min(here.extent_low, here.extent_high),
+                here.extent_high,
+                here.open_windows,
+                here.number,
+                here.timestamp_us,
+            )
+        rows[:, place] = before
+    return rows
+
+
+def _written(logs: Sequence[LogFacts], has_versions: bool) -> Document:
+    """Bytes and records by version, or by frame number of a single queue, or by time."""
+    kept = [facts.history.stretches for facts in logs if facts.history.stretches]
+    if len(kept) > 1 and not has_versions:
+        return _written_by_time(kept)
+    shift = max((facts.history.shift for facts in logs), default=0)
+    while max((len(merged(each, shift)) for each in kept), default=0) > _BARS_MAX:
+        shift += 1
+    sums: dict[int, list[int]] = {}
+    for stretch in (s for stretches in kept for s in merged(stretches, shift)):
+        row = sums.setdefault(stretch.number >> shift, [stretch.number, 0, 0, 0])
+        row[0] = max(row[0], stretch.number)
+        row[1] = max(row[1], stretch.timestamp_us)
+        row[2] += stretch.bytes
+        row[3] += stretch.records
+    columns = np.array([sums[key] for key in sorted(sums)], np.int64).reshape(-1, 4).T
+    names = ("number", "timestamp_us", "bytes", "records")
+    by = {name: column.tolist() for name, column in zip(names, columns, strict=True)}
+    return {"by": "version" if has_versions else "frame", **by}
+
+
+def _written_by_time(kept: Sequence[Sequence[Stretch]]) -> Document:
+    rows = np.array(
+        [(s.timestamp_us, s.bytes, s.records) for stretches in kept for s in stretches], np.float64
+    )
+    edges = np.histogram_bin_edges(rows[:, 0], 60)
+    totals = [np.histogram(rows[:, 0], edges, weights=rows[:, place])[0] for place in (1, 2)]
+    return {
+        "by": "time",
+        "number": list(range(len(edges) - 1)),
+        "timestamp_us": edges[1:].astype(np.int64).tolist(),
+        "bytes": totals[0].astype(np.int64).tolist(),
+        "records": totals[1].astype(np.int64).tolist(),
+    }
+
+
+# -- the map of the log ---------------------------------------------------------------------------
+
+
+def _segments(logs: Sequence[LogFacts]) -> list[Document]:
+    """What of each segment a restart needs; of many logs, of each log as a whole."""
+    bars = [_bar(facts, use) for facts in logs for use in facts.history.segments]
+    if len(logs) > 1:
+        bars = [
+            _together([_bar(f, use) for use in f.history.segments], f.log.name)
+            for f in logs
+            if f.history.segments
+        ]
+    while len(bars) > _BARS_MAX:
+        pairs = [bars[place : place + 2] for place in range(0, len(bars), 2)]
+        bars = [_together(pair, f"{pair[0]['name']} …") for pair in pairs]
+    return bars
+
+
+def _bar(facts: LogFacts, use: SegmentUse) -> Document:
+    """Bytes are given to records in proportion."""
+    newest = 0
+    if facts.footprints is not None and use.extent_records:
+        places = np.searchsorted(facts.footprints.offsets, [use.first_offset, use.end_offset])
+        newest = int(places[1] - places[0])
+    live = use.extent_bytes * newest // max(1, use.extent_records)
+    return {
+        "name": f"segment {use.segment_id}",
+        "footprint_bytes": live,
+        "superseded_bytes": use.extent_bytes - live,
+        "abandoned_bytes": use.abandoned_bytes,
+        "other_bytes": use.bytes - use.extent_bytes - use.abandoned_bytes,
+    }
+
+
+def _together(bars: Sequence[Document], name: str) -> Document:
+    sums = {key: sum(bar[key] for bar in bars) for key in bars[0] if key != "name"}
+    return {"name": name, **sums}

@@ -1,0 +1,153 @@
+"""How the open windows of some logs differ: by age, by footprints, by what they hold.
+
+Everything here is of bounded size, however many windows there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cec_store.errors import CecError
+from cec_store.report.facts import LogFacts
+
+Ints = NDArray[np.int64]
+Document = dict[str, Any]
+_BINS = 30
+_SAMPLES = 4000
+"""Windows of one log that a histogram looks at; those between two of them are like them."""
+_SHARES = np.round(np.concatenate([[0], np.geomspace(0.001, 1, 50)]), 4)
+_TIME_STEPS_US = tuple(
+    unit * count
+    for unit, counts in (
+        (1e3, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+        (1e6, (1, 2, 5, 10, 15, 30)),
+        (6e7, (1, 2, 5, 10, 15, 30)),
+        (3.6e9, (1, 2, 3, 6, 12)),
+        (8.64e10, (1, 2, 5, 10, 30, 100, 365)),
+    )
+    for count in counts
+)
+_FOOTPRINT_BINS = (1, 2, 3, 5, 9, 17, 33)
+
+
+def _sampled(values: Ints) -> tuple[Ints, NDArray[np.float64]]:
+    """Some of the values, evenly out of their order, and for how many each of them stands."""
+    values = np.sort(values)
+    if len(values) <= _SAMPLES:
+        return values, np.ones(len(values))
+    places = (np.arange(_SAMPLES) * len(values)) // _SAMPLES
+    return values[places], np.full(_SAMPLES, len(values) / _SAMPLES)
+
+
+def _histogram(values: Sequence[Ints], steps: Sequence[float] = ()) -> Document | None:
+    """Bins as wide as the first of these steps that is wide enough; else as a round number."""
+    samples = [_sampled(each) for each in values if len(each)]
+    if not samples:
+        return None
+    taken = np.concatenate([sample for sample, _ in samples]).astype(np.float64)
+    weights = np.concatenate([weight for _, weight in samples])
+    least = float(taken.max()) / _BINS
+    step = next((step for step in steps if step >= least), 0.0) or _nice_step(least)
+    edges = np.arange(0, taken.max() + step * 1.001, step)
+    counts, _ = np.histogram(taken, edges, weights=weights)
+    return {"edges": edges.tolist(), "windows": np.rint(counts).astype(np.int64).tolist()}
+
+
+def _nice_step(least: float) -> float:
+    """The next of 1, 2, 2.5 and 5 times a power of ten."""
+    power = float(10.0 ** np.floor(np.log10(max(least, 1.0))))
+    return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= least * (1 - 1e-9))
+
+
+def ages(logs: Sequence[LogFacts]) -> Document:
+    found = [facts.footprints for facts in logs if facts.footprints is not None]
+    return {
+        "records": _histogram([each.ages for each in found]),
+        "time_us": _histogram(
+            [np.maximum(0, each.newest_us - each.timestamps_us) for each in found]
+        ),
+    }
+
+
+def lifetimes(logs: Sequence[LogFacts]) -> Document | None:
+    """Of windows that opened and closed within the extent, in records."""
+    return _histogram([f.footprints.lifetimes for f in logs if f.footprints is not None])
+
+
+def renewing(logs: Sequence[LogFacts]) -> Document | None:
+    """What the extents would be if a share of the oldest windows of each log were renewed now."""
+    if not logs:
+        return None
+    windows, left = (np.zeros(len(_SHARES), np.int64) for _ in range(2))
+    for found in (facts.footprints for facts in logs):
+        if found is None or not len(found.offsets):
+            continue
+        count = len(found.offsets)
+        renewed = np.rint(_SHARES * count).astype(np.int64)
+        # The next oldest window holds the extent then; each one renewed is a record more.
+        reach = np.append(found.ages, 0)[renewed]
+        windows += renewed
+        left += reach + renewed
+    return {"share": _SHARES.tolist(), "windows": windows.tolist(), "extent_records": left.tolist()}
+
+
+def footprint_counts(logs: Sequence[LogFacts]) -> Document | None:
+    """How many windows have left 1, 2, 3–4, … footprints in the extent, and whose they are."""
+    if not logs:
+        return None
+    edges = np.array([*_FOOTPRINT_BINS, 2**62])
+    windows, updates, renewals = (np.zeros(len(_FOOTPRINT_BINS), np.int64) for _ in range(3))
+    for found in (facts.footprints for facts in logs):
+        if found is None or not len(found.counts):
+            continue
+        place = np.searchsorted(edges, found.counts, "right") - 1
+        size = len(_FOOTPRINT_BINS)
+        windows += np.bincount(place, minlength=size)[:size]
+        updates += np.bincount(place, found.updates, size).astype(np.int64)[:size]
+        renewals += np.bincount(place, found.renewals, size).astype(np.int64)[:size]
+    return {
+        "from": list(_FOOTPRINT_BINS),
+        "windows": windows.tolist(),
+        "updates": updates.tolist(),
+        "renewals": renewals.tolist(),
+    }
+
+
+def named_windows(logs: Sequence[LogFacts], top: int) -> Document:
+    """The windows that hold the extents open, and those with the most footprints."""
+    oldest: list[Document] = []
+    busiest: list[Document] = []
+    for facts in logs:
+        found = facts.footprints
+        if found is None:
+            continue
+        oldest += _rows(facts, np.arange(min(top, len(found.offsets))))
+        busiest += _rows(facts, found.busiest(top))
+    oldest.sort(key=lambda row: -int(row["records_back"]))
+    busiest.sort(key=lambda row: -int(row["updates"]) - int(row["renewals"]))
+    return {"oldest": oldest[:top], "busiest": busiest[:top]}
+
+
+def _rows(facts: LogFacts, windows: Ints) -> list[Document]:
+    found = facts.footprints
+    if found is None or not len(windows):
+        return []
+    try:
+        keys = found.keys(windows, facts.log.decoder)
+    except CecError:
+        keys = found.keys(windows, None)  # what Spark noted of them is damaged, and told
+    return [
+        {
+            "log": facts.log.name,
+            "key": key,
+            "timestamp_us": int(found.timestamps_us[window]),
+            "records_back": int(found.ages[window]),
+            "updates": int(found.updates[window]),
+            "renewals": int(found.renewals[window]),
+        }
+        for key, window in zip(keys, windows.tolist(), strict=True)
+    ]

@@ -1,0 +1,50 @@
+"""The verb `cec-store report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cec_store.inspector.places import place_at
+from cec_store.report.writing import make_report, write_report
+from cec_store.screens import Screen
+from cec_store.verbs.arguments import DAMAGED, AsJson
+from cec_store.verbs.wording import size
+
+
+def report_verb(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A queue, a state store, or a Spark checkpoint.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")
+    ] = Path("report.html"),
+    version: Annotated[
+        int | None, typer.Option(min=0, help="Of state: as it was at this version.")
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, max=100, help="How many windows and logs to look at closely.")
+    ] = 10,
+    with_verify: Annotated[
+        bool, typer.Option("--verify", help="Check every byte, as `cec-store verify` does.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write one page about a place: is it sound, what will a restart cost, and why."""
+    screen = Screen()
+    place = place_at(path)
+    if version is not None and not place.has_versions:
+        raise typer.BadParameter("--version is one of a Spark state store; here is none")
+    if not as_json and output.exists() and not force:
+        raise FileExistsError(f"{output}: is there already; --force replaces it")
+    document = make_report(screen, place, version=version, top=top, with_verify=with_verify)
+    if as_json:
+        screen.document(document)
+    else:
+        written = write_report(document, output, force)
+        screen.line(f"{output}: {size(written)}, {'sound' if document['sound'] else 'damaged'}")
+    if not document["sound"]:
+        raise typer.Exit(DAMAGED)
