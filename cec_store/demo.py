@@ -1,9 +1,10 @@
-"""Which demo `cec-store demo` runs, and how it shows what the demo found."""
+"""Which demo `cec-store demo` runs, how it shows what the demo found, and the report on it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from rich.progress import Progress
@@ -11,8 +12,16 @@ from rich.progress import Progress
 from cec_store import embedded_demo, spark_demo
 from cec_store.comparing import Compared
 from cec_store.embedded_demo import EmbeddedReport, embedded_as_json, run_embedded_demo
+from cec_store.embedded_demo_child import OPERATORS
+from cec_store.inspector.places import place_at
+from cec_store.report.page import GENERATOR
+from cec_store.report.writing import make_report, write_report
 from cec_store.screens import Cell, Screen
 from cec_store.spark_demo import SparkReport, run_spark_demo, spark_as_json
+from cec_store.spark_demo_feed import CHECKPOINT, FLEETS
+
+_REPORT = "cec-demo-report"
+_HEAD_CHARACTERS = 2000
 
 
 def demonstrate_embedded(
@@ -134,3 +143,29 @@ def _show_spark(screen: Screen, report: SparkReport) -> None:
             )
     _show_differences(screen, report.outputs)
     _show_verdict(screen, report, "a SIGKILL of the driver", "a recompute over the same files")
+
+
+# -- the report -----------------------------------------------------------------------------------
+
+
+def report_on_demo(screen: Screen, folder: Path, embedded: bool, target: Path) -> None:
+    """Write the report on what the demo left into the folder ``target``, and say where it is."""
+    left = folder / "killed" / OPERATORS[0] if embedded else folder / CHECKPOINT / FLEETS
+    page = _page_in(target)
+    write_report(make_report(screen, place_at(left)), page, overwrite=True)
+    what = "queue" if embedded else "checkpoint"
+    screen.line(
+        f"the report on the {what} {left.name} is in {page.resolve()}: open it in a browser"
+    )
+
+
+def _page_in(target: Path) -> Path:
+    """The first name that is free, or that an earlier report has."""
+    for number in count(1):
+        page = target / f"{_REPORT}{'' if number == 1 else f'-{number}'}.html"
+        if not page.exists():
+            return page
+        with page.open(encoding="utf-8", errors="replace") as text:
+            if GENERATOR in text.read(_HEAD_CHARACTERS):
+                return page
+    raise AssertionError

@@ -377,17 +377,24 @@ def program(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[
 def test_version_and_help() -> None:
     assert re.fullmatch(r"cec-store \d+\.\d+\.\d+\n", run("--version").stdout)
     text = run("--help").stdout
-    for verb in ("demo", "extent", "verify", "dump", "replay", "reindex"):
+    for verb in ("demo", "extent", "verify", "dump", "replay", "report", "reindex"):
         assert f"`cec-store {verb}`" in DOCS
         assert verb in text
 
 
-def test_demo_as_a_program_in_a_pipe() -> None:
-    done = program("demo", "--embedded", "--rows", 20_000, "--seed", 4)
+def test_demo_as_a_program_in_a_pipe(tmp_path: Path) -> None:
+    mine = tmp_path / "cec-demo-report.html"
+    mine.write_text("<!doctype html>mine")
+    done = program("demo", "--embedded", "--rows", 20_000, "--seed", 4, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.count("SIGKILL") == 2
-    assert re.search(r"row for row those of the run that was never killed\n$", done.stdout)
+    *_, verdict, last = done.stdout.splitlines()
+    assert verdict.endswith("row for row those of the run that was never killed")
+    page = tmp_path / "cec-demo-report-2.html"
+    assert last == f"the report on the queue aircraft is in {page}: open it in a browser"
+    assert "cec-store report</title>" in page.read_text("utf-8")
+    assert mine.read_text() == "<!doctype html>mine", "what is not ours stays"
     assert "\x1b" not in done.stdout
 
 

@@ -1,4 +1,4 @@
-"""What a wheel carries for Spark: the provider's sources, and its jar where one was made."""
+"""What a wheel carries besides Python: Spark's provider, its jar, and the parts of the report."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ JAR = "cec_store/connectors/spark/jars/cec-store-spark-4.3.0.jar"
 
 
 @pytest.mark.skipif(not (ROOT / ".gitignore").exists(), reason="not a checkout")
-def test_wheel_holds_the_jar_and_the_scala_sources(tmp_path: Path) -> None:
+def test_wheel_holds_the_jar_the_scala_sources_and_the_report(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     copy = tmp_path / "checkout"
     for name in ("cec_store", "connectors", "indexes"):
@@ -41,4 +41,6 @@ def test_wheel_holds_the_jar_and_the_scala_sources(tmp_path: Path) -> None:
     scala = {f"cec_store/connectors/spark/scala/{path.name}" for path in SOURCES.glob("*.scala")}
     assert scala
     assert scala <= names
+    page = {"page.html", "page.css", "page.js", "plots.js", "chart.umd.min.js", "chart.LICENSE.md"}
+    assert {f"cec_store/report/{name}" for name in page} <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"cec_store"}

@@ -1,11 +1,12 @@
 """The open windows of a log by how often and how long ago they left a footprint. Reads only.
 
 It goes forward over the extent once and keeps some numbers for each key: however long the extent,
-no more than a frame of it is in memory.
+no more than some frames of it are in memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,23 @@ from cec_store.frontier import Frame
 from cec_store.inspector.rows import rows_of
 from cec_store.operators.keys import KeyEncoder
 from cec_store.rebuild import extent_frames
-from cec_store.records import KEY, STATE, TIMESTAMP, RecordKind, RecordSchema, kinds_of
+from cec_store.records import (
+    KEY,
+    KIND,
+    STATE,
+    TIMESTAMP,
+    RecordKind,
+    RecordSchema,
+    concat,
+    kinds_of,
+)
 from cec_store.strand import Strand
 
 Ints = NDArray[np.int64]
+_RENEWED = "renewed"
 _NEVER = -1
+_ROWS_AT_A_TIME = 1 << 15
+"""Frames may be small, and then it is the number of calls that takes the time."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +80,13 @@ class Footprints:
         order: Ints = np.argsort(-self.counts, kind="stable")[:count]
         return order
 
-    def keys(self, windows: Ints, decoder: StateDecoder | None) -> list[Any]:
+    def keys(self, windows: Sequence[int], decoder: StateDecoder | None) -> list[Any]:
         """Keys of some windows as plain values, decoded where Spark's schema is at hand.
 
         Raises:
             SchemaMismatch: they are not of the schema.
         """
-        is_key, *columns = self.encoder.keys(self.codes[windows]).flatten()
+        is_key, *columns = self.encoder.keys(self.codes[list(windows)]).flatten()
         fields = list(self.encoder.schema)[1:]
         keys = pa.StructArray.from_arrays(columns, fields=fields, mask=pc.invert(is_key))
         if decoder is not None:
@@ -91,8 +104,14 @@ def read_footprints(strand: Strand, last: Frame) -> Footprints:
         ValueError: keys of a type that no operator makes.
     """
     tally = _Tally(strand.schema(), last.header.end_offset - last.header.extent_records)
+    waiting: list[pa.RecordBatch] = []
+    first_offset = 0
     for frame in reversed(list(extent_frames(strand, last))):
-        tally.take(frame, strand.records(frame))
+        first_offset = first_offset if waiting else frame.header.first_offset
+        waiting.append(tally.columns_of(strand.records(frame)))
+        if frame is last or sum(map(len, waiting)) >= _ROWS_AT_A_TIME:
+            tally.take(first_offset, concat(waiting))
+            waiting.clear()
     found = tally.footprints(last.header.end_offset)
     if len(found.offsets) != last.header.open_windows:
         path = strand.reader(last.address.segment_id).path
@@ -106,16 +125,24 @@ class _Tally:
 
     def __init__(self, schema: RecordSchema, extent_from: int) -> None:
         self._keys = KeyEncoder(pa.schema([pa.field("_is_key", pa.bool_()), *(schema.key or [])]))
-        self._says_renewed = schema.state is not None and "renewed" in schema.state.names
+        self._says_renewed = schema.state is not None and _RENEWED in schema.state.names
         self._extent_from = extent_from
-        self._rows = np.zeros((5, 1024), np.int64)
-        """Last footprint, its time, updates, renewals, OPEN; a column for each code."""
-        self._rows[[0, 4]] = _NEVER
+        self._rows = self._no_rows(1024)
+        """Last footprint, its time, updates, renewals, RESULT, OPEN; a column for each code."""
         self._lifetimes = [np.empty(0, np.int64)]
         self._newest_us = 0
 
-    def take(self, frame: Frame, records: pa.RecordBatch) -> None:
-        kinds, first = kinds_of(records), frame.header.first_offset
+    def columns_of(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """What is looked at; the states themselves are let go."""
+        columns = [records.column(name) for name in (KIND, TIMESTAMP, KEY)]
+        renewed = pa.nulls(len(records), pa.bool_())
+        if self._says_renewed:
+            renewed = pc.struct_field(records.column(STATE), _RENEWED)
+        return pa.RecordBatch.from_arrays([*columns, renewed], [KIND, TIMESTAMP, KEY, _RENEWED])
+
+    def take(self, first: int, records: pa.RecordBatch) -> None:
+        """The next records, of one or more frames."""
+        kinds = kinds_of(records)
         (rows,) = np.nonzero(kinds != RecordKind.DATA)
         rows = rows[first + rows >= self._extent_from]
         if not len(rows):
@@ -126,29 +153,46 @@ class _Tally:
         self._make_room()
         times_us = values_of(records.column(TIMESTAMP), "i8")
         self._newest_us = max(self._newest_us, int(times_us.max()))
-        last, last_us, updates, renewals, opened = self._rows
-        is_close, is_open = kinds == RecordKind.RESULT, kinds == RecordKind.OPEN
-        is_renewal = kinds == RecordKind.CHECK
+        last, last_us, updates, renewals, closed, _ = self._rows
+        is_close, is_renewal = kinds == RecordKind.RESULT, kinds == RecordKind.CHECK
         if self._says_renewed:
-            is_renewal &= flags_of(pc.struct_field(records.column(STATE), "renewed"))
-        opened[codes[is_open]] = offsets[is_open]
-        lived = is_close & (opened[codes] >= 0)
-        self._lifetimes.append(offsets[lived] - opened[codes[lived]])
-        np.add.at(updates, codes[~is_close & ~is_renewal], 1)
-        np.add.at(renewals, codes[is_renewal], 1)
+            is_renewal &= flags_of(records.column(_RENEWED))
+        # A window that comes again after its key has closed is another one.
+        closing = codes[is_close]
+        closed[closing] = offsets[is_close]
+        updates[closing] = renewals[closing] = 0
+        is_live = ~is_close & (offsets > closed[codes])
+        np.add.at(updates, codes[is_live & ~is_renewal], 1)
+        np.add.at(renewals, codes[is_live & is_renewal], 1)
         # Of equal codes the last one stays, as the newest record of a key decides.
         last[codes] = np.where(is_close, _NEVER, offsets)
         last_us[codes] = times_us
-        # A window of a key that closed is another one when the key comes again.
-        closed = codes[is_close & (last[codes] == _NEVER)]
-        self._rows[2:, closed] = np.array([[0], [0], [_NEVER]])
+        self._see_lives(codes, offsets, kinds)
+
+    def _see_lives(self, codes: Ints, offsets: Ints, kinds: NDArray[np.uint8]) -> None:
+        """Each RESULT with the OPEN before it, which may stand among earlier records."""
+        (ends,) = np.nonzero((kinds == RecordKind.OPEN) | (kinds == RecordKind.RESULT))
+        ends = ends[np.argsort(codes[ends], kind="stable")]
+        codes, offsets, is_open = codes[ends], offsets[ends], kinds[ends] == RecordKind.OPEN
+        opened = self._rows[5]
+        before = np.where(np.roll(is_open, 1), np.roll(offsets, 1), _NEVER)
+        is_first = np.append(True, codes[1:] != codes[:-1])[: len(codes)]
+        before = np.where(is_first, opened[codes], before)
+        lived = ~is_open & (before >= 0)
+        self._lifetimes.append((offsets - before)[lived])
+        opened[codes] = np.where(is_open, offsets, _NEVER)
 
     def _make_room(self) -> None:
         have = self._rows.shape[1]
         if self._keys.bound > have:
-            room = np.zeros((5, max(self._keys.bound - have, have)), np.int64)
-            room[[0, 4]] = _NEVER
+            room = self._no_rows(max(self._keys.bound - have, have))
             self._rows = np.concatenate([self._rows, room], axis=1)
+
+    @staticmethod
+    def _no_rows(count: int) -> Ints:
+        rows = np.zeros((6, count), np.int64)
+        rows[[0, 4, 5]] = _NEVER
+        return rows
 
     def footprints(self, end_offset: int) -> Footprints:
         (codes,) = np.nonzero(self._rows[0] != _NEVER)

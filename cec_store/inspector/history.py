@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from cec_store.errors import CorruptLog
 from cec_store.files import Folder
 from cec_store.frame import NOT_COUNTED, FrameHeader, FrameType
 from cec_store.inspector.faults import Fault
@@ -147,9 +148,7 @@ def read_history(
     """
     survey = survey_of(folder)
     history = History(damage=list(survey.faults))
-    ends = None
-    if strand is not None:
-        ends = {segment_id: strand.segment_end(segment_id) for segment_id in strand.segments}
+    ends = _ends(strand) if strand is not None else None
     for part in survey.parts():
         if isinstance(part, Fault):
             history.damage.append(part)
@@ -166,6 +165,14 @@ def read_history(
         history.segments.append(use)
         history.bytes += part.scan.bytes
     return history
+
+
+def _ends(strand: Strand) -> dict[int, int] | None:
+    """Of each segment the bytes that count; ``None`` where damage hides it, which is told then."""
+    try:
+        return {segment_id: strand.segment_end(segment_id) for segment_id in strand.segments}
+    except CorruptLog:
+        return None
 
 
 def _frames(survey: Survey | StateSurvey, part: Part, damage: list[Fault]) -> Iterator[Found]:

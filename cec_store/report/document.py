@@ -10,7 +10,7 @@ from cec_store.errors import CecError, OutOfRange
 from cec_store.inspector import verify
 from cec_store.inspector.places import Place
 from cec_store.report.costs import load_rate, recovery_curve
-from cec_store.report.facts import Damage, LogFacts, read_facts
+from cec_store.report.facts import Damage, LogFacts, read_facts, told_once
 from cec_store.report.views import view
 
 Document = dict[str, Any]
@@ -40,6 +40,8 @@ def report_on(
     if version is None:
         try:
             newest = place.newest_version()
+        except OutOfRange:
+            newest = None  # no batch is committed: what the logs have is what there is
         except CecError as error:
             damage.append(Damage.of_error("", place.path, error))
     logs: list[LogFacts] = []
@@ -50,6 +52,7 @@ def report_on(
         raise OutOfRange(f"{place.path}: {damage_in(logs)[0].what}")
     damage += damage_in(logs)
     verified = _verified(place, damage) if with_verify else None
+    damage = told_once(damage)
     return {
         "path": place.path,
         "kind": place.kind.value,
@@ -70,7 +73,6 @@ def damage_in(logs: Sequence[LogFacts]) -> list[Damage]:
 
 def _verified(place: Place, damage: list[Damage]) -> bool:
     """Whether every log is sound to the last byte; what is not goes to the damage."""
-    told = {(each.path, each.byte) for each in damage}
     is_sound = True
     for log in place.logs:
         try:
@@ -80,9 +82,7 @@ def _verified(place: Place, damage: list[Damage]) -> bool:
             damage.append(Damage.of_error(log.name, log.folder.path, error))
             continue
         is_sound = is_sound and not faults
-        damage += [
-            Damage.of_fault(log, fault) for fault in faults if (fault.path, fault.byte) not in told
-        ]
+        damage += [Damage.of_fault(log, fault) for fault in faults]
     return is_sound
 
 

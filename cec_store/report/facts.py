@@ -94,13 +94,14 @@ def read_facts(place: Place, log: Log, version: int | None) -> LogFacts:
         except CecError as error:
             facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
         break
+    facts.damage = told_once(facts.damage)
     return facts
 
 
 def _read(facts: LogFacts, place: Place, version: int | None) -> None:
     log, strand = facts.log, None
     try:
-        strand = _strand(place, log, version)
+        strand = _strand(facts, place, version)
         last = strand.last()
         facts.last = last.header if last is not None else None
         facts.is_operators = strand.schema().inputs > 0
@@ -112,17 +113,33 @@ def _read(facts: LogFacts, place: Place, version: int | None) -> None:
         raise
     except CecError as error:
         facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
+    try:
+        _ = log.decoder
+    except CecError as error:  # keys are shown as they are stored
+        facts.damage.append(Damage.of_error("", place.path, error))
     extent_from = 2**63
     if facts.last is not None and facts.has_windows:
         extent_from = facts.last.end_offset - facts.last.extent_records
     facts.history = read_history(log.folder, strand, extent_from)
-    told = {(each.path, each.byte) for each in facts.damage}
-    for fault in facts.history.damage:
-        if (fault.path, fault.byte) not in told:
-            facts.damage.append(Damage.of_fault(log, fault))
+    facts.damage += [Damage.of_fault(log, fault) for fault in facts.history.damage]
 
 
-def _strand(place: Place, log: Log, version: int | None) -> Strand:
-    if is_state_log(log.folder):
-        return StateLog(log.folder).lineage(place.at(log, version))
-    return Chain(log.folder)
+def _strand(facts: LogFacts, place: Place, version: int | None) -> Strand:
+    folder = facts.log.folder
+    if not is_state_log(folder):
+        return Chain(folder)
+    at: int | str | None = version
+    try:
+        at = place.at(facts.log, version)
+    except CorruptLog as error:  # what Spark noted is damaged, but the log need not be
+        facts.damage.append(Damage.of_error("", place.path, error))
+    return StateLog(folder).lineage(at)
+
+
+def told_once(damage: list[Damage]) -> list[Damage]:
+    """Without what is told of a place already."""
+    found: dict[tuple[str, int, str], Damage] = {}
+    for each in damage:
+        place = (each.path, each.byte, "" if each.path.endswith(".seg") else each.what)
+        found.setdefault(place, each)
+    return list(found.values())

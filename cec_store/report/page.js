@@ -58,9 +58,9 @@ const marks = {
   id: "marks",
   afterDatasetsDraw(chart, _, options) {
     const { ctx, chartArea: area, scales } = chart;
-    for (const [x, word] of options.at || []) {
+    (options.at || []).forEach(([x, word], row) => {
       const place = scales.x.getPixelForValue(x);
-      if (!(place >= area.left && place <= area.right)) continue;
+      if (!(place >= area.left && place <= area.right)) return;
       ctx.save();
       ctx.strokeStyle = ctx.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--soft");
       ctx.setLineDash([3, 3]);
@@ -69,9 +69,9 @@ const marks = {
       ctx.lineTo(place, area.bottom);
       ctx.stroke();
       ctx.textAlign = place > area.right - 60 ? "right" : "left";
-      ctx.fillText(word, place + (ctx.textAlign === "right" ? -4 : 4), area.top + 10);
+      ctx.fillText(word, place + (ctx.textAlign === "right" ? -4 : 4), area.top + 10 + 14 * row);
       ctx.restore();
-    }
+    });
   },
 };
 
@@ -137,6 +137,7 @@ function windowsTable(title, what, rows, hasLogs) {
 function show(view) {
   for (const chart of drawn.values()) chart.destroy();
   drawn.clear();
+  at("h-why").textContent = view.open_windows ? "Why?" : "What is in it?";
   at("cost").replaceChildren();
   at("why").replaceChildren();
   tiles(view);
@@ -147,7 +148,8 @@ function show(view) {
     view.windows.oldest, hasLogs);
   windowsTable("The windows that fill it", "Those with the most footprints within the extent.", view.windows.busiest, hasLogs);
   if (!view.recovery && !report.totals.open_windows)
-    made("p", "No operator keeps windows here, or damage hides them: a restart has no state to read.", at("cost"));
+    made("p", report.sound ? "No operator keeps windows here, so a restart has no state to read."
+      : "Damage hides the windows, if an operator keeps any.", at("cost"), { class: "wide" });
   redraws.forEach((redraw) => redraw());
   document.documentElement.dataset.plots = `${drawn.size}/${wanted.length}`;
 }
@@ -167,10 +169,10 @@ function tiles(view) {
   if (view.open_windows) {
     tile("open windows N", text.whole(view.open_windows));
     tile("extent q", text.whole(view.extent_records), `${text.number(view.extent_records / view.open_windows)} × N`);
-    tile("to read", text.bytes(log.extent_bytes), `of ${text.bytes(log.bytes)}`);
+    if (log.extent_bytes) tile("to read", text.bytes(log.extent_bytes), `of ${text.bytes(log.bytes)}`);
     const rate = report.rates.load_records_per_s;
     if (rate) tile("load", `${text.duration(1e6 * view.extent_records / rate)}`, `at ${text.short(rate)} records/s, as read for this page`);
-    tile("oldest footprint", text.duration(log.age_us), "behind the newest");
+    if (log.age_us !== null) tile("oldest footprint", text.duration(log.age_us), "behind the newest");
   }
   if (isAll && report.logs.length > 1) tile("logs", text.whole(report.totals.logs), `${text.whole(report.totals.segments)} segments`);
   tile("records", text.whole(log.records), `${text.whole(log.frames)} frames, ${text.bytes(log.bytes)}`);

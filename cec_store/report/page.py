@@ -14,8 +14,11 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from cec_store.formats import finite, printable
+from cec_store.formats import printable
+from cec_store.inspector.rows import finite
 
+GENERATOR = '<meta name="generator" content="cec-store '
+"""Stands near the beginning of every page."""
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _SCRIPTS = {"library": "chart.umd.min.js", "plots": "plots.js", "page": "page.js"}
 # In a script element these could end it, or begin a comment that swallows its end.
@@ -33,6 +36,7 @@ def page_of(document: dict[str, Any]) -> str:
     holes = {
         "policy": policy,
         "title": html.escape(f"{printable(document['path'])} – cec-store report"),
+        "release": html.escape(document["release"]),
         "licence": _part("chart.LICENSE.md"),
         "style": style,
         "data": _as_json(document),

@@ -308,8 +308,10 @@ const PLOTS = [
         type: "bar", data: { labels: names, datasets: sets },
         options: {
           scales: {
-            x: { ...look.axis(view.name === "all logs" ? "log" : "segment"), stacked: true, grid: { display: false },
-              ticks: { ...look.ticks, maxRotation: 0, autoSkipPadding: 12, callback: (at) => text.whole(at + 1) } },
+            x: { ...look.axis(view.name === "all logs" ? "logs, in order" : "segments, the oldest first"), stacked: true, grid: { display: false },
+              ticks: { ...look.ticks, maxRotation: 0, autoSkipPadding: 12, callback(at) {
+                return names.length < 7 && this.chart.width > 700 ? names[at] : text.whole(at + 1);
+              } } },
             y: axisBytes(look, "", { stacked: true }),
           },
           plugins: { tooltip: { callbacks: { label: (item) => `${item.dataset.label}: ${text.bytes(item.parsed.y)}` } } },
@@ -380,6 +382,9 @@ const PLOTS = [
         if (!groups.has(group)) groups.set(group, []);
         groups.get(group).push({ x: log.partition, y: log[name] });
       }
+      const count = Math.max(...report.logs.map((log) => log.partition)) + 1;
+      /* Stores of a partition side by side: they often are of a size. */
+      [...groups.values()].forEach((rows, at) => rows.forEach((row) => { row.x += (at - (groups.size - 1) / 2) * 0.16; }));
       const colours = ["blue", "orange", "teal", "red", "grey"];
       const sets = [...groups].map(([group, data], at) => ({ ...look.line(colours[at % 5]), label: text.safe(group), data,
         showLine: false, pointRadius: data.length > 80 ? 2 : 4, pointHoverRadius: 5, pointStyle: ["circle", "rect", "triangle", "rectRot"][at % 4] }));
@@ -388,10 +393,11 @@ const PLOTS = [
         options: {
           interaction: { mode: "nearest", intersect: false },
           scales: {
-            x: { ...look.axis("partition", text.whole), type: "linear", grid: { display: false }, ticks: { ...look.ticks, precision: 0 } },
+            x: { ...look.axis("partition", text.whole), type: "linear", grid: { display: false }, min: -0.5, max: count - 0.5,
+              ticks: { ...look.ticks, precision: 0, includeBounds: false } },
             y: say === text.bytes ? axisBytes(look, "", { min: 0 }) : { ...look.axis(title, say), beginAtZero: true },
           },
-          plugins: { tooltip: { callbacks: { title: (items) => items.length ? `partition ${items[0].parsed.x}` : "",
+          plugins: { tooltip: { callbacks: { title: (items) => items.length ? `partition ${Math.round(items[0].parsed.x)}` : "",
             label: (item) => `${item.dataset.label}: ${say(item.parsed.y)}` } } },
         },
       };

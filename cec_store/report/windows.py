@@ -16,6 +16,8 @@ from cec_store.report.facts import LogFacts
 
 Ints = NDArray[np.int64]
 Document = dict[str, Any]
+_Place = tuple[int, LogFacts, int]
+"""What counts, and the number of a window of a log."""
 _BINS = 30
 _SAMPLES = 4000
 """Windows of one log that a histogram looks at; those between two of them are like them."""
@@ -119,35 +121,37 @@ def footprint_counts(logs: Sequence[LogFacts]) -> Document | None:
 
 def named_windows(logs: Sequence[LogFacts], top: int) -> Document:
     """The windows that hold the extents open, and those with the most footprints."""
-    oldest: list[Document] = []
-    busiest: list[Document] = []
+    oldest: list[_Place] = []
+    busiest: list[_Place] = []
     for facts in logs:
         found = facts.footprints
         if found is None:
             continue
-        oldest += _rows(facts, np.arange(min(top, len(found.offsets))))
-        busiest += _rows(facts, found.busiest(top))
-    oldest.sort(key=lambda row: -int(row["records_back"]))
-    busiest.sort(key=lambda row: -int(row["updates"]) - int(row["renewals"]))
-    return {"oldest": oldest[:top], "busiest": busiest[:top]}
+        first = range(min(top, len(found.offsets)))
+        oldest += [(int(found.ages[window]), facts, window) for window in first]
+        most = found.busiest(top).tolist()
+        busiest += [(int(found.counts[window]), facts, window) for window in most]
+    return {"oldest": _named(oldest, top), "busiest": _named(busiest, top)}
 
 
-def _rows(facts: LogFacts, windows: Ints) -> list[Document]:
+def _named(places: list[_Place], top: int) -> list[Document]:
+    """The windows with the largest numbers, with their keys."""
+    places = sorted(places, key=lambda place: -place[0])[:top]
+    return [_row(facts, window) for _, facts, window in places]
+
+
+def _row(facts: LogFacts, window: int) -> Document:
     found = facts.footprints
-    if found is None or not len(windows):
-        return []
+    assert found is not None
     try:
-        keys = found.keys(windows, facts.log.decoder)
+        [key] = found.keys([window], facts.log.decoder)
     except CecError:
-        keys = found.keys(windows, None)  # what Spark noted of them is damaged, and told
-    return [
-        {
-            "log": facts.log.name,
-            "key": key,
-            "timestamp_us": int(found.timestamps_us[window]),
-            "records_back": int(found.ages[window]),
-            "updates": int(found.updates[window]),
-            "renewals": int(found.renewals[window]),
-        }
-        for key, window in zip(keys, windows.tolist(), strict=True)
-    ]
+        [key] = found.keys([window], None)  # Spark's schema is damaged, or of other rows
+    return {
+        "log": facts.log.name,
+        "key": key,
+        "timestamp_us": int(found.timestamps_us[window]),
+        "records_back": int(found.ages[window]),
+        "updates": int(found.updates[window]),
+        "renewals": int(found.renewals[window]),
+    }

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cec_store.demo import demonstrate_embedded, demonstrate_spark
+from cec_store.demo import demonstrate_embedded, demonstrate_spark, report_on_demo
 from cec_store.screens import Screen
 from cec_store.verbs.arguments import DAMAGED, AsJson
 
@@ -33,6 +33,8 @@ def demo_verb(
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cec-demo-")))
         seed = random.randrange(1000) if seed is None else seed
         equal = demonstrate(screen, folder, seed, rows, as_json)
+        if not as_json:
+            report_on_demo(screen, folder, embedded, keep or Path())
     if keep is not None and not as_json:
         screen.line(f"all files are in {keep}: try cec-store extent on a log in it")
     if not equal:
