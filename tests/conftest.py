@@ -27,6 +27,7 @@ SPARK_FILES = {
     "test_spark_read_state.py",
     "test_spark_readers.py",
     "test_spark_vectors.py",
+    "test_spark_what_if.py",
 }
 
 CRASH_FULL = os.environ.get("CEC_CRASH", "quick") == "full"

@@ -228,13 +228,15 @@ class _Walk:
         footprints = slots[others[places]]
         self._is_open[closed] = False
         self._is_open[footprints] = True
+        renewed = slots[is_renewed]
+        self._is_open[renewed] = True  # of one that opened before the oldest frame that is kept
         return Commit(
             position=header.input_upto,
             closed=closed,
             footprints=footprints,
             places=places,
             others=len(others),
-            renewed=slots[is_renewed],
+            renewed=renewed,
             frames=len(frames),
             open_windows=header.open_windows,
         )
