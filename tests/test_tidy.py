@@ -58,7 +58,8 @@ connectors.spark.state_tables
 cec_store
 inspector.places
 inspector.faults inspector.scan inspector.recount inspector.rows inspector.selecting
-inspector.costs inspector.oldest inspector.courses
+inspector.costs inspector.sketches inspector.courses
+inspector.oldest
 inspector.survey inspector.points inspector.whole_segments
 inspector.audit inspector.state_survey inspector.state_recount inspector.dump_rows
 inspector.totals inspector.kept_versions

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cec_store.errors import CorruptLog
 from cec_store.frontier import Frame
+from cec_store.inspector.sketches import sketches_of
 from cec_store.operators.keys import KeyEncoder
 from cec_store.operators.words import grown
 from cec_store.records import KEY, RecordKind, RecordSchema, kinds_of
@@ -28,6 +29,7 @@ Ints = NDArray[np.int64]
 Progress = Callable[[int], None]
 KEYS_MAX = 1 << 18
 _GONE = -1
+_SIEVE_BITS = 22
 
 
 def key_columns(records: pa.RecordBatch) -> list[pa.Array]:
@@ -98,6 +100,7 @@ class _Search:
         self._first_offset = first_offset
         self._stop: int | None = None
         """The first frame of which no key is remembered."""
+        self._sieve: NDArray[np.bool_] | None = None
 
     def live(self) -> Ints:
         """Offsets of footprints that still count."""
@@ -118,9 +121,8 @@ class _Search:
             keys = keys.take(pa.array(rows))
         if not len(rows):
             return
-        if self._stop is not None:
-            codes = self._keys.lookup(key_columns(keys))
-            self._newest[codes[codes >= 0]] = _GONE
+        if self._sieve is not None:
+            self._strike_out(keys, self._sieve)
             return
         codes = self._keys.encode(key_columns(keys))
         if self._keys.bound > len(self._newest):
@@ -135,6 +137,20 @@ class _Search:
             self._keys.trim(live)
             if len(live) > KEYS_MAX // 2:
                 self._stop = place + 1
+                self._sieve = np.zeros(1 << _SIEVE_BITS, np.bool_)
+                self._sieve[_place_of(self._keys.keys(live).flatten())] = True
+
+    def _strike_out(self, keys: pa.RecordBatch, sieve: NDArray[np.bool_]) -> None:
+        """These keys come again; most of them are none of those remembered."""
+        columns = key_columns(keys)
+        (maybe,) = np.nonzero(sieve[_place_of(columns)])
+        codes = self._keys.lookup([column.take(pa.array(maybe)) for column in columns])
+        self._newest[codes[codes >= 0]] = _GONE
+
+
+def _place_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
+    places: NDArray[np.uint64] = sketches_of(columns) & np.uint64((1 << _SIEVE_BITS) - 1)
+    return places
 
 
 def _materialised(

@@ -146,9 +146,11 @@ def _version_by(log: Log, moment_us: int) -> int:
     lineage = StateLog(log.folder).lineage()
     found = None
     for frame in lineage.frames():
-        if frame.header.record_count and frame.header.max_timestamp_us > moment_us:
+        has_time = frame.header.record_count > 0  # a commit that changed nothing has none
+        if has_time and frame.header.max_timestamp_us > moment_us:
             break
-        found = frame.header.input_upto
+        if has_time or found is not None:
+            found = frame.header.input_upto
     if found is None:
         raise OutOfRange(f"{log.folder.path}: no version that is kept was committed by then")
     return found

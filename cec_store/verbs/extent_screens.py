@@ -81,8 +81,8 @@ def _show_state(
 ) -> None:
     extent = state.extent
     reach = (
-        f"{extent.records:,} records in {extent.frames:,} frames, {size(extent.bytes)}, "
-        f"{extent.segments:,} segment{'s' if extent.segments != 1 else ''}"
+        f"{extent.records:,} records in {extent.frames:,} frame{'s' * (extent.frames != 1)}, "
+        f"{size(extent.bytes)}, {extent.segments:,} segment{'s' * (extent.segments != 1)}"
     )
     age = f"{moment(state.oldest_timestamp_us)}, {duration(state.age_us)} before the end"
     has_input = report.version is None
