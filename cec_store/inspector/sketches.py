@@ -16,7 +16,8 @@ _HALF = np.uint64(32)
 _WORDS_MAX = 8
 """Of a longer value the first words, the last one, and the length are looked at."""
 _PLACES = 16
-_WEIGHTS: Words = np.random.default_rng(0).integers(0, 2**64 - 1, 16 * _PLACES, np.uint64) | 1
+_RANDOM = np.random.default_rng(0)
+_WEIGHTS: Words = _RANDOM.integers(0, 2**64 - 1, 16 * _PLACES, np.uint64) | np.uint64(1)
 
 
 def sketches_of(columns: Sequence[pa.Array]) -> Words:
