@@ -19,8 +19,8 @@ function made(name, words, parent, more = {}) {
   return element;
 }
 
-function table(parent, caption, { columns, rows, texts = [] }) {
-  const scroll = made("div", null, parent, { class: "scroll", tabindex: "0", role: "region", "aria-label": caption });
+function table(parent, caption, { columns, rows, texts = [] }, isTitled = false) {
+  const scroll = made("div", null, parent, { class: isTitled ? "scroll unseen" : "scroll", tabindex: "0", role: "region", "aria-label": caption });
   const grid = made("table", null, scroll);
   made("caption", caption, grid);
   const head = made("tr", null, made("thead", null, grid)), body = made("tbody", null, grid);
@@ -126,12 +126,13 @@ let redraws = [];
 
 function windowsTable(title, what, rows, hasLogs) {
   if (!rows.length) return;
-  const box = made("figure", null, at("why"), { class: "wide" });
+  const box = made("figure", null, null, { class: "wide" });
+  at("why").insertBefore(box, at("plot-segments"));
   made("h3", title, made("figcaption", null, box));
   made("p", what, box, { class: "soft" });
   const columns = ["key", ...(hasLogs ? ["log"] : []), "last footprint", "records back", "changes", "renewals"];
   table(box, title, { columns, texts: hasLogs ? [0, 1] : [0], rows: rows.map((row) => [text.key(row.key), ...(hasLogs ? [text.safe(row.log)] : []),
-    text.moment(row.timestamp_us), text.whole(row.records_back), text.whole(row.updates), text.whole(row.renewals)]) });
+    text.moment(row.timestamp_us), text.whole(row.records_back), text.whole(row.updates), text.whole(row.renewals)]) }, true);
 }
 
 function show(view) {
@@ -146,7 +147,8 @@ function show(view) {
   const hasLogs = view.name === "all logs";
   windowsTable("The windows that hold the extent open", "Their last footprints are the oldest. “Changes” and “renewals” are footprints within the extent.",
     view.windows.oldest, hasLogs);
-  windowsTable("The windows that fill it", "Those with the most footprints within the extent.", view.windows.busiest, hasLogs);
+  windowsTable("The windows that fill it", "Those with the most footprints within the extent.",
+    view.windows.busiest.filter((row) => row.updates + row.renewals > 1), hasLogs);
   if (!view.recovery && !report.totals.open_windows)
     made("p", report.sound ? "No operator keeps windows here, so a restart has no state to read."
       : "Damage hides the windows, if an operator keeps any.", at("cost"), { class: "wide" });

@@ -26,7 +26,8 @@ const text = {
   /* Logs may come from anyone: what is no plain character is spelled out. */
   safe: (value) => String(value).replace(/[\p{C}\p{Zl}\p{Zp}]/gu,
     (c) => `\\u{${c.codePointAt(0).toString(16)}}`),
-  value: (value) => text.safe(typeof value === "string" ? value : JSON.stringify(value)),
+  value: (value) => text.safe(typeof value === "string" ? value.replace(/^(\d{4}-\d\d-\d\d)T00:00:00Z$/, "$1")
+    : JSON.stringify(value)),
   key(key) {
     if (key === null || typeof key !== "object" || Array.isArray(key)) return text.value(key);
     return Object.entries(key).map(([name, value]) =>
@@ -203,10 +204,13 @@ const PLOTS = [
     id: "renewing", section: "why", isWide: false, title: "Which windows hold the extent",
     has: (view) => view.renewing !== null && view.open_windows > 0,
     what(view) {
-      const at = view.renewing.share.findIndex((share) => share >= 0.0995);
-      return `Renewing the oldest ${text.percent(view.renewing.share[at])} of the windows ` +
+      const at = view.renewing.share.findIndex((share) => share >= 0.1);
+      const left = view.renewing.extent_records[at], share = text.percent(view.renewing.share[at]);
+      if (left > 0.9 * view.extent_records)
+        return `Renewing the oldest ${share} of the windows would hardly shorten the extent: many others are almost as old.`;
+      return `Renewing the oldest ${share} of the windows ` +
         `(${text.whole(view.renewing.windows[at])} records written) would take the extent from ` +
-        `${text.whole(view.extent_records)} to ${text.whole(view.renewing.extent_records[at])} records.`;
+        `${text.whole(view.extent_records)} to ${text.whole(left)} records.`;
     },
     chart(view, look) {
       const rows = view.renewing;
@@ -355,7 +359,7 @@ const PLOTS = [
     }),
   },
   {
-    id: "lifetimes", section: "why", isWide: false, title: "How long closed windows lived",
+    id: "lifetimes", section: "why", isWide: true, title: "How long closed windows lived",
     has: (view) => view.lifetimes !== null,
     what: (view) => `Of the ${text.whole(sum(view.lifetimes.windows))} windows that opened and closed within the extent, ` +
       "in records of the log. They need no checks, if the extent is longer than they live.",

@@ -21,7 +21,7 @@ _Place = tuple[int, LogFacts, int]
 _BINS = 30
 _SAMPLES = 4000
 """Windows of one log that a histogram looks at; those between two of them are like them."""
-_SHARES = np.round(np.concatenate([[0], np.geomspace(0.001, 1, 50)]), 4)
+_SHARES = np.unique(np.concatenate([np.geomspace(0.001, 0.1, 16).round(4), np.linspace(0, 1, 41)]))
 _TIME_STEPS_US = tuple(
     unit * count
     for unit, counts in (
