@@ -13,6 +13,7 @@ from cec_store import embedded_demo, spark_demo
 from cec_store.comparing import Compared
 from cec_store.embedded_demo import EmbeddedReport, embedded_as_json, run_embedded_demo
 from cec_store.embedded_demo_child import OPERATORS
+from cec_store.inspector.costs import LoadRates
 from cec_store.inspector.places import place_at
 from cec_store.report.page import GENERATOR
 from cec_store.report.writing import make_report, write_report
@@ -148,11 +149,13 @@ def _show_spark(screen: Screen, report: SparkReport) -> None:
 # -- the report -----------------------------------------------------------------------------------
 
 
-def report_on_demo(screen: Screen, folder: Path, embedded: bool, target: Path) -> None:
+def report_on_demo(
+    screen: Screen, folder: Path, embedded: bool, target: Path, rates: LoadRates
+) -> None:
     """Write the report on what the demo left into the folder ``target``, and say where it is."""
     left = folder / "killed" / OPERATORS[0] if embedded else folder / CHECKPOINT / FLEETS
     page = _page_in(target)
-    write_report(make_report(screen, place_at(left)), page, overwrite=True)
+    write_report(make_report(screen, place_at(left), rates=rates), page, overwrite=True)
     what = "queue" if embedded else "checkpoint"
     screen.line(
         f"the report on the {what} {left.name} is in {page.resolve()}: open it in a browser"

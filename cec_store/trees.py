@@ -180,37 +180,3 @@ def copy(source: Folder, name: str, target: Folder, size: int) -> None:
         file.sync()
     finally:
         file.close()
-
-
-def write_document(path: str | PurePath, data: bytes, overwrite: bool) -> None:
-    """A file for people: there whole or not at all, with the rights that new files have.
-
-    Raises:
-        FileExistsError: something is at ``path``, and is not to be overwritten.
-    """
-    target = os.path.abspath(path)
-    parent, name = os.path.split(target)
-    building = os.path.join(parent, f".{name}.{secrets.token_hex(4)}.tmp")
-    with os_errors_of(target):
-        try:
-            with open(building, "xb") as file:
-                file.write(data)
-            if overwrite:
-                os.replace(building, target)
-            else:
-                _rename_new(building, target)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(building)
-
-
-def _rename_new(source: str, target: str) -> None:
-    """As far as the file system has links, nobody else's file is overwritten at the last moment."""
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if isinstance(error, FileExistsError) or os.path.lexists(target):
-            raise FileExistsError(f"{target}: is there already") from error
-        if error.errno not in _NO_LINK:
-            raise
-        os.rename(source, target)

@@ -47,9 +47,7 @@ def naive(path: Path) -> tuple[dict[str, list[int]], list[int], int]:
             opened[key] = row.offset
         found = windows.setdefault(key, [0, 0, 0])
         found[0] = row.offset
-        renewed = row.kind == "CHECK"
-        if row.state is not None and "renewed" in row.state:
-            renewed = row.state["renewed"]
+        renewed = row.kind == "CHECK" if row.renewed is None else row.renewed
         found[2 if renewed else 1] += 1
     return windows, lifetimes, q
 
@@ -157,7 +155,7 @@ def test_what_a_restart_reads_of_each_segment_adds_up_to_the_extent(tmp_path: Pa
     last = chain.last()
     assert last is not None
     extent_from = last.header.end_offset - last.header.extent_records
-    found = read_history(chain.folder, chain, extent_from)
+    found = read_history(chain.folder, chain, last, extent_from)
     state = inspect_extent(made.folder_of(path)).state
     assert state is not None
     assert state.extent.segments > 1

@@ -54,9 +54,7 @@ def test_figures_are_those_of_extent(checkpoint: MadeCheckpoint) -> None:
     whole, *single = document["views"]
     assert [view["name"] for view in single] == [log["name"] for log in document["logs"]]
     for partition, (log, view) in enumerate(zip(document["logs"], single, strict=True)):
-        store = CliRunner().invoke(app, ["extent", str(checkpoint.folder(partition)), "--json"])
-        found = json.loads(store.stdout)
-        found = found["logs"][0] if "logs" in found else found
+        [found] = extent_of(checkpoint.folder(partition))["logs"]
         extent = found["state"]["extent"]
         assert log["open_windows"] == extent["open_windows"] == view["open_windows"] > 5
         assert log["extent_records"] == extent["records"] == view["history"]["extent_records"][-1]
@@ -72,6 +70,41 @@ def test_figures_are_those_of_extent(checkpoint: MadeCheckpoint) -> None:
     assert whole["history"]["largest_extent_records"] == [
         max(row) for row in zip(*(v["history"]["extent_records"] for v in single), strict=True)
     ]
+
+
+def extent_of(path: Path, *arguments: object) -> Any:
+    result = CliRunner().invoke(app, ["extent", str(path), "--json", *map(str, arguments)])
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("kind", ["checkpoint", "queue"])
+def test_a_crash_costs_what_extent_says(
+    tmp_path: Path, checkpoint: MadeCheckpoint, kind: str
+) -> None:
+    path = checkpoint.path
+    if kind == "queue":
+        path = made.make_operator_queue(tmp_path / "q", 900)
+    found, document = extent_of(path)["totals"], document_of(path)
+    restart = document["views"][0]["restart"]
+    assert restart["load_s"] == pytest.approx(found["load_s"])
+    assert restart["replay_s"] == pytest.approx(found["replay_s"])
+    assert restart["replay_rows"] == document["totals"]["replay_rows"] == found["replay_rows"]
+    assert (restart["replay_rows"] > 0) is (kind == "queue")
+
+
+def test_other_targets_cost_what_extent_says(tmp_path: Path) -> None:
+    path = made.make_operator_queue(tmp_path / "q", 900)
+    recovery = document_of(path)["views"][0]["recovery"]
+    assert recovery["is_simulated"]
+    targets = recovery["extent_target"][::6]
+    asked = [word for q in targets for word in ("--what-if", f"Q={q}")]
+    recorded, *tried = extent_of(path, *asked)["totals"]["what_if"]
+    assert len(tried) == len(targets) == 3
+    assert recovery["recorded_checks_per_record"] == pytest.approx(recorded["check_overhead"])
+    for place, outcome in enumerate(tried):
+        assert recovery["extent_records"][6 * place] == outcome["extent_max"]
+        assert recovery["checks_per_record"][6 * place] == pytest.approx(outcome["check_overhead"])
+    assert recovery["checks_per_record"][0] > recovery["checks_per_record"][-1]
 
 
 def test_each_way_to_tell_windows_apart_counts_every_window(checkpoint: MadeCheckpoint) -> None:
@@ -106,7 +139,20 @@ def test_an_earlier_version_is_reported_as_it_was(checkpoint: MadeCheckpoint) ->
     assert document["version"] == 5
     assert then["history"]["extent_records"] == now["extent_records"][:5]
     assert then["open_windows"] == now["open_windows"][4]
+    assert document_of(checkpoint.path, "--at", 5)["views"] == document["views"]
+    began = "2023-11-14T22:17:20.5Z"  # of batch 4, half a second later
+    assert document_of(checkpoint.path, "--at", began)["views"] == document["views"]
     assert run(checkpoint.path, "--version", 99, "--json").exit_code == 2
+
+
+def test_a_queue_is_reported_as_of_an_offset(tmp_path: Path) -> None:
+    path = made.make_operator_queue(tmp_path / "q", 900)
+    now, then = document_of(path), document_of(path, "--at", "@150")
+    assert 50 < then["totals"]["records"] <= 150 < now["totals"]["records"]
+    shorter, longer = (each["views"][0]["history"]["extent_records"] for each in (then, now))
+    assert shorter == longer[: len(shorter)]
+    assert then["totals"]["extent_records"] == shorter[-1]
+    assert then["totals"]["bytes"] == now["totals"]["bytes"], "files are what they are"
 
 
 def test_top_bounds_what_is_looked_at_closely(checkpoint: MadeCheckpoint) -> None:
@@ -224,14 +270,6 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
     assert result.exit_code == 2
     assert "no space left" in result.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_nobody_elses_file_is_replaced_at_the_last_moment(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text("made meanwhile")
-    with pytest.raises(FileExistsError):
-        trees.write_document(page, b"ours", overwrite=False)
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["made meanwhile"]
 
 
 def test_wrong_use_is_said(tmp_path: Path) -> None:

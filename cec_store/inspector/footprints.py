@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cec_store.columns import flags_of, values_of
 from cec_store.connectors.spark.state_rows import StateDecoder
 from cec_store.errors import CorruptLog
+from cec_store.frame import FrameHeader
 from cec_store.frontier import Frame
 from cec_store.inspector.rows import rows_of
 from cec_store.operators.keys import KeyEncoder
@@ -30,12 +31,13 @@ from cec_store.records import (
     RecordKind,
     RecordSchema,
     concat,
+    inputs_of,
     kinds_of,
 )
 from cec_store.strand import Strand
 
 Ints = NDArray[np.int64]
-_RENEWED = "renewed"
+_RENEWED, _INPUT = "renewed", "input"
 _NEVER = -1
 _ROWS_AT_A_TIME = 1 << 15
 """Frames may be small, and then it is the number of calls that takes the time."""
@@ -48,6 +50,8 @@ class Footprints:
     offsets: Ints
     """Where in the log each last footprint stands."""
     timestamps_us: Ints
+    replay_rows: Ints
+    """Input that each would ask for again, were it the oldest; of a state store, versions."""
     updates: Ints
     """Footprints in the extent that the operator left as the window opened or changed."""
     renewals: Ints
@@ -112,7 +116,7 @@ def read_footprints(strand: Strand, last: Frame) -> Footprints:
         if frame is last or sum(map(len, waiting)) >= _ROWS_AT_A_TIME:
             tally.take(first_offset, concat(waiting))
             waiting.clear()
-    found = tally.footprints(last.header.end_offset)
+    found = tally.footprints(last.header)
     if len(found.offsets) != last.header.open_windows:
         path = strand.reader(last.address.segment_id).path
         what = f"the frame counts {last.header.open_windows} open windows, its extent has "
@@ -126,11 +130,12 @@ class _Tally:
     def __init__(self, schema: RecordSchema, extent_from: int) -> None:
         self._keys = KeyEncoder(pa.schema([pa.field("_is_key", pa.bool_()), *(schema.key or [])]))
         self._says_renewed = schema.state is not None and _RENEWED in schema.state.names
+        self._inputs = schema.inputs
         self._extent_from = extent_from
         self._rows = self._no_rows(1024)
-        """Last footprint, its time, updates, renewals, RESULT, OPEN; a column for each code."""
+        """Last footprint, its time and input, updates, renewals, RESULT, OPEN; by code."""
         self._lifetimes = [np.empty(0, np.int64)]
-        self._newest_us = 0
+        self._newest_us = self._newest_input = 0
 
     def columns_of(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """What is looked at; the states themselves are let go."""
@@ -138,11 +143,15 @@ class _Tally:
         renewed = pa.nulls(len(records), pa.bool_())
         if self._says_renewed:
             renewed = pc.struct_field(records.column(STATE), _RENEWED)
-        return pa.RecordBatch.from_arrays([*columns, renewed], [KIND, TIMESTAMP, KEY, _RENEWED])
+        inputs = pa.array(inputs_of(records, self._inputs).sum(axis=1))
+        names = [KIND, TIMESTAMP, KEY, _RENEWED, _INPUT]
+        return pa.RecordBatch.from_arrays([*columns, renewed, inputs], names)
 
     def take(self, first: int, records: pa.RecordBatch) -> None:
         """The next records, of one or more frames."""
         kinds = kinds_of(records)
+        newest_input = int(values_of(records.column(_INPUT), "i8").max(initial=0))
+        self._newest_input = max(self._newest_input, newest_input)
         (rows,) = np.nonzero(kinds != RecordKind.DATA)
         rows = rows[first + rows >= self._extent_from]
         if not len(rows):
@@ -153,7 +162,7 @@ class _Tally:
         self._make_room()
         times_us = values_of(records.column(TIMESTAMP), "i8")
         self._newest_us = max(self._newest_us, int(times_us.max()))
-        last, last_us, updates, renewals, closed, _ = self._rows
+        last, last_us, input_upto, updates, renewals, closed, _ = self._rows
         is_close, is_renewal = kinds == RecordKind.RESULT, kinds == RecordKind.CHECK
         if self._says_renewed:
             is_renewal &= flags_of(records.column(_RENEWED))
@@ -167,6 +176,7 @@ class _Tally:
         # Of equal codes the last one stays, as the newest record of a key decides.
         last[codes] = np.where(is_close, _NEVER, offsets)
         last_us[codes] = times_us
+        input_upto[codes] = values_of(records.column(_INPUT), "i8")
         self._see_lives(codes, offsets, kinds)
 
     def _see_lives(self, codes: Ints, offsets: Ints, kinds: NDArray[np.uint8]) -> None:
@@ -174,7 +184,7 @@ class _Tally:
         (ends,) = np.nonzero((kinds == RecordKind.OPEN) | (kinds == RecordKind.RESULT))
         ends = ends[np.argsort(codes[ends], kind="stable")]
         codes, offsets, is_open = codes[ends], offsets[ends], kinds[ends] == RecordKind.OPEN
-        opened = self._rows[5]
+        opened = self._rows[6]
         before = np.where(np.roll(is_open, 1), np.roll(offsets, 1), _NEVER)
         is_first = np.append(True, codes[1:] != codes[:-1])[: len(codes)]
         before = np.where(is_first, opened[codes], before)
@@ -190,15 +200,16 @@ class _Tally:
 
     @staticmethod
     def _no_rows(count: int) -> Ints:
-        rows = np.zeros((6, count), np.int64)
-        rows[[0, 4, 5]] = _NEVER
+        rows = np.zeros((7, count), np.int64)
+        rows[[0, 5, 6]] = _NEVER
         return rows
 
-    def footprints(self, end_offset: int) -> Footprints:
+    def footprints(self, header: FrameHeader) -> Footprints:
         (codes,) = np.nonzero(self._rows[0] != _NEVER)
         codes = codes[np.argsort(self._rows[0, codes], kind="stable")]
-        offsets, times_us, updates, renewals = self._rows[:4, codes]
+        offsets, times_us, input_upto, updates, renewals = self._rows[:5, codes]
+        newest_input = max(header.input_upto, self._newest_input)
         return Footprints(
-            offsets, times_us, updates, renewals, np.concatenate(self._lifetimes),
-            end_offset, self._newest_us, codes, self._keys,
+            offsets, times_us, newest_input - input_upto, updates, renewals,
+            np.concatenate(self._lifetimes), header.end_offset, self._newest_us, codes, self._keys,
         )  # fmt: skip

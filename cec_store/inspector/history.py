@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from cec_store.errors import CorruptLog
 from cec_store.files import Folder
 from cec_store.frame import NOT_COUNTED, FrameHeader, FrameType
+from cec_store.frontier import Frame
 from cec_store.inspector.faults import Fault
 from cec_store.inspector.scan import Found, Gap
 from cec_store.inspector.state_survey import StateSurvey, survey_of
@@ -76,6 +77,8 @@ class SegmentUse:
     end_offset: int = -1
     extent_bytes: int = 0
     """Frames that a rebuild reads."""
+    extent_raw_bytes: int = 0
+    """The same frames, decompressed."""
     extent_records: int = 0
 
     def take(self, header: FrameHeader, extent_from: int) -> None:
@@ -88,6 +91,7 @@ class SegmentUse:
         if needed > 0:
             self.extent_records += needed
             self.extent_bytes += header.frame_bytes
+            self.extent_raw_bytes += header.raw_bytes
 
 
 @dataclass
@@ -136,17 +140,21 @@ class History:
 def read_history(
     folder: Folder,
     strand: Strand | None = None,
+    last: Frame | None = None,
     extent_from: int = _NO_EXTENT,
 ) -> History:
     """Walk through every header of a log, over damage and on.
 
-    ``strand`` says which frames count, and ``extent_from`` is the offset of the oldest record that
-    a rebuild needs. Without a strand (damage keeps it out of reach) all sound frames count.
+    ``strand`` says which frames count, up to ``last``, and ``extent_from`` is the offset of the
+    oldest record that a rebuild there needs. Without a strand (damage keeps it out of reach) all
+    sound frames count.
 
     Raises:
         NotAQueue: neither a queue here nor a state log.
     """
     survey = survey_of(folder)
+    is_state = isinstance(survey, StateSurvey)
+    seq_max = last.header.seq if last is not None else _NO_EXTENT
     history = History(damage=list(survey.faults))
     ends = _ends(strand) if strand is not None else None
     for part in survey.parts():
@@ -158,8 +166,7 @@ def read_history(
         for item in _frames(survey, part, history.damage):
             if item.end_byte > stop:
                 use.abandoned_bytes += item.header.frame_bytes
-            elif item.header.type == FrameType.BATCH:
-                is_state = isinstance(survey, StateSurvey)
+            elif item.header.type == FrameType.BATCH and item.header.seq <= seq_max:
                 history.take(item.header, item.header.input_upto if is_state else item.header.seq)
                 use.take(item.header, extent_from)
         history.segments.append(use)

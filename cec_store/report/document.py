@@ -7,48 +7,46 @@ from dataclasses import asdict
 from typing import Any
 
 from cec_store.errors import CecError, OutOfRange
-from cec_store.inspector import verify
+from cec_store.inspector import verify_place
+from cec_store.inspector.costs import LoadRates
+from cec_store.inspector.overview import At
 from cec_store.inspector.places import Place
-from cec_store.report.costs import load_rate, recovery_curve
+from cec_store.report.costs import Targets, restart_of
 from cec_store.report.facts import Damage, LogFacts, read_facts, told_once
 from cec_store.report.views import view
 
 Document = dict[str, Any]
 _SUMMED = (
     "bytes", "segments", "frames", "records", "open_windows", "extent_records", "extent_bytes",
+    "replay_rows",
 )  # fmt: skip
 
 
 def report_on(
     place: Place,
     *,
-    version: int | None = None,
+    at: At = None,
     top: int = 10,
     with_verify: bool = False,
+    rates: LoadRates,
     done: Callable[[int], object] = lambda _: None,
 ) -> Document:
     """Look at every log of a place, damaged ones too.
 
+    ``at`` as :func:`cec_store.inspector.overview.version_of` gives it.
     ``top`` is how many windows are named, and how many of the logs get plots of their own.
     ``done`` is told after each log how many have been looked at.
 
     Raises:
-        OutOfRange: the version is not there.
+        OutOfRange: what ``at`` names is not there.
     """
     damage: list[Damage] = []
-    newest = version
-    if version is None:
-        try:
-            newest = place.newest_version()
-        except OutOfRange:
-            newest = None  # no batch is committed: what the logs have is what there is
-        except CecError as error:
-            damage.append(Damage.of_error("", place.path, error))
+    wanted = at if at is not None else _newest(place, damage)
     logs: list[LogFacts] = []
     for log in place.logs:
-        logs.append(read_facts(place, log, newest))
+        logs.append(read_facts(place, log, wanted))
         done(len(logs))
-    if version is not None and all(facts.last is None for facts in logs):
+    if at is not None and all(facts.last is None for facts in logs):
         raise OutOfRange(f"{place.path}: {damage_in(logs)[0].what}")
     damage += damage_in(logs)
     verified = _verified(place, damage) if with_verify else None
@@ -57,33 +55,44 @@ def report_on(
         "path": place.path,
         "kind": place.kind.value,
         "sound": not damage,
-        "version": newest,
+        "version": _version(place, wanted, logs),
         "verified": verified,
         "damage": [asdict(each) for each in damage],
         "logs": [_row(facts) for facts in logs],
         "totals": _totals(logs),
-        "rates": {"load_records_per_s": load_rate(logs)},
-        "views": _views(place, logs, top),
+        "rates": asdict(rates),
+        "views": _views(place, logs, top, rates),
     }
 
 
+def _newest(place: Place, damage: list[Damage]) -> At:
+    try:
+        return place.newest_version()
+    except OutOfRange:
+        return None  # no batch is committed: what the logs have is what there is
+    except CecError as error:
+        damage.append(Damage.of_error("", place.path, error))
+        return None
+
+
+def _version(place: Place, wanted: At, logs: Sequence[LogFacts]) -> int | None:
+    if not place.has_versions:
+        return None
+    if isinstance(wanted, int) or not logs or logs[0].last is None or len(logs) > 1:
+        return wanted if isinstance(wanted, int) else None
+    return logs[0].last.input_upto
+
+
 def damage_in(logs: Sequence[LogFacts]) -> list[Damage]:
+    """Of all logs, in their order."""
     return [each for facts in logs for each in facts.damage]
 
 
 def _verified(place: Place, damage: list[Damage]) -> bool:
-    """Whether every log is sound to the last byte; what is not goes to the damage."""
-    is_sound = True
-    for log in place.logs:
-        try:
-            faults = verify(log.folder).faults
-        except CecError as error:
-            is_sound = False
-            damage.append(Damage.of_error(log.name, log.folder.path, error))
-            continue
-        is_sound = is_sound and not faults
-        damage += [Damage.of_fault(log, fault) for fault in faults]
-    return is_sound
+    """Whether all is sound to the last byte; what is not goes to the damage."""
+    found = verify_place(place)
+    damage += [Damage.of_fault(fault.log, fault) for fault in found.faults]
+    return found.is_sound
 
 
 def _row(facts: LogFacts) -> Document:
@@ -108,6 +117,7 @@ def _row(facts: LogFacts) -> Document:
         "extent_bytes": facts.extent_bytes,
         "oldest_timestamp_us": oldest_us,
         "age_us": age_us,
+        "replay_rows": facts.replay_rows,
     }
 
 
@@ -123,14 +133,18 @@ def _totals(logs: Sequence[LogFacts]) -> Document:
     }
 
 
-def _views(place: Place, logs: Sequence[LogFacts], top: int) -> list[Document]:
+def _views(place: Place, logs: Sequence[LogFacts], top: int, rates: LoadRates) -> list[Document]:
     """All logs together, then those with the largest extents (or most bytes) one by one."""
     chosen = sorted(logs, key=lambda f: (-f.extent_bytes, -f.history.bytes))[:top]
     groups = [("", [*logs])] if len(logs) == 1 else [("all logs", [*logs])]
     if len(logs) > 1:
         groups += [(facts.log.name, [facts]) for facts in sorted(chosen, key=logs.index)]
-    rate = load_rate(logs)
+    targets = Targets(rates)
     return [
-        {**view(name, group, top, place.has_versions), "recovery": recovery_curve(group, rate)}
+        {
+            **view(name, group, top, place.has_versions),
+            "restart": restart_of(group, rates),
+            "recovery": targets.curve(group),
+        }
         for name, group in groups
     ]

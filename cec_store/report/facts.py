@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
-from cec_store.chain import Chain
 from cec_store.errors import CecError, CorruptLog, OutOfRange
 from cec_store.frame import NOT_COUNTED, FrameHeader
+from cec_store.inspector.extents import frame_at
 from cec_store.inspector.faults import EFFECTS, Fault
 from cec_store.inspector.footprints import Footprints, read_footprints
 from cec_store.inspector.history import History, read_history
+from cec_store.inspector.overview import At
 from cec_store.inspector.places import Log, Place
-from cec_store.state_log import StateLog
-from cec_store.state_segments import is_state_log
-from cec_store.strand import Strand
 
 _LOOKS = 4
 
@@ -32,9 +29,9 @@ class Damage:
     advice: str
 
     @classmethod
-    def of_fault(cls, log: Log, fault: Fault) -> Damage:
+    def of_fault(cls, log: str, fault: Fault) -> Damage:
         effect = fault.effect or EFFECTS[fault.kind]
-        return cls(log.name, fault.path, fault.byte, fault.what, effect, fault.advice)
+        return cls(log, fault.path, fault.byte, fault.what, effect, fault.advice)
 
     @classmethod
     def of_error(cls, log: str, path: str, error: Exception) -> Damage:
@@ -50,13 +47,15 @@ class LogFacts:
     """One log."""
 
     log: Log
+    is_state: bool = False
+    """Whether it is that of a state store."""
+    at: At = None
+    """Where in the log the report is about, as the log calls it; ``None``: its end."""
     history: History = field(default_factory=History)
     last: FrameHeader | None = None
-    """Of the frame that the report is about: the newest, or that of a version."""
+    """Of the frame there."""
     footprints: Footprints | None = None
     """``None`` where no operator keeps windows in this log, or damage hides them."""
-    load_s: float = 0.0
-    """How long it took here to read the extent."""
     is_operators: bool = False
     """Whether an operator writes this log."""
     damage: list[Damage] = field(default_factory=list)
@@ -79,14 +78,28 @@ class LogFacts:
     def extent_bytes(self) -> int:
         return sum(segment.extent_bytes for segment in self.history.segments)
 
+    @property
+    def extent_raw_bytes(self) -> int:
+        return sum(segment.extent_raw_bytes for segment in self.history.segments)
 
-def read_facts(place: Place, log: Log, version: int | None) -> LogFacts:
-    """Everything that can be read of one log; of a damaged one the sound rest."""
+    @property
+    def replay_rows(self) -> int:
+        """u; 0 of a state store, whose state at a version needs no input."""
+        if self.footprints is None or self.is_state or not self.open_windows:
+            return 0
+        return int(self.footprints.replay_rows[0])
+
+
+def read_facts(place: Place, log: Log, at: At) -> LogFacts:
+    """Everything that can be read of one log; of a damaged one the sound rest.
+
+    ``at`` as :func:`cec_store.inspector.overview.version_of` gives it.
+    """
     facts = LogFacts(log)
     for looks_left in reversed(range(_LOOKS)):
-        facts = LogFacts(log)
+        facts = LogFacts(log, place.has_versions)
         try:
-            _read(facts, place, version)
+            _read(facts, place, at)
         except (OutOfRange, FileNotFoundError) as error:
             if looks_left:
                 continue  # trimmed or forgotten by a writer beside this inspection: look again
@@ -98,17 +111,16 @@ def read_facts(place: Place, log: Log, version: int | None) -> LogFacts:
     return facts
 
 
-def _read(facts: LogFacts, place: Place, version: int | None) -> None:
-    log, strand = facts.log, None
+def _read(facts: LogFacts, place: Place, at: At) -> None:
+    log = facts.log
+    strand, last = None, None
     try:
-        strand = _strand(facts, place, version)
-        last = strand.last()
+        facts.at = _named(facts, place, at)
+        strand, last = frame_at(log.folder, facts.at)
         facts.last = last.header if last is not None else None
         facts.is_operators = strand.schema().inputs > 0
         if last is not None and facts.has_windows:
-            began = time.perf_counter()
             facts.footprints = read_footprints(strand, last)
-            facts.load_s = time.perf_counter() - began
     except OutOfRange:
         raise
     except CecError as error:
@@ -120,20 +132,19 @@ def _read(facts: LogFacts, place: Place, version: int | None) -> None:
     extent_from = 2**63
     if facts.last is not None and facts.has_windows:
         extent_from = facts.last.end_offset - facts.last.extent_records
-    facts.history = read_history(log.folder, strand, extent_from)
-    facts.damage += [Damage.of_fault(log, fault) for fault in facts.history.damage]
+    facts.history = read_history(log.folder, strand, last, extent_from)
+    facts.damage += [Damage.of_fault(log.name, fault) for fault in facts.history.damage]
 
 
-def _strand(facts: LogFacts, place: Place, version: int | None) -> Strand:
-    folder = facts.log.folder
-    if not is_state_log(folder):
-        return Chain(folder)
-    at: int | str | None = version
+def _named(facts: LogFacts, place: Place, at: At) -> At:
+    """How the log calls a version of the place."""
+    if place.checkpoint is None or not isinstance(at, int):
+        return at
     try:
-        at = place.at(facts.log, version)
+        return place.at(facts.log, at)
     except CorruptLog as error:  # what Spark noted is damaged, but the log need not be
         facts.damage.append(Damage.of_error("", place.path, error))
-    return StateLog(folder).lineage(at)
+        return at
 
 
 def told_once(damage: list[Damage]) -> list[Damage]:

@@ -172,8 +172,10 @@ function tiles(view) {
     tile("open windows N", text.whole(view.open_windows));
     tile("extent q", text.whole(view.extent_records), `${text.number(view.extent_records / view.open_windows)} × N`);
     if (log.extent_bytes) tile("to read", text.bytes(log.extent_bytes), `of ${text.bytes(log.bytes)}`);
-    const rate = report.rates.load_records_per_s;
-    if (rate) tile("load", `${text.duration(1e6 * view.extent_records / rate)}`, `at ${text.short(rate)} records/s, as read for this page`);
+    const { load_s, replay_s, replay_rows } = view.restart;
+    tile("a crash now", text.duration(1e6 * (load_s + replay_s)), replay_rows
+      ? `load ${text.duration(1e6 * load_s)}, replay ${text.duration(1e6 * replay_s)}` : "to load; the input is not read again");
+    if (replay_rows) tile("replay u", text.whole(replay_rows), "rows of input, read again");
     if (log.age_us !== null) tile("oldest footprint", text.duration(log.age_us), "behind the newest");
   }
   if (isAll && report.logs.length > 1) tile("logs", text.whole(report.totals.logs), `${text.whole(report.totals.segments)} segments`);
@@ -214,7 +216,8 @@ function chooser() {
 
 header();
 chooser();
-at("foot").textContent = `cec-store ${report.release} · plots by Chart.js ${Chart.version} · this page loads nothing`;
+at("foot").textContent = `Times are for one log after the other, at ${report.rates.source === "default" ? "guessed rates: cec-store extent --calibrate measures this machine's"
+  : "the rates of the machine that made this page"}. cec-store ${report.release} · plots by Chart.js ${Chart.version} · this page loads nothing`;
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
 show(report.views[0]);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((redraw) => redraw()));

@@ -132,8 +132,8 @@ const PLOTS = [
   {
     id: "history", section: "cost", isWide: true, title: "Extent over time",
     has: (view) => view.history !== null && view.history.number.length > 0,
-    what: (view) => `What a restart would have had to read, against the windows that were open. The default ` +
-      `target Q is twice the open windows N; the extent is now ${text.number(view.extent_records / Math.max(1, view.open_windows))} times as many.`,
+    what: (view) => "What a restart would have had to read, against the windows that were open. The default target Q is twice " +
+      `the open windows, or what is read in no time: ${text.whole(view.history.default_target.at(-1))} records now, if nobody has set another.`,
     chart(view, look, report) {
       const rows = view.history, along = alongOf(rows, report.has_versions ? "version" : "frame");
       const line = (name, colour, ys, more) =>
@@ -141,9 +141,11 @@ const PLOTS = [
       const low = rows.extent_records_low;
       const sets = [
         line("extent q", "blue", rows.extent_records, { fill: "origin", backgroundColor: look.faint("blue") }),
-        line("2 × N, the default target", "grey", rows.open_windows.map((n) => 2 * n), { borderDash: [6, 4] }),
         line("open windows N", "orange", rows.open_windows),
       ];
+      /* Far above all else it would only flatten the rest. */
+      if (Math.max(...rows.default_target) < 3 * Math.max(...rows.extent_records))
+        sets.push(line("default target Q", "grey", rows.default_target, { borderDash: [6, 4] }));
       if (low.some((q, at) => q < rows.extent_records[at]))
         sets.splice(1, 0, line("smallest q of the stretch", "blue", low, { borderWidth: 1, borderDash: [2, 2] }));
       if (view.name === "all logs")
@@ -157,47 +159,47 @@ const PLOTS = [
       };
     },
     table: (view, report) => ({
-      columns: [report.has_versions ? "version" : "frame", "time", "extent q", "smallest q", "largest log's q", "open windows N"],
+      columns: [report.has_versions ? "version" : "frame", "time", "extent q", "smallest q", "largest log's q", "open windows N", "default target"],
       rows: view.history.number.map((n, at) => [text.whole(n), text.moment(view.history.timestamp_us[at]),
-        ...["extent_records", "extent_records_low", "largest_extent_records", "open_windows"]
+        ...["extent_records", "extent_records_low", "largest_extent_records", "open_windows", "default_target"]
           .map((name) => text.whole(view.history[name][at]))]),
     }),
   },
   {
     id: "recovery", section: "cost", isWide: true, title: "What another target Q would cost",
     has: (view) => view.recovery !== null,
-    what: () => "A larger Q makes restarts longer and checking cheaper. Between two checks of a window the log " +
-      "advances by Q − N records, so each record of output brings N ÷ (Q − N) checks. Loads are of all logs shown, one after the other.",
+    what: (view) => "A larger Q makes restarts longer and checking cheaper. " + (view.recovery.is_simulated
+      ? "Loads and checks are those that each target would have given over the recorded history; recorded were " +
+        `${text.number(view.recovery.recorded_checks_per_record)} checks for each other record.`
+      : "Between two checks of a window the log advances by Q − N records, so each record brings N ÷ (Q − N) checks."),
     chart(view, look) {
-      const rows = view.recovery;
+      const rows = view.recovery, checks = rows.checks_per_record;
       const x = axisLog(look, "target Q, records", text.short, {
         min: Math.min(rows.now || Infinity, rows.extent_target[0]), max: Math.max(rows.now, rows.extent_target.at(-1)) });
-      const loads = rows.load_s ?? rows.extent_target;
-      const name = rows.load_s ? "load, seconds" : "load, records";
+      const line = (name, colour, ys, more) => ({ ...look.line(colour), label: name, data: xy(rows.extent_target, ys), pointRadius: 2, ...more });
       return {
         type: "line",
         data: { datasets: [
-          { ...look.line("blue"), label: name, data: xy(rows.extent_target, loads) },
-          { ...look.line("orange"), label: "checks for each record", data: xy(rows.extent_target, rows.checks_per_record), yAxisID: "right" },
+          line("load at most, seconds", "blue", rows.load_s),
+          line("checks for each other record", "orange", checks, { yAxisID: "right" }),
         ] },
         options: {
           scales: {
             x,
-            y: axisLog(look, name, text.number),
-            right: axisLog(look, "checks for each record", text.number, { position: "right", grid: { display: false } }),
+            y: { ...look.axis("load, seconds", text.number), beginAtZero: true },
+            right: { ...look.axis("checks for each other record", text.number), beginAtZero: true, position: "right", grid: { display: false } },
           },
           plugins: {
-            marks: { at: [[rows.now, "now"], [2 * rows.open_windows, "2 × N"]] },
+            marks: { at: [[rows.now, "q now"], [2 * rows.open_windows, "2 × N"]] },
             tooltip: { callbacks: titled((item) => `Q = ${text.whole(item.parsed.x)} records`) },
           },
         },
       };
     },
     table: (view) => ({
-      columns: ["target Q", "load, seconds", "checks for each record"],
-      rows: view.recovery.extent_target.map((q, at) => [text.whole(q),
-        view.recovery.load_s ? text.number(view.recovery.load_s[at]) : "–",
-        text.number(view.recovery.checks_per_record[at])]),
+      columns: ["target Q", "largest extent", "load, seconds", "checks for each other record"],
+      rows: view.recovery.extent_target.map((q, at) => [text.whole(q), text.whole(view.recovery.extent_records[at]),
+        text.number(view.recovery.load_s[at]), text.number(view.recovery.checks_per_record[at])]),
     }),
   },
   {

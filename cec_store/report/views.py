@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cec_store.frame import NOT_COUNTED
+from cec_store.inspector.courses import FLOOR_RECORDS
 from cec_store.inspector.history import SegmentUse, Stretch, merged
+from cec_store.policy import Targets
 from cec_store.report.facts import LogFacts
 from cec_store.report.windows import (
     ages,
@@ -63,10 +65,12 @@ def _history(logs: Sequence[LogFacts]) -> Document | None:
         s.number >> shift for stretches in kept for s in stretches if s.number >> shift >= first
     }
     numbers = sorted(places)
-    low, high, windows, largest = (np.zeros(len(numbers), np.int64) for _ in range(4))
+    low, high, windows, largest, target = (np.zeros(len(numbers), np.int64) for _ in range(5))
     last_number, times_us = (np.zeros(len(numbers), np.int64) for _ in range(2))
-    for stretches in kept:
+    for facts, stretches in zip(logs, kept, strict=True):
         rows = _filled(stretches, numbers, shift)
+        # The default, in records alone: no log says whether somebody has set another.
+        target += np.maximum(2 * rows[2], FLOOR_RECORDS if facts.is_state else Targets.extent_floor)
         low += rows[0]
         high += rows[1]
         windows += rows[2]
@@ -80,6 +84,7 @@ def _history(logs: Sequence[LogFacts]) -> Document | None:
         "extent_records": high.tolist(),
         "largest_extent_records": largest.tolist(),
         "open_windows": windows.tolist(),
+        "default_target": target.tolist(),
     }
 
 

@@ -11,7 +11,7 @@ from cec_store.inspector.places import Place
 from cec_store.report.document import report_on
 from cec_store.report.page import page_of
 from cec_store.screens import Screen
-from cec_store.trees import write_document
+from cec_store.trees import new_file
 
 
 def make_report(screen: Screen, place: Place, **options: Any) -> dict[str, Any]:
@@ -30,5 +30,6 @@ def write_report(document: dict[str, Any], output: Path, overwrite: bool) -> int
         FileExistsError: there is a file, which is not to be overwritten.
     """
     page = page_of(document).encode()
-    write_document(output, page, overwrite)
+    with new_file(output, overwrite) as file:
+        file.write(page)
     return len(page)

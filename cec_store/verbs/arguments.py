@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.files import LocalFolder
-from cec_store.inspector import Point, parse_kinds
+from cec_store.inspector import Point, overview, parse_kinds
+from cec_store.inspector.places import Place
 from cec_store.records import RecordKind
 from cec_store.state_segments import is_state_log
 from cec_store.units import Position, to_timestamp_us
@@ -42,6 +43,32 @@ def _time(text: str) -> int:
     if not isinstance(moment, int):
         raise typer.BadParameter(f"{text!r} is an offset, and a checkpoint has batches and times")
     return moment
+
+
+def parse_at(text: str) -> tuple[int | str | Position, bool]:
+    """What ``--at`` says, and whether it is a bare number: a version, where there are any."""
+    if _UNIQUE_ID.fullmatch(text):
+        return text, False
+    return moment_of(text), bool(re.fullmatch(r"\d+", text))
+
+
+def wanted_at(
+    place: Place, at: tuple[int | str | Position, bool] | None, version: int | None
+) -> overview.At:
+    """Where a place is to be looked at; ``None``: as it is now.
+
+    Raises:
+        OutOfRange: nothing is kept of that moment.
+    """
+    if at is not None and version is not None:
+        raise typer.BadParameter("give --at or --version, not both")
+    with wrong_use():
+        if version is not None:
+            return overview.version_of(place, version, is_version=True)
+        if at is None:
+            return None
+        value, is_number = at
+        return overview.version_of(place, value, is_version=is_number and place.has_versions)
 
 
 def parse_point(text: str) -> Point:

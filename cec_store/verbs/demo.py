@@ -13,6 +13,7 @@ import typer
 from cec_store.demo import demonstrate_embedded, demonstrate_spark, report_on_demo
 from cec_store.screens import Screen
 from cec_store.verbs.arguments import DAMAGED, AsJson
+from cec_store.verbs.rates import known_rates
 
 
 def demo_verb(
@@ -34,7 +35,7 @@ def demo_verb(
         seed = random.randrange(1000) if seed is None else seed
         equal = demonstrate(screen, folder, seed, rows, as_json)
         if not as_json:
-            report_on_demo(screen, folder, embedded, keep or Path())
+            report_on_demo(screen, folder, embedded, keep or Path(), known_rates())
     if keep is not None and not as_json:
         screen.line(f"all files are in {keep}: try cec-store extent on a log in it")
     if not equal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,28 +13,13 @@ import typer
 from cec_store.inspector.costs import LoadRates
 from cec_store.inspector.courses import WhatIf, parse_what_if
 from cec_store.inspector.extents import OpenWindow
-from cec_store.inspector.overview import (
-    At,
-    LogExtent,
-    Overview,
-    calibrated,
-    overview_of,
-    version_of,
-)
+from cec_store.inspector.overview import LogExtent, Overview, calibrated, overview_of
 from cec_store.inspector.places import Log, place_at
 from cec_store.inspector.what_if import Outcome
 from cec_store.screens import Screen
-from cec_store.units import Position
-from cec_store.verbs.arguments import DAMAGED, AsJson, moment_of
+from cec_store.verbs.arguments import DAMAGED, AsJson, parse_at, wanted_at
 from cec_store.verbs.extent_screens import show_extent
 from cec_store.verbs.rates import keep_rates, known_rates
-
-
-def _at(text: str) -> tuple[int | str | Position, bool]:
-    """What ``--at`` says, and whether it is a bare number: a version, where there are any."""
-    if re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{1,16}", text):
-        return text, False
-    return moment_of(text), bool(re.fullmatch(r"\d+", text))
 
 
 def _what_if(text: str) -> WhatIf:
@@ -51,7 +35,7 @@ def extent_verb(
     ],
     at: Annotated[
         Any,
-        typer.Option(parser=_at, metavar="MOMENT", help="As of a moment, @offset or version."),
+        typer.Option(parser=parse_at, metavar="MOMENT", help="As of a moment, @offset or version."),
     ] = None,
     version: Annotated[
         int | None, typer.Option(min=0, help="As of this version of the state.")
@@ -73,17 +57,10 @@ def extent_verb(
     as_json: AsJson = False,
 ) -> None:
     """Show what a restart would read back, what that costs, and which windows hold it open."""
-    if at is not None and version is not None:
-        raise typer.BadParameter("give --at or --version, not both")
     screen = Screen()
     place = place_at(path)
-    wanted: At = None
+    wanted = wanted_at(place, at, version)
     try:
-        if version is not None:
-            wanted = version_of(place, version, is_version=True)
-        elif at is not None:
-            value, is_number = at
-            wanted = version_of(place, value, is_version=is_number and place.has_versions)
         with _progress(screen, len(place.logs)) as told:
             found = overview_of(
                 place, at=wanted, top=0 if quick else top, counts=counts, targets=what_if or (),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cec_store.inspector.places import place_at
 from cec_store.report.writing import make_report, write_report
 from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson
+from cec_store.verbs.arguments import DAMAGED, AsJson, parse_at, wanted_at
+from cec_store.verbs.rates import known_rates
 from cec_store.verbs.wording import size
 
 
@@ -21,8 +22,12 @@ def report_verb(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")
     ] = Path("report.html"),
+    at: Annotated[
+        Any,
+        typer.Option(parser=parse_at, metavar="MOMENT", help="As of a moment, @offset or version."),
+    ] = None,
     version: Annotated[
-        int | None, typer.Option(min=0, help="Of state: as it was at this version.")
+        int | None, typer.Option(min=0, help="As of this version of the state.")
     ] = None,
     top: Annotated[
         int, typer.Option(min=1, max=100, help="How many windows and logs to look at closely.")
@@ -36,11 +41,12 @@ def report_verb(
     """Write one page about a place: is it sound, what will a restart cost, and why."""
     screen = Screen()
     place = place_at(path)
-    if version is not None and not place.has_versions:
-        raise typer.BadParameter("--version is one of a Spark state store; here is none")
+    wanted = wanted_at(place, at, version)
     if not as_json and output.exists() and not force:
         raise FileExistsError(f"{output}: is there already; --force replaces it")
-    document = make_report(screen, place, version=version, top=top, with_verify=with_verify)
+    document = make_report(
+        screen, place, at=wanted, top=top, with_verify=with_verify, rates=known_rates()
+    )
     if as_json:
         screen.document(document)
     else:
