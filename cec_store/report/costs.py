@@ -16,7 +16,7 @@ from cec_store.report.facts import LogFacts
 
 Document = dict[str, Any]
 _FACTORS = tuple(np.geomspace(1.1, 32, 18).round(3).tolist())
-"""Targets to try, in open windows."""
+"""Targets to try, in open windows where there were most."""
 _SIMULATED_BYTES_MAX = 64 << 20
 _SIMULATED_LOGS_MAX = 32
 """More logs, or longer ones, are not gone through: that would take longer than all the rest."""
@@ -95,7 +95,7 @@ class Targets:
 
         So each record brings N ÷ (Q − N) CHECKs; see :class:`cec_store.policy.CostBenefit`.
         """
-        windows = sum(facts.open_windows for facts in logs)
+        windows = sum(facts.windows_max for facts in logs)
         q = [sum(_target(facts, factor) for facts in logs) for factor in _FACTORS]
         return {
             "is_simulated": False,
@@ -107,4 +107,4 @@ class Targets:
 
 
 def _target(facts: LogFacts, factor: float) -> int:
-    return max(facts.open_windows + 1, round(facts.open_windows * factor))
+    return max(facts.windows_max + 1, round(facts.windows_max * factor))

@@ -65,6 +65,12 @@ class LogFacts:
         return self.last.open_windows if self.last is not None and self.has_windows else 0
 
     @property
+    def windows_max(self) -> int:
+        """The largest N that the log tells of."""
+        counted = (s.open_windows for s in self.history.stretches)
+        return max((n for n in counted if n != NOT_COUNTED), default=0)
+
+    @property
     def extent_records(self) -> int:
         return self.last.extent_records if self.last is not None and self.has_windows else 0
 

@@ -14,7 +14,7 @@ const text = {
     return `${unit ? text.number(n) : text.whole(n)} ${units[unit]}`;
   },
   duration(us) {
-    if (us === null) return "–";
+    if (!us) return us === 0 ? "0" : "–";
     for (const [name, size] of [["d", 864e8], ["h", 36e8], ["min", 6e7], ["s", 1e6], ["ms", 1e3]])
       if (us >= 2 * size || (name === "ms" && us >= size)) return `${text.number(us / size)} ${name}`;
     return `${text.whole(us)} µs`;
@@ -190,7 +190,7 @@ const PLOTS = [
             right: { ...look.axis("checks for each other record", text.number), beginAtZero: true, position: "right", grid: { display: false } },
           },
           plugins: {
-            marks: { at: [[rows.now, "q now"], [2 * rows.open_windows, "2 × N"]] },
+            marks: { at: [[rows.now, "q now"], [view.history?.default_target.at(-1), "default Q"]] },
             tooltip: { callbacks: titled((item) => `Q = ${text.whole(item.parsed.x)} records`) },
           },
         },

@@ -69,9 +69,7 @@ def ages(logs: Sequence[LogFacts]) -> Document:
     found = [facts.footprints for facts in logs if facts.footprints is not None]
     return {
         "records": _histogram([each.ages for each in found]),
-        "time_us": _histogram(
-            [np.maximum(0, each.newest_us - each.timestamps_us) for each in found]
-        ),
+        "time_us": _histogram([each.ages_us for each in found], _TIME_STEPS_US),
     }
 
 
