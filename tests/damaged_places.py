@@ -21,7 +21,7 @@ from state_logs import EMPTY, Commit, Writer
 from cec_store import open_queue
 from cec_store.committer import Committer
 from cec_store.files import LocalFolder
-from cec_store.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES
+from cec_store.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
 from cec_store.layout import segment_name
 from cec_store.records import RecordSchema
 
@@ -86,7 +86,7 @@ def partitioned(path: Path) -> Path:
 
 
 def store(path: Path) -> Path:
-    """A state log of four segments with three versions each; keys of version 1 are never renewed."""
+    """A state log of four segments with three versions each."""
     path.mkdir(parents=True)
     writer, last = Writer(LocalFolder(path), Random(4), lengths=True), EMPTY
     for version in range(12):
@@ -172,13 +172,6 @@ def queue_footer(path: Path) -> Expected:
     return Expected("body-checksum", file, byte)
 
 
-def queue_commit_mark(path: Path) -> Expected:
-    file = made.segment(path, 1)
-    byte = next(at for at, header in made.frames(file)[5:] if header.type == 3)
-    made.flip(file, byte + 57)
-    return Expected("frame-damaged", file, byte)
-
-
 def queue_cut(path: Path) -> Expected:
     file = made.segment(path, 1)
     byte = batch_at(file, 4)
@@ -259,9 +252,16 @@ def partition_body(path: Path) -> Expected:
     return Expected("body-checksum", file, byte, "partition 1")
 
 
+def partition_commit_mark(path: Path) -> Expected:
+    file = made.segments(partition(path, 1))[-1]
+    byte = next(at for at, header in made.frames(file) if header.type == FrameType.COMMIT)
+    made.flip(file, byte + 57)
+    return Expected("frame-damaged", file, byte, "partition 1")
+
+
 def partition_lost(path: Path) -> Expected:
     shutil.rmtree(partition(path, 1))
-    return Expected("partition-short", partition(path, 1), 0, "partition 1")
+    return Expected("log-missing", partition(path, 1), 0, "partition 1")
 
 
 def partition_emptied(path: Path) -> Expected:
@@ -300,7 +300,7 @@ def commits_damaged(path: Path) -> Expected:
 def commits_rolled_back(path: Path) -> Expected:
     file = made.segments(path / "commits")[-1]
     cut(file, batch_at(file, 1))
-    return Expected("commits-behind", partition(path, 0), 0, "partition 0")
+    return Expected("commits-behind", path / "commits", 0, "commits")
 
 
 def commits_manifest_lost(path: Path) -> Expected:
@@ -338,13 +338,13 @@ def store_cut(path: Path) -> Expected:
     file = made.segments(path)[1]
     byte = batch_at(file, 2)
     cut(file, byte + 50)
-    return Expected("frame-damaged", file, byte, versions=(6, 12))
+    return Expected("frame-damaged", file, byte, versions=(6, 9))
 
 
 def store_segment_header(path: Path) -> Expected:
     file = made.segments(path)[3]
     made.flip(file, 41)
-    return Expected("segment-header", file, versions=(10, 12))
+    return Expected("segment-header", file, versions=(1, 12))
 
 
 def store_duplicated(path: Path) -> Expected:
@@ -367,7 +367,7 @@ def store_foreign(path: Path) -> Expected:
     first.close()
     (file,) = made.segments(other)
     shutil.copyfile(file, path / file.name)
-    return Expected("segment-foreign", path / file.name, 16)
+    return Expected("segment-foreign", path / file.name, 16, versions=(1, 3))
 
 
 def store_rolled_back(path: Path) -> Expected:
@@ -375,7 +375,7 @@ def store_rolled_back(path: Path) -> Expected:
     file = made.segments(path)[1]
     byte = batch_at(file, 2)
     cut(file, byte)
-    return Expected("frame-damaged", file, byte, versions=(6, 12))
+    return Expected("segment-cut", file, byte, versions=(6, 9))
 
 
 def store_of_the_future(path: Path) -> Expected:
@@ -429,15 +429,14 @@ def checkpoint_rolled_back_v2(path: Path) -> Expected:
 def checkpoint_wrong_id(path: Path) -> Expected:
     """What partition 1 left is said to be partition 0's."""
     file = path / "commits" / "7"
-    first, second = (
-        made.segments(state(path, number))[-1].stem for number in (0, 1)
-    )
+    first, second = (made.segments(state(path, number))[-1].stem for number in (0, 1))
     names = [f"{int(stem):016x}" for stem in (first, second)]
     text = file.read_text()
     assert names[0] in text
     file.write_text(text.replace(names[0], "@").replace(names[1], names[0]).replace("@", names[1]))
     add_checksums(file)
-    return Expected("version-missing", state(path, 0), None, "operator 0, partition 0", (8, 8))
+    lost = state(path, 0) / f"{second}.seg"
+    return Expected("version-missing", lost, 0, "operator 0, partition 0", (8, 8))
 
 
 def checkpoint_metadata_lost(path: Path) -> Expected:
@@ -492,13 +491,13 @@ def checkpoint_operator_metadata(path: Path) -> Expected:
 
 DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
     *((queue, damage) for damage in (
-        queue_body, queue_header, queue_schema, queue_footer, queue_commit_mark, queue_cut,
-        queue_zeroed, queue_segment_lost, queue_manifest_lost, queue_manifest_damaged,
+        queue_body, queue_header, queue_schema, queue_footer, queue_cut, queue_zeroed,
+        queue_segment_lost, queue_manifest_lost, queue_manifest_damaged,
         queue_swapped, queue_foreign, queue_rolled_back, queue_of_a_later_format, queue_consumer,
         queue_index,
     )),
     *((partitioned, damage) for damage in (
-        partition_body, partition_lost, partition_emptied, partition_rolled_back, staged_lost,
+        partition_body, partition_commit_mark, partition_lost, partition_emptied, partition_rolled_back, staged_lost,
         staged_damaged, commits_damaged, commits_rolled_back, commits_manifest_lost,
     )),
     *((store, damage) for damage in (

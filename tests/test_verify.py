@@ -2,8 +2,8 @@
 
 import json
 import os
-import re
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from damaged_places import DAMAGES, Damage
 from typer.testing import CliRunner, Result
 
 from cec_store.cli import app
-from cec_store.inspector import ADVICE
 
 DOCS = Path(__file__).parent.parent / "docs"
 SCHEMA = json.loads((DOCS / "json" / "verify.schema.json").read_text(encoding="utf-8"))
@@ -61,8 +60,13 @@ def document(path: Path, *options: str, status: int = 0) -> Any:
 
 def state_of(path: Path) -> dict[str, tuple[int, str]]:
     """Times of change and digests of all that is there."""
-    here = [path, *sorted(path.rglob("*"))]
-    return {str(each): (each.stat().st_mtime_ns, each.is_file() and made.hash_of(each.parent)) for each in here}
+    return {
+        str(each): (
+            each.stat().st_mtime_ns,
+            sha256(each.read_bytes()).hexdigest() if each.is_file() else "",
+        )
+        for each in [path, *path.rglob("*")]
+    }
 
 
 @each_kind

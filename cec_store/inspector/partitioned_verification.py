@@ -32,13 +32,17 @@ class PartitionedQueue:
         self._schema: RecordSchema | None = None
         self.faults: list[Fault] = []
         self.notes: list[Note] = []
+        self.count = 0
+        """How many partitions there should be, as far as it can be read."""
 
     def check(self) -> None:
         commits = self._commits()
         newest = commits[0] if commits else None
         self._check_schemas()
         if newest is not None:
-            for number in range(max(len(newest.ends), *self._partitions, 0)):
+            self.count = max(len(newest.ends), *(number + 1 for number in self._partitions))
+            self._check_ahead(newest)
+            for number in range(len(newest.ends)):
                 self._check_end(newest, number)
         self._note_staged(newest)
 
@@ -84,14 +88,24 @@ class PartitionedQueue:
 
     # -- ends ---------------------------------------------------------------------------------
 
+    def _check_ahead(self, newest: Commit) -> None:
+        """No partition holds more than is committed."""
+        ahead = []
+        for number, found in sorted(self._partitions.items()):
+            due = newest.ends[number] if number < len(newest.ends) else 0
+            if found is not None and found.end_offset > due:
+                ahead.append(f"partition {number} {found.end_offset:,} of {due:,}")
+        if ahead:
+            path = self._folder.folder(COMMITS_FOLDER).path
+            more = f" and {len(ahead) - 3} more partitions" if len(ahead) > 3 else ""
+            what = f"more records are there than are committed: {', '.join(ahead[:3])}{more}"
+            self.faults.append(Fault("commits-behind", path, 0, what, True, log=COMMITS_FOLDER))
+
     def _check_end(self, newest: Commit, number: int) -> None:
-        due = newest.ends[number] if number < len(newest.ends) else 0
+        due = newest.ends[number]
         found = self._partitions.get(number)
         end = found.end_offset if found is not None else 0
         log, path = f"partition {number}", self._partition(number).path
-        if end > due:
-            what = f"it holds records up to {end:,}, of which {due:,} are committed"
-            self.faults.append(Fault("commits-behind", path, 0, what, True, due, end, log=log))
         if end >= due:
             return
         pieces = [piece for piece in newest.staged if piece.partition == number]
@@ -105,8 +119,11 @@ class PartitionedQueue:
         if self._has_grown(number, due):
             return  # a committer has brought it there meanwhile
         if end < start:
-            what = f"it ends with record {end:,}, of {due:,} that are committed"
-            self.faults.append(Fault("partition-short", path, 0, what, True, end, start, log=log))
+            kind, what = "partition-short", f"it ends with record {end:,}"
+            if number not in self._partitions:
+                kind, what = "log-missing", "the folder is missing"
+            what += f", of {due:,} that are committed"
+            self.faults.append(Fault(kind, path, 0, what, True, end, start, log=log))
         self.faults += lost
         if not lost and end >= start:
             what = f"records {end:,} to {due - 1:,} are committed and staged; the next committer "

@@ -15,6 +15,7 @@ from cec_store.inspector.places import Log, Place, PlaceKind
 from cec_store.inspector.spark_files import SparkFiles
 from cec_store.inspector.state_verification import verify
 from cec_store.inspector.verification import Verification
+from cec_store.layout import partition_name
 
 Progress = Callable[[int], None]
 
@@ -81,6 +82,10 @@ class _Run:
             parts = PartitionedQueue(LocalFolder(place.path), found)
             parts.check()
             self._add(parts.faults, parts.notes)
+            for number in sorted({*range(parts.count)} - {*found}):
+                folder = LocalFolder(place.path).folder(partition_name(number))
+                lost = Log(f"partition {number}", folder, partition=number)
+                self._logs.append(LogVerification(lost, None, 0))
         batches = None
         if self._spark is not None:
             self._add(self._spark.faults, self._spark.notes)

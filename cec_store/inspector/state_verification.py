@@ -90,6 +90,7 @@ class _Run:
                 self._bytes += part.scan.bytes
                 part.scan.release()
                 self._progress(self._bytes)
+        self._check_origin()
         recount = StateRecount(self._tree, self._survey.folder, self._found_in_records, decoder)
         if records:
             recount.run()
@@ -178,6 +179,9 @@ class _Run:
 
     def _frame_by_frame(self, part: Part, audit: Audit) -> None:
         version, gap = -1, None
+        segment_id, scan = part.scan.segment_id, part.scan
+        if scan.header is None and part.acknowledged:
+            gap = self._begin_gap(scan.path, 0, segment_id)
         for item in part.scan.frames(part.stop):
             if item.byte >= part.acknowledged:
                 what = f"torn tail: {part.scan.bytes - item.byte} bytes of an unfinished write"
@@ -186,9 +190,7 @@ class _Run:
             if isinstance(item, Gap):
                 self._faults.append(self._gap(part, item))
                 if gap is None:
-                    gap = (part.scan.path, item.byte)
-                    first = self._tree.growth(part.scan.segment_id).reached + 1
-                    self._lost[gap] = (first, first)
+                    gap = self._begin_gap(scan.path, item.byte, segment_id)
                 continue
             audit.frame(part, item)
             self._faults += self._version_faults(part, item, version)
@@ -197,6 +199,32 @@ class _Run:
             if gap is not None:
                 first, last = self._lost[gap]
                 self._lost[gap] = (first, max(last, item.header.input_upto))
+        missing = self._tree.vouched(segment_id) - scan.bytes
+        if gap is None and missing > 0:
+            self._begin_gap(scan.path, scan.bytes, segment_id)
+            what = f"the file ends {missing} bytes before what a later segment builds on"
+            self._faults.append(Fault("segment-cut", scan.path, scan.bytes, what, True))
+
+    def _begin_gap(self, path: str, byte: int, segment_id: int) -> tuple[str, int]:
+        """Versions are out of reach from here on, one at least."""
+        first = self._tree.growth(segment_id).reached + 1
+        self._lost[path, byte] = (max(1, first), max(1, first))
+        return path, byte
+
+    def _check_origin(self) -> None:
+        """All segments of a store are of one log, but for attempts at its very first version."""
+        held: dict[bytes, list[int]] = {}
+        for segment_id, part in self._parts.items():
+            if part.scan.header is not None and self._tree.growth(segment_id).frames:
+                held.setdefault(part.scan.header.log_id, []).append(segment_id)
+        own = max(held, key=lambda log_id: len(held[log_id]), default=b"")
+        for segment_id in (number for log_id in held if log_id != own for number in held[log_id]):
+            growth, path = self._tree.growth(segment_id), self._parts[segment_id].scan.path
+            if growth.reached > 1:
+                self._faults.append(
+                    Fault("segment-foreign", path, 16, "it belongs to another store", True)
+                )
+                self._lost[path, 16] = (growth.frames[0].header.input_upto, growth.reached)
 
     def _place(self, part: Part, audit: Audit) -> None:
         """Where the stream goes on in this segment: at the end of the frame that it builds on."""
