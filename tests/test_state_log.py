@@ -605,7 +605,7 @@ def test_every_verb_takes_a_state_store(store: tuple[Path, list[Commit]]) -> Non
     path, made = store
     assert "sound" in run("verify", path)
     document = json.loads(run("verify", path, "--json"))
-    assert (document["versions"], document["notes"]) == (6, [])
+    assert (document["totals"]["versions"], document["notes"]) == (6, [])
     assert "version" in run("extent", path, "--at", 4)
     document = json.loads(run("extent", path, "--at", made[2].unique_id, "--json"))
     assert document["version"] == 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +16,7 @@ from damaged_places import DAMAGES, Damage
 from typer.testing import CliRunner, Result
 
 from cec_store.cli import app
+from cec_store.inspector import ADVICE
 
 DOCS = Path(__file__).parent.parent / "docs"
 SCHEMA = json.loads((DOCS / "json" / "verify.schema.json").read_text(encoding="utf-8"))
@@ -123,3 +125,11 @@ def test_there_are_many_kinds_of_damage() -> None:
     assert len({damage for _, damage in DAMAGES}) >= 40
     assert {make for make, _ in DAMAGES} == set(MAKERS)
     assert len(MAKERS) == 5
+
+
+def test_every_kind_of_fault_is_explained() -> None:
+    text = (DOCS / "inspection.md").read_text(encoding="utf-8")
+    section = text.split("## What verify names, and what to do")[1].split("\n## ")[0]
+    explained = re.findall(r"^\| `([\w-]+)`", section, re.MULTILINE)
+    assert sorted(explained) == sorted(ADVICE)
+    assert SCHEMA["$defs"]["fault"]["properties"]["kind"]["enum"] == list(ADVICE)

@@ -90,7 +90,7 @@ class _Run:
                 self._bytes += part.scan.bytes
                 part.scan.release()
                 self._progress(self._bytes)
-        self._check_origin()
+        self._note_origins()
         recount = StateRecount(self._tree, self._survey.folder, self._found_in_records, decoder)
         if records:
             recount.run()
@@ -211,20 +211,17 @@ class _Run:
         self._lost[path, byte] = (max(1, first), max(1, first))
         return path, byte
 
-    def _check_origin(self) -> None:
+    def _note_origins(self) -> None:
         """All segments of a store are of one log, but for attempts at its very first version."""
-        held: dict[bytes, list[int]] = {}
-        for segment_id, part in self._parts.items():
-            if part.scan.header is not None and self._tree.growth(segment_id).frames:
-                held.setdefault(part.scan.header.log_id, []).append(segment_id)
-        own = max(held, key=lambda log_id: len(held[log_id]), default=b"")
-        for segment_id in (number for log_id in held if log_id != own for number in held[log_id]):
-            growth, path = self._tree.growth(segment_id), self._parts[segment_id].scan.path
-            if growth.reached > 1:
-                self._faults.append(
-                    Fault("segment-foreign", path, 16, "it belongs to another store", True)
-                )
-                self._lost[path, 16] = (growth.frames[0].header.input_upto, growth.reached)
+        held: dict[bytes, list[Part]] = {}
+        for part in self._parts.values():
+            if part.scan.header is not None:
+                held.setdefault(part.scan.header.log_id, []).append(part)
+        own = max(held.values(), key=len, default=[])
+        for part in (part for parts in held.values() if parts is not own for part in parts):
+            what = "of another log than the other segments: the remains of an attempt at the first "
+            what += "version, or of another store"
+            self._notes.append(Note(part.scan.path, 16, what))
 
     def _place(self, part: Part, audit: Audit) -> None:
         """Where the stream goes on in this segment: at the end of the frame that it builds on."""

@@ -171,6 +171,11 @@ def _show_logs(screen: Screen, found: PlaceVerification) -> None:
     screen.table(f"{found.place.path}: {found.place.kind.value}", [*names, "faults"], rows)
     if len(listed) < len(found.logs):
         screen.line(f"{len(found.logs) - len(listed):,} logs without a fault are not listed")
+    if totals["kinds"]:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in totals["kinds"].items() if count)
+        screen.line(
+            f"decoded: {kinds}; N and q counted anew at {totals['recounted_frames']:,} frames"
+        )
     if found.batches is not None:
         first, newest = found.batches
         screen.line(f"batches that Spark has committed and keeps: {first:,} to {newest:,}")
