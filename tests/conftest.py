@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -30,6 +31,9 @@ SPARK_FILES = {
     "test_spark_what_if.py",
 }
 
+HAS_SPARK = find_spec("pyspark") is not None
+collect_ignore = [] if HAS_SPARK else sorted(SPARK_FILES)
+
 CRASH_FULL = os.environ.get("CEC_CRASH", "quick") == "full"
 
 # No deadline: a busy machine is not a defect. The blob makes a failure elsewhere repeatable here.
@@ -52,7 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"CEC_CRASH={'full' if CRASH_FULL else 'quick'} (crash suites' counts)"
+    spark = "" if HAS_SPARK else "; no pyspark here, so no tests with Spark"
+    return f"CEC_CRASH={'full' if CRASH_FULL else 'quick'} (crash suites' counts){spark}"
 
 
 @pytest.fixture(scope="session")
