@@ -11,26 +11,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from cec_store.chain import Chain
-from cec_store.connectors.spark.state_rows import DEFAULT_FAMILY, StateDecoder
+from cec_store.connectors.spark.state_rows import StateDecoder
 from cec_store.errors import CecError, OutOfRange, RecoveryError
 from cec_store.files import Folder
 from cec_store.frame import NOT_COUNTED
 from cec_store.frontier import Frame
 from cec_store.inspector.costs import CrashCost, LoadRates
+from cec_store.inspector.dump_rows import RecordDecoder
 from cec_store.inspector.oldest import Footprint, oldest_footprints
-from cec_store.inspector.rows import rows_of
 from cec_store.inspector.state_survey import StateSurvey, survey_of
 from cec_store.inspector.totals import Totals, totals_of
 from cec_store.lineage import Lineage
 from cec_store.rebuild import extent_frames
-from cec_store.records import KEY, KIND, STATE, TIMESTAMP, RecordKind, inputs_of
+from cec_store.records import inputs_of
 from cec_store.state_log import StateLog
+from cec_store.state_segments import is_state_log
 from cec_store.strand import Strand
-from cec_store.units import Extent, Position
+from cec_store.units import Extent
 
 Ints = NDArray[np.int64]
 Progress = Callable[[int], None]
@@ -45,6 +45,8 @@ class OpenWindow:
     state: Any
     kind: str
     """OPEN or CHECK: the footprint's."""
+    renewed: bool | None
+    """Of a state store: whether the policy wrote it; ``None`` of a queue, where all CHECKs are."""
     offset: int
     timestamp_us: int
     position: tuple[int, ...]
@@ -107,7 +109,7 @@ class ExtentReport:
 def inspect_extent(
     folder: Folder,
     *,
-    at: int | str | Position | None = None,
+    at: int | str | None = None,
     top: int = 10,
     counts: bool = False,
     decoder: StateDecoder | None = None,
@@ -115,9 +117,9 @@ def inspect_extent(
 ) -> ExtentReport:
     """Totals, the extent, and the ``top`` windows with the oldest footprints.
 
-    ``at`` is a version of a state log; of a queue a moment or a position, which mean the last frame
-    that ends there or before. ``counts`` reads the whole log and counts its records by kind;
-    ``top=0`` reads headers and the oldest footprint alone. ``progress`` is told of bytes read.
+    ``at`` is a version of a state log, or the number of a queue's frame. ``counts`` reads the whole
+    log and counts its records by kind; ``top=0`` reads headers and the oldest footprint alone.
+    ``progress`` is told of bytes read.
 
     Raises:
         NotAQueue: nothing of a log here.
@@ -149,40 +151,21 @@ def inspect_extent(
     return ExtentReport(folder.path, epoch, totals, has_state, state, damage, version)
 
 
-def frame_at(folder: Folder, at: int | str | Position | None = None) -> tuple[Strand, Frame | None]:
+def frame_at(folder: Folder, at: int | str | None = None) -> tuple[Strand, Frame | None]:
     """A reader of a log, and the last frame that counts for ``at``; ``None`` in an empty log.
 
     Raises:
         OutOfRange: the log does not have what ``at`` names.
         CorruptLog: that is out of reach.
-        ValueError: not what this log could be asked for.
+        ValueError: a unique id, of a queue.
     """
-    survey = survey_of(folder)
-    if isinstance(survey, StateSurvey):
-        if isinstance(at, Position):
-            raise ValueError(f"{folder.path}: ask a state store for a version, not for an offset")
+    if is_state_log(folder):
         lineage = StateLog(folder).lineage(at)
         return lineage, lineage.last_frame
     if isinstance(at, str):
         raise ValueError(f"{folder.path}: a queue has no versions")
     chain = Chain(folder)
-    if at is None:
-        return chain, chain.last()
-    if isinstance(at, Position):
-        behind = chain.find_offset(at.offset)
-    else:
-        behind = chain.find_timestamp(at + 1)
-    last = chain.last() if behind is None else _before(chain, behind)
-    if last is None:
-        raise OutOfRange(f"{folder.path}: no frame that is kept ends there or earlier")
-    return chain, last
-
-
-def _before(chain: Chain, frame: Frame) -> Frame | None:
-    try:
-        return chain.before(frame)
-    except OutOfRange:
-        return None
+    return chain, chain.last() if at is None else chain.find_seq(at)
 
 
 def _state(
@@ -208,7 +191,7 @@ def _state(
     )
     # One more than is shown: what a footprint frees reaches up to the next one.
     found = oldest_footprints(strand, frames, top + 1, progress) if q else []
-    windows = _windows(found, extent, upto, schema.inputs, decoder)
+    windows = _windows(found, extent, upto, decoder)
     replay_from = np.array(windows[0].position) if windows else upto
     oldest_us = windows[0].timestamp_us if windows else None
     end_us = last.header.max_timestamp_us if last is not None and last.header.record_count else None
@@ -252,35 +235,26 @@ def _windows(
     found: Sequence[Footprint],
     extent: Extent,
     upto: Ints,
-    inputs: int,
     decoder: StateDecoder | None,
 ) -> tuple[OpenWindow, ...]:
     windows = []
+    decode = RecordDecoder(decoder)
     for place, each in enumerate(found):
         is_last = place + 1 == len(found)
         next_offset = extent.end_offset if is_last else found[place + 1].offset
-        record = each.record
-        position = inputs_of(record, inputs)[0]
-        key, state = _decoded(record, decoder)
+        (row,) = decode.rows(each.record, each.offset, np.zeros(1, np.int64))
         windows.append(
             OpenWindow(
-                key=key,
-                state=state,
-                kind=RecordKind(record.column(KIND)[0].as_py()).name,
-                offset=each.offset,
-                timestamp_us=record.column(TIMESTAMP).cast(pa.int64())[0].as_py(),
-                position=tuple(position.tolist()),
-                records_back=extent.end_offset - each.offset,
-                replay_rows=int((upto - position).sum()),
-                records_freed=next_offset - each.offset,
+                key=row.key,
+                state=row.state,
+                kind=row.kind,
+                renewed=row.renewed,
+                offset=row.offset,
+                timestamp_us=row.timestamp_us,
+                position=row.position,
+                records_back=extent.end_offset - row.offset,
+                replay_rows=int(upto.sum()) - sum(row.position),
+                records_freed=next_offset - row.offset,
             )
         )
     return tuple(windows)
-
-
-def _decoded(record: pa.RecordBatch, decoder: StateDecoder | None) -> tuple[Any, Any]:
-    """Key and state as plain values; those of Spark's operators as its schema says."""
-    keys, states = record.column(KEY), record.column(STATE)
-    if decoder is not None and keys.field("family")[0].as_py() == DEFAULT_FAMILY:
-        keys, states = decoder.windows(keys, states)
-    return rows_of(keys)[0], rows_of(states)[0]

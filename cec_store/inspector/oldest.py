@@ -5,7 +5,7 @@ as many as :data:`KEYS_MAX`, and each later record strikes out its own. What is 
 the oldest windows, all of them up to the last record that was remembered. Only where fewer are left
 than were asked for does another pass begin behind it.
 
-Memory: one frame, and some 100 bytes for each key remembered, however large the extent is.
+Memory: one frame, and some 200 bytes for each key remembered, however large the extent is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cec_store.strand import Strand
 
 Ints = NDArray[np.int64]
 Progress = Callable[[int], None]
-KEYS_MAX = 1 << 18
+KEYS_MAX = 1 << 16
 _GONE = -1
 _SIEVE_BITS = 22
 
@@ -73,7 +73,7 @@ def oldest_footprints(
     found: list[int] = []
     start = 0
     while len(found) < wanted and start < len(frames):
-        search = _Search(strand.schema(), first_offset if start == 0 else 0)
+        search = _Search(strand.schema())
         for place, frame in enumerate(frames[start:], start):
             search.take(frame, strand.records(frame), place)
             if progress is not None:
@@ -93,11 +93,10 @@ def oldest_footprints(
 class _Search:
     """One pass: remembers keys until there are too many, and then only strikes out."""
 
-    def __init__(self, schema: RecordSchema, first_offset: int) -> None:
+    def __init__(self, schema: RecordSchema) -> None:
         self._keys = key_encoder(schema)
         self._newest: Ints = np.full(1024, _GONE, np.int64)
         """By key's number: the offset of its footprint."""
-        self._first_offset = first_offset
         self._stop: int | None = None
         """The first frame of which no key is remembered."""
         self._sieve: NDArray[np.bool_] | None = None
@@ -112,11 +111,9 @@ class _Search:
 
     def take(self, frame: Frame, records: pa.RecordBatch, place: int) -> None:
         """The next frame of the extent."""
-        first = frame.header.first_offset
-        skipped = max(0, self._first_offset - first)
-        kinds = kinds_of(records)[skipped:]
+        kinds = kinds_of(records)
         (rows,) = np.nonzero(kinds != RecordKind.DATA)
-        keys = records.select([KEY]).slice(skipped)
+        keys = records.select([KEY])
         if len(rows) < len(kinds):
             keys = keys.take(pa.array(rows))
         if not len(rows):
@@ -131,7 +128,7 @@ class _Search:
             self._newest[known:] = _GONE
         # Of several rows with one key the last one stays, as assignments go in order.
         is_closed = kinds[rows] == RecordKind.RESULT
-        self._newest[codes] = np.where(is_closed, _GONE, first + skipped + rows)
+        self._newest[codes] = np.where(is_closed, _GONE, frame.header.first_offset + rows)
         if self._keys.size > KEYS_MAX:
             live = np.flatnonzero(self._newest[: self._keys.bound] != _GONE)
             self._keys.trim(live)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cec_store.chain import Chain
 from cec_store.connectors.spark.state_rows import StateDecoder
 from cec_store.errors import CecError, OutOfRange, StorageError
+from cec_store.inspector import points
 from cec_store.inspector.costs import LoadRates, calibrate
 from cec_store.inspector.courses import FRAME_COST_RECORDS, WhatIf
 from cec_store.inspector.extents import (
@@ -18,12 +20,12 @@ from cec_store.inspector.extents import (
     inspect_extent,
 )
 from cec_store.inspector.places import Log, Place, PlaceKind
+from cec_store.inspector.points import Point, version_at
 from cec_store.inspector.what_if import Outcome, outcomes_of, simulate, together
 from cec_store.policy import Targets
-from cec_store.state_log import StateLog
-from cec_store.units import Position
 
-At = int | str | Position | None
+At = int | str | None
+"""A version, or its unique id; of a queue the number of a frame; ``None``: as it is now."""
 
 
 @dataclass(frozen=True)
@@ -113,47 +115,23 @@ class Overview:
         return windows[:top]
 
 
-def version_of(place: Place, at: At, is_version: bool) -> At:
-    """What was asked for, as a version where the place has versions; ``None`` for the newest.
-
-    ``is_version``: an ``at`` that is a number is a version, not a moment.
+def at_point(place: Place, point: Point | None) -> At:
+    """What a point means here; ``None`` for the newest.
 
     Raises:
-        OutOfRange: nothing is kept of that moment.
-        ValueError: not what this place could be asked for.
+        OutOfRange: it is not there, or nothing is kept of that moment.
+        ValueError: such a place has no such points.
     """
-    if at is None:
+    if point is None:
         return None
+    if place.has_versions:
+        return version_at(place, point)
     if place.kind is PlaceKind.PARTITIONED_QUEUE:
         raise ValueError(f"{place.path}: no operator writes its partitions, so no moment matters")
-    if not place.has_versions:
-        if is_version or isinstance(at, str):
-            raise ValueError(f"{place.path}: a queue has no versions; give a moment or @offset")
-        return at
-    if isinstance(at, Position):
-        raise ValueError(f"{place.path}: give a version or a moment; @offset is for queues")
-    if place.checkpoint is not None and isinstance(at, str):
-        raise ValueError(f"{place.path}: a unique id names one store's version; give a number")
-    if is_version or isinstance(at, str):
-        return at
-    if place.checkpoint is not None:
-        return place.checkpoint.batch_at(at) + 1
-    return _version_by(place.logs[0], at)
-
-
-def _version_by(log: Log, moment_us: int) -> int:
-    """The newest version of a state store that was committed by then."""
-    lineage = StateLog(log.folder).lineage()
-    found = None
-    for frame in lineage.frames():
-        has_time = frame.header.record_count > 0  # a commit that changed nothing has none
-        if has_time and frame.header.max_timestamp_us > moment_us:
-            break
-        if has_time or found is not None:
-            found = frame.header.input_upto
-    if found is None:
-        raise OutOfRange(f"{log.folder.path}: no version that is kept was committed by then")
-    return found
+    seq = points.frame_at(place, Chain(place.logs[0].folder), point)
+    if seq is None:
+        raise OutOfRange(f"{place.path}: no record is there before {point.text}")
+    return seq
 
 
 def overview_of(
@@ -167,7 +145,7 @@ def overview_of(
 ) -> Overview:
     """Looks at one log after the other; one that cannot be read does not stop the others.
 
-    ``at`` as :func:`version_of` gives it. ``progress`` is told of bytes read of a log.
+    ``at`` as :func:`at_point` gives it. ``progress`` is told of bytes read of a log.
 
     Raises:
         OutOfRange: the one log there is does not have what ``at`` names.

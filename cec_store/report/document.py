@@ -33,7 +33,7 @@ def report_on(
 ) -> Document:
     """Look at every log of a place, damaged ones too.
 
-    ``at`` as :func:`cec_store.inspector.overview.version_of` gives it.
+    ``at`` as :func:`cec_store.inspector.overview.at_point` gives it.
     ``top`` is how many windows are named, and how many of the logs get plots of their own.
     ``done`` is told after each log how many have been looked at.
 

@@ -99,7 +99,7 @@ class LogFacts:
 def read_facts(place: Place, log: Log, at: At) -> LogFacts:
     """Everything that can be read of one log; of a damaged one the sound rest.
 
-    ``at`` as :func:`cec_store.inspector.overview.version_of` gives it.
+    ``at`` as :func:`cec_store.inspector.overview.at_point` gives it.
     """
     facts = LogFacts(log)
     for looks_left in reversed(range(_LOOKS)):

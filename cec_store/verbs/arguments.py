@@ -45,30 +45,18 @@ def _time(text: str) -> int:
     return moment
 
 
-def parse_at(text: str) -> tuple[int | str | Position, bool]:
-    """What ``--at`` says, and whether it is a bare number: a version, where there are any."""
-    if _UNIQUE_ID.fullmatch(text):
-        return text, False
-    return moment_of(text), bool(re.fullmatch(r"\d+", text))
-
-
-def wanted_at(
-    place: Place, at: tuple[int | str | Position, bool] | None, version: int | None
-) -> overview.At:
+def wanted_at(place: Place, at: Point | None, version: int | None) -> overview.At:
     """Where a place is to be looked at; ``None``: as it is now.
 
     Raises:
-        OutOfRange: nothing is kept of that moment.
+        OutOfRange: it is not there, or nothing is kept of that moment.
     """
     if at is not None and version is not None:
         raise typer.BadParameter("give --at or --version, not both")
+    if version is not None and not place.has_versions:
+        raise typer.BadParameter(f"{place.path}: a queue has no versions; give --at")
     with wrong_use():
-        if version is not None:
-            return overview.version_of(place, version, is_version=True)
-        if at is None:
-            return None
-        value, is_number = at
-        return overview.version_of(place, value, is_version=is_number and place.has_versions)
+        return overview.at_point(place, at if version is None else Point(str(version), version))
 
 
 def parse_point(text: str) -> Point:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +16,7 @@ from cec_store.inspector.overview import LogExtent, Overview, calibrated, overvi
 from cec_store.inspector.places import Log, place_at
 from cec_store.inspector.what_if import Outcome
 from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, parse_at, wanted_at
+from cec_store.verbs.arguments import DAMAGED, AsJson, AtPoint, PlacePath, wanted_at, wrong_use
 from cec_store.verbs.extent_screens import show_extent
 from cec_store.verbs.rates import keep_rates, known_rates
 
@@ -30,13 +29,8 @@ def _what_if(text: str) -> WhatIf:
 
 
 def extent_verb(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A queue, a state store, or a checkpoint.")
-    ],
-    at: Annotated[
-        Any,
-        typer.Option(parser=parse_at, metavar="MOMENT", help="As of a moment, @offset or version."),
-    ] = None,
+    path: PlacePath,
+    at: AtPoint = None,
     version: Annotated[
         int | None, typer.Option(min=0, help="As of this version of the state.")
     ] = None,
@@ -60,14 +54,11 @@ def extent_verb(
     screen = Screen()
     place = place_at(path)
     wanted = wanted_at(place, at, version)
-    try:
-        with _progress(screen, len(place.logs)) as told:
-            found = overview_of(
-                place, at=wanted, top=0 if quick else top, counts=counts, targets=what_if or (),
-                progress=told,
-            )  # fmt: skip
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    with wrong_use(), _progress(screen, len(place.logs)) as told:
+        found = overview_of(
+            place, at=wanted, top=0 if quick else top, counts=counts, targets=what_if or (),
+            progress=told,
+        )  # fmt: skip
     rates = _rates(screen, found, calibrate)
     top = 0 if quick else top
     if as_json:

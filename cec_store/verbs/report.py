@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cec_store.inspector.places import place_at
 from cec_store.report.writing import make_report, write_report
 from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, parse_at, wanted_at
+from cec_store.verbs.arguments import DAMAGED, AsJson, AtPoint, wanted_at
 from cec_store.verbs.rates import known_rates
 from cec_store.verbs.wording import size
 
@@ -22,10 +22,7 @@ def report_verb(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")
     ] = Path("report.html"),
-    at: Annotated[
-        Any,
-        typer.Option(parser=parse_at, metavar="MOMENT", help="As of a moment, @offset or version."),
-    ] = None,
+    at: AtPoint = None,
     version: Annotated[
         int | None, typer.Option(min=0, help="As of this version of the state.")
     ] = None,
