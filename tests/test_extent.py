@@ -1,6 +1,7 @@
 """`cec-store extent` on every kind of place, against recounts in plain Python."""
 
 import json
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -284,6 +285,16 @@ def test_one_lost_log_does_not_hide_the_others(checkpoint: MadeCheckpoint) -> No
     assert [log["sound"] for log in found["logs"]].count(False) == 1
     assert sum(log["state"] is not None for log in found["logs"]) == 5
     assert "damaged: operator 0, partition 1" in run(checkpoint.path, status=1)
+
+
+def test_a_store_whose_folder_is_lost_does_not_hide_the_others(tmp_path: Path) -> None:
+    query = MadeCheckpoint(tmp_path / "c", KEY, VALUE, format=2, partitions=3)
+    query.batch({("N1", 1): (1,)}, {("N2", 2): (2,)}, {("N3", 3): (3,)})
+    query.close()
+    shutil.rmtree(query.folder(1))
+    found = document_of(query.path, status=1)
+    assert [log["sound"] for log in found["logs"]] == [True, False, True]
+    assert [log["state"] is None for log in found["logs"]] == [False, True, False]
 
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/11", "commits/11"])

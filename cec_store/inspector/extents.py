@@ -157,13 +157,11 @@ def frame_at(folder: Folder, at: int | str | None = None) -> tuple[Strand, Frame
     Raises:
         OutOfRange: the log does not have what ``at`` names.
         CorruptLog: that is out of reach.
-        ValueError: a unique id, of a queue.
+        NotAQueue: nothing of a log here; or a unique id, and no state log.
     """
-    if is_state_log(folder):
+    if isinstance(at, str) or is_state_log(folder):
         lineage = StateLog(folder).lineage(at)
         return lineage, lineage.last_frame
-    if isinstance(at, str):
-        raise ValueError(f"{folder.path}: a queue has no versions")
     chain = Chain(folder)
     return chain, chain.last() if at is None else chain.find_seq(at)
 
