@@ -130,11 +130,12 @@ def test_few_keys_remembered_take_more_passes_to_the_same(monkeypatch, keys_max:
         assert_recounted(report.state, frames_of(folder, max(versions)), 100)
 
 
-def test_footprints_that_do_not_add_up_are_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["open_windows", "extent_records"])
+def test_footprints_that_do_not_add_up_are_damage(tmp_path: Path, name: str) -> None:
     path = made.make_operator_queue(tmp_path / "q")
     newest = made.segments(path)[-1]
     byte, header = made.batches(newest)[-1]
-    made.patch_header(newest, byte, open_windows=header.open_windows + 1)
+    made.patch_header(newest, byte, **{name: getattr(header, name) - 1})
     report = inspect_extent(made.folder_of(path))
     assert report.state is None
     assert "open windows" in report.damage
