@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 
-from cec_store.connectors.spark.checkpoint import COMMITS, METADATA, OFFSETS, Checkpoint
+from cec_store.connectors.spark.checkpoint import COMMITS, METADATA, OFFSETS, Checkpoint, Commit
 from cec_store.connectors.spark.settings import PROVIDER, PROVIDER_KEY
 from cec_store.connectors.spark.state_schema import (
     METADATA_FOLDER,
@@ -13,7 +13,6 @@ from cec_store.connectors.spark.state_schema import (
     read_state_schema,
 )
 from cec_store.errors import (
-    CecError,
     CorruptLog,
     NotAQueue,
     OutOfRange,
@@ -43,8 +42,8 @@ class SparkFiles:
         """By operator and store, as far as they can be read."""
         self.is_ours = True
         """Whether the state is kept by our provider."""
-        self._ids: dict[int, dict[int, list[list[str]]] | None] = {}
-        """By batch: the unique ids of its states; ``None`` with checkpoint format V1."""
+        self._commits: dict[int, Commit] = {}
+        """By batch, as far as they can be read: every store asks each."""
 
     def check(self) -> None:
         self._check_metadata()
@@ -56,8 +55,8 @@ class SparkFiles:
     def _check_operators(self) -> None:
         """With checkpoint format V2 the newest commit says which operators have state."""
         there = {log.operator for log in self._logs}
-        ids = self._ids.get(self.batches[-1]) if self.batches else None
-        for operator in sorted({*(ids or {})} - there):
+        newest = self._commits.get(self.batches[-1]) if self.batches else None
+        for operator in sorted({*((newest and newest.unique_ids) or {})} - there):
             self._fault("log-missing", f"state/{operator}", 0, "the operator's folder is missing")
 
     def committed(self, log: Log) -> list[tuple[int, int | str]]:
@@ -66,19 +65,15 @@ class SparkFiles:
         operator, store = _store_of(log)
         assert log.partition is not None
         for batch in self.batches:
-            if batch not in self._ids:
+            if batch not in self._commits:
                 continue  # what cannot be read is told, and does not say which attempt counts
-            at: int | str = batch + 1
-            if self._ids[batch] is not None:
-                try:
-                    unique = self._checkpoint.unique_id(batch, operator, log.partition, store)
-                except OutOfRange as error:
-                    self._fault("spark-commits", f"{COMMITS}/{batch}", 0, str(error))
-                    continue
-                except CecError:
-                    continue
-                at = unique or at
-            found.append((batch + 1, at))
+            try:
+                at = self._commits[batch].unique_id(operator, log.partition, store)
+            except (LookupError, ValueError):
+                what = f"it names no state of {log.name}"
+                self._fault("spark-commits", f"{COMMITS}/{batch}", 0, what)
+                continue
+            found.append((batch + 1, at or batch + 1))
         return found
 
     # -- the query ----------------------------------------------------------------------------
@@ -133,8 +128,7 @@ class SparkFiles:
         self.is_ours = provider == PROVIDER
 
     def _read_commit(self, batch: int) -> None:
-        ids = self._checkpoint.commit(batch).unique_ids
-        self._ids[batch] = None if ids is None else dict(ids)
+        self._commits[batch] = self._checkpoint.commit(batch)
 
     def _numbers_in(self, folder: LocalFolder) -> list[int]:
         names = folder.names()
@@ -147,23 +141,28 @@ class SparkFiles:
     def _check_gaps(self, logged: list[int], committed: list[int]) -> None:
         """Spark deletes from the oldest on, and commits a batch before it begins the next."""
         newest = max([*logged, *committed], default=-1)
-        for kind, folder, there, last in (
-            ("spark-offsets", OFFSETS, logged, newest),
-            # The last batch may not have been committed.
-            ("spark-commits", COMMITS, committed, max(committed, default=-1)),
-        ):
-            first = min(there, default=0)
-            for batch in sorted({*range(first, last + 1)} - {*there}):
-                if not self._logs and kind == "spark-offsets":
-                    # Without state Spark may be told to write them only now and then.
-                    self.notes.append(
-                        Note(f"{self._checkpoint.path}/{folder}/{batch}", 0, "not written")
-                    )
-                    continue
-                self._fault(kind, f"{folder}/{batch}", 0, f"batch {batch} is missing here")
-        # All but the last batch that was begun are committed.
-        for batch in range(max(max(committed, default=-1) + 1, min(logged, default=0)), newest):
-            self._fault("spark-commits", f"{COMMITS}/{batch}", 0, f"batch {batch} is missing here")
+        for batch in self._missing(OFFSETS, {*logged}, min(logged, default=0), newest + 1):
+            what = f"batch {batch} is missing here"
+            if self._logs:
+                self._fault("spark-offsets", f"{OFFSETS}/{batch}", 0, what)
+            else:  # without state Spark may be told to write them only now and then
+                path = f"{self._checkpoint.path}/{OFFSETS}/{batch}"
+                self.notes.append(Note(path, 0, what))
+        # The last batch that was begun need not be committed yet.
+        first = min([*committed, *logged[:1]], default=0)
+        for batch in self._missing(COMMITS, {*committed}, first, newest):
+            what = f"batch {batch} is missing here"
+            self._fault("spark-commits", f"{COMMITS}/{batch}", 0, what)
+
+    def _missing(self, name: str, there: set[int], first: int, end: int) -> list[int]:
+        """Batches that are not there; looked at again, as a query may be running."""
+        missing = sorted({*range(first, end)} - there)
+        folder = self._checkpoint.folder.folder(name)
+        if not missing or not folder.exists():
+            return missing
+        now = [int(each) for each in folder.names() if each.isascii() and each.isdigit()]
+        oldest = min(now, default=end)
+        return [batch for batch in missing if batch not in now and (batch > oldest or not now)]
 
     # -- checksums ----------------------------------------------------------------------------
 

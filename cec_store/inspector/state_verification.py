@@ -100,10 +100,12 @@ class _Run:
         versions.check_committed(committed)
         if records:
             versions.rebuild(kept.whole if rebuilds else kept.whole[-1:])
+        faults = tuple(versions.with_effects())
+        whole = versions.whole()
         offsets = [self._offsets(segment_id) for segment_id in self._parts]
         return Verification(
             path=self._survey.folder.path,
-            faults=tuple(versions.with_effects()),
+            faults=faults,
             notes=tuple(self._notes),
             epoch=None,
             segments=len(self._parts),
@@ -115,9 +117,9 @@ class _Run:
             kinds={k.name: int(recount.counts[k]) for k in RecordKind} if records else {},
             recounted_frames=recount.recounted_frames,
             index="none",
-            versions=len(kept.whole),
-            first_version=int(kept.whole[0]) if len(kept.whole) else None,
-            last_version=int(kept.whole[-1]) if len(kept.whole) else None,
+            versions=len(whole),
+            first_version=whole[0] if whole else None,
+            last_version=whole[-1] if whole else None,
         )
 
     def _offsets(self, segment_id: int) -> tuple[int, int] | None:

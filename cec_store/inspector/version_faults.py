@@ -37,6 +37,7 @@ class VersionFaults:
         self._faults = faults
         self._notes = notes
         self._ranges: dict[Place, tuple[int, int]] = dict(lost)
+        self._broken: set[int] = set()
 
     def _widen(self, place: Place, versions: Iterable[int]) -> None:
         known = self._ranges.get(place, ())
@@ -141,6 +142,10 @@ class VersionFaults:
             what += f"({_REBUILT_BYTES_MAX >> 20} MiB): their windows were counted, not gathered"
             self._notes.append(Note(self._tree.folder.path, 0, what))
 
+    def whole(self) -> list[int]:
+        """The versions that can be rebuilt; to be asked once effects are known."""
+        return [version for version in self._kept.whole.tolist() if version not in self._broken]
+
     # -- effects ------------------------------------------------------------------------------
 
     def with_effects(self) -> Iterator[Fault]:
@@ -151,7 +156,9 @@ class VersionFaults:
             if fault.kind in _OF_BODIES and fault.path in paths:
                 # Nothing but a body: whoever does not need its records reads on beside it.
                 end = np.iinfo(np.int64).max if fault.end_offset is None else fault.end_offset
-                self._widen(place, self._kept.needing(paths[fault.path], fault.byte, end).tolist())
+                needing = self._kept.needing(paths[fault.path], fault.byte, end).tolist()
+                self._widen(place, needing)
+                self._broken.update(needing)
             first, last = self._ranges.get(place, (None, None))
             told = replace(fault, first_version=first, last_version=last)
             yield replace(told, effect=self._effect(told))

@@ -69,6 +69,13 @@ class Commit:
     unique_ids: Mapping[int, list[list[str]]] | None
     """By operator, then partition, then store; None with checkpoint format V1."""
 
+    def unique_id(self, operator: int, partition: int, store: str) -> str | None:
+        """Raises ``LookupError`` or ``ValueError`` where there is no such store."""
+        if self.unique_ids is None:
+            return None
+        stores = self.unique_ids[operator][partition]
+        return stores[_JOIN_STORES.index(store) if len(stores) > 1 else 0]
+
 
 class StateFolder(NamedTuple):
     """Where one state store has its log."""
@@ -80,10 +87,7 @@ class StateFolder(NamedTuple):
 
 
 class Checkpoint:
-    """A Spark query's checkpoint directory. Every method looks anew; nothing is ever written.
-
-    Of a query that runs, batches come and go between two calls.
-    """
+    """A Spark query's checkpoint directory. Every method looks anew; nothing is ever written."""
 
     def __init__(self, path: str | PurePath) -> None:
         """Raises :class:`NotACheckpoint` where no streaming query has left one."""
@@ -224,13 +228,10 @@ class Checkpoint:
         Raises:
             OutOfRange: the batch is not kept, or had no such store.
         """
-        ids = self.commit(batch).unique_ids
-        if ids is None:
-            return None
+        commit = self.commit(batch)
         try:
-            stores = ids[operator][partition]
-            return stores[_JOIN_STORES.index(store) if len(stores) > 1 else 0]
-        except (KeyError, IndexError, ValueError):
+            return commit.unique_id(operator, partition, store)
+        except (LookupError, ValueError):
             path = f"{self.path}/{COMMITS}/{batch}"
             raise OutOfRange(
                 f"{path}: names no state of operator {operator}, partition {partition}, {store}"
