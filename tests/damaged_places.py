@@ -19,10 +19,12 @@ from made_checkpoints import MadeCheckpoint
 from state_logs import EMPTY, Writer
 
 from cec_store import open_queue
+from cec_store.commits import COMMIT_SCHEMA, Commit
 from cec_store.committer import Committer
 from cec_store.files import LocalFolder
 from cec_store.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
 from cec_store.layout import segment_name
+from cec_store.queue import Queue
 from cec_store.records import RecordSchema
 
 KEY = pa.struct([("k", pa.int64())])
@@ -308,6 +310,20 @@ def commits_manifest_lost(path: Path) -> Expected:
     return Expected("manifest-missing", path / "commits" / "manifest-0000000000", 0, "commits")
 
 
+def commit_that_does_not_follow(path: Path) -> Expected:
+    commit = Commit(QUERY, 4, (), (70, 80, 80), {QUERY: 4})
+    with Queue(LocalFolder(path / "commits"), "a", COMMIT_SCHEMA) as log:
+        log.append(commit.as_batch(), pa.array([0]))
+    return Expected("commit-record", path / "commits", 0, "commits")
+
+
+def partition_of_other_columns(path: Path) -> Expected:
+    shutil.rmtree(partition(path, 2))
+    with open_queue(partition(path, 2), "x", schema=pa.schema([("m", pa.int64())])) as log:
+        log.append(pa.record_batch({"m": list(range(60))}))
+    return Expected("schema", partition(path, 2), 0, "partition 2")
+
+
 # -- state store ------------------------------------------------------------------------------
 
 
@@ -456,6 +472,13 @@ def checkpoint_offsets_lost(path: Path) -> Expected:
     return Expected("spark-offsets", path / "offsets" / "5")
 
 
+def checkpoint_of_the_future(path: Path) -> Expected:
+    file = path / "offsets" / "7"
+    file.write_text(file.read_text().replace("v1", "v9"))
+    add_checksums(file)
+    return Expected("version", file)
+
+
 def checkpoint_commits_garbage(path: Path) -> Expected:
     (path / "commits" / "7").write_bytes(bytes(range(200, 250)))
     return Expected("spark-commits", path / "commits" / "7")
@@ -496,7 +519,8 @@ DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
     *((partitioned, damage) for damage in (
         partition_body, partition_commit_mark, partition_lost, partition_emptied,
         partition_rolled_back, staged_lost, staged_damaged, commits_damaged,
-        commits_rolled_back, commits_manifest_lost,
+        commits_rolled_back, commits_manifest_lost, commit_that_does_not_follow,
+        partition_of_other_columns,
     )),
     *((store, damage) for damage in (
         store_body, store_header, store_zeroed, store_cut, store_segment_header, store_duplicated,
@@ -507,6 +531,7 @@ DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
         checkpoint_metadata_lost, checkpoint_metadata_damaged, checkpoint_offsets_cut,
         checkpoint_offsets_lost, checkpoint_commits_garbage, checkpoint_commits_lost,
         checkpoint_checksum, checkpoint_schema, checkpoint_operator_metadata,
+        checkpoint_of_the_future,
     )),
     *((checkpoint_v2, damage) for damage in (
         checkpoint_body, checkpoint_rolled_back_v2, checkpoint_wrong_id,

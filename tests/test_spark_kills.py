@@ -22,8 +22,7 @@ import pytest
 from killed_queries import QUERIES, faults_of
 
 from cec_store import open_queue
-from cec_store.files import LocalFolder
-from cec_store.inspector import verify
+from cec_store.inspector import place_at, verify_place
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.crash
@@ -193,17 +192,18 @@ def check(folder: Path, scenario: Scenario) -> int:
     faults = faults_of(QUERIES[scenario.query], came, batches)
     assert not faults, "\n".join(faults)
     if PROVIDER == "cec":
-        check_state(folder / "checkpoint" / "state", max(committed))
+        check_state(folder / "checkpoint", max(committed))
     return batches
 
 
-def check_state(state: Path, batch: int) -> None:
-    """Every log is sound, and holds what a restart after this batch needs."""
-    stores = {path.parent for path in state.rglob("*.seg")}
+def check_state(checkpoint: Path, batch: int) -> None:
+    """Everything is sound, and every log holds what a restart after this batch needs."""
+    stores = {path.parent for path in checkpoint.rglob("*.seg")}
     assert len(stores) >= PARTITIONS, "hardly any state was written: the test proves nothing"
+    found = verify_place(place_at(checkpoint), deep=True)
+    assert found.is_sound, found.faults
+    assert {entry.log.folder.path for entry in found.logs} == {str(store) for store in stores}
     for store in stores:
-        found = verify(LocalFolder(store))
-        assert found.is_sound, f"{store}: {found.faults}"
         with open_queue(store) as log:
             assert log.rebuild(at=batch + 1).extent == log.extent(at=batch + 1)
 

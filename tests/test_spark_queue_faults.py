@@ -9,7 +9,7 @@ from spark_jobs import kill, run_job, start_job
 from spark_queue_job import ROWS_PER_FILE
 
 from cec_store.files import LocalFolder
-from cec_store.inspector import verify
+from cec_store.inspector import place_at, verify_place
 from cec_store.partitions import Partitions
 
 JOB = "spark_queue_job.py"
@@ -27,10 +27,10 @@ def assert_exactly_once(folder: Path) -> None:
                 assert row[0] != before[0] or row[1] == before[1] + 1, "not in order"
                 seen.add(row)
                 before = row
-        found = verify(LocalFolder(folder / "queue" / f"partition-{number:05}"))
-        assert found.is_sound, found.faults
     assert len(seen) == files * ROWS_PER_FILE, "lost"
     assert not list((folder / "queue" / "staged").iterdir())
+    found = verify_place(place_at(folder / "queue"), records=True)
+    assert found.is_sound, found.faults
 
 
 def test_failures_and_deaths_at_each_step_lose_and_double_nothing(

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import threading
 from pathlib import Path
 
@@ -92,6 +93,13 @@ def test_rows_that_are_staged_are_notes(tmp_path: Path) -> None:
     assert notes(document(path)).count("are committed and staged") == 3
     (path / "staged" / "later-0").mkdir()
     assert "in no commit yet" in notes(document(path))
+
+
+def test_an_operator_that_is_gone_is_missed_by_its_ids(tmp_path: Path) -> None:
+    path = places.checkpoint_v2(tmp_path / "c")
+    shutil.rmtree(path / "state" / "0")
+    (fault,) = document(path, status=1)["faults"]
+    assert (fault["kind"], fault["path"]) == ("log-missing", str(path / "state" / "0"))
 
 
 # -- how deep ---------------------------------------------------------------------------------

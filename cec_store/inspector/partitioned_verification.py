@@ -58,11 +58,13 @@ class PartitionedQueue:
                     path, last = f"{chain.folder.path}", found[-1]
                     what = f"batch {last.batch} of {last.query} does not go on where "
                     what += f"batch {commit.batch} of {commit.query} ends"
-                    self.faults.append(Fault("commit-record", path, 0, what, True))
+                    fault = Fault("commit-record", path, 0, what, True, log=COMMITS_FOLDER)
+                    self.faults.append(fault)
                 found.append(commit)
         except CorruptLog as error:
             if error.reason.startswith("no commit"):
-                fault = Fault("commit-record", error.path, error.byte, error.reason, True)
+                place = (error.path, error.byte, error.reason)
+                fault = Fault("commit-record", *place, True, log=COMMITS_FOLDER)
                 self.faults.append(fault)
         except CecError:
             return found  # told with that log
