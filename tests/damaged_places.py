@@ -15,7 +15,7 @@ from random import Random
 import damaged_queues as made
 import pyarrow as pa
 import pytest
-from made_checkpoints import MadeCheckpoint
+from made_checkpoints import START_MS, MadeCheckpoint
 from state_logs import EMPTY, Writer
 
 from cec_store import open_queue
@@ -76,7 +76,7 @@ def stage(committer: Committer, batch: int, first: int) -> list:
 
 def partitioned(path: Path) -> Path:
     """Three partitions and four commits; a crash came between the last one and its copying."""
-    committer = Committer(LocalFolder(path), COLUMNS)
+    committer = Committer(LocalFolder(path), COLUMNS, clock_us=lambda: START_MS * 1000)
     for batch in range(3):
         committer.commit(QUERY, batch, stage(committer, batch, 1000 * batch))
     staged = stage(committer, 3, 3000)
@@ -335,6 +335,14 @@ def store_body(path: Path) -> Expected:
     return Expected("body-checksum", file, byte, versions=(11, 12))
 
 
+def store_of_another_life(path: Path) -> Expected:
+    """A frame that is right in all but the salt."""
+    file = made.segments(path)[-1]
+    byte = batch_at(file, 1)
+    made.patch_header(file, byte, salt=12345)
+    return Expected("frame-damaged", file, byte, versions=(11, 12))
+
+
 def store_header(path: Path) -> Expected:
     file = made.segments(path)[-1]
     byte = batch_at(file, 0)
@@ -523,7 +531,7 @@ DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
         partition_of_other_columns,
     )),
     *((store, damage) for damage in (
-        store_body, store_header, store_zeroed, store_cut, store_segment_header, store_duplicated,
+        store_body, store_of_another_life, store_header, store_zeroed, store_cut, store_segment_header, store_duplicated,
         store_foreign, store_rolled_back, store_of_the_future,
     )),
     *((checkpoint, damage) for damage in (

@@ -119,6 +119,19 @@ def test_each_damage_is_found_and_named(sound, tmp_path: Path, make: Make, damag
             assert log["name"] in {f["log"] for f in found["faults"]}
     assert found["totals"]["records"] >= whole["totals"]["records"] * 0.3
     assert run("verify", path).exit_code == 1
+    assert_shown_by_others(path, due.kind, whole["totals"]["records"])
+    assert state_of(path) == before, "an inspection writes nothing"
+
+
+def assert_shown_by_others(path: Path, kind: str, records: int) -> None:
+    """The other verbs show the rest as well."""
+    assert run("extent", path).exit_code in (0, 1)
+    dumped = run("dump", path, "--json")
+    assert dumped.exit_code in (0, 1)
+    if kind in ("frame-damaged", "segment-header", "manifest-missing", "manifest-damaged"):
+        assert dumped.exit_code == 1
+    rows = [json.loads(line) for line in dumped.stdout.splitlines()]
+    assert sum(row["row"] == "record" for row in rows) >= records / 2
 
 
 def test_there_are_many_kinds_of_damage() -> None:
