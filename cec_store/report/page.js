@@ -178,8 +178,8 @@ function tiles(view) {
     if (replay_rows) tile("replay u", text.whole(replay_rows), "rows of input, read again");
     if (log.age_us !== null) tile("oldest footprint", text.duration(log.age_us), "behind the newest");
   }
-  if (isAll && report.logs.length > 1) tile("logs", text.whole(report.totals.logs), `${text.whole(report.totals.segments)} segments`);
-  tile("records", text.whole(log.records), `${text.whole(log.frames)} frames, ${text.bytes(log.bytes)}`);
+  if (isAll && report.logs.length > 1) tile("logs", text.whole(report.totals.logs), text.count(report.totals.segments, "segment"));
+  tile("records", text.whole(log.records), `${text.count(log.frames, "frame")}, ${text.bytes(log.bytes)}`);
 }
 
 function header() {
@@ -190,7 +190,7 @@ function header() {
   const depth = report.verified === null
     ? "Every frame header was checked, and every byte that a restart reads. For the rest: cec-store verify, or report --verify."
     : "Every byte was checked, as cec-store verify does.";
-  const verdict = made("div", report.sound ? "Sound." : `Damaged: ${text.whole(count)} ${count > 1 ? "faults" : "fault"}` +
+  const verdict = made("div", report.sound ? "Sound." : `Damaged: ${text.count(count, "fault")}` +
     `${report.logs.length > 1 ? ` in ${logs} of ${report.logs.length} logs` : ""}. What follows is about the sound rest.`,
     box, { class: report.sound ? "verdict good" : "verdict bad" });
   made("small", depth, verdict);

@@ -2,6 +2,7 @@
 /* What is drawn of a view: for each plot its words, its chart and its table. */
 
 const text = {
+  count: (n, name) => `${text.whole(n)} ${name}${n === 1 ? "" : "s"}`,
   whole: (n) => Math.round(n).toLocaleString("en-US"),
   number: (n) => Math.abs(n) >= 100 ? text.whole(n) : Number(n.toPrecision(3)).toLocaleString("en-US"),
   short: (n) => Math.abs(n) < 10000 ? text.number(n)
@@ -108,6 +109,8 @@ function axisLog(look, title, say, more) {
 const xy = (xs, ys) => xs.map((x, at) => ({ x, y: ys[at] }));
 const titled = (say) => ({ title: (items) => items.length ? say(items[0]) : "" });
 const ranges = (edges, say) => edges.slice(0, -1).map((from, at) => `${say(from)} to ${say(edges[at + 1])}`);
+/* Many bars stand without gaps, which would be all that is seen on a phone. */
+const crowded = (bars) => bars.length > 50 ? { categoryPercentage: 1, barPercentage: 1 } : {};
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
 function histogram(look, labels, counts, name, unit) {
@@ -137,7 +140,8 @@ const PLOTS = [
     chart(view, look, report) {
       const rows = view.history, along = alongOf(rows, report.has_versions ? "version" : "frame");
       const line = (name, colour, ys, more) =>
-        ({ ...look.line(colour), label: name, data: xy(along.at, ys), ...more });
+        ({ ...look.line(colour), label: name, data: xy(along.at, ys),
+          ...(along.at.length < 3 ? { pointRadius: 4 } : {}), ...more });
       const low = rows.extent_records_low;
       const sets = [
         line("extent q", "blue", rows.extent_records, { fill: "origin", backgroundColor: look.faint("blue") }),
@@ -153,7 +157,7 @@ const PLOTS = [
       return {
         type: "line", data: { datasets: sets },
         options: {
-          scales: { x: axisX(along, look), y: { ...look.axis("records", text.short), beginAtZero: true } },
+          scales: { x: axisX(along, look), y: { ...look.axis("records", text.short), beginAtZero: true, grace: "5%" } },
           plugins: { tooltip: { callbacks: titled((item) => along.say(item.parsed.x)) } },
         },
       };
@@ -308,7 +312,7 @@ const PLOTS = [
       const sets = [["footprint_bytes", "last footprints", "blue"], ["superseded_bytes", "superseded, but read", "teal"],
         ["other_bytes", report.totals.open_windows ? "not needed by a restart" : "bytes", "grey"],
         ["abandoned_bytes", "given up", "red"]]
-        .map(([name, label, colour]) => ({ ...look.bar(colour), label, data: view.segments.map((s) => s[name]) }))
+        .map(([name, label, colour]) => ({ ...look.bar(colour), ...crowded(names), label, data: view.segments.map((s) => s[name]) }))
         .filter((set) => set.data.some((n) => n > 0));
       return {
         type: "bar", data: { labels: names, datasets: sets },
@@ -340,7 +344,7 @@ const PLOTS = [
       const labels = along.at.map((n) => along.say(n)), span = along.at.at(-1) - along.at[0];
       return {
         type: "bar",
-        data: { labels, datasets: [{ ...look.bar("blue"), label: "bytes", data: rows.bytes, categoryPercentage: 1, barPercentage: 0.9 }] },
+        data: { labels, datasets: [{ ...look.bar("blue"), label: "bytes", data: rows.bytes, categoryPercentage: 1, barPercentage: 0.9, ...crowded(labels) }] },
         options: {
           scales: {
             x: { ...look.axis(along.name), grid: { display: false }, ticks: { ...look.ticks, maxRotation: 0, autoSkipPadding: 18,

@@ -27,7 +27,7 @@ from cec_store.report.windows import (
 Ints = NDArray[np.int64]
 Document = dict[str, Any]
 _POINTS_MAX = 1000
-_BARS_MAX = 200
+_BARS_MAX = 120
 
 
 def view(name: str, logs: Sequence[LogFacts], top: int, has_versions: bool) -> Document:
