@@ -16,14 +16,16 @@ from cec_store.errors import CecError, CorruptLog
 from cec_store.verbs import spark
 from cec_store.verbs.arguments import DAMAGED, WRONG_USE
 from cec_store.verbs.changes import changes_verb
+from cec_store.verbs.consumers import consumers_verb
 from cec_store.verbs.demo import demo_verb
 from cec_store.verbs.dump import dump_verb
 from cec_store.verbs.extent import extent_verb
 from cec_store.verbs.fork import fork_verb
-from cec_store.verbs.housekeeping import consumers_verb, reindex_verb, trim_verb
+from cec_store.verbs.reindex import reindex_verb
 from cec_store.verbs.replay import replay_verb
 from cec_store.verbs.report import report_verb
 from cec_store.verbs.state import state_verb
+from cec_store.verbs.trim import trim_verb
 from cec_store.verbs.verify import verify_verb
 
 

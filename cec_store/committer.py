@@ -223,9 +223,7 @@ class Committer:
     # -- files --------------------------------------------------------------------------------
 
     def _locked(self) -> AbstractContextManager[Lock]:
-        commits = self._folder.folder(COMMITS_FOLDER)
-        lock = patiently(lambda: commits.lock(WRITER_LOCK), QueueLocked, _LOCK_WAIT_S)
-        return closing(lock)
+        return commits_locked(self._folder)
 
     @contextmanager
     def _closed_on_failure(self) -> Iterator[None]:
@@ -234,6 +232,16 @@ class Committer:
         except BaseException:
             self.close()
             raise
+
+
+def commits_locked(folder: FolderTree) -> AbstractContextManager[Lock]:
+    """Keeps all others from writing to a queue of many partitions.
+
+    Raises:
+        QueueLocked: somebody has been committing for a minute.
+    """
+    commits = folder.folder(COMMITS_FOLDER)
+    return closing(patiently(lambda: commits.lock(WRITER_LOCK), QueueLocked, _LOCK_WAIT_S))
 
 
 def _told(schema: RecordSchema) -> str:

@@ -1,5 +1,6 @@
 """A fork without Spark: random state logs, every refusal, a failure and a kill at every step."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -625,17 +626,22 @@ def run(*words: object) -> tuple[int, str]:
 def test_the_verb_forks_at_a_moment_a_batch_or_a_version(made: Made, tmp_path: Path) -> None:
     ways = (("--at", "2026-01-01T00:00:59Z"), ("--batch", 5), ("--version", 6))
     for number, way in enumerate(ways):
-        code, said = run("fork", made.path, *way, tmp_path / f"new {number}")
+        code, said = run("fork", made.path, *way, tmp_path / f"new {number}", "--yes")
         assert code == 0
         assert "goes on after batch 5, which began at 2026-01-01T00:00:50Z" in said
         check(made, tmp_path / f"new {number}", 5)
 
 
 def test_the_verb_says_what_it_would_do(made: Made, tmp_path: Path) -> None:
-    code, said = run("fork", made.path, "--batch", 5, tmp_path / "new", "--dry-run")
+    before = all_of(made)
+    code, said = run("fork", made.path, "--batch", 5, tmp_path / "new")
     assert code == 0
     assert "would go on after batch 5" in said
+    assert said.endswith("do it with --yes\n")
+    code, said = run("fork", made.path, "--batch", 5, tmp_path / "new", "--json")
+    assert (code, json.loads(said)["done"]) == (0, False)
     assert not (tmp_path / "new").exists()
+    assert all_of(made) == before
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,11 @@ def files(path: Path) -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in path.iterdir()}
 
 
+def names_of_writers(names: dict[str, bytes]) -> set[str]:
+    """What each writer has of its own."""
+    return {name for name in names if name.startswith("manifest-")}
+
+
 @pytest.fixture
 def queue(tmp_path: Path) -> Path:
     """Ten records, a segment for each; one consumer is here, one has gone."""
@@ -57,8 +62,13 @@ def test_the_list_has_every_consumer_with_its_lag(queue: Path) -> None:
 
 def test_the_list_as_json(queue: Path) -> None:
     document = json_of("consumers", queue)
-    assert (document["first_offset"], document["end_offset"]) == (0, 10)
+    (log,) = document["logs"]
+    assert (log["first_offset"], log["end_offset"]) == (0, 10)
     assert document["consumers"][1] == {
+        "name": "hourly", "partitions": 1, "lag_records": 2, "lag_us": 500_000,
+        "acknowledged_us": 1_600_000_000_000_000,
+    }  # fmt: skip
+    assert log["consumers"][1] == {
         "name": "hourly", "received": 8, "effects_saved": 6, "lag_records": 2,
         "lag_us": 500_000, "acknowledged_us": 1_600_000_000_000_000,
     }  # fmt: skip
@@ -72,7 +82,10 @@ def test_a_queue_without_consumers_says_so(tmp_path: Path) -> None:
 def test_a_consumer_is_dropped_only_with_yes(queue: Path) -> None:
     before = files(queue)
     said = run("consumers", queue, "--drop", "gone").stdout
-    assert said == f"{queue}: would drop consumer 'gone'; do it with --yes\n"
+    assert said == (
+        f"{queue}: would drop consumer 'gone' (1 file, 72 bytes); do it with --yes\n"
+        "  consumer-gone.ack: records were kept for it from offset 2 on\n"
+    )
     document = json_of("consumers", queue, "--drop", "gone")
     assert (document["dropped"], document["done"]) == ("gone", False)
     assert files(queue) == before
@@ -104,30 +117,38 @@ def test_a_damaged_one_is_named_stops_a_trim_and_can_be_dropped(queue: Path) -> 
         assert files(queue) == before
     assert run("verify", queue).exit_code == 1
     assert run("consumers", queue, "--drop", "gone", "--yes").exit_code == 0
-    assert json_of("trim", queue, "--yes")["first_offset"] == 6
+    assert json_of("trim", queue, "--yes")["logs"][0]["first_offset"] == 6
 
 
 def test_a_trim_says_what_it_would_do_and_does_it_with_yes(queue: Path) -> None:
     before = files(queue)
-    text = f"{queue}: would remove 2 segments; the oldest offset left is 2; do it with --yes\n"
-    held = "  consumer 'gone' needs the oldest segment that stays\n"
-    assert run("trim", queue).stdout == text + held
+    sizes = [made.segment(queue, number).stat().st_size for number in (0, 1)]
+    text = (
+        f"{queue}: would remove 2 segments ({sum(sizes) / 1024:.1f} KiB), offsets 0 to 1; "
+        "the oldest offset left is 2\n"
+        "  consumer 'gone' needs the oldest segment that stays\n"
+        "do it with --yes\n"
+    )
+    assert run("trim", queue).stdout == text
     planned = json_of("trim", queue)
     assert files(queue) == before
     done = json_of("trim", queue, "--yes")
     assert {**planned, "done": True} == done
-    assert (done["segments"], done["first_segment"], done["first_offset"]) == (2, 2, 2)
-    assert done["held_by"] == ["gone"]
+    assert done["totals"] == {"logs": 1, "segments": 2, "bytes": sum(sizes), "records": 2}
+    (log,) = done["logs"]
+    assert (log["first_segment"], log["first_offset"], log["held_by"]) == (2, 2, ["gone"])
+    assert set(log["files"]) == set(before) - set(files(queue)) - names_of_writers(before)
     with open_queue(queue) as reader:
         assert reader.chain().first_offset() == 2
         assert next(reader.replay())["n"].to_pylist() == [2]
-    assert json_of("trim", queue, "--yes")["segments"] == 0
+    assert json_of("trim", queue, "--yes")["totals"]["segments"] == 0
     assert "removed 0 segments" in run("trim", queue, "--yes").stdout
 
 
 def test_a_trim_goes_no_further_than_before(queue: Path) -> None:
     document = json_of("trim", queue, "--before", 1, "--yes")
-    assert (document["first_offset"], document["held_by"]) == (1, [])
+    (log,) = document["logs"]
+    assert (log["first_offset"], log["held_by"]) == (1, [])
     assert run("trim", queue, "--before", 11).exit_code == 2
 
 

@@ -72,6 +72,7 @@ inspector.spark_files inspector.partitioned_verification inspector.place_dump
 inspector.place_verification
 inspector.history inspector.footprints
 inspector connectors.*
+upkeep
 flights comparing watching
 embedded_demo_child spark_demo_feed
 embedded_demo spark_demo_job spark_demo_results

@@ -9,9 +9,12 @@ from typing import Annotated
 import typer
 
 from cec_store.connectors.spark.fork import fork
+from cec_store.inspector.places import place_at
 from cec_store.screens import Screen
 from cec_store.units import format_timestamp_us
-from cec_store.verbs.arguments import AsJson, BeganAt
+from cec_store.verbs.arguments import AsJson, BeganAt, Yes
+from cec_store.verbs.documents import document, log_fields
+from cec_store.verbs.wording import size
 
 
 def fork_verb(
@@ -24,22 +27,30 @@ def fork_verb(
     version: Annotated[
         int | None, typer.Option(min=1, help="From this version of the state: batch + 1.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a checkpoint that runs on from the state at an earlier moment. The old one stays."""
     if [at, batch, version].count(None) != 2:
         raise typer.BadParameter("give one of --at, --batch and --version")
     batch = version - 1 if version is not None else batch
-    done = fork(checkpoint, new, at=at, batch=batch, dry_run=dry_run)
+    done = fork(checkpoint, new, at=at, batch=batch, dry_run=not yes)
     screen = Screen()
     if as_json:
-        screen.document({**asdict(done), "done": not dry_run})
+        place = place_at(checkpoint)
+        fields = asdict(done)
+        names = ("linked_files", "linked_bytes", "copied_files", "copied_bytes")
+        totals = {"logs": len(place.logs)} | {name: fields[name] for name in names}
+        own = {name: fields[name] for name in ("batch", "timestamp_us", "query_id")}
+        logs = map(log_fields, place.logs)
+        screen.document(document(place, True, logs, totals, new=done.path, done=yes, **own))
         return
-    goes_on = "would go on" if dry_run else "goes on"
+    goes_on = "goes on" if yes else "would go on"
     began = format_timestamp_us(done.timestamp_us)
     screen.line(f"{done.path}: {goes_on} after batch {done.batch}, which began at {began}")
     screen.line(
-        f"  {done.linked_files:,} files of state linked ({done.linked_bytes:,} bytes), "
-        f"{done.copied_files:,} files copied ({done.copied_bytes:,} bytes)"
+        f"  {done.linked_files:,} files of state linked ({size(done.linked_bytes)}), "
+        f"{done.copied_files:,} files copied ({size(done.copied_bytes)})"
     )
+    if not yes:
+        screen.line("do it with --yes")

@@ -3,53 +3,89 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 
 from cec_store.formats import Format, limited, replay_schema, write_batches
-from cec_store.replay import OUTPUT_KINDS
+from cec_store.inspector import version_at
+from cec_store.inspector.places import Place, PlaceKind, place_at
+from cec_store.reading import read_queue
+from cec_store.replay import OUTPUT_KINDS, Replay
 from cec_store.state_log import CHANGE_KINDS, CHANGES, StateLog
 from cec_store.store import open_queue
-from cec_store.verbs.arguments import At, Kinds, Limit, QueuePath, Since, Until, folder_at
+from cec_store.verbs.arguments import (
+    AtPoint,
+    Follow,
+    Kinds,
+    Limit,
+    PlacePath,
+    Since,
+    Until,
+    wrong_use,
+)
+
+Rows = Iterator[pa.RecordBatch]
 
 
 def replay_verb(
-    queue: QueuePath,
+    path: PlacePath,
     since: Since = None,
     until: Until = None,
     form: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = (
-        False
-    ),
+    follow: Follow = False,
     limit: Limit = None,
     kinds: Kinds = None,
-    at: At = None,
+    at: AtPoint = None,
     metadata: Annotated[
         bool, typer.Option("--metadata", help="Also _timestamp, _kind and _offset.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As --format jsonl.")] = False,
 ) -> None:
     """Read a queue's output again, from a moment on; of a state store what was put and removed."""
-    form = Format.JSONL if as_json else form
-    if form is Format.ARROW and sys.stdout.isatty():
-        raise typer.BadParameter("an Arrow stream is not for a terminal: send it to a file or pipe")
-    with open_queue(folder_at(queue, at)) as source:
-        if isinstance(source, StateLog):
-            if follow:
-                raise typer.BadParameter("a state store is read at a version: it has no --follow")
-            rows = source.replay(
-                since, until, at=at, kinds=kinds or CHANGE_KINDS, include_metadata=metadata
-            )
-            schema = replay_schema(CHANGES, metadata)
-        else:
-            rows = source.replay(
-                since, until, follow=follow, kinds=kinds or OUTPUT_KINDS, include_metadata=metadata
-            )
-            schema = replay_schema(source.schema.data, metadata)
+    form = Format.JSONL if as_json or form is Format.JSON else form
+    if not form.is_text and sys.stdout.isatty():
+        raise typer.BadParameter(f"{form.value} is not for a terminal: send it to a file or pipe")
+    place = place_at(path)
+    if follow and place.kind is not PlaceKind.QUEUE:
+        raise typer.BadParameter(f"a {place.kind.value} has no --follow here; dump --follow has")
+    with ExitStack() as stack:
+        with wrong_use():
+            rows, schema = _rows(stack, place, at, follow, since, until, kinds, metadata)
         try:
             write_batches(limited(rows, limit), schema, form, sys.stdout)
         except KeyboardInterrupt:
             if not follow:
                 raise
-            rows.stop()
+
+
+def _rows(
+    stack: ExitStack, place: Place, at: Any, follow: bool, since: Any, until: Any, kinds: Any,
+    metadata: bool,
+) -> tuple[Rows, pa.Schema]:  # fmt: skip
+    if place.kind is PlaceKind.CHECKPOINT:
+        raise ValueError(
+            f"{place.path}: a checkpoint has no output; what its batches did: cec-store changes"
+        )
+    if at is not None and not place.has_versions:
+        raise ValueError(f"--at is a version of a Spark state store; {place.path} has none")
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
+        reader = read_queue(
+            place.path, since, until, kinds=kinds or OUTPUT_KINDS, include_metadata=metadata
+        )
+        return reader, reader.schema
+    source = stack.enter_context(open_queue(place.path))
+    rows: Replay
+    if isinstance(source, StateLog):
+        rows = source.replay(
+            since, until, at=version_at(place, at), kinds=kinds or CHANGE_KINDS,
+            include_metadata=metadata,
+        )  # fmt: skip
+        return rows, replay_schema(CHANGES, metadata)
+    rows = source.replay(
+        since, until, follow=follow, kinds=kinds or OUTPUT_KINDS, include_metadata=metadata
+    )
+    return rows, replay_schema(source.schema.data, metadata)

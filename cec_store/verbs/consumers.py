@@ -1,0 +1,139 @@
+"""The verb `cec-store consumers`: who holds a queue."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import typer
+
+from cec_store.chain import Chain
+from cec_store.consumers import ConsumerState, consumer_states
+from cec_store.inspector.places import Log, Place, place_at
+from cec_store.screens import Cell, Screen
+from cec_store.units import format_timestamp_us
+from cec_store.upkeep import Drop, carry_out_drops, plan_drops, queues_of
+from cec_store.verbs.arguments import AsJson, PlacePath, Yes, wrong_use
+from cec_store.verbs.documents import document, log_fields
+from cec_store.verbs.gathering import Gathered, gather
+from cec_store.verbs.wording import size
+
+_NAMES = ("name", "received", "effects saved", "lag", "lag s", "acknowledged")
+
+
+@dataclass(frozen=True)
+class _Readers:
+    """Of one queue."""
+
+    first_offset: int
+    end_offset: int
+    consumers: list[ConsumerState]
+
+
+def consumers_verb(
+    path: PlacePath,
+    drop: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Forget this consumer, with --yes.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """List who the queue keeps its records for, and how far each of them is; or drop one."""
+    screen = Screen()
+    place = place_at(path)
+    with wrong_use():
+        queues = queues_of(place)
+        if drop is not None:
+            _drop(screen, place, plan_drops(place, drop), drop, yes, as_json)
+            return
+    found = gather(place, queues, _readers)
+    totals = _totals(found)
+    if as_json:
+        counts = {"logs": len(queues), "consumers": len(totals)}
+        screen.document(found.as_json(asdict, counts, consumers=totals))
+    else:
+        _show(screen, place, found, totals)
+    found.end()
+
+
+def _readers(log: Log) -> _Readers:
+    chain = Chain(log.folder)
+    return _Readers(chain.first_offset(), chain.end.offset, consumer_states(chain))
+
+
+def _totals(found: Gathered[_Readers]) -> list[dict[str, Any]]:
+    """Each consumer over all partitions."""
+    states = [state for _, readers in found.answers for state in readers.consumers]
+    named = {
+        name: [s for s in states if s.name == name] for name in sorted({s.name for s in states})
+    }
+    return [
+        {
+            "name": name,
+            "partitions": len(those),
+            "lag_records": sum(each.lag_records for each in those),
+            "lag_us": max(each.lag_us for each in those),
+            "acknowledged_us": max(each.acknowledged_us for each in those),
+        }
+        for name, those in named.items()
+    ]
+
+
+def _show(
+    screen: Screen, place: Place, found: Gathered[_Readers], totals: list[dict[str, Any]]
+) -> None:
+    if not totals:
+        screen.line(f"{place.path}: no consumers")
+        return
+    rows = [(log, state) for log, readers in found.answers for state in readers.consumers]
+    if len(place.logs) == 1:
+        screen.table(f"{place.path}: consumers", _NAMES, [_row(state) for _, state in rows])
+        return
+    cells: list[list[Cell]] = [[str(log.partition), *_row(state)] for log, state in rows]
+    screen.table(f"{place.path}: consumers", ("partition", *_NAMES), cells)
+    sums: list[list[Cell]] = [
+        [each["name"], each["partitions"], each["lag_records"], _seconds(each["lag_us"]),
+         format_timestamp_us(each["acknowledged_us"])]
+        for each in totals
+    ]  # fmt: skip
+    names = ("name", "partitions", "lag", "longest lag s", "acknowledged")
+    screen.table("over all partitions", names, sums)
+
+
+def _row(state: ConsumerState) -> tuple[Cell, ...]:
+    when = format_timestamp_us(state.acknowledged_us)
+    lag_s = _seconds(state.lag_us)
+    return (state.name, state.received, state.effects_saved, state.lag_records, lag_s, when)
+
+
+def _seconds(span_us: int) -> str:
+    return f"{span_us / 1e6:,.1f}"
+
+
+def _drop(
+    screen: Screen, place: Place, drops: list[Drop], name: str, yes: bool, as_json: bool
+) -> None:
+    if yes:
+        carry_out_drops(drops, name)
+    total = sum(each.bytes for each in drops)
+    if as_json:
+        logs = [
+            {**log_fields(each.log), "files": [each.file], "bytes": each.bytes,
+             "effects_saved": each.effects_saved}
+            for each in drops
+        ]  # fmt: skip
+        totals = {"logs": len(drops), "bytes": total}
+        screen.document(document(place, True, logs, totals, dropped=name, done=yes))
+        return
+    files = f"{len(drops):,} file{'s' if len(drops) > 1 else ''}, {size(total)}"
+    if yes:
+        where = f" in {len(drops):,} partitions" if len(place.logs) > 1 else ""
+        screen.line(
+            f"{place.path}: dropped consumer {name!r}{where}; the queue waits for it no more"
+        )
+    else:
+        screen.line(f"{place.path}: would drop consumer {name!r} ({files}); do it with --yes")
+    for each in drops:
+        saved = "its file is damaged" if each.effects_saved is None else (
+            f"records were kept for it from offset {each.effects_saved:,} on")  # fmt: skip
+        screen.line(f"  {each.log.name or each.file}: {saved}")

@@ -1,0 +1,48 @@
+"""The verb `cec-store reindex`: the timestamp index anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cec_store.inspector.places import place_at
+from cec_store.screens import Screen
+from cec_store.upkeep import Reindex, carry_out_reindexes, indexed, plan_reindex_of
+from cec_store.verbs.arguments import AsJson, PlacePath, Yes, wrong_use
+from cec_store.verbs.gathering import gather
+from cec_store.verbs.wording import size
+
+
+def reindex_verb(path: PlacePath, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete the timestamp index and make it anew from the log. The log is not touched."""
+    screen = Screen()
+    place = place_at(path)
+    with wrong_use():
+        logs = indexed(place)
+    found = gather(place, logs, plan_reindex_of)
+    plans = [plan for _, plan in found.answers]
+    is_done = yes and found.is_sound
+    if is_done:
+        carry_out_reindexes(place, plans)
+    totals = {"logs": len(logs)} | {
+        name: sum(_told(each)[name] for each in plans) for name in ("bytes", "frames")
+    }
+    if as_json:
+        screen.document(found.as_json(_told, totals, done=is_done))
+    else:
+        for each in plans:
+            frames = f"{each.frames:,} frames"
+            files = f"{len(each.files):,} files, {size(each.bytes)}"
+            if is_done:
+                text = f"the index was made anew and covers {frames}"
+            else:
+                text = f"would delete the index ({files}) and make it anew over {frames}"
+            screen.line(f"{each.log.folder.path}: {text}")
+        if not yes:
+            screen.line("do it with --yes")
+        elif not is_done:
+            screen.line("no index was touched, since not all logs could be read", "bold red")
+    found.end()
+
+
+def _told(plan: Reindex) -> dict[str, Any]:
+    return {"files": list(plan.files), "bytes": plan.bytes, "frames": plan.frames}

@@ -1,0 +1,94 @@
+"""The verb `cec-store trim`: letting go of what nobody needs."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from cec_store.inspector.places import PlaceKind, place_at
+from cec_store.replay import Moment
+from cec_store.screens import Screen
+from cec_store.units import Position
+from cec_store.upkeep import Trim, carry_out_trims, plan_trim_of, queues_of
+from cec_store.verbs.arguments import AsJson, PlacePath, Yes, moment_of, wrong_use
+from cec_store.verbs.gathering import gather
+from cec_store.verbs.wording import size
+
+
+def _before(text: str) -> Moment:
+    return Position(int(text)) if re.fullmatch(r"\d+", text) else moment_of(text)
+
+
+Before = Annotated[
+    Any,
+    typer.Option(parser=_before, metavar="OFFSET|MOMENT", help="Only records before this."),
+]
+
+
+def trim_verb(
+    path: PlacePath, before: Before = None, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Remove the segments that no consumer and no restart needs. Without either, say BEFORE."""
+    screen = Screen()
+    place = place_at(path)
+    with wrong_use():
+        queues = queues_of(place)
+        if place.kind is PlaceKind.PARTITIONED_QUEUE and isinstance(before, Position):
+            raise ValueError(f"{place.path} has partitions: give a moment, not an offset")
+    found = gather(place, queues, lambda log: plan_trim_of(log, before))
+    trims = [trim for _, trim in found.answers]
+    is_done = yes and found.is_sound
+    if is_done:
+        carry_out_trims(place, trims)
+    totals = {
+        "logs": len(queues),
+        "segments": sum(each.plan.segments for each in trims),
+        "bytes": sum(each.bytes for each in trims),
+        "records": sum(_records(each) for each in trims),
+    }
+    if as_json:
+        screen.document(found.as_json(_told, totals, done=is_done))
+    else:
+        for each in trims:
+            _show(screen, each, is_done)
+        if len(queues) > 1:
+            did = "removed" if is_done else "would remove"
+            what = f"{totals['segments']:,} segments ({size(totals['bytes'])})"
+            screen.line(f"{place.path}: {did} {what} of {len(queues):,} partitions", "bold")
+        if totals["segments"] and not yes:
+            screen.line("do it with --yes")
+        if yes and not is_done:
+            screen.line("nothing was removed, since not all could be read", "bold red")
+    found.end()
+
+
+def _records(trim: Trim) -> int:
+    return trim.plan.first_offset - trim.oldest_offset
+
+
+def _told(trim: Trim) -> dict[str, Any]:
+    return {
+        "segments": trim.plan.segments,
+        "files": list(trim.files),
+        "bytes": trim.bytes,
+        "records": _records(trim),
+        "first_segment": trim.plan.first_segment,
+        "first_offset": trim.plan.first_offset,
+        "held_by": list(trim.plan.held_by),
+    }
+
+
+def _show(screen: Screen, trim: Trim, is_done: bool) -> None:
+    plan = trim.plan
+    did = "removed" if is_done else "would remove"
+    what = f"{plan.segments:,} segments"
+    if plan.segments:
+        what += (
+            f" ({size(trim.bytes)}), offsets {trim.oldest_offset:,} to {plan.first_offset - 1:,}"
+        )
+    path = trim.log.folder.path
+    screen.line(f"{path}: {did} {what}; the oldest offset left is {plan.first_offset:,}")
+    for name in plan.held_by:
+        screen.line(f"  consumer {name!r} needs the oldest segment that stays")
