@@ -18,6 +18,7 @@ from cec_store.verbs.arguments import DAMAGED, WRONG_USE
 from cec_store.verbs.changes import changes_verb
 from cec_store.verbs.consumers import consumers_verb
 from cec_store.verbs.demo import demo_verb
+from cec_store.verbs.diff import diff_verb
 from cec_store.verbs.dump import dump_verb
 from cec_store.verbs.extent import extent_verb
 from cec_store.verbs.fork import fork_verb
@@ -57,6 +58,7 @@ app.command("verify")(verify_verb)
 app.command("dump")(dump_verb)
 app.command("state")(state_verb)
 app.command("changes")(changes_verb)
+app.command("diff")(diff_verb)
 app.command("replay")(replay_verb)
 app.command("report")(report_verb)
 app.command("consumers")(consumers_verb)

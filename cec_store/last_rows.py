@@ -17,6 +17,11 @@ _TABLE_ROWS_MAX = 4
 
 def last_rows(keys: pa.StructArray) -> Ints:
     """The last row of each key, ascending; null is a key, and nulls inside a key are equal."""
+    return _last_of_each(*key_codes(keys))
+
+
+def key_codes(keys: pa.StructArray) -> tuple[Ints, int]:
+    """Equal numbers for equal keys, from 0 up to a bound that leaves room for a row's number."""
     columns = [part for column in keys.flatten() for part in _parts(column)]
     if keys.null_count or not columns:
         columns = [keys.is_valid(), *columns]
@@ -31,7 +36,7 @@ def last_rows(keys: pa.StructArray) -> Ints:
         codes, bound = codes * more_bound + more, bound * more_bound
     if bound << row_bits >= _WORD_MAX:
         codes, bound = _dense(pa.array(codes))
-    return _last_of_each(codes, bound)
+    return codes, bound
 
 
 def _last_of_each(codes: Ints, bound: int) -> Ints:

@@ -68,7 +68,7 @@ inspector.verification inspector.extents inspector.dumping
 inspector.what_if
 inspector.overview
 inspector.state_verification inspector.following inspector.states
-inspector.spark_files inspector.partitioned_verification inspector.place_dump
+inspector.spark_files inspector.partitioned_verification inspector.place_dump inspector.differences
 inspector.place_verification
 inspector.history inspector.footprints
 inspector connectors.*

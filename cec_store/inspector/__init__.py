@@ -1,5 +1,6 @@
 """Looks at queues, damaged ones too, and changes nothing, not even a lock or an index."""
 
+from cec_store.inspector.differences import Change, LogDiff, Side, differences
 from cec_store.inspector.dump_rows import DamageRow, FrameRow, NoteRow, RecordRow, Row
 from cec_store.inspector.dumping import dump
 from cec_store.inspector.extents import ExtentReport, OpenWindow, OperatorState, inspect_extent
@@ -21,12 +22,14 @@ from cec_store.inspector.verification import Verification
 
 __all__ = [
     "ADVICE",
+    "Change",
     "DamageRow",
     "DumpFilter",
     "ExtentReport",
     "Fault",
     "FrameRow",
     "KeyTest",
+    "LogDiff",
     "LogVerification",
     "Note",
     "NoteRow",
@@ -38,10 +41,12 @@ __all__ = [
     "Point",
     "RecordRow",
     "Row",
+    "Side",
     "StoreReader",
     "Totals",
     "Verification",
     "WindowReader",
+    "differences",
     "dump",
     "frame_at",
     "inspect_extent",

@@ -98,9 +98,8 @@ class StoreReader:
         self._decoder: StateDecoder | None = None
         if not raw and logs:
             self._decoder = _decoder_of(logs)
-        self.logs = [
-            LogRows(log) for log in [*logs, *(_lost(logs, self._decoder) if is_all else [])]
-        ]
+        lost = lost_partitions(logs, self._decoder) if is_all else []
+        self.logs = [LogRows(log) for log in [*logs, *lost]]
 
     def state(self, version: int | str | None) -> PlaceRows:
         """The rows of a version."""
@@ -176,7 +175,7 @@ def _decoder_of(logs: Sequence[Log]) -> StateDecoder | None:
         raise SchemaMismatch(f"{error}; --raw shows bytes") from None
 
 
-def _lost(logs: Sequence[Log], decoder: StateDecoder | None) -> list[Log]:
+def lost_partitions(logs: Sequence[Log], decoder: StateDecoder | None) -> list[Log]:
     """Partitions that Spark notes, beyond the last that is there."""
     if decoder is None or logs[-1].partition is None:
         return []

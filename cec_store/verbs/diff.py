@@ -1,0 +1,136 @@
+"""The verb `cec-store diff`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cec_store.inspector import Change, LogDiff, Side, differences
+from cec_store.inspector.places import Place, place_at
+from cec_store.screens import Cell, Screen
+from cec_store.verbs.arguments import (
+    DAMAGED,
+    AsJson,
+    AtPoint,
+    Operator,
+    Partition,
+    PlacePath,
+    Store,
+    parse_point,
+    wrong_use,
+)
+from cec_store.verbs.documents import document, log_fields
+from cec_store.verbs.wording import value
+
+_COUNTS = ("added", "removed", "changed", "same")
+
+From = Annotated[
+    Any, typer.Option("--from", parser=parse_point, metavar="POINT", help="The old one of PATH.")
+]
+To = Annotated[
+    Any, typer.Option("--to", parser=parse_point, metavar="POINT", help="The new one of PATH.")
+]
+
+
+def diff_verb(
+    path: PlacePath,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[OTHER]", help="Compare with this one.")
+    ] = None,
+    old: From = None,
+    new: To = None,
+    at: AtPoint = None,
+    operator: Operator = None,
+    partition: Partition = None,
+    store: Store = None,
+    top: Annotated[int, typer.Option(min=0, help="How many keys are listed.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two versions of one place, or two places: keys added, removed and changed."""
+    if (other is None) == (old is None) or (other is not None and new is not None):
+        raise typer.BadParameter("give two places (and --at), or one with --from (and --to)")
+    if other is None and at is not None:
+        raise typer.BadParameter("--at is for two places; of one give --from and --to")
+    places = place_at(path), place_at(path if other is None else other)
+    with wrong_use():
+        logs = [place.chosen(operator, partition, store) for place in places]
+        points = (at, at) if other is not None else (old, new)
+        sides = [Side(place, point) for place, point in zip(places, points, strict=True)]
+        screen = Screen()
+        with screen.bar() as bar:
+            task = bar.add_task("comparing", total=max(map(len, logs)))
+            found = []
+            for diff in differences(sides[0], sides[1], (logs[0], logs[1]), top, partition is None):
+                found.append(diff)
+                bar.advance(task)
+    own: dict[str, Any] = {"other": None if other is None else places[1].path}
+    own |= {"from": sides[0].at, "to": sides[1].at}
+    if as_json:
+        screen.document(diff_as_json(places[0], found, own))
+    else:
+        show_diff(screen, sides, found)
+    for each in found:
+        if each.problem:
+            sys.stderr.write(f"cec-store: {each.log.name or 'damaged'}: {each.problem}\n")
+    if any(each.problem for each in found):
+        raise typer.Exit(DAMAGED)
+
+
+def diff_as_json(place: Place, found: list[LogDiff], own: dict[str, Any]) -> dict[str, Any]:
+    """The document of ``cec-store diff --json``."""
+    logs = [{**log_fields(each.log), **_counts(each), "problem": each.problem} for each in found]
+    totals = _totals(found)
+    rows = [{"log": d.log.name, **asdict(row)} for d in found for row in d.rows]
+    left_out = sum(totals[name] for name in _COUNTS[:3]) - len(rows)
+    is_sound = not any(each.problem for each in found)
+    own = {**own, "equal": all(each.is_equal for each in found)}
+    return document(
+        place, is_sound, logs, {"logs": len(logs), **totals}, **own, rows=rows,
+        rows_left_out=left_out,
+    )  # fmt: skip
+
+
+def _counts(diff: LogDiff) -> dict[str, int]:
+    return {name: getattr(diff, name) for name in _COUNTS}
+
+
+def _totals(found: list[LogDiff]) -> dict[str, int]:
+    return {name: sum(_counts(each)[name] for each in found) for name in _COUNTS}
+
+
+def show_diff(screen: Screen, sides: list[Side], found: list[LogDiff]) -> None:
+    """Counts of each log in which something differs, and the first keys."""
+    for sign, side in zip("-+", sides, strict=True):
+        what = "version" if side.place.has_versions else "frame"
+        at = "the newest version" if side.at is None else f"{what} {side.at}"
+        screen.line(f"{sign} {side.place.path}: {at}")
+    differing = [each for each in found if not each.is_equal]
+    if differing and len(found) > 1:
+        cells: list[list[Cell]] = [
+            [each.log.name, *_counts(each).values()] for each in differing if not each.problem
+        ]
+        screen.table("logs that differ", ("log", *_COUNTS), cells)
+    for each in differing:
+        if each.rows and len(found) > 1:
+            screen.line(each.log.name, "bold cyan")
+        for row in each.rows:
+            screen.line(_line(row), {"added": "green", "removed": "red"}.get(row.change, "yellow"))
+    totals = _totals(found)
+    listed = sum(len(each.rows) for each in found)
+    left_out = sum(totals[name] for name in _COUNTS[:3]) - listed
+    if left_out:
+        screen.line(f"… and {left_out:,} more")
+    counts = ", ".join(f"{count:,} {name}" for name, count in totals.items())
+    screen.line(f"{'differs' if differing else 'equal'}: {counts}", "bold")
+
+
+def _line(row: Change) -> str:
+    key = f"key: {value(row.key)}"
+    if row.change == "changed":
+        return f"~ {key} state: {value(row.before)} -> {value(row.after)}"
+    sign, state = ("+", row.after) if row.change == "added" else ("-", row.before)
+    return f"{sign} {key} state: {value(state)}"
