@@ -1,6 +1,7 @@
 """Documents of the command line against the schemas that docs/json holds."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,13 @@ import jsonschema
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "json"
 
 
-def check(verb: str, document: Any) -> None:
-    """Raises where it is not what the schema says."""
+@cache
+def _validator(verb: str) -> jsonschema.Draft202012Validator:
     schema = json.loads((FOLDER / f"{verb}.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator(schema).validate(document)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def check(verb: str, document: Any) -> None:
+    """Raises where it is not what the schema says."""
+    _validator(verb).validate(document)
