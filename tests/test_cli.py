@@ -86,6 +86,10 @@ def pin(name: str, result: Result, folder: Path) -> None:
         ("dump", ("dump", "--segment", 0)),
         ("dump-frames", ("dump", "--frames-only")),
         ("dump-checks", ("dump", "--kinds", "check", "--since-offset", 60)),
+        ("dump-last", ("dump", "--last", 3)),
+        ("state", ("state", "--limit", 6)),
+        ("changes", ("changes", "@60", "@100", "--limit", 8)),
+        ("diff", ("diff", "--from", "@60", "--top", 4)),
         ("replay", ("replay", "--metadata", "--limit", 12)),
     ],
 )

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -388,3 +390,27 @@ def test_wrong_use(tmp_path: Path, arguments: tuple[Any, ...], text: str) -> Non
     assert result.exit_code == 2, result.output
     assert text in " ".join(result.stderr.replace("│", " ").split())
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("state",), ("changes", 4, 5), ("diff", "--from", 5, "--top", 5),
+     ("fork", "--batch", 4, "new"), ("dump", "--partition", 1, "--key", "ann", "--skip-record-metadata",
+                                     "--since-version", 5)],
+)  # fmt: skip
+def test_text_of_a_checkpoint_is_as_pinned(tmp_path: Path, arguments: tuple[Any, ...]) -> None:
+    path = tmp_path / "checkpoint"
+    grown(path)
+    verb, *rest = arguments
+    result = run(verb, path, *(tmp_path / a if a == "new" else a for a in rest))
+    assert result.exit_code == 0, result.output
+    # Segments have numbers at random.
+    text = re.sub(r"segment: \d+ position: \d+ size: \d+", "segment: …", result.output)
+    pin(f"{verb}-checkpoint", text.replace(str(tmp_path), "…"))
+
+
+def pin(name: str, text: str) -> None:
+    path = Path(__file__).parent / "snapshots" / f"{name}.txt"
+    if os.environ.get("CEC_SNAPSHOTS") == "write":
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")

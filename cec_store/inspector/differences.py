@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,9 +112,15 @@ def differences(
     if old.place.kind is not new.place.kind:
         kinds = " and a ".join(side.place.kind.value for side in (old, new))
         raise ValueError(f"a {kinds} cannot be compared")
-    left = top
     whole = [_with_lost(each) if is_all else [*each] for each in logs]
-    for before, after in _pairs(*whole):
+    return _differences(old, new, _pairs(*whole), top)
+
+
+def _differences(
+    old: Side, new: Side, pairs: Iterable[tuple[list[Log], list[Log]]], top: int
+) -> Iterator[LogDiff]:
+    left = top
+    for before, after in pairs:
         diff = LogDiff((before or after)[0])
         try:
             _compare(diff, old.read(before), new.read(after), _decoder(diff.log), left)

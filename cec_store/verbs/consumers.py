@@ -16,7 +16,7 @@ from cec_store.upkeep import Drop, carry_out_drops, plan_drops, queues_of
 from cec_store.verbs.arguments import AsJson, PlacePath, Yes, wrong_use
 from cec_store.verbs.documents import document, log_fields
 from cec_store.verbs.gathering import Gathered, gather
-from cec_store.verbs.wording import size
+from cec_store.verbs.wording import counted, size
 
 _NAMES = ("name", "received", "effects saved", "lag", "lag s", "acknowledged")
 
@@ -125,7 +125,7 @@ def _drop(
         totals = {"logs": len(drops), "bytes": total}
         screen.document(document(place, True, logs, totals, dropped=name, done=yes))
         return
-    files = f"{len(drops):,} file{'s' if len(drops) > 1 else ''}, {size(total)}"
+    files = f"{counted(len(drops), 'file')}, {size(total)}"
     if yes:
         where = f" in {len(drops):,} partitions" if len(place.logs) > 1 else ""
         screen.line(

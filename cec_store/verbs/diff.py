@@ -60,13 +60,13 @@ def diff_verb(
         logs = [place.chosen(operator, partition, store) for place in places]
         points = (at, at) if other is not None else (old, new)
         sides = [Side(place, point) for place, point in zip(places, points, strict=True)]
-        screen = Screen()
-        with screen.bar() as bar:
-            task = bar.add_task("comparing", total=max(map(len, logs)))
-            found = []
-            for diff in differences(sides[0], sides[1], (logs[0], logs[1]), top, partition is None):
-                found.append(diff)
-                bar.advance(task)
+        compared = differences(sides[0], sides[1], (logs[0], logs[1]), top, partition is None)
+    screen, found = Screen(), []
+    with screen.bar() as bar:
+        task = bar.add_task("comparing", total=max(map(len, logs)))
+        for diff in compared:
+            found.append(diff)
+            bar.advance(task)
     own: dict[str, Any] = {"other": None if other is None else places[1].path}
     own |= {"from": sides[0].at, "to": sides[1].at}
     if as_json:
@@ -75,7 +75,8 @@ def diff_verb(
         show_diff(screen, sides, found)
     for each in found:
         if each.problem:
-            sys.stderr.write(f"cec-store: {each.log.name or 'damaged'}: {each.problem}\n")
+            name = f"{each.log.name}: " if each.log.name else ""
+            sys.stderr.write(f"cec-store: {name}{each.problem}\n")
     if any(each.problem for each in found):
         raise typer.Exit(DAMAGED)
 

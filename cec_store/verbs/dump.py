@@ -42,7 +42,7 @@ from cec_store.verbs.arguments import (
     wrong_use,
 )
 from cec_store.verbs.documents import document, log_fields
-from cec_store.verbs.wording import moment, value
+from cec_store.verbs.wording import counted, moment, value
 
 _POLL_S = 0.1
 _TALLIES = {FrameRow: "frames", RecordRow: "records", DamageRow: "damaged"}
@@ -196,9 +196,9 @@ class _Show:
             logs = [{**log_fields(log), **tally} for log, tally in self._logs.items()]
             self._screen.json_line({"row": "end", **document(self._place, is_sound, logs, totals)})
         elif not self._is_alone:
-            counts = ", ".join(f"{totals[name]:,} {name}" for name in ("frames", "records"))
-            damaged = "" if is_sound else f", {totals['damaged']:,} damaged places"
-            self._screen.line(f"{totals['logs']:,} logs: {counts}{damaged}", "bold")
+            counts = ", ".join(counted(totals[f"{name}s"], name) for name in ("frame", "record"))
+            damaged = "" if is_sound else f", {counted(totals['damaged'], 'damaged place')}"
+            self._screen.line(f"{counted(totals['logs'], 'log')}: {counts}{damaged}", "bold")
         if not is_sound:
             raise typer.Exit(DAMAGED)
 

@@ -17,6 +17,7 @@ from cec_store.screens import Screen
 from cec_store.trees import new_file
 from cec_store.verbs.arguments import DAMAGED
 from cec_store.verbs.documents import document, log_fields
+from cec_store.verbs.wording import counted
 
 As = Annotated[
     Format | None, typer.Option("--format", help="By default what OUTPUT ends in, or a table.")
@@ -82,9 +83,10 @@ def write_rows(
                     raise _Incomplete
     for each in rows.logs:
         if each.problem:
-            sys.stderr.write(f"cec-store: {each.log.name or 'damaged'}: {each.problem}\n")
+            name = f"{each.log.name}: " if each.log.name else ""
+            sys.stderr.write(f"cec-store: {name}{each.problem}\n")
     if not rows.is_sound:
         raise typer.Exit(DAMAGED)
     if output is not None:
         count = sum(each.rows for each in rows.logs)
-        screen.line(f"{output}: {count:,} rows of {len(rows.logs):,} logs")
+        screen.line(f"{output}: {count:,} rows of {counted(len(rows.logs), 'log')}")

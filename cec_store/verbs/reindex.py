@@ -9,7 +9,7 @@ from cec_store.screens import Screen
 from cec_store.upkeep import Reindex, carry_out_reindexes, indexed, plan_reindex_of
 from cec_store.verbs.arguments import AsJson, PlacePath, Yes, wrong_use
 from cec_store.verbs.gathering import gather
-from cec_store.verbs.wording import size
+from cec_store.verbs.wording import counted, size
 
 
 def reindex_verb(path: PlacePath, yes: Yes = False, as_json: AsJson = False) -> None:
@@ -30,8 +30,8 @@ def reindex_verb(path: PlacePath, yes: Yes = False, as_json: AsJson = False) -> 
         screen.document(found.as_json(_told, totals, done=is_done))
     else:
         for each in plans:
-            frames = f"{each.frames:,} frames"
-            files = f"{len(each.files):,} files, {size(each.bytes)}"
+            frames = counted(each.frames, "frame")
+            files = f"{counted(len(each.files), 'file')}, {size(each.bytes)}"
             if is_done:
                 text = f"the index was made anew and covers {frames}"
             else:

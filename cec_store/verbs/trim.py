@@ -14,7 +14,7 @@ from cec_store.units import Position
 from cec_store.upkeep import Trim, carry_out_trims, plan_trim_of, queues_of
 from cec_store.verbs.arguments import AsJson, PlacePath, Yes, moment_of, wrong_use
 from cec_store.verbs.gathering import gather
-from cec_store.verbs.wording import size
+from cec_store.verbs.wording import counted, size
 
 
 def _before(text: str) -> Moment:
@@ -55,7 +55,7 @@ def trim_verb(
             _show(screen, each, is_done)
         if len(queues) > 1:
             did = "removed" if is_done else "would remove"
-            what = f"{totals['segments']:,} segments ({size(totals['bytes'])})"
+            what = f"{counted(totals['segments'], 'segment')} ({size(totals['bytes'])})"
             screen.line(f"{place.path}: {did} {what} of {len(queues):,} partitions", "bold")
         if totals["segments"] and not yes:
             screen.line("do it with --yes")
@@ -83,7 +83,7 @@ def _told(trim: Trim) -> dict[str, Any]:
 def _show(screen: Screen, trim: Trim, is_done: bool) -> None:
     plan = trim.plan
     did = "removed" if is_done else "would remove"
-    what = f"{plan.segments:,} segments"
+    what = counted(plan.segments, "segment")
     if plan.segments:
         what += (
             f" ({size(trim.bytes)}), offsets {trim.oldest_offset:,} to {plan.first_offset - 1:,}"

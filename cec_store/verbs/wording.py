@@ -43,3 +43,8 @@ def value(value: Any) -> str:
 
 def places(positions: tuple[int, ...]) -> str:
     return ", ".join(f"{position:,}" for position in positions)
+
+
+def counted(count: int, name: str) -> str:
+    """So many of what has this name."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
