@@ -395,8 +395,8 @@ def test_wrong_use(tmp_path: Path, arguments: tuple[Any, ...], text: str) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [("state",), ("changes", 4, 5), ("diff", "--from", 5, "--top", 5),
-     ("fork", "--batch", 4, "new"), ("dump", "--partition", 1, "--key", "ann", "--skip-record-metadata",
-                                     "--since-version", 5)],
+     ("fork", "--batch", 4, "new"),
+     ("dump", "--partition", 1, "--key", "ann", "--skip-record-metadata", "--since-version", 5)],
 )  # fmt: skip
 def test_text_of_a_checkpoint_is_as_pinned(tmp_path: Path, arguments: tuple[Any, ...]) -> None:
     path = tmp_path / "checkpoint"
