@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from killed_writer import SCHEMA, batch_of
-from writer_processes import Server
+from writer_processes import Server, require_frames
 
-from cec_store.chain import Chain
 from cec_store.files import LocalFolder
 from cec_store.manifest import newest_epoch
 from cec_store.queue import Queue
@@ -33,21 +31,6 @@ def server() -> Iterator[Server]:
     running = Server()
     yield running
     running.close()
-
-
-def require_frames(path: Path, seed: int, at_least: int) -> int:
-    """Every frame is what was appended under its number; returns the next number."""
-    chain = Chain(LocalFolder(path))
-    due = None
-    for frame in chain.frames():
-        seq = frame.header.seq
-        assert due in (None, seq), f"frame {seq} where {due} is due"
-        data = chain.records(frame).select(SCHEMA.data.names)
-        assert data.equals(batch_of(seed, seq)), f"frame {seq} is not what was appended"
-        due = seq + 1
-    assert due in (None, chain.end.seq)
-    assert chain.end.seq >= at_least, f"{chain.end.seq} frames, {at_least} were promised"
-    return chain.end.seq
 
 
 def one_round(server: Server, path: Path, seed: int, round_seed: int, known: int, sync: str,

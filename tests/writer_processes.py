@@ -1,18 +1,25 @@
-"""Writers in processes of their own, to be stopped and killed."""
+"""Writers in processes of their own, to be stopped and killed, and what must be left of them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+from killed_writer import SCHEMA, batch_of
+
+from cec_store.chain import Chain
+from cec_store.files import LocalFolder
+
 
 class Server:
-    """`killed_writer.py`, which forks a writer a round."""
+    """`killed_writer.py` or another program that forks a writer a round."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str = "killed_writer.py", **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("killed_writer.py"))],
+            [sys.executable, str(Path(__file__).with_name(program))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+            env={**os.environ, **environment},
         )  # fmt: skip
 
     def send(self, **order: object) -> int:
@@ -40,3 +47,18 @@ class Server:
         self.process.stdin.close()
         self.process.wait(10)
         self.process.stdout.close()
+
+
+def require_frames(path: Path, seed: int, at_least: int) -> int:
+    """Every frame is what was appended under its number; returns the next number."""
+    chain = Chain(LocalFolder(path))
+    due = None
+    for frame in chain.frames():
+        seq = frame.header.seq
+        assert due in (None, seq), f"frame {seq} where {due} is due"
+        data = chain.records(frame).select(SCHEMA.data.names)
+        assert data.equals(batch_of(seed, seq)), f"frame {seq} is not what was appended"
+        due = seq + 1
+    assert due in (None, chain.end.seq)
+    assert chain.end.seq >= at_least, f"{chain.end.seq} frames, {at_least} were promised"
+    return chain.end.seq
