@@ -32,7 +32,8 @@ assert _FRAME.size == 128
 FRAME_HEADER_BYTES = _FRAME.size
 _FOOTER = Struct("<QQII")
 assert _FOOTER.size == 24
-_NUMBERS_END = 2**63  # so that the next one always fits
+NUMBERS_END = 2**63
+"""Numbers of frames and records stay below, the next one included."""
 _RATIO_MAX, _RATIO_SLACK_BYTES = 200, 64 << 10
 
 
@@ -190,7 +191,7 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
         raise NewerVersion(f"frame type {header.type} is unknown to this release")
     if header.header_bytes != FRAME_HEADER_BYTES or (known and header.codec not in _CODECS):
         raise NewerVersion(f"header size {header.header_bytes}, codec {header.codec}: unknown")
-    if max(header.seq, header.end_offset) >= _NUMBERS_END:
+    if max(header.seq, header.end_offset) >= NUMBERS_END:
         raise BadHeader(f"number {header.seq} or offset {header.end_offset} is over 63 bits")
     if header.body_bytes > BODY_BYTES_MAX:
         raise BadHeader(f"body of {header.body_bytes} bytes is over {BODY_BYTES_MAX}")

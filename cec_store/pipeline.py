@@ -17,7 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, Poisoned
+from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, OutOfRange, Poisoned
+from cec_store.frame import NUMBERS_END
 from cec_store.records import Body, check_body_size, encode_body
 from cec_store.writer import Cursor, FrameMarks, LogWriter
 
@@ -109,12 +110,14 @@ class Pipeline:
 
         Raises:
             FrameTooLarge: the records do not fit in one frame.
+            OutOfRange: the numbers of frames or records are used up.
             Poisoned: the writer has failed or is closed.
         """
         raw_bytes = check_body_size(records)
         with self._changed:
             self._changed.wait_for(lambda: self._has_room(raw_bytes) or self._stopped())
             self._refuse_if_stopped()
+            self._refuse_above_the_last_number(records.num_rows)
             body = self._encoders.submit(encode_body, records, self._options.compression_level)
             self._pending.append(_Pending(body, marks, raw_bytes))
             self._outstanding_bytes += raw_bytes
@@ -122,6 +125,14 @@ class Pipeline:
             self._end = Cursor(seq + 1, self._end.offset + records.num_rows)
             self._changed.notify_all()
             return seq
+
+    def _refuse_above_the_last_number(self, rows: int) -> None:
+        # Readers refuse a frame that says more, so it must not be acknowledged.
+        if max(self._end.seq + 1, self._end.offset + rows) >= NUMBERS_END:
+            raise OutOfRange(
+                f"{self.writer.folder.path}: frame {self._end.seq}, record {self._end.offset}: "
+                "numbers end at 2^63; start a new queue"
+            )
 
     def await_durable(self, seq: int, timeout_s: float | None = None) -> None:
         """Return once frame ``seq`` is on disk.

@@ -109,6 +109,7 @@ class Queue:
         Raises:
             SchemaMismatch: columns or timestamps of another type.
             FrameTooLarge: split the batch.
+            OutOfRange: the numbers of frames or records, below 2^63, are used up.
             ReadOnly, Poisoned: this queue cannot be appended to, or not any more.
         """
         pipeline = self._writing()

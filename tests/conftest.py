@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+import suites
 from hypothesis import settings
 
 # Files whose tests start Spark, or a JVM for half a minute: `make test` runs them after the others.
@@ -49,10 +50,25 @@ def pytest_configure() -> None:
         planted_bugs.plant_what_is_asked_for()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--suite", choices=suites.SUITES, help="run this fault suite alone")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name in SPARK_FILES:
             item.add_marker(pytest.mark.spark)
+    suites.choose(config, items)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [r for kind in ("passed", "failed", "skipped", "error")
+               for r in terminalreporter.stats.get(kind, ())]  # fmt: skip
+    found = suites.results(reports)
+    if CRASH_FULL and found:
+        terminalreporter.section("fault suites")
+        for line in suites.lines(found):
+            terminalreporter.line(line)
 
 
 def pytest_report_header() -> str:
@@ -64,6 +80,12 @@ def pytest_report_header() -> str:
 def crash_count() -> Callable[[int, int], int]:
     """How many crashes to take: `crash_count(quick, full)` is one of the two."""
     return lambda quick, full: full if CRASH_FULL else quick
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> suites.Tally:
+    """A test of a fault suite says how many cases it has tried; the suite's line has their sum."""
+    return lambda cases: request.node.user_properties.append(("cases", cases))
 
 
 @pytest.fixture(scope="session")

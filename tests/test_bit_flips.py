@@ -13,6 +13,7 @@ import pytest
 from conftest import CRASH_FULL
 from make_vectors import OPERATOR_ROWS, SCHEMAS, queue_files, records_of
 from memory_folder import MemoryFolder
+from suites import Tally
 
 from cec_store.chain import Chain
 from cec_store.checksum import crc32c
@@ -139,7 +140,7 @@ def harmless(corpus: Corpus) -> dict[tuple[str, int], set[str]]:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("name", CORPORA)
-def test_no_flip_goes_unseen(name: str) -> None:
+def test_no_flip_goes_unseen(name: str, tally: Tally) -> None:
     corpus = CORPORA[name]
     passing = harmless(corpus)
     flips: Counter[str] = Counter()
@@ -159,6 +160,7 @@ def test_no_flip_goes_unseen(name: str) -> None:
     wanted_types = {f"{name} header" for name in types} | {f"{name} body" for name in types}
     assert set(flips) == wanted_types - {"COMMIT body"} | {"manifest", "segment header"}
     assert min(flips.values()) >= 24 * 8 // 3
+    tally(flips.total())
     assert flips.total() >= 8 * sum(map(len, corpus.files.values())) // (1 if CRASH_FULL else 3)
 
 
@@ -218,7 +220,7 @@ def test_a_frame_taken_out_is_missed(name: str) -> None:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("name", CORPORA)
-def test_random_damage_is_never_a_wrong_record(name: str) -> None:
+def test_random_damage_is_never_a_wrong_record(name: str, tally: Tally) -> None:
     """Two or three bits, bursts, zeroed and repeated stretches, anywhere."""
     corpus = CORPORA[name]
     generator = random.Random(f"damage {name}")
@@ -246,6 +248,7 @@ def test_random_damage_is_never_a_wrong_record(name: str) -> None:
         commit = last_commit(corpus)
         lost_commit = folder.files[commit[0]][commit[1] :] != corpus.files[commit[0]][commit[1] :]
         outcomes.update(judge(folder, corpus, may_lose=lost_commit))
+    tally(outcomes.total() // 2)
     assert outcomes["refused"] > outcomes.total() // 2
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from crash_states import ONLY_STATE, WORKLOADS, Sweep, snapshots_of
+from suites import Tally
 
 pytestmark = pytest.mark.crash
 
@@ -12,12 +13,13 @@ DISTINCT_MIN = 640
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_crash_keeps_what_was_acknowledged(
-    name: str, crash_count: Callable[[int, int], int]
+    name: str, crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
     sweep = Sweep(name)
     goal = crash_count(DISTINCT_MIN, 30_000)
     sweep.run(snapshots_of(name), goal)
     print(f"{name}: {len(sweep.distinct)} distinct states, {sweep.checked} checked")
+    tally(len(sweep.distinct))
     assert ONLY_STATE == -1, "passes; unset CEC_CRASH_STATE"
     assert len(sweep.distinct) >= (DISTINCT_MIN if sweep.exhausted else goal)
 

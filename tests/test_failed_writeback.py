@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from loop_disk import LoopDisk, mount, require_rig, unmount
+from suites import Tally
 
 from cec_store import QueueOptions, open_queue
 from cec_store.errors import StorageError
@@ -103,7 +104,7 @@ def appended_until_it_fails(path: Path, sync: str) -> tuple[int, int]:
 
 
 def test_what_a_failed_sync_left_in_memory_is_written_again(
-    thin: Callable[[int], ThinDisk], crash_count: Callable[[int, int], int]
+    thin: Callable[[int], ThinDisk], crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
     again = refused = 0
     for number in range(crash_count(2, 200)):
@@ -123,6 +124,7 @@ def test_what_a_failed_sync_left_in_memory_is_written_again(
         disk.disk.restart()
         assert found <= found_in(path) <= appended, f"round {number}: lost after a restart"
         disk.close()
+    tally(number + 1)
     print(f"{number + 1} failed syncs, {again} with more in memory than acknowledged, "
           f"{refused} file systems that gave up")  # fmt: skip
     assert again, "the page cache never showed more than the disk had: the test proves nothing"

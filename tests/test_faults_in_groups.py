@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from crash_states import schema
 from simulated_folder import Fault, SimulatedFolder, Snapshot
+from suites import Tally
 
 from cec_store.errors import CecError, DiskFull, Poisoned
 from cec_store.layout import claimed_epoch_of
@@ -181,7 +182,7 @@ def start(unclean_disk: bool, fault: Fault) -> Run:
 @pytest.mark.parametrize("sticky", [False, True], ids=["once", "sticky"])
 @pytest.mark.parametrize("kind", FAULTS)
 def test_whole_frames_come_back_after_a_fault_at_any_call(
-    kind: str, sticky: bool, unclean_disk: bool
+    kind: str, sticky: bool, unclean_disk: bool, tally: Tally
 ) -> None:
     number, short, operations = FAULTS[kind]
     carried = 0
@@ -205,6 +206,7 @@ def test_whole_frames_come_back_after_a_fault_at_any_call(
         except Exception as error:
             raise AssertionError(f"call {at}, {fault.hits[0]}, {run.error!r}: {error!r}") from error
         assert threading.active_count() == threads, f"call {at}, {fault.hits[0]}: threads left"
+    tally(at)
     print(f"{kind}: {at} calls failed, {carried} frames carried over afterwards")
     assert (20 if short else 50 if operations else 100) < at < 1_000
     assert carried > 0, "no frame was ever waiting: the test proves nothing"

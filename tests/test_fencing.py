@@ -14,6 +14,7 @@ import pytest
 from crash_states import ONLY_STATE, FrameText, read_all, schema, surroundings
 from killed_writer import FENCED, LOCKED, SCHEMA, batch_of
 from simulated_folder import SimulatedFolder
+from suites import Tally
 from writer_processes import Server
 
 from cec_store.chain import Chain, Frame
@@ -188,7 +189,7 @@ def schedules(script: str) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_takeover_loses_nothing_and_reads_no_zombie(
-    script: str, crash_count: Callable[[int, int], int]
+    script: str, crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
     every = schedules(script)
     random.Random(script).shuffle(every)
@@ -211,6 +212,7 @@ def test_takeover_loses_nothing_and_reads_no_zombie(
                 f"python -m pytest -n 0 tests/test_fencing.py -k '{script}]'"
             ) from error
         fenced += isinstance(race.zombie.error, Fenced)
+    tally(len(taken))
     print(f"{script}: {len(taken)} of {len(every)} schedules, the zombie fenced in {fenced}")
     assert ONLY_STATE == -1, "passes; unset CEC_CRASH_STATE"
     assert 0 < fenced < len(taken)
@@ -239,7 +241,10 @@ def text_of(chain: Chain, frame: Frame) -> pa.RecordBatch:
 
 
 def test_stopped_process_that_wakes_up_is_fenced(
-    servers: tuple[Server, Server], tmp_path: Path, crash_count: Callable[[int, int], int]
+    servers: tuple[Server, Server],
+    tmp_path: Path,
+    crash_count: Callable[[int, int], int],
+    tally: Tally,
 ) -> None:
     generator = random.Random(20)
     woke = 0
@@ -268,6 +273,7 @@ def test_stopped_process_that_wakes_up_is_fenced(
         assert frames[seq].header.first_offset == first
         for frame, which in zip(frames[seq:], (1, 1, 1, 2), strict=True):
             assert text_of(chain, frame).equals(batch_of(1, which)), "a frame of the zombie"
+    tally(woke)
     assert woke
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from crash_states import Log, check, power_cuts, read_all, schema
 from simulated_folder import Fault, SimulatedFolder
+from suites import Tally
 
 from cec_store import files
 from cec_store.chain import Chain
@@ -64,7 +65,7 @@ def work(log: Log) -> None:
 
 @each_fault
 @each_spread
-def test_log_survives_a_fault_at_any_call(kind: str, sticky: bool) -> None:
+def test_log_survives_a_fault_at_any_call(kind: str, sticky: bool, tally: Tally) -> None:
     states = 0
     for at in range(1_000):
         folder = SimulatedFolder(fault=fault(kind, at, sticky), record=True)
@@ -83,6 +84,7 @@ def test_log_survives_a_fault_at_any_call(kind: str, sticky: bool) -> None:
             check(SimulatedFolder(state.image), log.marks)
             states += 1
         check(folder, log.marks)
+    tally(at)
     print(f"{kind}, {'sticky' if sticky else 'once'}: {at} calls failed, {states} disks after that")
     assert 5 < at < 1_000
 
@@ -150,7 +152,7 @@ class Run:
 
 @each_fault
 @each_spread
-def test_queue_survives_a_fault_at_any_call(kind: str, sticky: bool) -> None:
+def test_queue_survives_a_fault_at_any_call(kind: str, sticky: bool, tally: Tally) -> None:
     for at in range(1_000):
         folder = SimulatedFolder(fault=fault(kind, at, sticky))
         run = Run(folder)
@@ -166,6 +168,7 @@ def test_queue_survives_a_fault_at_any_call(kind: str, sticky: bool) -> None:
             run.require_acked(folder)
         except Exception as error:
             raise AssertionError(f"call {at}, {injected[0]}, {run.error!r}: {error!r}") from error
+    tally(at)
     print(f"{kind}, {'sticky' if sticky else 'once'}: {at} calls failed")
     assert 5 < at < 1_000
 
@@ -223,7 +226,7 @@ ERRORS = {"short": 0, "EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EDQUOT": errno.
 @each_spread
 def test_directory_survives_a_failing_system_call(
     name: str, sticky: bool, tmp_path: Path, failing: Callable[[FailingOs | None], None],
-    crash_count: Callable[[int, int], int],
+    crash_count: Callable[[int, int], int], tally: Tally,
 ) -> None:  # fmt: skip
     stride = crash_count(5, 1)
     failed = 0
@@ -251,6 +254,7 @@ def test_directory_survives_a_failing_system_call(
             raise AssertionError(
                 f"call {at} ({faulty.hits[0]}), {run.error!r}: {error!r}"
             ) from error
+    tally(failed)
     print(f"{name}, {'sticky' if sticky else 'once'}: {failed} calls failed")
     assert failed > 4
     assert not faulty.hits

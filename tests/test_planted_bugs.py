@@ -68,8 +68,9 @@ def test_every_bug_is_planted_and_they_are_more_than_six():
 
 # In the quick tier a few, to show that planting works; `make crash` has them all.
 @pytest.mark.parametrize("bug", sorted(CAUGHT_BY)[:: 1 if CRASH_FULL else 6])
-def test_a_planted_bug_is_caught(bug):
+def test_a_planted_bug_is_caught(bug, tally):
     run = run_tests([CAUGHT_BY[bug]], bug)
     # 1 means that tests ran and failed; anything else, that they did not run.
     assert run.returncode == 1, f"{bug}: not caught\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
     assert "1 failed" in run.stdout
+    tally(1)

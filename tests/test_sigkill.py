@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from suites import Tally
 from writer_processes import Server, require_frames
 
 from cec_store.files import LocalFolder
@@ -60,8 +61,9 @@ def one_round(server: Server, path: Path, seed: int, round_seed: int, known: int
 
 @pytest.mark.parametrize("sync", SYNC_MODES)
 def test_sigkill_keeps_what_was_acknowledged(
-    sync: str, server: Server, tmp_path: Path, crash_count: Callable[[int, int], int]
-) -> None:
+    sync: str, server: Server, tmp_path: Path,
+    crash_count: Callable[[int, int], int], tally: Tally,
+) -> None:  # fmt: skip
     rounds = crash_count(130, 5_000)
     base_seed = SYNC_MODES.index(sync) * 100_000
     torn_rounds = killed = frames = known = 0
@@ -84,6 +86,7 @@ def test_sigkill_keeps_what_was_acknowledged(
         torn_rounds += torn > 0
         killed += alive
         frames = max(frames, known)
+    tally(killed)
     spent_s = time.monotonic() - began
     print(f"{sync}: {rounds} rounds, {killed} killed at work, {torn_rounds} torn tails, "
           f"up to {frames} frames, {spent_s / rounds * 1000:.0f} ms a round")  # fmt: skip
