@@ -531,7 +531,8 @@ DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
         partition_of_other_columns,
     )),
     *((store, damage) for damage in (
-        store_body, store_of_another_life, store_header, store_zeroed, store_cut, store_segment_header, store_duplicated,
+        store_body, store_of_another_life, store_header, store_zeroed, store_cut,
+        store_segment_header, store_duplicated,
         store_foreign, store_rolled_back, store_of_the_future,
     )),
     *((checkpoint, damage) for damage in (
