@@ -6,7 +6,7 @@ have to be looked for among the extent's records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from cec_store.frame import NOT_COUNTED
 from cec_store.frontier import Frame
 from cec_store.inspector.costs import CrashCost, LoadRates
 from cec_store.inspector.dump_rows import RecordDecoder
-from cec_store.inspector.oldest import Footprint, oldest_footprints
+from cec_store.inspector.oldest import Footprints, oldest_footprints
 from cec_store.inspector.state_survey import StateSurvey, survey_of
 from cec_store.inspector.totals import Totals, totals_of
 from cec_store.lineage import Lineage
@@ -188,8 +188,8 @@ def _state(
         end_offset=end,
     )
     # One more than is shown: what a footprint frees reaches up to the next one.
-    found = oldest_footprints(strand, frames, top + 1, progress) if q else []
-    windows = _windows(found, extent, upto, decoder)
+    found = oldest_footprints(strand, frames, top + 1, progress) if q else None
+    windows = () if found is None else _windows(found, extent, upto, decoder)
     replay_from = np.array(windows[0].position) if windows else upto
     oldest_us = windows[0].timestamp_us if windows else None
     end_us = last.header.max_timestamp_us if last is not None and last.header.record_count else None
@@ -230,29 +230,22 @@ def _upto(strand: Strand, last: Frame | None, inputs: int) -> Ints:
 
 
 def _windows(
-    found: Sequence[Footprint],
-    extent: Extent,
-    upto: Ints,
-    decoder: StateDecoder | None,
+    found: Footprints, extent: Extent, upto: Ints, decoder: StateDecoder | None
 ) -> tuple[OpenWindow, ...]:
-    windows = []
-    decode = RecordDecoder(decoder)
-    for place, each in enumerate(found):
-        is_last = place + 1 == len(found)
-        next_offset = extent.end_offset if is_last else found[place + 1].offset
-        (row,) = decode.rows(each.record, each.offset, np.zeros(1, np.int64))
-        windows.append(
-            OpenWindow(
-                key=row.key,
-                state=row.state,
-                kind=row.kind,
-                renewed=row.renewed,
-                offset=row.offset,
-                timestamp_us=row.timestamp_us,
-                position=row.position,
-                records_back=extent.end_offset - row.offset,
-                replay_rows=int(upto.sum()) - sum(row.position),
-                records_freed=next_offset - row.offset,
-            )
+    rows = RecordDecoder(decoder).rows(found.records, 0, np.arange(len(found.offsets)))
+    nexts = [*found.offsets[1:], extent.end_offset]
+    return tuple(
+        OpenWindow(
+            key=row.key,
+            state=row.state,
+            kind=row.kind,
+            renewed=row.renewed,
+            offset=offset,
+            timestamp_us=row.timestamp_us,
+            position=row.position,
+            records_back=extent.end_offset - offset,
+            replay_rows=int(upto.sum()) - sum(row.position),
+            records_freed=next_offset - offset,
         )
-    return tuple(windows)
+        for row, offset, next_offset in zip(rows, found.offsets, nexts, strict=False)
+    )

@@ -45,17 +45,16 @@ def key_encoder(schema: RecordSchema) -> KeyEncoder:
 
 
 @dataclass(frozen=True)
-class Footprint:
-    """Where an open window can be read, and the record itself."""
+class Footprints:
+    """Where open windows can be read, oldest first, and these records."""
 
-    offset: int
-    record: pa.RecordBatch
-    """One row."""
+    offsets: list[int]
+    records: pa.RecordBatch
 
 
 def oldest_footprints(
     strand: Strand, frames: Sequence[Frame], count: int, progress: Progress | None = None
-) -> list[Footprint]:
+) -> Footprints:
     """Of the ``count`` windows with the oldest footprints, in their order.
 
     ``frames`` are those of an extent, oldest first; the last one ends it.
@@ -67,7 +66,7 @@ def oldest_footprints(
     first_offset = last.end_offset - last.extent_records
     wanted = min(count, last.open_windows)
     if wanted == 0:
-        return []
+        return _materialised(strand, frames, [])
     if wanted == 1:  # by what q is, the extent's first record
         return _materialised(strand, frames, [first_offset])
     found: list[int] = []
@@ -150,20 +149,17 @@ def _place_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
     return places
 
 
-def _materialised(
-    strand: Strand, frames: Sequence[Frame], offsets: Sequence[int]
-) -> list[Footprint]:
+def _materialised(strand: Strand, frames: Sequence[Frame], offsets: Sequence[int]) -> Footprints:
     """The records at these offsets, which rise."""
-    found: list[Footprint] = []
+    parts: list[pa.RecordBatch] = []
+    todo = list(offsets)
     for frame in frames:
-        here = [o for o in offsets[len(found) :] if o < frame.header.end_offset]
+        here = [offset for offset in todo if offset < frame.header.end_offset]
         if here:
-            records = strand.records(frame)
             rows = [offset - frame.header.first_offset for offset in here]
-            found += [
-                Footprint(offset, records.take(pa.array([row])))
-                for offset, row in zip(here, rows, strict=True)
-            ]
-        if len(found) == len(offsets):
+            parts.append(strand.records(frame).take(pa.array(rows)))
+            todo = todo[len(here) :]
+        if not todo:
             break
-    return found
+    empty = pa.RecordBatch.from_pylist([], strand.schema().arrow)
+    return Footprints(list(offsets), pa.concat_batches(parts) if parts else empty)
