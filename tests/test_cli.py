@@ -17,6 +17,7 @@ from typing import Any
 import damaged_queues as made
 import pyarrow as pa
 import pytest
+from made_checkpoints import MadeCheckpoint
 from typer.testing import CliRunner, Result
 
 from cec_store import open_queue
@@ -103,6 +104,16 @@ def test_text_is_as_pinned(golden: Path, damaged_or_not: str, request, name, arg
     assert result.exit_code == (damaged_or_not == "damaged"), result.output
     assert made.hash_of(golden) == before, "reading writes nothing"
     pin(name, result, golden)
+
+
+def test_a_checkpoints_extents_are_as_pinned(tmp_path: Path) -> None:
+    key = pa.struct([("plane", pa.string())])
+    query = MadeCheckpoint(tmp_path / "c", key, pa.struct([("flights", pa.int64())]))
+    for batch in range(6):
+        query.batch({(f"N{batch % 4}",): (batch,)}, {("N7",): None if batch == 3 else (batch,)})
+    query.close()
+    result = run("extent", query.path, "--top", 3, "--what-if", "Q=1")
+    pin("extent-checkpoint", result, query.path)
 
 
 @pytest.fixture(params=["sound", "damaged"])

@@ -160,13 +160,13 @@ class NaiveStore:
 
 
 def random_store(
-    folder: MemoryFolder, random: Random, target: WhatIf, commits: int, keys: int
+    folder: MemoryFolder, random: Random, target: WhatIf, commits: int, keys: int, puts: int = 40
 ) -> Commit:
     policy, base = NaiveStore(target), EMPTY
     writer = Writer(folder, random, lengths=True, segment_bytes=4_000)
     for _ in range(commits):
         changes: dict = {}
-        for _ in range(random.choice([0, 1, 5, 40])):
+        for _ in range(random.choice([0, 1, 5, puts])):
             key = (1, random.randrange(keys).to_bytes(random.choice([2, 2, 8]), "big"))
             is_removal = random.random() < 0.3
             if not is_removal or key in base.state:
@@ -206,6 +206,15 @@ def test_footprints_of_a_state_store_are_renewed_in_such_a_history() -> None:
     history = history_of(folder, WhatIf(extent_records=900), WhatIf(extent_records=500))
     assert (history.recorded.checks > 0).sum() > 5
     assert is_different(history.courses[1][1], history.recorded)
+
+
+def test_a_target_below_the_open_windows_of_a_state_store_is_as_near_as_it_can_be() -> None:
+    folder, target = MemoryFolder({}), WhatIf(extent_records=1)
+    random_store(folder, Random(3), target, 12, 3000, puts=900)
+    history = history_of(folder, target)
+    assert (history.recorded.checks > 0).sum() > 3
+    assert history.open_windows.max() > 1000
+    assert_same(history.courses[0][1], history.recorded)
 
 
 def test_a_state_store_without_its_first_versions_goes_on_from_a_whole_one() -> None:

@@ -169,7 +169,8 @@ def _show_windows(screen: Screen, found: Overview, rates: LoadRates, top: int) -
              window.replay_rows, window.records_freed, freed]
         )  # fmt: skip
     if rows:
-        names = ["key", "footprint", "offset", "input", "time", "q from here", "u from here",
+        position = "version" if found.place.has_versions else "input"
+        names = ["key", "footprint", "offset", position, "time", "q from here", "u from here",
                  "renewing frees", "saves"]  # fmt: skip
         title = "windows with the oldest footprints"
         screen.table(title, [*(["log"] if is_many else []), *names], rows)
