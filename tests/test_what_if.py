@@ -210,10 +210,11 @@ def test_footprints_of_a_state_store_are_renewed_in_such_a_history() -> None:
 
 def test_a_target_below_the_open_windows_of_a_state_store_is_as_near_as_it_can_be() -> None:
     folder, target = MemoryFolder({}), WhatIf(extent_records=1)
-    random_store(folder, Random(3), target, 12, 3000, puts=900)
-    history = history_of(folder, target)
+    random_store(folder, Random(3), target, 16, 9000, puts=4000)
+    history = history_of(folder, target, WhatIf(extent_records=9000))
     assert (history.recorded.checks > 0).sum() > 3
-    assert history.open_windows.max() > 1000
+    assert history.open_windows.max() > 3000
+    assert is_different(history.courses[0][1], history.courses[1][1])
     assert_same(history.courses[0][1], history.recorded)
 
 
