@@ -17,6 +17,7 @@ from cec_store.state_segments import Growth
 from cec_store.state_tree import StateTree
 
 _NOTHING = np.iinfo(np.int64).max
+_COLUMNS = {"version": "input_upto", "windows": "open_windows"}
 
 
 class KeptVersions:
@@ -30,20 +31,24 @@ class KeptVersions:
         """By segment: why nothing before that record can be."""
         self._bases: dict[int, tuple[int, int]] = {}
         """By segment: the one that it builds on, and on how many bytes of it."""
-        commits = []
         for segment_id in tree.ids:
-            growth = tree.growth(segment_id)
-            self._look_back(growth)
-            commits.append(_commits(growth))
-        columns = np.concatenate(commits, axis=1) if commits else np.empty((5, 0), np.int64)
+            self._look_back(tree.growth(segment_id))
+        versions = self._gather("version")
         # Of several attempts the one in the highest segment counts; in it the last such frame.
-        newest, place = np.unique(columns[0][::-1], return_index=True)
-        _, self.segments, self._places, self._needed, self.windows = columns[
-            :, len(columns[0]) - 1 - place
-        ]
-        self.numbers: Ints = newest
+        self.numbers, place = np.unique(versions[::-1], return_index=True)
+        place = len(versions) - 1 - place
+        del versions
+        self.segments = self._gather("segment")[place]
+        self._places = self._gather("place")[place]
+        self._needed = self._gather("needed")[place]
+        self.windows = self._gather("windows")[place]
         self._problems: dict[int, CecError] = {}
         self.is_whole = self._judge()
+
+    def _gather(self, what: str) -> Ints:
+        """One column at a time: there may be millions of versions."""
+        parts = [_commits(self._tree.growth(segment_id), what) for segment_id in self._tree.ids]
+        return np.concatenate([np.empty(0, np.int64), *parts])
 
     def _look_back(self, growth: Growth) -> None:
         segment_id, frames = growth.segment_id, growth.frames
@@ -147,28 +152,25 @@ class KeptVersions:
         return 0
 
 
-def _commits(growth: Growth) -> Ints:
-    """Of each commit: version, segment, byte, the oldest record it needs, open windows."""
+def _commits(growth: Growth, what: str) -> Ints:
+    """A number of each commit in a segment."""
     frames = growth.frames
     if isinstance(frames, Batches):
-        columns = [frames.column(n) for n in ("input_upto", "first_offset", "record_count")]
-        version, first, count = columns
-        needed = first + count - frames.column("extent_records")
-        places, windows = frames.places, frames.column("open_windows")
-        table = np.stack([version, places, needed, windows])[:, frames.counted]
-    else:
-        table = np.array(
-            [
-                (
-                    frame.header.input_upto,
-                    frame.address.byte,
-                    frame.header.end_offset - frame.header.extent_records,
-                    frame.header.open_windows,
-                )
-                for frame in frames
-                if frame.header.open_windows != NOT_COUNTED
-            ],
-            np.int64,
-        ).reshape(-1, 4).T  # fmt: skip
-    segment = np.full((1, table.shape[1]), growth.segment_id, np.int64)
-    return np.concatenate([table[:1], segment, table[1:]])
+        rows = frames.is_counted
+        if what == "segment":
+            return np.full(int(rows.sum()), growth.segment_id, np.int64)
+        if what == "place":
+            return frames.places[rows]
+        if what == "needed":
+            end = frames.column("first_offset") + frames.column("record_count")
+            return (end - frames.column("extent_records"))[rows]
+        return frames.column(_COLUMNS[what])[rows]
+    commits = [frame for frame in frames if frame.header.open_windows != NOT_COUNTED]
+    numbers = {
+        "version": [frame.header.input_upto for frame in commits],
+        "segment": [growth.segment_id for _ in commits],
+        "place": [frame.address.byte for frame in commits],
+        "needed": [f.header.end_offset - f.header.extent_records for f in commits],
+        "windows": [frame.header.open_windows for frame in commits],
+    }
+    return np.array(numbers[what], np.int64)

@@ -118,8 +118,8 @@ class _Run:
             recounted_frames=recount.recounted_frames,
             index="none",
             versions=len(whole),
-            first_version=whole[0] if whole else None,
-            last_version=whole[-1] if whole else None,
+            first_version=int(whole[0]) if len(whole) else None,
+            last_version=int(whole[-1]) if len(whole) else None,
         )
 
     def _offsets(self, segment_id: int) -> tuple[int, int] | None:
@@ -152,7 +152,7 @@ class _Run:
                 path=scan.path,
                 header=header,
                 schema=sound.found(0).header,
-                frames=Batches(sound),
+                frames=Batches(sound) if sound.has_batches() else (),
                 end=scan.bytes,
                 reason="",
                 refusal=None,

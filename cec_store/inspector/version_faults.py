@@ -142,9 +142,10 @@ class VersionFaults:
             what += f"({_REBUILT_BYTES_MAX >> 20} MiB): their windows were counted, not gathered"
             self._notes.append(Note(self._tree.folder.path, 0, what))
 
-    def whole(self) -> list[int]:
+    def whole(self) -> Ints:
         """The versions that can be rebuilt; to be asked once effects are known."""
-        return [version for version in self._kept.whole.tolist() if version not in self._broken]
+        kept = self._kept.whole
+        return kept[~np.isin(kept, list(self._broken))] if self._broken else kept
 
     # -- effects ------------------------------------------------------------------------------
 

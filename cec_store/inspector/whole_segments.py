@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cec_store.checksum import crc32c
-from cec_store.errors import StorageError
+from cec_store.errors import CorruptLog, StorageError
 from cec_store.files import Folder
 from cec_store.frame import (
     BODY_BYTES_MAX,
@@ -23,6 +23,7 @@ from cec_store.frame import (
     NOT_COUNTED,
     RAW_BYTES_MAX,
     SEGMENT_HEADER_BYTES,
+    BadHeader,
     Codec,
     FrameHeader,
     FrameType,
@@ -67,6 +68,9 @@ class SoundFrames:
         """A field of all headers; wide ones are below 2^63, or stand for none."""
         return self.headers[name].astype(np.int64)
 
+    def has_batches(self) -> bool:
+        return bool((self.headers["type"] == FrameType.BATCH).any())
+
     def counts_from(self, seq: int) -> bool:
         """Whether the frames are numbered without a gap, from this number on."""
         is_batch = self.headers["type"] == FrameType.BATCH
@@ -93,23 +97,31 @@ class SoundFrames:
         return crc32c(crcs.tobytes(), self.scan.first_chain())
 
 
+_KEPT = ("input_upto", "first_offset", "record_count", "extent_records", "open_windows")
+
+
 class Batches(Sequence[Frame]):
-    """The BATCH frames among them, each made when it is asked for: a log may have millions."""
+    """The BATCH frames among them. Of each only a few numbers stay: a log may have millions."""
 
     def __init__(self, frames: SoundFrames) -> None:
-        self._frames = frames
-        (self.rows,) = np.nonzero(frames.headers["type"] == FrameType.BATCH)
-        self.counted = frames.headers["open_windows"][self.rows] != NOT_COUNTED
+        """``frames`` holds one at least."""
+        (rows,) = np.nonzero(frames.headers["type"] == FrameType.BATCH)
+        self.places = frames.places[rows]
+        self._columns = {name: frames.headers[name][rows] for name in _KEPT}
+        self._scan = frames.scan
+        self._ends = [_frame_of(frames.found(int(row))) for row in (rows[0], rows[-1])]
 
     def column(self, name: str) -> Ints:
-        return self._frames.headers[name][self.rows].astype(np.int64)
+        return self._columns[name].astype(np.int64)
 
     @property
-    def places(self) -> Ints:
-        return self._frames.places[self.rows]
+    def is_counted(self) -> NDArray[np.bool_]:
+        """Whether it ends a commit."""
+        counted: NDArray[np.bool_] = self._columns["open_windows"] != NOT_COUNTED
+        return counted
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.places)
 
     @overload
     def __getitem__(self, number: int) -> Frame: ...
@@ -118,21 +130,35 @@ class Batches(Sequence[Frame]):
     def __getitem__(self, number: int | slice) -> Frame | Sequence[Frame]:
         if isinstance(number, slice):
             return [self[at] for at in range(*number.indices(len(self)))]
-        found = self._frames.found(int(self.rows[number]))
-        return Frame(Address(found.segment_id, found.byte), found.header)
+        if number % len(self) in (0, len(self) - 1):
+            return self._ends[number % len(self) != 0]
+        byte, scan = int(self.places[number]), self._scan
+        try:
+            return _frame_of(Found(scan.segment_id, byte, scan.header_at(byte)))
+        except BadHeader as error:
+            raise CorruptLog(scan.path, byte, f"it was sound a moment ago: {error}") from None
+        finally:
+            scan.release()
 
     def __iter__(self) -> Iterator[Frame]:
         return (self[at] for at in range(len(self)))
+
+
+def _frame_of(found: Found) -> Frame:
+    return Frame(Address(found.segment_id, found.byte), found.header)
 
 
 class Chains:
     """Chain CRC by the byte at which a frame ends, counted when asked for."""
 
     def __init__(self, frames: SoundFrames) -> None:
-        self._frames = frames
+        self._places = frames.places
+        self._crcs = np.ascontiguousarray(frames.headers["header_crc"])
+        self._first = frames.scan.first_chain()
 
     def __getitem__(self, byte: int) -> int:
-        return self._frames.chain(int(np.searchsorted(self._frames.places, byte)))
+        count = int(np.searchsorted(self._places, byte))
+        return crc32c(self._crcs[:count].tobytes(), self._first)
 
 
 def read_whole(
