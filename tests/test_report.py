@@ -207,6 +207,10 @@ def test_a_damaged_log_does_not_keep_the_others_from_the_report(tmp_path: Path) 
     for at in (0, 2):
         assert document["logs"][at] == before["logs"][at]
     assert document["views"][0]["history"]["number"], "of the sound logs"
+    found = CliRunner().invoke(app, ["extent", str(checkpoint.path), "--json"])
+    totals = json.loads(found.stdout)["totals"]
+    for name in ("open_windows", "extent_records", "extent_bytes", "damaged_logs"):
+        assert document["totals"][name] == totals[name], "what extent says"
 
 
 @pytest.mark.parametrize("name", ["commits/7", "state/0/0/_metadata/schema", "state/0/1"])

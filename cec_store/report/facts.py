@@ -62,7 +62,8 @@ class LogFacts:
 
     @property
     def open_windows(self) -> int:
-        return self.last.open_windows if self.last is not None and self.has_windows else 0
+        """N; 0 where damage hides them."""
+        return self.last.open_windows if self.last and self.footprints else 0
 
     @property
     def windows_max(self) -> int:
@@ -72,7 +73,8 @@ class LogFacts:
 
     @property
     def extent_records(self) -> int:
-        return self.last.extent_records if self.last is not None and self.has_windows else 0
+        """q; 0 where a part of it cannot be read."""
+        return self.last.extent_records if self.last and self.footprints else 0
 
     @property
     def has_windows(self) -> bool:
@@ -136,7 +138,7 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
     except CecError as error:  # keys are shown as they are stored
         facts.damage.append(Damage.of_error("", place.path, error))
     extent_from = 2**63
-    if facts.last is not None and facts.has_windows:
+    if facts.last is not None and facts.footprints is not None:
         extent_from = facts.last.end_offset - facts.last.extent_records
     facts.history = read_history(log.folder, strand, last, extent_from)
     facts.damage += [Damage.of_fault(log.name, fault) for fault in facts.history.damage]
