@@ -177,6 +177,19 @@ def test_an_attempt_that_was_given_up_is_no_part_of_the_history(tmp_path: Path) 
     assert sum(use.abandoned_bytes for use in before.segments) == 0
 
 
+def test_what_was_written_after_a_version_has_not_been_given_up(tmp_path: Path) -> None:
+    checkpoint = grown(tmp_path / "c", partitions=1)
+    folder = made.folder_of(checkpoint.folder(0))
+    strand = StateLog(folder).lineage(3)
+    found = read_history(folder, strand, strand.last_frame)
+    assert [s.number for s in found.stretches] == [1, 2, 3]
+    assert sum(use.abandoned_bytes for use in found.segments) == 0
+    checkpoint.attempt(0, {("nobody", 0): (1, "")})
+    replaced = StateLog(folder).lineage()
+    found = read_history(folder, replaced, replaced.last_frame)
+    assert sum(use.abandoned_bytes for use in found.segments) > 0
+
+
 def test_history_goes_on_over_damage(tmp_path: Path) -> None:
     path = made.make_operator_queue(tmp_path / "q", 900)
     frames = frames_of(path)

@@ -154,7 +154,9 @@ def read_history(
     """
     survey = survey_of(folder)
     is_state = isinstance(survey, StateSurvey)
-    seq_max = last.header.seq if last is not None else _NO_EXTENT
+    last_number = _NO_EXTENT
+    if last is not None:
+        last_number = last.header.input_upto if is_state else last.header.seq
     history = History(damage=list(survey.faults))
     ends = _ends(strand) if strand is not None else None
     for part in survey.parts():
@@ -164,10 +166,13 @@ def read_history(
         stop = part.acknowledged if ends is None else ends.get(part.scan.segment_id, 0)
         use = SegmentUse(part.scan.segment_id, part.scan.bytes)
         for item in _frames(survey, part, history.damage):
+            number = item.header.input_upto if is_state else item.header.seq
             if item.end_byte > stop:
-                use.abandoned_bytes += item.header.frame_bytes
-            elif item.header.type == FrameType.BATCH and item.header.seq <= seq_max:
-                history.take(item.header, item.header.input_upto if is_state else item.header.seq)
+                # What goes on from there is no part of this history, but has not been given up.
+                is_later = number > last_number
+                use.abandoned_bytes += 0 if is_later else item.header.frame_bytes
+            elif item.header.type == FrameType.BATCH and number <= last_number:
+                history.take(item.header, number)
                 use.take(item.header, extent_from)
         history.segments.append(use)
         history.bytes += part.scan.bytes

@@ -174,12 +174,12 @@ function tiles(view) {
     if (log.extent_bytes) tile("to read", text.bytes(log.extent_bytes), `of ${text.bytes(log.bytes)}`);
     const { load_s, replay_s, replay_rows } = view.restart;
     tile("a crash now", text.duration(1e6 * (load_s + replay_s)), replay_rows
-      ? `load ${text.duration(1e6 * load_s)}, replay ${text.duration(1e6 * replay_s)}` : "to load; the input is not read again");
-    if (replay_rows) tile("replay u", text.whole(replay_rows), "rows of input, read again");
+      ? `load ${text.duration(1e6 * load_s)}, replay ${text.count(replay_rows, "row")} (u) ${text.duration(1e6 * replay_s)}`
+      : "to load; no input is read again");
     if (log.age_us !== null) tile("oldest footprint", text.duration(log.age_us), "behind the newest");
   }
-  if (isAll && report.logs.length > 1) tile("logs", text.whole(report.totals.logs), text.count(report.totals.segments, "segment"));
-  tile("records", text.whole(log.records), `${text.count(log.frames, "frame")}, ${text.bytes(log.bytes)}`);
+  const logs = isAll && report.logs.length > 1 ? `, ${text.count(report.logs.length, "log")}` : "";
+  tile("records", text.whole(log.records), `${text.count(log.frames, "frame")}, ${text.count(log.segments, "segment")}${logs}`);
 }
 
 function header() {
