@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from index_oracle import SCHEMA, assert_equals_scan
 
@@ -44,6 +44,7 @@ def clock_with(jumps: list[int], start: int):
         yield now
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the tally adds up
 @given(STEPS, st.lists(JUMPS, min_size=1, max_size=8), st.sampled_from(EDGES))
 def test_lookups_equal_a_scan_whatever_the_clock_says(tally, steps, jumps, start) -> None:
     ticks = clock_with(jumps, start)
