@@ -226,7 +226,7 @@ def test_random_damage_is_never_a_wrong_record(name: str, tally: Tally) -> None:
     generator = random.Random(f"damage {name}")
     names = [name for name, data in corpus.files.items() if data]
     outcomes: Counter[str] = Counter()
-    for _ in range(60_000 if CRASH_FULL else 2_000):
+    for _ in range(480_000 if CRASH_FULL else 2_000):
         folder = MemoryFolder(corpus.files)
         file = generator.choice(names)
         data = folder.files[file]

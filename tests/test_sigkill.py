@@ -64,7 +64,7 @@ def test_sigkill_keeps_what_was_acknowledged(
     sync: str, server: Server, tmp_path: Path,
     crash_count: Callable[[int, int], int], tally: Tally,
 ) -> None:  # fmt: skip
-    rounds = crash_count(130, 5_000)
+    rounds = crash_count(130, 3_000)
     base_seed = SYNC_MODES.index(sync) * 100_000
     torn_rounds = killed = frames = known = 0
     began = time.monotonic()
