@@ -53,7 +53,7 @@ def socket_of(descriptor: int) -> socket.socket:
 
 def input_block(items: int, batch_rows: int) -> pa.Table:
     """What the source sends over and over."""
-    return bids(32 * max(batch_rows, 1 << 16), items, tuple_bytes=TUPLE_BYTES)
+    return bids(max(16 * items, 8 * batch_rows), items, tuple_bytes=TUPLE_BYTES)
 
 
 # -- source ---------------------------------------------------------------------------------------
