@@ -80,8 +80,13 @@ class FootprintOrder:
         return live + self._head
 
     def _end_entries(self, slots: Ints) -> None:
+        if not len(slots):
+            return
         entries = self._entry_of[slots]
-        entries = entries[entries != _NO_ENTRY]
+        if entries.max() == _NO_ENTRY:  # as of windows that open
+            return
+        if entries.min() == _NO_ENTRY:
+            entries = entries[entries != _NO_ENTRY]
         self._is_live[entries] = False
         self.live -= len(entries)
 
@@ -122,8 +127,9 @@ class _Allowance:
         period = int(self._clock_s() * 1000 / self._budget.period_ms)
         if period != self._period:
             self._period, self._spent_s = period, 0.0
-        left_s = self._budget.interval_ms / 1000 - self._spent_s
-        return max(0.0, left_s // self._rates.check_s_per_record) if left_s > 0 else 0.0
+        left_s = max(0.0, self._budget.interval_ms / 1000 - self._spent_s)
+        # One is always tried: without any, a cost once overestimated would never be corrected.
+        return max(float(not self._spent_s), left_s // self._rates.check_s_per_record)
 
     def spend(self, seconds: float) -> None:
         self._spent_s += seconds

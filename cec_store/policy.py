@@ -31,6 +31,8 @@ class Rates:
     output_records_per_s: float = 1e5
     """Records other than CHECK that the operator appends."""
     input_rows_per_output: float = 1.0
+    checks_seen: float = 1000.0
+    """How many CHECKs the average of their costs stands for."""
 
     def observe_load(self, records: int, seconds: float) -> None:
         """A rebuild took this long. The first load measured replaces the guess."""
@@ -46,9 +48,13 @@ class Rates:
             self.input_rows_per_output = _blend(self.input_rows_per_output, rows / outputs)
 
     def observe_checks(self, checks: int, seconds: float) -> None:
-        """Writing ``checks`` CHECK records took ``seconds`` of the operator's time."""
-        if checks:
-            self.check_s_per_record = _blend(self.check_s_per_record, seconds / checks)
+        """Writing ``checks`` CHECK records took ``seconds`` of the operator's time.
+
+        Averaged by their number: a handful of them says more of what a frame costs.
+        """
+        seen = _MEMORY * self.checks_seen
+        self.checks_seen = seen + checks
+        self.check_s_per_record = (seen * self.check_s_per_record + seconds) / self.checks_seen
 
 
 def _blend(old: float, new: float) -> float:

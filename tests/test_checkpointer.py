@@ -128,6 +128,29 @@ def test_checks_take_no_more_than_their_share_of_each_period():
     assert sum(counts) >= 90
 
 
+def test_a_check_that_once_took_too_long_is_tried_again():
+    rates = Rates(check_s_per_record=10.0)
+    policy = Targets(extent_records=100, budget=Budget(interval_ms=5, period_ms=100))
+    clock_s = iter(range(10_000))
+    checkpointer = Checkpointer(policy, rates, clock_s=lambda: next(clock_s))
+    checkpointer.opened(np.arange(90), 0, 0)
+    planned = []
+    for _ in range(200):
+        slots = checkpointer.plan(1000, 1000)
+        checkpointer.spent(len(slots), 1e-5 * len(slots))
+        planned.append(len(slots))
+    assert planned[0] == 1
+    assert planned[-1] == 90
+
+
+def test_a_few_checks_say_little_of_their_cost():
+    rates = Rates()
+    for _ in range(10):
+        rates.observe_checks(10_000, 0.001)
+    rates.observe_checks(1, 0.001)
+    assert rates.check_s_per_record == pytest.approx(1e-7, rel=0.5)
+
+
 def test_a_budget_is_an_interval_within_its_period():
     for interval, period in ((0, 100), (101, 100), (-1, 5)):
         with pytest.raises(ValueError, match="interval_ms"):

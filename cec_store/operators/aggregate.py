@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from cec_store.columns import flags_of, values_of
 from cec_store.operators.accumulators import Accumulators
@@ -124,15 +123,17 @@ class Aggregate:
 
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
         held = self._slots
-        is_mark = self._is_mark(slots)
-        windows = slots[~is_mark]
+        windows, is_mark = slots, None
+        if isinstance(held, TimeSlots):
+            is_mark = np.equal(slots, 0)  # the watermark's slot
+            windows = slots[~is_mark]
         columns = [pa.array(held.rows[windows]), pa.array(held.opened[windows])]
         if isinstance(held, TimeSlots):
             columns.append(pa.nulls(len(windows), pa.int64()))
         columns += self._accumulators.states([values[windows] for values in held.arrays])
         keys = self._keys(windows)
         states = pa.StructArray.from_arrays(columns, fields=self._state_fields)
-        if isinstance(held, TimeSlots) and is_mark.any():
+        if isinstance(held, TimeSlots) and is_mark is not None and is_mark.any():
             # The watermark stands after the windows, and is taken from there to its place.
             mark = {"watermark": held.watermark_us}
             states = pa.concat_arrays([states, pa.array([mark], states.type)])
@@ -196,12 +197,6 @@ class Aggregate:
             return
         for start in range(0, step.rows, row_count):
             yield start, rows.part(start, min(start + row_count, step.rows))
-
-    def _is_mark(self, slots: Ints) -> NDArray[np.bool_]:
-        """Which slots are the watermark's."""
-        if isinstance(self._slots, TimeSlots):
-            return np.equal(slots, 0)
-        return np.zeros(len(slots), np.bool_)
 
     def _keys(self, slots: Ints, numbers: Ints | None = None) -> pa.StructArray:
         """Keys of these slots' windows; of windows that have closed, with their ``numbers``."""

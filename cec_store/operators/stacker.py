@@ -25,11 +25,13 @@ class Stacker:
         kinds = np.full(rows + more, self._operator.output_kind, np.uint8)
         kinds[rows : rows + len(opened)] = RecordKind.OPEN
         kinds[rows + len(opened) :] = RecordKind.CHECK
-        cause = np.concatenate([effects.causes, np.full(more, step.rows - 1)])
         arrays = [
             pa.array(kinds),
-            pa.array(step.timestamps_us[cause]).view(TIMESTAMP_TYPE),
-            *(pa.array(step.positions[:, i][cause]) for i in range(self._schema.inputs)),
+            _caused(step.timestamps_us, effects.causes, more).view(TIMESTAMP_TYPE),
+            *(
+                _caused(step.positions[:, i], effects.causes, more)
+                for i in range(self._schema.inputs)
+            ),
         ]
         keys, states = self._operator.snapshot(footprints) if more else (None, None)
         if KEY in self._types:
@@ -54,3 +56,12 @@ class Stacker:
         if not parts:
             return pa.nulls(0, kind)
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def _caused(values: Ints, causes: Ints, more: int) -> pa.Array:
+    """Of each output row its cause's value; of the footprints that of the step's last row."""
+    stacked = np.empty(len(causes) + more, np.int64)
+    stacked[: len(causes)] = values[causes]
+    if more:
+        stacked[len(causes) :] = values[-1]
+    return pa.array(stacked)
