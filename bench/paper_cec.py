@@ -16,6 +16,7 @@ from typing import Any
 import overhead
 import paper_beyond
 import paper_figures
+import paper_report
 import paper_scaling
 import paper_values
 import rebuild
@@ -82,9 +83,7 @@ def headline(found: Figures) -> dict[str, float]:
     # Of the paper's own targets those that can be met: Q = 1 x open windows leaves no room.
     shares = [each["within_q"] for factor, each in found["figure_6"].items() if int(factor) >= 2]
     fixed = [name for name in found["frontier"] if name.startswith("Q =")]
-    shares += [
-        found["frontier"][name]["within_q"] for name in fixed if float(name.split()[2]) >= 2
-    ]
+    shares += [found["frontier"][name]["within_q"] for name in fixed if float(name.split()[2]) >= 2]
     pauses = found["pauses"]
     return {
         "load_180k_vs_reference": found["loading"]["ratio"],
@@ -99,8 +98,6 @@ def headline(found: Figures) -> dict[str, float]:
 
 
 def main(asked: Options) -> None:
-    # Last of the imports: whoever lacks matplotlib learns it now and not after a quarter of an hour.
-    import paper_report
 
     found: Figures = {"machine": describe(asked.folder)}
     began = time.perf_counter()

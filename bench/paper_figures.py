@@ -1,4 +1,4 @@
-"""The paper's Figures 5 to 9, each as plain values: what was measured, ready for plots and tables."""
+"""The paper's Figures 5 to 9: what was measured, as plain values for plots and tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Figures = dict[str, Any]
 
 def figure_5(asked: Options) -> Figures:
     """Throughput at the sink, in results and in records a second: OPEN records alone."""
-    seconds = asked.size(5, 1) * min(1.0, asked.scale) if asked.scale < 1 else asked.size(5, 1)
+    seconds = asked.size(5, 1)
     variants: dict[str, tuple[dict[str, Any] | None, bool]] = {
         "native": (None, False),
         "Gopen/Net": ({}, False),
@@ -113,9 +113,7 @@ def figures_8_and_9(asked: Options) -> Figures:
     measured: Figures = {}
     for name, budget in budgets.items():
         policy = None if budget is None else {"extent_factor": 1.0}
-        work = Work(
-            ITEMS, WINDOW, seconds=seconds, batch_rows=65_536, policy=policy, budget=budget
-        )
+        work = Work(ITEMS, WINDOW, seconds=seconds, batch_rows=65_536, policy=policy, budget=budget)
         queue = asked.folder / "figure-8"
         run = run_line(work, queue)
         measured[name] = _responses(run)

@@ -9,7 +9,7 @@ import matplotlib
 import paper_values as paper
 
 matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 Figures = dict[str, Any]
 OURS, THEIRS, THIRD, FOURTH = "#1f5fa8", "#c8c8c8", "#d9822b", "#4a9a5b"

@@ -151,10 +151,10 @@ def aggregate(settings: Settings) -> None:
             runner = Runner(operator, [taken], queue, policy, checkpoints=policy is not None)
             _run(runner, settings)
             return
-        with send_to(socket_of(settings["out"]), schema.arrow) as send:
-            with Forwarded(queue, send) as both:
-                runner = Runner(operator, [taken], both, policy, checkpoints=policy is not None)
-                _run(runner, settings)
+        wire = socket_of(settings["out"])
+        with send_to(wire, schema.arrow) as send, Forwarded(queue, send) as both:
+            runner = Runner(operator, [taken], both, policy, checkpoints=policy is not None)
+            _run(runner, settings)
 
 
 def _run(runner: Runner, settings: Settings) -> None:

@@ -70,7 +70,11 @@ def by_rate(asked: Options) -> Figures:
     for rate in rates:
         timed_rows = int(rate * (1 if asked.quick else 4))
         source = Bids(
-            items, warm_rows + timed_rows, batch_rows=16_384, rows_per_s=rate, unpaced_rows=warm_rows
+            items,
+            warm_rows + timed_rows,
+            batch_rows=16_384,
+            rows_per_s=rate,
+            unpaced_rows=warm_rows,
         )
         measured[str(rate)] = _at_rate(Case(source, CountWindow(WINDOW), warm_rows), asked)
     # What was asked for and what came differ once the machine is full.

@@ -1,4 +1,4 @@
-"""The tables of docs/evaluation.md, and where they go: between ``<!-- name -->`` and ``<!-- end -->``."""
+"""The tables of docs/evaluation.md; each goes between ``<!-- name -->`` and ``<!-- end -->``."""
 
 from __future__ import annotations
 
@@ -164,8 +164,12 @@ def by_windows(found: Figures) -> str:
 
 
 def by_rate(found: Figures) -> str:
-    columns = {"rows_per_s": ("came, rows/s", 1.0), "cpu_s_per_s": ("processor, s/s", 1.0),
-               "checks_per_s": ("CHECKs/s", 1.0), "bytes_per_s": ("MB/s written", 1e-6)}  # fmt: skip
+    columns = {
+        "rows_per_s": ("came, rows/s", 1.0),
+        "cpu_s_per_s": ("processor, s/s", 1.0),
+        "checks_per_s": ("CHECKs/s", 1.0),
+        "bytes_per_s": ("MB/s written", 1e-6),
+    }
     return _sweep(found, "rows/s asked for", columns)
 
 
