@@ -197,16 +197,20 @@ class Checkpointer:
         q, u = np.array([end_offset - first[0]]), np.array([position - first[1]])
         if self.policy.acceptable(q, u, self.open_windows, self.rates)[0]:
             return none
+        room = int(min(self._allowance.checks(), self.open_windows))
         # One step is like the next: a little more than last time is most likely enough.
         looked_at = max(_LOOK_AHEAD, self._planned + self._planned // 4)
-        while True:
-            slots, offsets, inputs = self._order.oldest(looked_at)
+        checks: int | None = None
+        while checks is None and room:
+            slots, offsets, inputs = self._order.oldest(min(looked_at, room))
             checks = self._fewest(offsets, inputs, end_offset, position)
-            if checks is not None or len(slots) == self.open_windows:
-                break
+            if checks is None and len(slots) == room:
+                checks = room
             looked_at *= 4
-        self._planned = len(slots) if checks is None else checks
-        return slots[: int(min(self._planned, self._allowance.checks()))]
+        if not checks:
+            return none
+        self._planned = checks
+        return slots[:checks]
 
     def _fewest(self, offsets: Ints, inputs: Ints, end_offset: int, position: int) -> int | None:
         """After checking the k oldest, window k is the oldest: the first k that is acceptable."""

@@ -25,7 +25,7 @@ class Rates:
 
     load_s_per_record: float = 2e-6
     replay_s_per_row: float = 5e-7
-    check_s_per_record: float = 2e-6
+    check_s_per_record: float = 5e-7
     fixed_s: float = 0.05
     """Of a recovery, before the first record: opening files, reading the tail."""
     output_records_per_s: float = 1e5
