@@ -164,7 +164,9 @@ def test_a_load_costs_what_its_parts_cost() -> None:
 
 
 def test_calibration_times_an_extent(tmp_path: Path) -> None:
-    path = made.make_operator_queue(tmp_path / "q", 40_000, window=CountWindow(20, 1))
+    path = made.make_operator_queue(
+        tmp_path / "q", 30_000, window=CountWindow(20, 1), step_rows=900
+    )
     strand, last = frame_at(made.folder_of(path))
     rates = calibrate(strand, extent_of(strand, last))
     assert rates is None, "too little to be timed"
