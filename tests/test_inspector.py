@@ -331,6 +331,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (newest_patched(open_windows=3), "open-windows"),
     (newest_patched(extent_records=2), "extent"),
     (newest_patched(first_offset=1), "offsets"),
+    (newest_patched(seq=999), "sequence"),
     (newest_patched(prev_byte=999), "previous"),
     (newest_patched(epoch=0), "epoch"),
     (newest_patched(min_timestamp_us=1), "timestamps"),

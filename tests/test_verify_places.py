@@ -16,6 +16,7 @@ from test_verify import document, run, state_of
 
 from cec_store.files import LocalFolder
 from cec_store.inspector import place_at, verify_place
+from cec_store.inspector.spark_files import SparkFiles
 from cec_store.state_log import StateLog
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -83,6 +84,7 @@ def test_state_of_another_provider_is_left_alone(tmp_path: Path) -> None:
     offsets = path / "offsets" / "0"
     conf = {"spark.sql.streaming.stateStore.providerClass": "org.example.Other"}
     offsets.write_text(offsets.read_text().replace('"conf": {}', f'"conf": {json.dumps(conf)}'))
+    query.put_schema("in a format", "of its own", version=3)
     found = document(path)
     assert found["logs"][0]["figures"] is None
     assert "another provider" in notes(found)
@@ -182,6 +184,31 @@ def test_a_checkpoint_of_many_stores(tmp_path: Path) -> None:
     assert "47 logs without a fault are not listed" in text
 
 
+def test_versions_that_are_forgotten_meanwhile_are_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at Spark's commits and that at the logs the query goes on for a while."""
+    path = tmp_path / "c"
+    query = MadeCheckpoint(path, places.KEY, places.VALUE, format=2)
+    for batch in range(3):
+        query.batch({(1,): (batch,)}, {(2,): (batch,)})
+    real = SparkFiles.check
+
+    def check(self: SparkFiles) -> None:
+        real(self)
+        query.roll()
+        for batch in range(3):
+            query.batch({(1,): (batch,)}, {(2,): (batch,)})
+            for log in ("offsets", "commits"):
+                (path / log / str(batch)).unlink()
+        for partition in (0, 1):
+            made.segments(query.folder(partition))[0].unlink()
+
+    monkeypatch.setattr(SparkFiles, "check", check)
+    found = document(path)
+    assert found["batches"] == {"first": 3, "last": 5}
+
+
 def test_beside_a_query_that_runs_all_is_well(tmp_path: Path) -> None:
     """Batches come, Spark forgets the oldest ones, and maintenance segments."""
     path, stop = tmp_path / "c", threading.Event()
@@ -197,7 +224,7 @@ def test_beside_a_query_that_runs_all_is_well(tmp_path: Path) -> None:
                 for log in ("offsets", "commits"):
                     (path / log / str(query.batches - 8)).unlink(missing_ok=True)
                 for partition in (0, 1):  # every key is written anew in each batch
-                    for file in made.segments(query.folder(partition))[:-5]:
+                    for file in made.segments(query.folder(partition))[:-6]:
                         file.unlink()
         except BaseException as error:
             failed.append(error)

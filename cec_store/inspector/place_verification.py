@@ -18,6 +18,7 @@ from cec_store.inspector.verification import Verification
 from cec_store.layout import partition_name
 
 Progress = Callable[[int], None]
+_LOOKS = 4
 
 
 @dataclass(frozen=True)
@@ -125,17 +126,13 @@ class _Run:
             self._notes.append(Note(log.folder.path, 0, "kept by another provider", log.name))
             self._logs.append(LogVerification(log, None, 0))
             return
-        done = self._bytes
         found = None
         try:
-            found = verify(
-                log.folder,
-                records=self._records,
-                rebuilds=self._deep,
-                committed=self._spark.committed(log) if self._spark is not None else (),
-                decoder=self._decoder(log),
-                progress=lambda byte: self._progress(done + byte),
-            )
+            found = self._found_in(log)
+            for _ in range(_LOOKS):
+                if self._spark is None or found.is_sound or not self._spark.has_gone_on():
+                    break
+                found = self._found_in(log)  # what was committed then may be forgotten now
         except NotAQueue:
             self._missing(log)
         except CecError as error:
@@ -145,6 +142,17 @@ class _Run:
             self._add(list(found.faults), list(found.notes), log.name)
             self._bytes += found.bytes
         self._logs.append(LogVerification(log, found, 0))
+
+    def _found_in(self, log: Log) -> Verification:
+        done = self._bytes
+        return verify(
+            log.folder,
+            records=self._records,
+            rebuilds=self._deep,
+            committed=self._spark.committed(log) if self._spark is not None else (),
+            decoder=self._decoder(log),
+            progress=lambda byte: self._progress(done + byte),
+        )
 
     def _missing(self, log: Log) -> None:
         folder = log.folder

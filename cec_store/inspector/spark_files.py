@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from cec_store.connectors.spark.checkpoint import COMMITS, METADATA, OFFSETS, Checkpoint, Commit
 from cec_store.connectors.spark.settings import PROVIDER, PROVIDER_KEY
@@ -13,6 +14,7 @@ from cec_store.connectors.spark.state_schema import (
     read_state_schema,
 )
 from cec_store.errors import (
+    CecError,
     CorruptLog,
     NotAQueue,
     OutOfRange,
@@ -48,9 +50,10 @@ class SparkFiles:
     def check(self) -> None:
         self._check_metadata()
         self._check_batches()
-        for operator, store in sorted({_store_of(log) for log in self._logs}):
-            self._check_schema(operator, store)
-        self._check_operators()
+        if self.is_ours:
+            for operator, store in sorted({_store_of(log) for log in self._logs}):
+                self._check_schema(operator, store)
+            self._check_operators()
 
     def _check_operators(self) -> None:
         """With checkpoint format V2 the newest commit says which operators have state."""
@@ -76,10 +79,21 @@ class SparkFiles:
             found.append((batch + 1, at or batch + 1))
         return found
 
+    def has_gone_on(self) -> bool:
+        """Whether the query has committed more since, or forgotten some; that counts from now."""
+        before = self.batches
+        self.batches = self._checkpoint.committed_batches()
+        for batch in sorted({*self.batches} - {*before}):
+            with suppress(CecError):  # written since this inspection began
+                self._commits[batch] = self._checkpoint.commit(batch)
+        return self.batches != before
+
     # -- the query ----------------------------------------------------------------------------
 
     def _fault(self, kind: str, name: str, byte: int, what: str) -> None:
-        self.faults.append(Fault(kind, f"{self._checkpoint.path}/{name}", byte, what, True))
+        fault = Fault(kind, f"{self._checkpoint.path}/{name}", byte, what, True)
+        if fault not in self.faults:
+            self.faults.append(fault)
 
     def _try(self, kind: str, name: str, read: Callable[[], object]) -> bool:
         try:

@@ -77,10 +77,6 @@ class SoundFrames:
         due = seq + np.cumsum(is_batch) - is_batch
         return bool((self.headers["seq"].astype(np.int64) == due).all())
 
-    def claims_more(self, size: int) -> bool:
-        """Whether one vouches for more bytes than these."""
-        return bool((self.headers["durable_upto"] > np.uint64(size)).any())
-
     def versions_rise(self) -> bool:
         """Whether each commit of a state log makes a later version than the one before."""
         is_batch = self.headers["type"] == FrameType.BATCH
