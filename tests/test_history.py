@@ -111,6 +111,26 @@ def test_footprints_of_a_state_store_are_those_counted_one_by_one(
     assert all(key["user"].startswith("user ") for key in keys)
 
 
+def test_of_very_many_windows_a_sample_tells_the_same(tmp_path: Path, monkeypatch) -> None:
+    path = made.make_operator_queue(
+        tmp_path / "q", 6000, window=CountWindow(40, 2), policy=Targets(extent_factor=3.0)
+    )
+    chain = Chain(made.folder_of(path))
+    last = chain.last()
+    assert last is not None
+    whole = read_footprints(chain, last)
+    monkeypatch.setattr("cec_store.inspector.footprints.WINDOWS_MAX", 100)
+    monkeypatch.setattr("cec_store.inspector.footprints._OLDEST", 5)
+    part = read_footprints(chain, last)
+    assert 50 < len(part.offsets) < 150 < len(whole.offsets) == part.open_windows
+    assert part.weight * len(part.offsets) == pytest.approx(whole.open_windows)
+    assert part.offsets[:5].tolist() == whole.offsets[:5].tolist(), "the oldest are all there"
+    assert part.replay_rows[0] == whole.replay_rows[0]
+    everything = as_dict(whole)
+    assert all(everything[key] == row for key, row in as_dict(part).items())
+    assert abs(np.median(part.ages) / np.median(whole.ages) - 1) < 0.5
+
+
 # -- history ----------------------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
 """The open windows of a log by how often and how long ago they left a footprint. Reads only.
 
 It goes forward over the extent once and keeps some numbers for each key: however long the extent,
-no more than some frames of it are in memory.
+no more than some frames of it are in memory. Of very many windows a sample is taken, by a hash of
+their keys, with the oldest ones always in it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from cec_store.connectors.spark.state_rows import StateDecoder
 from cec_store.errors import CorruptLog
 from cec_store.frame import FrameHeader
 from cec_store.frontier import Frame
+from cec_store.inspector.oldest import Footprint, key_columns, oldest_footprints
 from cec_store.inspector.rows import rows_of
+from cec_store.inspector.sketches import sketches_of
 from cec_store.operators.keys import KeyEncoder
 from cec_store.rebuild import extent_frames
 from cec_store.records import (
@@ -39,6 +42,9 @@ from cec_store.strand import Strand
 Ints = NDArray[np.int64]
 _RENEWED, _INPUT = "renewed", "input"
 _NEVER = -1
+WINDOWS_MAX = 1 << 18
+"""With more of them a sample of at least half as many is looked at."""
+_OLDEST = 100
 _ROWS_AT_A_TIME = 1 << 15
 """Frames may be small, and then it is the number of calls that takes the time."""
 
@@ -61,8 +67,15 @@ class Footprints:
     end_offset: int
     newest_us: int
     """The largest timestamp in the extent."""
+    open_windows: int
+    """N. There are fewer entries where they are a sample."""
     codes: Ints
     encoder: KeyEncoder
+
+    @property
+    def weight(self) -> float:
+        """How many windows each entry stands for."""
+        return self.open_windows / len(self.offsets) if len(self.offsets) else 1.0
 
     @property
     def ages(self) -> Ints:
@@ -107,17 +120,21 @@ def read_footprints(strand: Strand, last: Frame) -> Footprints:
         OutOfRange: a part of the extent is trimmed.
         ValueError: keys of a type that no operator makes.
     """
+    frames = list(extent_frames(strand, last))[::-1]
+    skipped_bits = max(0, (last.header.open_windows // WINDOWS_MAX).bit_length())
     tally = _Tally(strand.schema(), last.header.end_offset - last.header.extent_records)
+    if skipped_bits:
+        tally.sample(skipped_bits, oldest_footprints(strand, frames, _OLDEST))
     waiting: list[pa.RecordBatch] = []
     first_offset = 0
-    for frame in reversed(list(extent_frames(strand, last))):
+    for frame in frames:
         first_offset = first_offset if waiting else frame.header.first_offset
         waiting.append(tally.columns_of(strand.records(frame)))
         if frame is last or sum(map(len, waiting)) >= _ROWS_AT_A_TIME:
             tally.take(first_offset, concat(waiting))
             waiting.clear()
     found = tally.footprints(last.header)
-    if len(found.offsets) != last.header.open_windows:
+    if not skipped_bits and len(found.offsets) != last.header.open_windows:
         path = strand.reader(last.address.segment_id).path
         what = f"the frame counts {last.header.open_windows} open windows, its extent has "
         raise CorruptLog(path, last.address.byte, f"{what}{len(found.offsets)}")
@@ -131,11 +148,25 @@ class _Tally:
         self._keys = KeyEncoder(pa.schema([pa.field("_is_key", pa.bool_()), *(schema.key or [])]))
         self._says_renewed = schema.state is not None and _RENEWED in schema.state.names
         self._inputs = schema.inputs
+        self._skipped = np.uint64(0)
+        self._always = np.empty(0, np.uint64)
         self._extent_from = extent_from
         self._rows = self._no_rows(1024)
         """Last footprint, its time and input, updates, renewals, RESULT, OPEN; by code."""
         self._lifetimes = [np.empty(0, np.int64)]
         self._newest_us = self._newest_input = 0
+
+    def sample(self, skipped_bits: int, always: Sequence[Footprint]) -> None:
+        """Look at one key in ``1 << skipped_bits`` alone, and at those of these windows."""
+        self._skipped = np.uint64((1 << skipped_bits) - 1)
+        keys = [sketches_of(key_columns(each.record)) for each in always]
+        self._always = np.concatenate(keys) if keys else self._always
+
+    def _is_sampled(self, keys: pa.StructArray) -> NDArray[np.bool_]:
+        sketches = sketches_of([keys.is_valid(), *keys.flatten()])
+        # Bits from the middle: others take the lowest ones for places in tables.
+        chosen: NDArray[np.bool_] = (sketches >> np.uint64(24)) & self._skipped == 0
+        return chosen | np.isin(sketches, self._always)
 
     def columns_of(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """What is looked at; the states themselves are let go."""
@@ -154,6 +185,8 @@ class _Tally:
         self._newest_input = max(self._newest_input, newest_input)
         (rows,) = np.nonzero(kinds != RecordKind.DATA)
         rows = rows[first + rows >= self._extent_from]
+        if self._skipped:
+            rows = rows[self._is_sampled(records.column(KEY).take(pa.array(rows)))]
         if not len(rows):
             return
         records, kinds, offsets = records.take(pa.array(rows)), kinds[rows], first + rows
@@ -211,5 +244,6 @@ class _Tally:
         newest_input = max(header.input_upto, self._newest_input)
         return Footprints(
             offsets, times_us, newest_input - input_upto, updates, renewals,
-            np.concatenate(self._lifetimes), header.end_offset, self._newest_us, codes, self._keys,
+            np.concatenate(self._lifetimes), header.end_offset, self._newest_us,
+            header.open_windows, codes, self._keys,
         )  # fmt: skip

@@ -166,7 +166,7 @@ def _bar(facts: LogFacts, use: SegmentUse) -> Document:
     newest = 0
     if facts.footprints is not None and use.extent_records:
         places = np.searchsorted(facts.footprints.offsets, [use.first_offset, use.end_offset])
-        newest = int(places[1] - places[0])
+        newest = min(use.extent_records, int((places[1] - places[0]) * facts.footprints.weight))
     live = use.extent_bytes * newest // max(1, use.extent_records)
     return {
         "name": f"segment {use.segment_id}",

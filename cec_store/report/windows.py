@@ -36,18 +36,23 @@ _TIME_STEPS_US = tuple(
 _FOOTPRINT_BINS = (1, 2, 3, 5, 9, 17, 33)
 
 
-def _sampled(values: Ints) -> tuple[Ints, NDArray[np.float64]]:
+def _sampled(values: Ints, weight: float) -> tuple[Ints, NDArray[np.float64]]:
     """Some of the values, evenly out of their order, and for how many each of them stands."""
     values = np.sort(values)
     if len(values) <= _SAMPLES:
-        return values, np.ones(len(values))
+        return values, np.full(len(values), weight)
     places = (np.arange(_SAMPLES) * len(values)) // _SAMPLES
-    return values[places], np.full(_SAMPLES, len(values) / _SAMPLES)
+    return values[places], np.full(_SAMPLES, weight * len(values) / _SAMPLES)
 
 
-def _histogram(values: Sequence[Ints], steps: Sequence[float] = ()) -> Document | None:
-    """Bins as wide as the first of these steps that is wide enough; else as a round number."""
-    samples = [_sampled(each) for each in values if len(each)]
+def _histogram(
+    values: Sequence[tuple[Ints, float]], steps: Sequence[float] = ()
+) -> Document | None:
+    """Of values with how many windows each of them stands for.
+
+    Bins are as wide as the first of these steps that is wide enough; else as a round number.
+    """
+    samples = [_sampled(each, weight) for each, weight in values if len(each)]
     if not samples:
         return None
     taken = np.concatenate([sample for sample, _ in samples]).astype(np.float64)
@@ -68,14 +73,15 @@ def _nice_step(least: float) -> float:
 def ages(logs: Sequence[LogFacts]) -> Document:
     found = [facts.footprints for facts in logs if facts.footprints is not None]
     return {
-        "records": _histogram([each.ages for each in found]),
-        "time_us": _histogram([each.ages_us for each in found], _TIME_STEPS_US),
+        "records": _histogram([(each.ages, each.weight) for each in found]),
+        "time_us": _histogram([(each.ages_us, each.weight) for each in found], _TIME_STEPS_US),
     }
 
 
 def lifetimes(logs: Sequence[LogFacts]) -> Document | None:
     """Of windows that opened and closed within the extent, in records."""
-    return _histogram([f.footprints.lifetimes for f in logs if f.footprints is not None])
+    found = [facts.footprints for facts in logs if facts.footprints is not None]
+    return _histogram([(each.lifetimes, each.weight) for each in found])
 
 
 def renewing(logs: Sequence[LogFacts]) -> Document | None:
@@ -86,10 +92,10 @@ def renewing(logs: Sequence[LogFacts]) -> Document | None:
     for found in (facts.footprints for facts in logs):
         if found is None or not len(found.offsets):
             continue
-        count = len(found.offsets)
-        renewed = np.rint(_SHARES * count).astype(np.int64)
+        places = np.rint(_SHARES * len(found.offsets)).astype(np.int64)
+        renewed = np.rint(places * found.weight).astype(np.int64)
         # The next oldest window holds the extent then; each one renewed is a record more.
-        reach = np.append(found.ages, 0)[renewed]
+        reach = np.append(found.ages, 0)[places]
         windows += renewed
         left += reach + renewed
     return {"share": _SHARES.tolist(), "windows": windows.tolist(), "extent_records": left.tolist()}
@@ -106,9 +112,12 @@ def footprint_counts(logs: Sequence[LogFacts]) -> Document | None:
             continue
         place = np.searchsorted(edges, found.counts, "right") - 1
         size = len(_FOOTPRINT_BINS)
-        windows += np.bincount(place, minlength=size)[:size]
-        updates += np.bincount(place, found.updates, size).astype(np.int64)[:size]
-        renewals += np.bincount(place, found.renewals, size).astype(np.int64)[:size]
+        for total, counted in (
+            (windows, np.bincount(place, minlength=size)),
+            (updates, np.bincount(place, found.updates, size)),
+            (renewals, np.bincount(place, found.renewals, size)),
+        ):
+            total += np.rint(counted * found.weight).astype(np.int64)
     return {
         "from": list(_FOOTPRINT_BINS),
         "windows": windows.tolist(),
