@@ -25,16 +25,17 @@ _NO_ENTRY = -1
 class FootprintOrder:
     """Open windows in the order of their last footprints.
 
-    An append-only list of (slot, offset, input); an entry is live while it is its slot's newest.
-    Everything is done on arrays of slots: adding and removing cost O(how many), looking at the
-    oldest costs O(how many, and the dead entries among them).
+    A ring of entries (slot, offset, input), numbered as they come; an entry is live while it is its
+    slot's newest. Everything is done on arrays of slots: adding and removing cost O(how many),
+    looking at the oldest costs O(how many, and the dead entries among them). While the extent keeps
+    to a target the ring stays as it is; only where more than it holds are open, or dead ones pile
+    up behind an old one, are the live ones packed anew.
     """
 
     def __init__(self) -> None:
-        self._slots = np.empty(1024, np.int64)
-        self._offsets = np.empty(1024, np.int64)
-        self._inputs = np.empty(1024, np.int64)
-        # Marks in the list's order: the oldest are found without a look at each one's slot.
+        # An entry's numbers side by side: the ring grows into fresh memory at one place at a time.
+        self._ring = np.empty((1024, 3), np.int64)
+        # Marks in the ring's order: the oldest are found without a look at each one's slot.
         self._is_live = np.zeros(1024, np.bool_)
         self._entry_of = np.full(1024, _NO_ENTRY, np.int64)
         self._head = 0
@@ -48,10 +49,12 @@ class FootprintOrder:
         self._make_room(len(slots), int(slots.max()))
         self._end_entries(slots)
         begin, self._end = self._end, self._end + len(slots)
-        self._slots[begin : self._end] = slots
-        self._offsets[begin : self._end] = offsets
-        self._inputs[begin : self._end] = inputs
-        self._is_live[begin : self._end] = True
+        of_all = np.broadcast_to(inputs, slots.shape)
+        for part, place in self._stretches(begin, self._end):
+            self._ring[place, 0] = slots[part]
+            self._ring[place, 1] = offsets[part]
+            self._ring[place, 2] = of_all[part]
+            self._is_live[place] = True
         self._entry_of[slots] = np.arange(begin, self._end)
         self.live += len(slots)
 
@@ -64,20 +67,47 @@ class FootprintOrder:
         """(offset, input) of the oldest footprint; ``None`` without open windows."""
         if not self.live:
             return None
-        self._head += int(self._is_live[self._head : self._end].argmax())
-        return int(self._offsets[self._head]), int(self._inputs[self._head])
+        for _, place in self._stretches(self._head, self._end):
+            is_live = self._is_live[place]
+            dead = int(is_live.argmax())
+            if is_live[dead]:
+                self._head += dead
+                break
+            self._head += len(is_live)
+        _, offset, taken = self._ring[self._head & self._mask].tolist()
+        return offset, taken
 
     def oldest(self, count: int) -> tuple[Ints, Ints, Ints]:
         """(slots, offsets, inputs) of up to ``count`` windows, oldest footprint first."""
-        entries = self._live(self._head + 4 * count + _LOOK_AHEAD)[:count]
-        if len(entries) < min(count, self.live):
-            entries = self._live(self._end)[:count]
-        return self._slots[entries], self._offsets[entries], self._inputs[entries]
+        looked_at = 4 * count + _LOOK_AHEAD
+        entries = self._live(self._head + looked_at)
+        while len(entries) < min(count, self.live):
+            looked_at *= 4
+            entries = self._live(self._head + looked_at)
+        found = self._ring[entries[:count] & self._mask]
+        return np.ascontiguousarray(found[:, 0]), found[:, 1], found[:, 2]
+
+    @property
+    def _mask(self) -> int:
+        return len(self._ring) - 1
+
+    def _stretches(self, begin: int, end: int) -> list[tuple[slice, slice]]:
+        """Entries from number ``begin`` on: which of them, and where in the ring they stand."""
+        size = len(self._ring)
+        first, count = begin & self._mask, end - begin
+        until_edge = min(count, size - first)
+        stretches = [(slice(0, until_edge), slice(first, first + until_edge))]
+        if until_edge < count:
+            stretches.append((slice(until_edge, count), slice(0, count - until_edge)))
+        return stretches
 
     def _live(self, stop: int) -> Ints:
-        """Live entries below ``stop``."""
-        live: Ints = np.flatnonzero(self._is_live[self._head : min(stop, self._end)])
-        return live + self._head
+        """Numbers of the live entries below ``stop``."""
+        found = [
+            np.flatnonzero(self._is_live[place]) + (self._head + part.start)
+            for part, place in self._stretches(self._head, min(stop, self._end))
+        ]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _end_entries(self, slots: Ints) -> None:
         if not len(slots):
@@ -87,28 +117,26 @@ class FootprintOrder:
             return
         if entries.min() == _NO_ENTRY:
             entries = entries[entries != _NO_ENTRY]
-        self._is_live[entries] = False
+        self._is_live[entries & self._mask] = False
         self.live -= len(entries)
 
     def _make_room(self, count: int, slot_max: int) -> None:
         if slot_max >= len(self._entry_of):
             more = max(slot_max + 1, 2 * len(self._entry_of)) - len(self._entry_of)
             self._entry_of = np.concatenate([self._entry_of, np.full(more, _NO_ENTRY)])
-        if self._end + count <= len(self._slots):
+        if self._end + count - self._head <= len(self._ring):
             return
-        live = self._live(self._end)
-        kept = [values[live] for values in (self._slots, self._offsets, self._inputs)]
-        needed = max(len(live) + count, 256)
-        if not 2 * needed <= len(self._slots) <= 8 * needed:
-            self._slots, self._offsets, self._inputs = (
-                np.empty(4 * needed, np.int64) for _ in range(3)
-            )
-            self._is_live = np.empty(4 * needed, np.bool_)
-        self._head, self._end = 0, len(live)
-        self._slots[: self._end], self._offsets[: self._end], self._inputs[: self._end] = kept
+        kept = self._ring[self._live(self._end) & self._mask]
+        needed = max(len(kept) + count, 256)
+        if not 2 * needed <= len(self._ring) <= 8 * needed:
+            size = 1 << (3 * needed - 1).bit_length()
+            self._ring = np.empty((size, 3), np.int64)
+            self._is_live = np.empty(size, np.bool_)
+        self._head, self._end = 0, len(kept)
+        self._ring[: self._end] = kept
         self._is_live[:] = False
         self._is_live[: self._end] = True
-        self._entry_of[kept[0]] = np.arange(self._end)
+        self._entry_of[kept[:, 0]] = np.arange(self._end)
 
 
 class _Allowance:

@@ -40,6 +40,9 @@ def test_the_order_equals_a_sorted_dict(seed):
         assert found.tolist() == expected
         assert offsets.tolist() == [model[slot] for slot in expected]
         assert order.live == len(model)
+        if rng.random() < 0.5:
+            oldest = order.first()
+            assert (oldest[0] if oldest else None) == min(model.values(), default=None)
 
 
 def opened(policy, windows: int, rates=None, **options) -> Checkpointer:
