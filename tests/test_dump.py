@@ -441,6 +441,43 @@ def test_unfinished_frame_is_awaited_and_then_shown(tmp_path: Path) -> None:
     assert not any(isinstance(row, DamageRow) for row in seen)
 
 
+def polled(follower: Any, times: int = 1) -> list[Any]:
+    """Rows of so many looks at the logs."""
+    return [each[1] for _ in range(times) for each in iter(follower.__next__, None)]
+
+
+def test_frame_of_a_queue_is_shown_once_it_is_vouched_for(queue: Path, tmp_path: Path) -> None:
+    path = made.copy(queue, tmp_path / "queue")
+    segment = made.segments(path)[-1]
+    whole = segment.read_bytes()
+    byte, header = made.batches(segment)[-1]
+    segment.write_bytes(whole[: byte + header.frame_bytes])
+    follower = PlaceDump(place_at(path), DumpFilter(), False).follow(lambda: place_at(path).logs)
+    seen = [row.offset for row in polled(follower, 8) if isinstance(row, RecordRow)]
+    assert seen[-1] < header.first_offset
+    segment.write_bytes(whole)
+    seen += [row.offset for row in polled(follower) if isinstance(row, RecordRow)]
+    assert seen == list(range(header.end_offset))
+
+
+def test_place_that_is_bad_for_a_moment_is_no_damage(queue: Path, tmp_path: Path) -> None:
+    path = made.copy(queue, tmp_path / "queue")
+    segment = made.segments(path)[-1]
+    whole = segment.read_bytes()
+    byte, header = made.batches(segment)[0]
+    segment.write_bytes(
+        whole[:byte] + bytes(header.frame_bytes) + whole[byte + header.frame_bytes :]
+    )
+    follower = PlaceDump(place_at(path), DumpFilter(), False).follow(lambda: place_at(path).logs)
+    rows = polled(follower, 2)
+    segment.write_bytes(whole)
+    rows += polled(follower, 2)
+    assert not any(isinstance(row, DamageRow) for row in rows)
+    offsets = [row.offset for row in rows if isinstance(row, RecordRow)]
+    assert offsets == list(range(offsets[-1] + 1))
+    assert offsets[-1] >= header.first_offset
+
+
 def test_follow_ends_by_an_interrupt_with_status_0_and_flushes_in_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "queue"
     code = "from cec_store.cli import main; main()"

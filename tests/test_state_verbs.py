@@ -29,6 +29,7 @@ from cec_store.cli import app
 from cec_store.files import LocalFolder
 from cec_store.formats import Format, write_batches
 from cec_store.state_log import StateLog
+from cec_store.trees import new_file
 
 State = dict[Any, Any]
 each_format = pytest.mark.parametrize("format", [1, 2])
@@ -321,6 +322,18 @@ def test_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert re_rows(done.stdout) == pq.read_table(output).num_rows
     assert output.stat().st_mode & 0o077, "as the umask has it"
+
+
+def test_file_that_somebody_else_makes_meanwhile_stays(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with pytest.raises(FileExistsError, match="--force"), new_file(output) as file:
+        file.write(b"ours")
+        output.write_text("theirs")
+    assert output.read_text() == "theirs"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    with new_file(output, replace=True) as file:
+        file.write(b"ours")
+    assert output.read_text() == "ours"
 
 
 def re_rows(text: str) -> int:

@@ -243,8 +243,7 @@ class WindowReader:
             for frame in self.chain.frames(start):
                 if frame.header.seq > seq:
                     return
-                if before is None or frame.header.seq > before:
-                    yield from self._told(frame.header.first_offset, self.chain.records(frame))
+                yield from self._told(frame.header.first_offset, self.chain.records(frame))
 
         return PlaceRows(self._events, None, [LogRows(self._log)], read)
 
