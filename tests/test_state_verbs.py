@@ -326,9 +326,14 @@ def test_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_file_that_somebody_else_makes_meanwhile_stays(tmp_path: Path) -> None:
     output = tmp_path / "out"
-    with pytest.raises(FileExistsError, match="--force"), new_file(output) as file:
-        file.write(b"ours")
-        output.write_text("theirs")
+
+    def write() -> None:
+        with new_file(output) as file:
+            file.write(b"ours")
+            output.write_text("theirs")
+
+    with pytest.raises(FileExistsError, match="--force"):
+        write()
     assert output.read_text() == "theirs"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     with new_file(output, replace=True) as file:
