@@ -478,6 +478,12 @@ def test_place_that_is_bad_for_a_moment_is_no_damage(queue: Path, tmp_path: Path
     assert offsets[-1] >= header.first_offset
 
 
+def test_logs_of_a_follower_are_counted_once(checkpoint: Any) -> None:
+    path, _ = checkpoint
+    followed_rows = lines_of(path, "--follow", "--limit", 40)
+    assert followed_rows[-1]["totals"]["logs"] == len(followed_rows[-1]["logs"]) == 2
+
+
 def test_follow_ends_by_an_interrupt_with_status_0_and_flushes_in_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "queue"
     code = "from cec_store.cli import main; main()"

@@ -139,7 +139,7 @@ class _Show:
         self._as_json = as_json
         self._is_bare = is_bare
         self._is_alone = len(place.logs) == 1
-        self._logs: dict[Log, dict[str, int]] = {log: _nothing() for log in logs}
+        self._logs = {log.folder.path: (log, _nothing()) for log in logs}
         self._log: Log | None = None
         self._lines = 0
 
@@ -163,7 +163,7 @@ class _Show:
         if self.is_full:
             return
         self._lines += 1
-        tally = self._logs.setdefault(log, _nothing())
+        _, tally = self._logs.setdefault(log.folder.path, (log, _nothing()))
         is_torn = isinstance(row, DamageRow) and not row.acknowledged
         if type(row) in _TALLIES and not is_torn:
             tally[_TALLIES[type(row)]] += 1
@@ -189,11 +189,11 @@ class _Show:
 
     def end(self) -> None:
         """What there was in all; raises where something was damaged."""
-        totals = {name: sum(t[name] for t in self._logs.values()) for name in _nothing()}
+        totals = {name: sum(t[name] for _, t in self._logs.values()) for name in _nothing()}
         totals["logs"] = len(self._logs)
         is_sound = not totals["damaged"]
         if self._as_json:
-            logs = [{**log_fields(log), **tally} for log, tally in self._logs.items()]
+            logs = [{**log_fields(log), **tally} for log, tally in self._logs.values()]
             self._screen.json_line({"row": "end", **document(self._place, is_sound, logs, totals)})
         elif not self._is_alone:
             counts = ", ".join(counted(totals[f"{name}s"], name) for name in ("frame", "record"))
