@@ -21,7 +21,7 @@ from cec_store.connectors.spark.state_rows import StateDecoder
 from cec_store.errors import CorruptLog
 from cec_store.frame import FrameHeader
 from cec_store.frontier import Frame
-from cec_store.inspector.oldest import Footprint, key_columns, oldest_footprints
+from cec_store.inspector.oldest import key_columns, oldest_footprints
 from cec_store.inspector.rows import rows_of
 from cec_store.inspector.sketches import sketches_of
 from cec_store.operators.keys import KeyEncoder
@@ -124,7 +124,7 @@ def read_footprints(strand: Strand, last: Frame) -> Footprints:
     skipped_bits = max(0, (last.header.open_windows // WINDOWS_MAX).bit_length())
     tally = _Tally(strand.schema(), last.header.end_offset - last.header.extent_records)
     if skipped_bits:
-        tally.sample(skipped_bits, oldest_footprints(strand, frames, _OLDEST))
+        tally.sample(skipped_bits, oldest_footprints(strand, frames, _OLDEST).records)
     waiting: list[pa.RecordBatch] = []
     first_offset = 0
     for frame in frames:
@@ -156,11 +156,10 @@ class _Tally:
         self._lifetimes = [np.empty(0, np.int64)]
         self._newest_us = self._newest_input = 0
 
-    def sample(self, skipped_bits: int, always: Sequence[Footprint]) -> None:
-        """Look at one key in ``1 << skipped_bits`` alone, and at those of these windows."""
+    def sample(self, skipped_bits: int, always: pa.RecordBatch) -> None:
+        """Look at one key in ``1 << skipped_bits`` alone, and at those of these records."""
         self._skipped = np.uint64((1 << skipped_bits) - 1)
-        keys = [sketches_of(key_columns(each.record)) for each in always]
-        self._always = np.concatenate(keys) if keys else self._always
+        self._always = sketches_of(key_columns(always))
 
     def _is_sampled(self, keys: pa.StructArray) -> NDArray[np.bool_]:
         sketches = sketches_of([keys.is_valid(), *keys.flatten()])
