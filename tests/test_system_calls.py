@@ -58,22 +58,24 @@ def run(server: Server, folder: Path, order: Order) -> Outcome:
     return Outcome(calls_in(log), status, facts)
 
 
-def require_no_second_sync(calls: list[Call]) -> None:
-    """A segment whose sync failed was not synced again, and since the queue was opened anew what
-    had not been synced stands in another file."""
+def failed_syncs(calls: list[Call]) -> dict[Path, int]:
+    """Segments whose sync failed, none of which was synced again, and how much had been synced."""
     synced: Counter[str] = Counter()
-    failed: set[str] = set()
+    failed: dict[Path, int] = {}
     for name, result, path, size in calls:
         if "sync" not in name or not path.endswith(".seg"):
             continue
-        # `.torn` and manifests are made anew under their names; a segment never is.
-        assert path not in failed, f"{path} synced again"
-        failed |= {path} if result == "failed" else set()
-        if result == "ok":
+        assert Path(path) not in failed, f"{path} synced again"
+        if result == "failed":
+            failed[Path(path)] = synced[path]
+        else:
             synced[path] = size
-    for path in failed:
-        if Path(path).exists():
-            assert Path(path).stat().st_size <= synced[path], f"{path} is trusted beyond its sync"
+    return failed
+
+
+def salt_of(segment: Path) -> bytes:
+    """Tells a segment from one that is made anew under its number, after a failed creation."""
+    return segment.read_bytes()[40:48] if segment.exists() else b""
 
 
 def require_acked(queue: Path, acked: int, appended: int, saved: int) -> None:
@@ -106,9 +108,13 @@ def check(folder: Path, order: Order, outcome: Outcome) -> None:
     if order.kind in ("short", "EINTR") and all("index/" not in c.path for c in outcome.hits):
         retried = all(call.name not in ("rename", "unlink") for call in outcome.hits)
         assert facts["error"] is None or not retried, facts["error"]
+    failed = failed_syncs(outcome.calls) if order.kind != "EINTR" else {}
+    salts = {segment: salt_of(segment) for segment in failed}
     require_acked(queue, facts["acked"], facts["appended"], facts["saved"])
-    if order.kind != "EINTR":
-        require_no_second_sync(outcome.calls)
+    for segment, synced_bytes in failed.items():
+        # What had not been synced stands in another file since the queue was opened again.
+        if salts[segment] and salt_of(segment) == salts[segment]:
+            assert segment.stat().st_size <= synced_bytes, f"{segment} is trusted beyond its sync"
 
 
 def places_in(calls: list[Call], count: int, seed: str) -> list[int]:
