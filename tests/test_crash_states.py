@@ -16,7 +16,7 @@ def test_crash_keeps_what_was_acknowledged(
     name: str, crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
     sweep = Sweep(name)
-    goal = crash_count(DISTINCT_MIN, 30_000)
+    goal = crash_count(DISTINCT_MIN, 32_000)
     sweep.run(snapshots_of(name), goal)
     print(f"{name}: {len(sweep.distinct)} distinct states, {sweep.checked} checked")
     tally(len(sweep.distinct))
