@@ -36,11 +36,9 @@ SUITES = {
         ("test_system_calls.py", "test_io_faults.py", "test_faults_in_groups.py"),
     ),
     "flips": Suite("flips and damaged sectors", "the corpus' name", ("test_bit_flips.py",)),
-    "index": Suite(
-        "damaged indexes", "the damage's name", ("test_index_crashes.py", "test_index_damage.py")
-    ),
+    "index": Suite("damaged indexes", "the workload's name", ("test_index_crashes.py",)),
     "fencing": Suite("interleavings and takeovers", "the script's name", ("test_fencing.py",)),
-    "clocks": Suite("lookups", "hypothesis", ("test_clocks.py", "test_timestamp_index.py")),
+    "clocks": Suite("lookups", "hypothesis", ("test_clocks.py",)),
     "sizes": Suite("limits", "none", ("test_sizes.py",)),
     "fuzz": Suite("hostile inputs", "19", ("test_fuzz.py", "test_bad_input.py")),
     "planted": Suite("planted bugs caught", "none", ("test_planted_bugs.py",)),
