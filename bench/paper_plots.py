@@ -50,7 +50,7 @@ def figure_5(found: Figures) -> None:
         ax.bar(names, heights, color=colours)
         ax.set_title(f"{workload} windows")
         ax.set_ylabel("tuples/s at the sink")
-        ax.tick_params(axis="x", labelsize=8)
+        ax.tick_params(axis="x", labelsize=7)
 
 
 def _four(

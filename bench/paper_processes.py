@@ -188,7 +188,6 @@ def _run(runner: Runner, settings: Settings) -> None:
     assert isinstance(operator, TimedAggregate)
     say(
         seconds=time.perf_counter() - began,
-        open_windows=operator.open_windows,
         checks=runner.checks_written,
         records=runner.records_written,
         responses=[[second, *sums] for second, sums in sorted(operator.by_second.items())],

@@ -36,11 +36,12 @@ def by_windows(asked: Options) -> Figures:
     """From 10,000 to 10,000,000 open windows: a row's time, a recovery, bytes, memory."""
     sizes = (5_000, 20_000, 80_000) if asked.quick else (10_000, 100_000, 1_000_000, 10_000_000)
     measured: Figures = {}
-    for items in sizes:
+    for size in sizes:
+        items = size * 1142 // 1000  # of which so many have a window open at any time
         # Enough bids for CHECKs to be due: the extent has to outgrow 2 N first.
         warm_rows = max(9 * items, 1_000_000 // (1 + 4 * asked.quick))
-        rows = warm_rows + max(2 * items, 2_000_000 // (1 + 4 * asked.quick))
-        work = Case(Bids(items, min(rows, 110_000_000)), CountWindow(WINDOW), warm_rows)
+        rows = warm_rows + max(12 * items // 10, 2_000_000 // (1 + 4 * asked.quick))
+        work = Case(Bids(items, rows), CountWindow(WINDOW), warm_rows)
         found: Figures = {}
         seconds: list[float] = []
 
