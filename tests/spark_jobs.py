@@ -34,7 +34,8 @@ def run_job(script: str, folder: Path, timeout_s: float, **order: Any) -> list[d
     job = start_job(script, folder, **order)
     out, _ = job.communicate(timeout=timeout_s)
     assert job.returncode == 0, (folder / "stderr").read_text()[-3000:]
-    return [json.loads(line) for line in out.splitlines()]
+    # A JVM warns of what it does on the same output.
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
 def kill(job: subprocess.Popen[str]) -> None:
