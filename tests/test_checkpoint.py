@@ -159,13 +159,21 @@ def test_the_query_is_named_as_spark_names_it(made: Made) -> None:
 # -- no checkpoint, damage ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lost", ["metadata", "offsets", "everything"])
+@pytest.mark.parametrize("lost", ["offsets", "everything"])
 def test_no_checkpoint_is_refused(made: Made, tmp_path: Path, lost: str) -> None:
     (made.path if lost == "everything" else made.path / lost).rename(tmp_path / "away")
     with pytest.raises(NotACheckpoint, match="no checkpoint of a Spark query here") as caught:
         Checkpoint(made.path)
     assert isinstance(caught.value, FileNotFoundError)
     assert str(made.path) in str(caught.value)
+
+
+def test_a_checkpoint_without_its_metadata_is_damaged_and_not_gone(made: Made) -> None:
+    """State and batches are there, so what they say can be read; the query has lost its name."""
+    (made.path / "metadata").unlink()
+    assert Checkpoint(made.path).newest_batch() == Checkpoint(made.path).committed_batches()[-1]
+    with pytest.raises(CorruptLog, match=r"metadata: .*missing"):
+        _ = Checkpoint(made.path).query_id
 
 
 def test_a_state_store_is_no_checkpoint(made: Made) -> None:

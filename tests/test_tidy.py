@@ -50,7 +50,7 @@ commits kept_writers
 committer
 partitions
 reading
-connectors.spark.settings
+connectors.spark.settings connectors.spark.parsing
 connectors.spark.checkpoint connectors.spark.unsafe_rows
 connectors.spark.source_logs connectors.spark.state_schema
 connectors.spark.fork connectors.spark.state_rows

@@ -171,7 +171,7 @@ def _batch_of(place: Place, at: At, faults: list[str]) -> tuple[At, int | None]:
     assert checkpoint is not None
     try:
         _ = checkpoint.query_id
-    except (CecError, FileNotFoundError) as error:
+    except CecError as error:
         faults.append(str(error))
     try:
         at = place.newest_version() if at is None else at

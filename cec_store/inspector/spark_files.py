@@ -109,12 +109,8 @@ class SparkFiles:
         return False
 
     def _check_metadata(self) -> None:
-        folder = self._checkpoint.folder
-        if METADATA not in folder.names():
-            self._fault("spark-metadata", METADATA, 0, "the file is missing")
-            return
         self._try("spark-metadata", METADATA, lambda: self._checkpoint.query_id)
-        self._check_checksums(folder, METADATA)
+        self._check_checksums(self._checkpoint.folder, METADATA)
 
     # -- batches ------------------------------------------------------------------------------
 

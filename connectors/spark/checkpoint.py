@@ -20,9 +20,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from cec_store.errors import CorruptLog, NotACheckpoint, OutOfRange, UnsupportedVersion
+from cec_store.connectors.spark.parsing import (
+    Parsed,
+    damaged,
+    json_object,
+    lists_of_texts,
+    parsed,
+    whole_number,
+)
+from cec_store.errors import NotACheckpoint, OutOfRange, UnsupportedVersion
 from cec_store.files import Folder, LocalFolder
 from cec_store.trees import subfolders
 from cec_store.units import format_timestamp_us, to_timestamp_us
@@ -44,8 +52,6 @@ _JOIN_STORES = (
 )
 _VERSION = re.compile(rb"v[0-9]{1,9}")
 _VERSIONS = (1, 2)
-_ADVICE = "the file is Spark's own: restore it from a copy"
-_Parsed = TypeVar("_Parsed")
 
 
 @dataclass(frozen=True)
@@ -106,11 +112,18 @@ class Checkpoint:
 
     @cached_property
     def query_id(self) -> str:
-        """What Spark calls the query, over all its restarts."""
-        data = self.folder.read(METADATA, 0, self.folder.size(METADATA))
-        said = _parsed(f"{self.path}/{METADATA}", data, lambda: _object(json.loads(data)))
+        """What Spark calls the query, over all its restarts.
+
+        Raises:
+            CorruptLog: the file that says so is damaged, or missing.
+        """
+        try:
+            data = self.folder.read(METADATA, 0, self.folder.size(METADATA))
+        except FileNotFoundError:
+            raise damaged(f"{self.path}/{METADATA}", 0, "the file is missing") from None
+        said = parsed(f"{self.path}/{METADATA}", data, lambda: json_object(json.loads(data)))
         if not isinstance(said.get("id"), str):
-            raise _damaged(f"{self.path}/{METADATA}", 0, "it names no query id")
+            raise damaged(f"{self.path}/{METADATA}", 0, "it names no query id")
         return str(said["id"])
 
     # -- batches ------------------------------------------------------------------------------
@@ -169,8 +182,8 @@ class Checkpoint:
             if version > 1:  # each line begins with the name of its source
                 lines = [(line.split(":", 1)[0], line.split(":", 1)[1]) for line in rest]
             sources = {name: None if line == NO_OFFSET else line for name, line in lines}
-            conf = {str(k): str(v) for k, v in _object(first.get("conf", {})).items()}
-            return Offsets(_whole(first["batchTimestampMs"]) * 1000, conf, sources)
+            conf = {str(k): str(v) for k, v in json_object(first.get("conf", {})).items()}
+            return Offsets(whole_number(first["batchTimestampMs"]) * 1000, conf, sources)
 
         return self._read_log(OFFSETS, batch, parse)
 
@@ -181,13 +194,15 @@ class Checkpoint:
             ids = first.get("stateUniqueIds")
             if ids is None:
                 return Commit(None)
-            return Commit({int(operator): _texts(each) for operator, each in _object(ids).items()})
+            return Commit(
+                {int(operator): lists_of_texts(each) for operator, each in json_object(ids).items()}
+            )
 
         return self._read_log(COMMITS, batch, parse)
 
     def _read_log(
-        self, log: str, batch: int, parse: Callable[[int, Any, list[str]], _Parsed]
-    ) -> _Parsed:
+        self, log: str, batch: int, parse: Callable[[int, Any, list[str]], Parsed]
+    ) -> Parsed:
         folder = self.folder.folder(log)
         path = f"{folder.path}/{batch}"
         try:
@@ -196,16 +211,16 @@ class Checkpoint:
             raise OutOfRange(f"{path}: batch {batch} is not kept here") from None
         head, _, tail = data.partition(b"\n")
         if not _VERSION.fullmatch(head):
-            raise _damaged(path, 0, f"it begins with {head[:20]!r}, which is no version")
+            raise damaged(path, 0, f"it begins with {head[:20]!r}, which is no version")
         version = int(head[1:])
         if version not in _VERSIONS:
             raise UnsupportedVersion(f"{path}: written in format v{version}; known are v1 and v2")
 
-        def parse_lines() -> _Parsed:
+        def parse_lines() -> Parsed:
             first, *rest = tail.decode().split("\n")
-            return parse(version, _object(json.loads(first)), rest)
+            return parse(version, json_object(json.loads(first)), rest)
 
-        return _parsed(path, data, parse_lines, len(head) + 1)
+        return parsed(path, data, parse_lines, len(head) + 1)
 
     # -- state --------------------------------------------------------------------------------
 
@@ -261,39 +276,3 @@ def _numbered(folder: LocalFolder) -> list[tuple[int, LocalFolder]]:
     return sorted(
         (int(name), each) for name, each in inside.items() if name.isascii() and name.isdigit()
     )
-
-
-# -- what Spark wrote -------------------------------------------------------------------------
-
-
-def _parsed(path: str, data: bytes, parse: Callable[[], _Parsed], byte: int = 0) -> _Parsed:
-    try:
-        return parse()
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
-        what = "the file ends too early" if len(data) <= byte else f"not what Spark writes: {error}"
-        raise _damaged(path, byte, what) from error
-
-
-def _damaged(path: str, byte: int, reason: str) -> CorruptLog:
-    return CorruptLog(path, byte, reason, _ADVICE)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError(f"{str(value)[:40]!r} is no JSON object")
-    return value
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{str(value)[:40]!r} is no number of milliseconds")
-    return value
-
-
-def _texts(value: Any) -> list[list[str]]:
-    if not isinstance(value, list) or not all(
-        isinstance(stores, list) and all(isinstance(each, str) for each in stores)
-        for stores in value
-    ):
-        raise TypeError("the unique ids of an operator are not lists of texts")
-    return value

@@ -21,11 +21,11 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint import DEFAULT_STORE
-from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch, UnsupportedVersion
+from cec_store.connectors.spark.parsing import damaged
+from cec_store.errors import NotAQueue, SchemaMismatch, UnsupportedVersion
 from cec_store.files import LocalFolder
 
 METADATA_FOLDER = "_metadata"
-_ADVICE = "the file is Spark's own: restore it from a copy"
 _ARROW_TYPES = {
     "void": pa.null(),
     "boolean": pa.bool_(),
@@ -109,7 +109,7 @@ def _stores_of(operator_folder: LocalFolder) -> dict[str, tuple[int, int]]:
             for each in json.loads(text)["stateStoreInfo"]
         }
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _damaged(path, len(version) + 1, f"not what Spark writes: {error}") from None
+        raise damaged(path, len(version) + 1, f"not what Spark writes: {error}") from None
 
 
 def _spark_file(folder: LocalFolder, name: str) -> tuple[str, bytes]:
@@ -118,11 +118,7 @@ def _spark_file(folder: LocalFolder, name: str) -> tuple[str, bytes]:
     try:
         return path, place.read(name, 0, place.size(name))
     except FileNotFoundError:
-        raise _damaged(path, 0, "the file is missing") from None
-
-
-def _damaged(path: str, byte: int, reason: str) -> CorruptLog:
-    return CorruptLog(path, byte, reason, _ADVICE)
+        raise damaged(path, 0, "the file is missing") from None
 
 
 class _JavaTexts:
@@ -140,7 +136,7 @@ class _JavaTexts:
             text = self._take(self._number(2)).decode("utf-8", "surrogatepass")
             return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError as error:
-            raise _damaged(self._path, at, f"not a string of Java's: {error}") from None
+            raise damaged(self._path, at, f"not a string of Java's: {error}") from None
 
     def pieces(self) -> str:
         count = self._number(4)
@@ -152,7 +148,7 @@ class _JavaTexts:
     def _take(self, size: int) -> bytes:
         part = self._data[self._at : self._at + size]
         if len(part) < size:
-            raise _damaged(self._path, self._at, "the file ends too early")
+            raise damaged(self._path, self._at, "the file ends too early")
         self._at += size
         return part
 
@@ -163,9 +159,9 @@ def _struct_of(path: str, name: str, text: str) -> pa.StructType:
     except SchemaMismatch as error:
         raise SchemaMismatch(f"{path}: {error}") from None
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _damaged(path, 0, f"the schema of the {name} is not Spark's JSON: {error}") from None
+        raise damaged(path, 0, f"the schema of the {name} is not Spark's JSON: {error}") from None
     if not pa.types.is_struct(kind):
-        raise _damaged(path, 0, f"the schema of the {name} is no struct but {kind}")
+        raise damaged(path, 0, f"the schema of the {name} is no struct but {kind}")
     return kind
 
 
