@@ -1,7 +1,8 @@
 # The daily commands. Each sets up what it needs; `make setup` alone is never required.
 
 PYTHON ?= python3
-JOBS ?= 2
+# One more than the cores of a small machine: tests wait for processes and for disks.
+JOBS ?= 3
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
@@ -37,7 +38,7 @@ test: setup
 	  echo "no tests with Spark: it needs Python 3.11 or newer"; fi
 
 # The provider inside real Sparks. File by file: the tests of one share a session and its queries.
-SPARK_TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+SPARK_TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-spark: setup
 	$(SPARK_TESTS) -m spark

@@ -9,31 +9,32 @@ import pytest
 import suites
 from hypothesis import settings
 
-# Files whose tests start Spark, or a JVM for half a minute: `make test` runs them after the others.
-SPARK_FILES = {
-    "test_spark_chains.py",
-    "test_spark_checkpoint_damage.py",
-    "test_spark_cluster.py",
-    "test_spark_configure.py",
-    "test_spark_damage.py",
-    "test_spark_examples.py",
-    "test_spark_folders.py",
-    "test_spark_fork.py",
-    "test_spark_kills.py",
-    "test_spark_lost_state.py",
+# Files whose tests start Spark, or a JVM for half a minute: `make test` runs them after the others,
+# those first that take longest, so that no worker is left alone with one in the end.
+SPARK_FILES = (
     "test_spark_operators.py",
-    "test_spark_provider.py",
     "test_spark_queue.py",
     "test_spark_queue_faults.py",
-    "test_spark_races.py",
-    "test_spark_read_state.py",
+    "test_spark_kills.py",
+    "test_spark_examples.py",
+    "test_spark_damage.py",
+    "test_spark_chains.py",
+    "test_spark_configure.py",
+    "test_spark_provider.py",
     "test_spark_readers.py",
+    "test_spark_folders.py",
+    "test_spark_read_state.py",
     "test_spark_vectors.py",
+    "test_spark_races.py",
     "test_spark_what_if.py",
-}
+    "test_spark_cluster.py",
+    "test_spark_fork.py",
+    "test_spark_checkpoint_damage.py",
+    "test_spark_lost_state.py",
+)
 
 HAS_SPARK = find_spec("pyspark") is not None
-collect_ignore = [] if HAS_SPARK else sorted(SPARK_FILES)
+collect_ignore = [] if HAS_SPARK else list(SPARK_FILES)
 
 CRASH_FULL = os.environ.get("CEC_CRASH", "quick") == "full"
 
@@ -58,6 +59,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.name in SPARK_FILES:
             item.add_marker(pytest.mark.spark)
+    items.sort(key=lambda item: _place_of(item.path.name))
+
+
+def _place_of(name: str) -> int:
+    return SPARK_FILES.index(name) if name in SPARK_FILES else -1
     suites.choose(config, items)
 
 
