@@ -60,11 +60,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path.name in SPARK_FILES:
             item.add_marker(pytest.mark.spark)
     items.sort(key=lambda item: _place_of(item.path.name))
+    suites.choose(config, items)
 
 
 def _place_of(name: str) -> int:
     return SPARK_FILES.index(name) if name in SPARK_FILES else -1
-    suites.choose(config, items)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
