@@ -254,7 +254,7 @@ def join_left_semi(spark: Any, inputs: Inputs) -> Any:
     return joined(spark, inputs, "leftSemi")
 
 
-@query()
+@query(is_extra=True)
 def join_on_windows(spark: Any, inputs: Inputs) -> Any:
     """The watermark is in the join's key, so that whole keys are evicted and not single values."""
     from pyspark.sql import functions as f

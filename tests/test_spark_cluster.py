@@ -19,7 +19,9 @@ def test_executors_of_their_own_change_no_batch(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     names = [*MAIN, *(name for name in QUERIES if name not in MAIN)]
-    names = names[: crash_count(1, len(names))]
+    names = names[: crash_count(0, len(names))]
+    if not names:
+        pytest.skip("at full size only: test_spark_kills has a query in local-cluster")
     # A JVM has one master for its life, so this one has a process of its own.
     done = subprocess.run(
         [sys.executable, spark_cluster_job.__file__, str(tmp_path), *names],

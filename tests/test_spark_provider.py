@@ -24,7 +24,7 @@ def test_random_calls_give_what_a_map_gives(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """With column families, checkpoint format V2 and maintenance, and without, in any mixture."""
-    seeds = crash_count(6, 200)
+    seeds = crash_count(4, 200)
     found = run_jvm(
         "model", root=tmp_path, every=True, tight=True, until=seeds, counted=True,
         timeout_s=120 + 20 * seeds,
@@ -44,7 +44,9 @@ def test_random_calls_agree_with_sparks_own_store(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """The model is not of our making alone: RocksDB passes it too."""
-    seeds = crash_count(1, 20)
+    seeds = crash_count(0, 20)
+    if not seeds:
+        pytest.skip("at full size only: it proves the model, which does not change")
     found = run_jvm(
         "model", root=tmp_path, provider=ROCKSDB, families=True, v2=True,
         until=seeds, settings=CHANGELOG,
