@@ -30,6 +30,7 @@ from cec_store.records import RecordSchema
 # Large reads spare the cost of many small ones (CEC paper, II.B "CEC challenges": 256 KB).
 _WINDOW_BYTES = 1 << 20
 _HEADER_WINDOW_BYTES = 64 << 10
+_HEADERS_APART_BYTES = 4 << 10
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class SegmentReader:
                     raise BadHeader(f"the frame goes on beyond byte {stop}, the end")
                 if bodies:
                     self.body_at(byte, header)
-                elif header.body_bytes and not self._reaches(byte + header.frame_bytes):
+                elif header.body_bytes and not self._reaches(byte, header):
                     raise BadHeader("body cut short")
             except BadHeader as error:
                 raise BadFrame(Bad(byte, str(error), isinstance(error, NewerVersion))) from None
@@ -163,8 +164,12 @@ class SegmentReader:
             byte += header.frame_bytes
             due = header.seq + (header.type == FrameType.BATCH)
 
-    def _reaches(self, end: int) -> bool:
-        return bool(self._window.read(end - 1, 1, end - 1, _HEADER_WINDOW_BYTES).size)
+    def _reaches(self, byte: int, header: FrameHeader) -> bool:
+        """Whether the frame's last byte is there. Loads the header behind it as well."""
+        last = byte + header.frame_bytes - 1
+        is_large = header.frame_bytes >= _HEADER_WINDOW_BYTES  # so the next one probably is
+        load_bytes = _HEADERS_APART_BYTES if is_large else _HEADER_WINDOW_BYTES
+        return bool(self._window.read(last, 1, last, load_bytes).size)
 
     def schema(self, header: FrameHeader) -> RecordSchema:
         """The record schema that governs this frame.

@@ -40,10 +40,14 @@ class StateLog:
 
     mode = "r"
 
-    def __init__(self, folder: Folder) -> None:
-        """Raises :class:`NotAQueue` where there is none; see :func:`cec_store.open_queue`."""
+    def __init__(self, folder: Folder, tree: StateTree | None = None) -> None:
+        """``tree`` is a look at the directory just taken, for what is asked first.
+
+        Raises :class:`NotAQueue` where there is none; see :func:`cec_store.open_queue`.
+        """
         self.folder = folder
-        self.schema = StateTree(folder).schema()
+        self._looked_at = tree
+        self.schema = (tree or StateTree(folder)).schema()
 
     def versions(self) -> list[int]:
         """The versions that can be rebuilt, ascending, as far as headers show."""
@@ -156,7 +160,7 @@ class StateLog:
     def _tried(self, work: Callable[[StateTree], _Answer]) -> _Answer:
         """Maintenance may merge or forget segments while they are read: then look again."""
         for _ in range(_LOOKS - 1):
-            tree = StateTree(self.folder)
+            tree, self._looked_at = self._looked_at or StateTree(self.folder), None
             try:
                 return work(tree)
             except (OutOfRange, CorruptLog, FileNotFoundError):

@@ -119,9 +119,14 @@ def test_a_state_store_is_recounted_at_each_version(seed: int, top: int) -> None
         assert_recounted(report.state, frames_of(folder, version), top)
 
 
-@pytest.mark.parametrize("keys_max", [0, 1, 2, 5])
-def test_few_keys_remembered_take_more_passes_to_the_same(monkeypatch, keys_max: int) -> None:
+@pytest.mark.parametrize("keys_max", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize("keys_first", [1, 2])
+def test_few_keys_remembered_take_more_passes_to_the_same(
+    monkeypatch, keys_first: int, keys_max: int
+) -> None:
     monkeypatch.setattr(oldest, "KEYS_MAX", keys_max)
+    monkeypatch.setattr(oldest, "_KEYS_FIRST", keys_first)
+    monkeypatch.setattr(oldest, "_SLICE_ROWS", 3)
     for seed in range(12):
         folder = MemoryFolder({})
         versions = grow(folder, Random(seed)).versions()

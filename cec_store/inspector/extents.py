@@ -29,6 +29,7 @@ from cec_store.rebuild import extent_frames
 from cec_store.records import inputs_of
 from cec_store.state_log import StateLog
 from cec_store.state_segments import is_state_log
+from cec_store.state_tree import StateTree
 from cec_store.strand import Strand
 from cec_store.units import Extent
 
@@ -130,9 +131,11 @@ def inspect_extent(
     epoch = survey.manifest.epoch if survey.manifest else None
     state = version = None
     has_state = isinstance(survey, StateSurvey)
+    tree = survey.tree if isinstance(survey, StateSurvey) else None
     for looks_left in reversed(range(_LOOKS)):
         try:
-            strand, last = frame_at(folder, at)
+            strand, last = frame_at(folder, at, tree)
+            tree = None  # the next look is a new one
             version = strand.version if isinstance(strand, Lineage) else None
             has_state = strand.schema().inputs > 0
             if has_state:
@@ -151,8 +154,12 @@ def inspect_extent(
     return ExtentReport(folder.path, epoch, totals, has_state, state, damage, version)
 
 
-def frame_at(folder: Folder, at: int | str | None = None) -> tuple[Strand, Frame | None]:
+def frame_at(
+    folder: Folder, at: int | str | None = None, tree: StateTree | None = None
+) -> tuple[Strand, Frame | None]:
     """A reader of a log, and the last frame that counts for ``at``; ``None`` in an empty log.
+
+    ``tree`` is a look at a state log's directory just taken.
 
     Raises:
         OutOfRange: the log does not have what ``at`` names.
@@ -160,7 +167,7 @@ def frame_at(folder: Folder, at: int | str | None = None) -> tuple[Strand, Frame
         NotAQueue: nothing of a log here; or a unique id, and no state log.
     """
     if isinstance(at, str) or is_state_log(folder):
-        lineage = StateLog(folder).lineage(at)
+        lineage = StateLog(folder, tree).lineage(at)
         return lineage, lineage.last_frame
     chain = Chain(folder)
     return chain, chain.last() if at is None else chain.find_seq(at)

@@ -1,9 +1,9 @@
 """The windows with the oldest footprints, found in one pass over an extent of any size.
 
 A footprint counts if its key does not come again. So the keys of the oldest records are remembered,
-as many as :data:`KEYS_MAX`, and each later record strikes out its own. What is left in the end are
-the oldest windows, all of them up to the last record that was remembered. Only where fewer are left
-than were asked for does another pass begin behind it.
+some thousands, and each later record strikes out its own. What is left in the end are the oldest
+windows, all of them up to the last record that was remembered. Only where fewer are left than were
+asked for does another pass begin behind it, which remembers more, at most :data:`KEYS_MAX`.
 
 Memory: one frame, and some 200 bytes for each key remembered, however large the extent is.
 """
@@ -28,8 +28,13 @@ from cec_store.strand import Strand
 Ints = NDArray[np.int64]
 Progress = Callable[[int], None]
 KEYS_MAX = 1 << 16
+_KEYS_FIRST = 1 << 13
+"""As a rule one in eight or more of the oldest footprints still counts: this finds hundreds."""
 _GONE = -1
-_SIEVE_BITS = 22
+_SIEVE_BITS = 20
+_NO_SIEVE = np.zeros(0, np.bool_)
+_SLICE_ROWS = 1 << 15
+"""Sieved at a time: what that takes stays within a processor's cache."""
 
 
 def key_columns(records: pa.RecordBatch) -> list[pa.Array]:
@@ -70,16 +75,20 @@ def oldest_footprints(
     if wanted == 1:  # by what q is, the extent's first record
         return _materialised(strand, frames, [first_offset])
     found: list[int] = []
-    start = 0
-    while len(found) < wanted and start < len(frames):
-        search = _Search(strand.schema())
-        for place, frame in enumerate(frames[start:], start):
-            search.take(frame, strand.records(frame), place)
-            if progress is not None:
-                progress(frame.header.frame_bytes)
+    start, keys_max = first_offset, _KEYS_FIRST
+    while len(found) < wanted and start < last.end_offset:
+        search = _Search(strand.schema(), start, min(keys_max, KEYS_MAX))
+        for frame in frames:
+            if frame.header.end_offset > start:
+                search.take(frame, strand.records(frame))
+                if progress is not None:
+                    progress(frame.header.frame_bytes)
         found += search.live().tolist()
-        start = search.next_place(len(frames))
-    if (start >= len(frames) and len(found) != last.open_windows) or found[:1] != [first_offset]:
+        start = last.end_offset if search.stop is None else search.stop
+        keys_max *= 8
+    if (start >= last.end_offset and len(found) != last.open_windows) or found[:1] != [
+        first_offset
+    ]:
         at = frames[-1].address
         raise CorruptLog(
             strand.reader(at.segment_id).path, at.byte,
@@ -92,60 +101,71 @@ def oldest_footprints(
 class _Search:
     """One pass: remembers keys until there are too many, and then only strikes out."""
 
-    def __init__(self, schema: RecordSchema) -> None:
+    def __init__(self, schema: RecordSchema, start: int, keys_max: int) -> None:
+        """Records before the offset ``start`` are passed over."""
         self._keys = key_encoder(schema)
+        self._start = start
+        self._keys_max = keys_max
         self._newest: Ints = np.full(1024, _GONE, np.int64)
         """By key's number: the offset of its footprint."""
-        self._stop: int | None = None
-        """The first frame of which no key is remembered."""
-        self._sieve: NDArray[np.bool_] | None = None
+        self._sieve: NDArray[np.bool_] = _NO_SIEVE
+        self.stop: int | None = None
+        """The first offset of which no key is remembered."""
 
     def live(self) -> Ints:
         """Offsets of footprints that still count."""
         return np.sort(self._newest[self._newest != _GONE])
 
-    def next_place(self, end: int) -> int:
-        """Where another pass must begin."""
-        return end if self._stop is None else self._stop
-
-    def take(self, frame: Frame, records: pa.RecordBatch, place: int) -> None:
+    def take(self, frame: Frame, records: pa.RecordBatch) -> None:
         """The next frame of the extent."""
+        first_offset = frame.header.first_offset
         kinds = kinds_of(records)
-        (rows,) = np.nonzero(kinds != RecordKind.DATA)
+        is_meant = kinds != RecordKind.DATA
+        is_meant[: max(0, self._start - first_offset)] = False
+        (rows,) = np.nonzero(is_meant)
         keys = records.select([KEY])
         if len(rows) < len(kinds):
             keys = keys.take(pa.array(rows))
-        if not len(rows):
-            return
-        if self._sieve is not None:
-            self._strike_out(keys, self._sieve)
-            return
+        done = 0
+        while self.stop is None and done < len(rows):
+            some = rows[done : done + self._keys_max]
+            self._remember(keys.slice(done, len(some)), kinds[some], first_offset + some)
+            done += len(some)
+        if done < len(rows):
+            self._strike_out(keys.slice(done))
+
+    def _remember(self, keys: pa.RecordBatch, kinds: NDArray[np.uint8], offsets: Ints) -> None:
         codes = self._keys.encode(key_columns(keys))
         if self._keys.bound > len(self._newest):
             known = len(self._newest)
             self._newest = grown(self._newest, self._keys.bound)
             self._newest[known:] = _GONE
         # Of several rows with one key the last one stays, as assignments go in order.
-        is_closed = kinds[rows] == RecordKind.RESULT
-        self._newest[codes] = np.where(is_closed, _GONE, frame.header.first_offset + rows)
-        if self._keys.size > KEYS_MAX:
+        self._newest[codes] = np.where(kinds == RecordKind.RESULT, _GONE, offsets)
+        if self._keys.size >= self._keys_max:
             live = np.flatnonzero(self._newest[: self._keys.bound] != _GONE)
             self._keys.trim(live)
-            if len(live) > KEYS_MAX // 2:
-                self._stop = place + 1
+            if len(live) > self._keys_max // 2:
+                self.stop = int(offsets[-1]) + 1
                 self._sieve = np.zeros(1 << _SIEVE_BITS, np.bool_)
                 self._sieve[_place_of(self._keys.keys(live).flatten())] = True
 
-    def _strike_out(self, keys: pa.RecordBatch, sieve: NDArray[np.bool_]) -> None:
+    def _strike_out(self, keys: pa.RecordBatch) -> None:
         """These keys come again; most of them are none of those remembered."""
         columns = key_columns(keys)
-        (maybe,) = np.nonzero(sieve[_place_of(columns)])
-        codes = self._keys.lookup([column.take(pa.array(maybe)) for column in columns])
+        maybe = np.empty(len(keys), np.bool_)
+        for start in range(0, len(keys), _SLICE_ROWS):
+            here = slice(start, start + _SLICE_ROWS)
+            places = _place_of([column.slice(start, _SLICE_ROWS) for column in columns])
+            maybe[here] = self._sieve[places]
+        rows = pa.array(np.flatnonzero(maybe))
+        codes = self._keys.lookup([column.take(rows) for column in columns])
         self._newest[codes[codes >= 0]] = _GONE
 
 
 def _place_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
-    places: NDArray[np.uint64] = sketches_of(columns) & np.uint64((1 << _SIEVE_BITS) - 1)
+    """Without the first of :func:`key_columns`: null keys are few, or all there is."""
+    places: NDArray[np.uint64] = sketches_of(columns[1:]) & np.uint64((1 << _SIEVE_BITS) - 1)
     return places
 
 

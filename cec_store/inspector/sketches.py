@@ -31,12 +31,15 @@ def sketches_of(columns: Sequence[pa.Array]) -> Words:
         weights = _WEIGHTS[number % 16 * _PLACES :]
         valid = None if column.null_count == 0 else flags_of(column.is_valid())
         for place, word in _words_of(column):
-            part = (word ^ (word >> _HALF)) * weights[place]
+            part = word >> _HALF
+            part ^= word
+            part *= weights[place]
             sums += part if valid is None else np.where(valid, part, np.uint64(0))
     return (sums >> _HALF) ^ sums
 
 
 def _words_of(column: pa.Array) -> Iterator[tuple[int, Words]]:
+    """By place a word for each row, or one that all rows have."""
     kind = column.type
     if is_text(kind):
         yield from _words_of_text(column)
@@ -61,12 +64,14 @@ def _words_of_text(column: pa.Array) -> Iterator[tuple[int, Words]]:
     padded = np.zeros(stop - first + 8, np.uint8)  # so that eight bytes can be read at any place
     padded[:-8] = np.frombuffer(data, np.uint8)[first:stop]
     longest = int(lengths.max())
-    yield 0, lengths.astype(np.uint64)
     if longest == int(lengths.min()) <= 8 * _WORDS_MAX:
+        yield 0, np.array([longest], np.uint64)
         for byte in range(0, longest, 8):
             word = np.ndarray((len(column),), "<u8", padded, byte, (longest,))
-            yield 1 + byte // 8, word << np.uint64(8 * max(0, byte + 8 - longest))
+            beyond = max(0, byte + 8 - longest)
+            yield 1 + byte // 8, word << np.uint64(8 * beyond) if beyond else word
         return
+    yield 0, lengths.astype(np.uint64)
     at_any_byte = np.ndarray((len(padded) - 7,), "<u8", padded, 0, (1,))
     starts = places[:-1].astype(np.int64) - first
     for place in range(min(_WORDS_MAX, (longest + 7) >> 3)):
