@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("cec-store", "numpy", "pyarrow", "zstandard", "google-crc32c", "lmdb", "pyspark")
+MEASURING = (".", ":!bench/RESULTS.md", ":!bench/paper_cec.json", ":!docs")
+"""What a measurement depends on: all but what it is written to."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -33,7 +35,7 @@ def _commit() -> str:
     head = _git("rev-parse", "--short=12", "HEAD")
     if head is None:
         return "not a repository"
-    is_dirty = bool(_git("status", "--porcelain", "--untracked-files=no"))
+    is_dirty = bool(_git("status", "--porcelain", "--untracked-files=no", "--", *MEASURING))
     return head + (" with changes" if is_dirty else "")
 
 

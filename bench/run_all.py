@@ -1,9 +1,13 @@
-"""Run every benchmark at full size and write RESULTS.md: `make bench`."""
+"""Run every benchmark at full size and write RESULTS.md: `make bench`.
+
+With `--only` the results of the other scripts stay; each says when and at which commit it was run.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -74,16 +78,33 @@ TARGETS = (
 SCRIPTS = tuple(dict.fromkeys(target.script for target in TARGETS))
 
 
+MEASURED = ("date", "commit", "load before")
+"""Facts that are another script's by the next one."""
+_SECTION = re.compile(
+    r"^## `(python bench/(\S+)[^`\n]*)`\n\n([^\n]+)\n\n```\n(.*?)^(\{[^\n]*\})\n```$", re.M | re.S
+)
+
+
 @dataclass(frozen=True)
 class Run:
-    """One script's command line, what it printed, and the figures of its last line."""
+    """One script's command line, when it ran, what it printed, and the figures of its last line."""
 
     command: str
+    measured: str
     text: str
     figures: dict[str, float]
 
+    def __str__(self) -> str:
+        text = self.text and f"{self.text}\n"
+        return (
+            f"## `{self.command}`\n\n{self.measured}\n\n"
+            f"```\n{text}{json.dumps(self.figures)}\n```\n"
+        )
+
 
 def run(script: str, arguments: list[str]) -> Run:
+    """Runs it in a process of its own."""
+    facts = describe(WORK)
     command = [sys.executable, str(HERE / script), *arguments]
     print(f"{script} …", flush=True)
     done = subprocess.run(command, capture_output=True, text=True)
@@ -92,16 +113,33 @@ def run(script: str, arguments: list[str]) -> Run:
     *lines, last = done.stdout.rstrip().splitlines()
     print("\n".join(lines), flush=True)
     return Run(
-        " ".join(["python", f"bench/{script}", *arguments]), "\n".join(lines), json.loads(last)
+        " ".join(["python", f"bench/{script}", *arguments]),
+        ", ".join(f"{name} {facts[name]}" for name in MEASURED),
+        "\n".join(lines),
+        json.loads(last),
     )
+
+
+def kept(results: str, facts: dict[str, str]) -> dict[str, Run]:
+    """By script, the runs that a RESULTS.md holds; those on another machine are not kept."""
+    if not all(f"| {name} | {fact} |" in results for name, fact in machine(facts).items()):
+        return {}
+    return {
+        script: Run(command, measured, text.rstrip("\n"), json.loads(figures))
+        for command, script, measured, text, figures in _SECTION.findall(results)
+    }
+
+
+def machine(facts: dict[str, str]) -> dict[str, str]:
+    """What all runs share."""
+    return {name: fact for name, fact in facts.items() if name not in MEASURED}
 
 
 def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
 
 
-def row(target: Target, runs: dict[str, Run]) -> str:
-    value = runs[target.script].figures[target.figure]
+def row(target: Target, value: float) -> str:
     miss = "" if target.met_by(value) else " (missed)"
     return f"| `{target.script}` | `{target.figure}` | {number(value)}{miss} | {target} |"
 
@@ -110,20 +148,22 @@ def rendered(facts: dict[str, str], runs: dict[str, Run]) -> str:
     lines = [
         "# Results",
         "",
-        "Written by `make bench`. Ratios compare rounds of one run, in which the",
+        "Written by `make bench`. Ratios compare rounds of one run, in which the contestants took",
+        "turns: the best ones, or the medians where the script says so. What is compared stands at",
+        "the top of each script. Each run says when it was made, and of which commit.",
+        "",
+        "| | |",
+        "|---|---|",
     ]
-    lines += [
-        "contestants took turns: the best ones, or the medians where the script says so. What"
-    ]
-    lines += ["is compared stands at the top of each script.", "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {fact} |" for name, fact in facts.items()]
+    lines += [f"| {name} | {fact} |" for name, fact in machine(facts).items()]
     lines += ["", "| script | figure | measured | target |", "|---|---|---|---|"]
-    lines += [row(target, runs) for target in TARGETS if target.script in runs]
-    for one in runs.values():
-        lines += ["", f"## `{one.command}`", "", "```", one.text, "```", ""]
-        figures = [f"`{name}` {number(value)}" for name, value in one.figures.items()]
-        lines += [", ".join(figures)]
-    return "\n".join(lines) + "\n"
+    lines += [
+        row(target, runs[target.script].figures[target.figure])
+        for target in TARGETS
+        if target.script in runs and target.figure in runs[target.script].figures
+    ]
+    sections = [str(runs[script]) for script in SCRIPTS if script in runs]
+    return "\n".join([*lines, "", *sections])
 
 
 def main() -> int:
@@ -134,12 +174,16 @@ def main() -> int:
     asked = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     facts = describe(WORK)
-    runs = {script: run(script, ["--quick"] if asked.quick else []) for script in asked.only}
-    asked.results.write_text(rendered(facts, runs), encoding="utf-8")
+    results = asked.results.read_text(encoding="utf-8") if asked.results.exists() else ""
+    runs = kept(results, facts)
+    for script in asked.only:
+        runs[script] = run(script, ["--quick"] if asked.quick else [])
+        asked.results.write_text(rendered(facts, runs), encoding="utf-8")
     missed = [
         f"{target.figure} is {number(runs[target.script].figures[target.figure])}, not {target}"
         for target in TARGETS
-        if target.script in runs and not target.met_by(runs[target.script].figures[target.figure])
+        if target.script in asked.only
+        and not target.met_by(runs[target.script].figures[target.figure])
     ]
     print("\n".join(missed) or "every target is met")
     return len(missed) > 0

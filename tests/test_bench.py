@@ -105,13 +105,32 @@ def run_all(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     return module
 
 
+def a_run(run_all, script: str, **figures: float):  # type: ignore[no-untyped-def]
+    return run_all.Run(f"python bench/{script}", "date d, commit abc", "some\n\nlines", figures)
+
+
+FACTS = {"commit": "abc", "processor": "fast"}
+
+
 def test_results_say_what_is_missed(run_all) -> None:  # type: ignore[no-untyped-def]
-    figures = {"append_vs_ipc": 0.5, "append_vs_sqlite": 4.0}
-    runs = {"append.py": run_all.Run("python bench/append.py", "some lines", figures)}
-    text = run_all.rendered({"commit": "abc"}, runs)
+    runs = {"append.py": a_run(run_all, "append.py", append_vs_ipc=0.5, append_vs_sqlite=4.0)}
+    text = run_all.rendered(FACTS, runs)
     assert "| `append.py` | `append_vs_ipc` | 0.50 (missed) | at least 0.8 |" in text
     assert "| `append.py` | `append_vs_sqlite` | 4.00 | at least 3 |" in text
-    assert "| commit | abc |" in text
+    assert "| processor | fast |" in text
+
+
+def test_results_of_the_scripts_not_asked_for_stay(run_all) -> None:  # type: ignore[no-untyped-def]
+    runs = {
+        "append.py": a_run(run_all, "append.py", append_vs_ipc=0.123456),
+        "seek.py": run_all.Run("python bench/seek.py --quick", "d", "", {"seek_vs_scan": 25.0}),
+    }
+    assert run_all.kept(run_all.rendered(FACTS, runs), {**FACTS, "commit": "def"}) == runs
+
+
+def test_results_of_another_machine_do_not_stay(run_all) -> None:  # type: ignore[no-untyped-def]
+    text = run_all.rendered(FACTS, {"append.py": a_run(run_all, "append.py", append_vs_ipc=1.0)})
+    assert run_all.kept(text, {"processor": "slow"}) == {}
 
 
 @pytest.mark.parametrize(
