@@ -94,6 +94,15 @@ def tally(request: pytest.FixtureRequest) -> suites.Tally:
     return lambda cases: request.node.user_properties.append(("cases", cases))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def jvms_start_fast(request: pytest.FixtureRequest) -> None:
+    """Where tests with Spark are run, all that they start takes Spark's classes from an archive."""
+    if any(item.get_closest_marker("spark") for item in request.session.items):
+        import spark_archive
+
+        os.environ["SPARK_SUBMIT_OPTS"] = spark_archive.submit_options()
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A session in local[2], one in each process. Queries choose their provider by `spark.conf`."""

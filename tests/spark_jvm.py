@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import spark_archive
+
 from cec_store.connectors import spark
 from cec_store.connectors.spark import compiler
 from cec_store.connectors.spark.java import find_java
@@ -54,18 +56,24 @@ def _module_options() -> tuple[str, ...]:
     return tuple(f for f in flags if java.has_vector or not f.endswith("jdk.incubator.vector"))
 
 
+@cache
+def _java_options() -> tuple[str, ...]:
+    # These programs run long enough for what the JVM compiles to pay.
+    options = spark_archive.submit_options().split()
+    return tuple(option for option in options if "TieredStopAtLevel" not in option)
+
+
 def run_jvm(program: str, timeout_s: float = 240, **words: object) -> dict[str, Any]:
     """One program, given its words; `settings` are Spark's. Gives back what it has found."""
     settings = words.pop("settings", {})
     assert isinstance(settings, dict)
     provider = words.setdefault("provider", OURS)
     jars = [*([spark.jar()] if provider == OURS else []), _programs_jar()]
-    class_path = ":".join([*map(str, jars), f"{compiler.find_spark().jars}/*"])
     said = {**words, **settings}
     command = [
-        str(find_java().executable), "-Xmx1g", "-XX:+UseSerialGC", *_module_options(),
+        str(find_java().executable), "-Xmx1g", *_java_options(), *_module_options(),
         f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}",
-        "-cp", class_path, _MAIN, program,
+        "-cp", spark_archive.class_path(*jars), _MAIN, program,
         *(f"{name}={str(v).lower() if isinstance(v, bool) else v}" for name, v in said.items()),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)

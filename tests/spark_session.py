@@ -27,8 +27,7 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     # One thread does it for the whole process, as often as the first query says.
     "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
-    # With queries this short, what the JVM and Spark compile is hardly ever run again.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # With queries this short, what Spark compiles is hardly ever run again.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.cache.maxEntries": "2000",
 }
@@ -71,5 +70,5 @@ def stop_session(session: Any) -> None:
     assert gateway is not None
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(60)
+    gateway.proc.wait(300)
     SparkContext._gateway = SparkContext._jvm = None
