@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from bids import BATCH_ROWS, BidSource, bids
-from rounds import Options, Timing, options, race, report
+from rounds import Options, Timing, WarmClock, options, race, report
 
 from cec_store import Never, Targets, open_queue
 from cec_store.operators.aggregate import Aggregate
@@ -76,20 +76,11 @@ def run(work: Workload, folder: Path, policy: Policy | None, tally: Tally) -> fl
     """Seconds from the end of the warm-up to all output durable; no policy, no checkpoints."""
     path = folder / "queue"
     operator = work.operator()
-    began = 0.0
-    rows = 0
-
-    def progress(count: int) -> None:
-        nonlocal began, rows
-        rows += count
-        if rows <= work.warm_rows:
-            began = time.perf_counter()
-
     with open_queue(path, "x", schema=record_schema(operator)) as queue:
         runner = Runner(operator, [work.source()], queue, policy, checkpoints=policy is not None)
-        began = time.perf_counter()
-        runner.run(progress)
-        seconds = time.perf_counter() - began
+        clock = WarmClock(work.warm_rows)
+        runner.run(clock)
+        seconds = clock.seconds()
         tally.results = runner.records_written - runner.checks_written
         tally.checks = runner.checks_written
     shutil.rmtree(path)

@@ -32,22 +32,24 @@ _NONE: Ints = np.empty(0, np.int64)
 
 
 class ClockedAggregate(Aggregate):
-    """Notes how long it stood still between two steps, whatever for."""
+    """Notes how long it stood still after each step, for all but the wait for input."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.rows_taken = 0
         self.pauses: list[tuple[int, float]] = []
         """Rows taken before, and seconds."""
-        self._left_s: float | None = None
+        self._left_s = 0.0
 
     def apply(self, step: Step) -> Effects:
-        if self._left_s is not None:
-            self.pauses.append((self.rows_taken, time.perf_counter() - self._left_s))
         effects = super().apply(step)
         self.rows_taken += step.rows
         self._left_s = time.perf_counter()
         return effects
+
+    def ready(self) -> None:
+        """The step's output is handed over: the next step could be taken."""
+        self.pauses.append((self.rows_taken, time.perf_counter() - self._left_s))
 
     def longest_pause_s(self, after_rows: int = 0) -> float:
         return max(seconds for rows, seconds in self.pauses if rows >= after_rows)

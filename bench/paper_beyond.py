@@ -24,7 +24,7 @@ from paper_baselines import (
 )
 from paper_graph import extents
 from paper_input import Bids
-from rounds import Options, race
+from rounds import Options, WarmClock, race
 
 from cec_store import CostBenefit, Never, RecoveryTime, Targets, open_queue
 from cec_store.operators.runner import Runner, record_schema
@@ -66,20 +66,11 @@ def run(work: Case, asked: Options, policy: Policy | None, found: Figures) -> fl
     of it takes and how the extents were."""
     path = asked.folder / "beyond"
     operator = work.operator()
-    began = 0.0
-    rows = 0
-
-    def progress(count: int) -> None:
-        nonlocal began, rows
-        rows += count
-        if rows <= work.warm_rows:
-            began = time.perf_counter()
-
     with open_queue(path, "x", schema=record_schema(operator)) as queue:
         runner = Runner(operator, [work.source], queue, policy, checkpoints=policy is not None)
-        began = time.perf_counter()
-        runner.run(progress)
-        seconds = time.perf_counter() - began
+        clock = WarmClock(work.warm_rows)
+        runner.run(partial(_progress, operator, clock))
+        seconds = clock.seconds()
     found["checks"] = runner.checks_written
     found["records"] = runner.records_written
     found["pause_s"] = operator.longest_pause_s(work.warm_rows)
@@ -89,6 +80,11 @@ def run(work: Case, asked: Options, policy: Policy | None, found: Figures) -> fl
         _recover(work, path, found)
     shutil.rmtree(path)
     return seconds
+
+
+def _progress(operator: ClockedAggregate, clock: WarmClock, rows: int) -> None:
+    operator.ready()
+    clock(rows)
 
 
 def _recover(work: Case, path: Any, found: Figures) -> None:
@@ -194,7 +190,9 @@ def _without_samples(measured: Figures) -> Figures:
 def pauses(asked: Options) -> Figures:
     """How long the operator stands still: eventual checkpoints, whole ones, increments."""
     items = asked.size(1_000_000, 100_000)
-    warm_rows, rows = 14 * items, 24 * items
+    # Until the operator's tables have all the memory that they come to use: pages of it that are
+    # new take milliseconds each.
+    warm_rows, rows = 24 * items, 34 * items
     work = Case(Bids(items, rows), CountWindow(WINDOW), warm_rows)
     every = 2 * items
     measured: Figures = {"eventual": {}, "whole": {}, "increments": {}}
@@ -225,19 +223,11 @@ def _periodic(
     """A run with periodic checkpoints; its recovery must come to the same state."""
     path = asked.folder / "periodic"
     operator = work.operator()
-    began = 0.0
-    rows = 0
-
-    def progress(count: int) -> None:
-        nonlocal began, rows
-        rows += count
-        if rows <= work.warm_rows:
-            began = time.perf_counter()
-
     with open_queue(path, "x", schema=record_schema(operator)) as queue:
         driver = PeriodicCheckpoints(operator, work.source, queue, every_rows, whole_every)
-        driver.run(progress)
-        seconds = time.perf_counter() - began
+        clock = WarmClock(work.warm_rows)
+        driver.run(clock)
+        seconds = clock.seconds()
     with open_queue(path, "a") as queue:
         recovered = recover(queue, work.operator(), work.source, work.source.rows)
     expected = states_of(operator, driver.open_slots())

@@ -62,7 +62,7 @@ def _crash_work(asked: Options, policy: dict[str, Any]) -> tuple[Work, int]:
     rows = asked.size(8_000_000, 2_000_000)
     work = Work(
         max(1, int(ITEMS * min(1.0, asked.scale))), WINDOW, rows=rows, rows_per_s=1e6,
-        policy=policy, budget=(5, 100),
+        policy=policy, budget=(10, 100),
     )  # fmt: skip
     return work, rows * 5 // 8
 

@@ -58,6 +58,24 @@ def options(
         shutil.rmtree(folder)
 
 
+class WarmClock:
+    """Starts once so many rows are through; a runner takes it as ``progress``."""
+
+    def __init__(self, warm_rows: int) -> None:
+        self._warm_rows = warm_rows
+        self._rows = 0
+        self._began = time.perf_counter()
+
+    def __call__(self, count: int) -> None:
+        self._rows += count
+        if self._rows <= self._warm_rows:
+            self._began = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Since it started; without a warm-up since it was made."""
+        return time.perf_counter() - self._began
+
+
 @dataclass(frozen=True)
 class Timing:
     """Seconds that a contestant took, one number a round."""
