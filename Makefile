@@ -6,7 +6,7 @@ JOBS ?= 3
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
-.PHONY: setup demo test test-spark check crash bench wheel
+.PHONY: setup demo test test-spark check crash mutate bench wheel
 
 setup: $(STAMP)
 
@@ -59,6 +59,10 @@ endif
 ifneq ($(filter spark,$(or $(SUITE),spark)),)
 	CEC_CRASH=full $(SPARK_TESTS) -m "crash and spark"
 endif
+
+# Small changes of frame, tail, queue, rebuild and index, of which the tests have to notice most.
+mutate: setup
+	$(BIN)/python tests/mutation.py $(MODULES)
 
 bench: setup
 	$(BIN)/python bench/run_all.py

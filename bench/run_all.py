@@ -67,6 +67,8 @@ TARGETS = (
     Target("spark_providers.py", "heap_4m_gb", at_most=4),
     Target("spark_source.py", "source_vs_limit", at_least=0.8),
     Target("spark_source.py", "source_vs_parquet"),
+    Target("spark_source.py", "source_vs_rows", at_least=5),
+    Target("spark_source.py", "start_at_99pct", at_most=1.2),
     Target("spark_sink.py", "sink_vs_parquet", at_least=0.8),
     Target("spark_sink.py", "sink_vs_limit", at_least=0.7),
     Target("read_state.py", "read_state_vs_spark", at_least=5),

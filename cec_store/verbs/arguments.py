@@ -51,12 +51,20 @@ def wanted_at(place: Place, at: Point | None, version: int | None) -> overview.A
     Raises:
         OutOfRange: it is not there, or nothing is kept of that moment.
     """
+    point = point_of(place, at, version)
+    with wrong_use():
+        return overview.at_point(place, point)
+
+
+def point_of(place: Place, at: Point | None, version: int | None) -> Point | None:
+    """What `--at` and `--version` say together."""
     if at is not None and version is not None:
         raise typer.BadParameter("give --at or --version, not both")
-    if version is not None and not place.has_versions:
+    if version is None:
+        return at
+    if not place.has_versions:
         raise typer.BadParameter(f"{place.path}: a queue has no versions; give --at")
-    with wrong_use():
-        return overview.at_point(place, at if version is None else Point(str(version), version))
+    return Point(str(version), version)
 
 
 def parse_point(text: str) -> Point:
@@ -128,6 +136,9 @@ AtPoint = Annotated[
         metavar="V|MOMENT|@OFFSET",
         help="A version, its unique id, or a moment.",
     ),
+]
+AtVersion = Annotated[
+    int | None, typer.Option("--version", min=0, help="At this version: batch N makes N + 1.")
 ]
 At = Annotated[
     Any, typer.Option(parser=_version, metavar="VERSION", help="At this version of a state store.")

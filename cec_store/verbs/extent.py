@@ -16,7 +16,7 @@ from cec_store.inspector.overview import LogExtent, Overview, calibrated, overvi
 from cec_store.inspector.places import Log, place_at
 from cec_store.inspector.what_if import Outcome
 from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, AtPoint, PlacePath, wanted_at, wrong_use
+from cec_store.verbs.arguments import DAMAGED, AsJson, AtPoint, AtVersion, PlacePath, wanted_at, wrong_use
 from cec_store.verbs.extent_screens import show_extent
 from cec_store.verbs.rates import keep_rates, known_rates
 
@@ -31,9 +31,7 @@ def _what_if(text: str) -> WhatIf:
 def extent_verb(
     path: PlacePath,
     at: AtPoint = None,
-    version: Annotated[
-        int | None, typer.Option(min=0, help="As of this version of the state.")
-    ] = None,
+    version: AtVersion = None,
     top: Annotated[int, typer.Option(min=0, help="How many of the oldest windows.")] = 10,
     quick: Annotated[
         bool, typer.Option("--quick", help="Headers alone: no oldest windows but T.")

@@ -10,22 +10,18 @@ import typer
 from cec_store.inspector.places import place_at
 from cec_store.report.writing import make_report, write_report
 from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, AtPoint, wanted_at
+from cec_store.verbs.arguments import DAMAGED, AsJson, AtPoint, AtVersion, PlacePath, wanted_at
 from cec_store.verbs.rates import known_rates
 from cec_store.verbs.wording import size
 
 
 def report_verb(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A queue, a state store, or a Spark checkpoint.")
-    ],
+    path: PlacePath,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")
     ] = Path("report.html"),
     at: AtPoint = None,
-    version: Annotated[
-        int | None, typer.Option(min=0, help="As of this version of the state.")
-    ] = None,
+    version: AtVersion = None,
     top: Annotated[
         int, typer.Option(min=1, max=100, help="How many windows and logs to look at closely.")
     ] = 10,
