@@ -16,7 +16,15 @@ from cec_store.inspector.overview import LogExtent, Overview, calibrated, overvi
 from cec_store.inspector.places import Log, place_at
 from cec_store.inspector.what_if import Outcome
 from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, AtPoint, AtVersion, PlacePath, wanted_at, wrong_use
+from cec_store.verbs.arguments import (
+    DAMAGED,
+    AsJson,
+    AtPoint,
+    AtVersion,
+    PlacePath,
+    wanted_at,
+    wrong_use,
+)
 from cec_store.verbs.extent_screens import show_extent
 from cec_store.verbs.rates import keep_rates, known_rates
 
