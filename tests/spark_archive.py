@@ -86,7 +86,7 @@ def _do_some_of_what_tests_do(folder: Path) -> None:
             query = query.option("checkpointLocation", checkpoint).trigger(availableNow=True)
             query.start().awaitTermination()
     rows.join(rows.groupBy("word").count(), "word").toArrow()
-    spark_session.stop_session(session)
+    spark_session.stop_session(session, _MAKING_S)  # it writes the archive as it ends
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def start_session(master: str, **settings: str) -> Any:
     return session
 
 
-def stop_session(session: Any) -> None:
+def stop_session(session: Any, timeout_s: float = 60) -> None:
     """Ends the JVM as well, and waits: nothing is left for the garbage collector to complain of."""
     from pyspark import SparkContext
 
@@ -70,5 +70,5 @@ def stop_session(session: Any) -> None:
     assert gateway is not None
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(300)
+    gateway.proc.wait(timeout_s)
     SparkContext._gateway = SparkContext._jvm = None

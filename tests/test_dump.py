@@ -486,7 +486,9 @@ def test_logs_of_a_follower_are_counted_once(checkpoint: Any) -> None:
 
 def test_follow_ends_by_an_interrupt_with_status_0_and_flushes_in_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "queue"
-    code = "from cec_store.cli import main; main()"
+    # Tests that a shell started in its background ignore interrupts, and so would their child.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code = heed + "from cec_store.cli import main; main()"
     command = [sys.executable, "-c", code, "dump", str(path), "-f", "-n", "1", "--json"]
     with open_queue(path, "x", schema=SCHEMA) as queue:
         queue.append(pa.record_batch([pa.array([1, 2])], schema=SCHEMA), sync=True)
