@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 from cec_store.checksum import crc32c
 from cec_store.frame import (
     BODY_BYTES_MAX,
+    FORMAT_VERSION,
     FRAME_HEADER_BYTES,
     FRAME_MAGIC_BYTES,
+    LOG_STREAM,
+    NONE,
+    NOT_COUNTED,
     RAW_BYTES_MAX,
+    RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
+    SKIPPABLE,
     BadHeader,
     Codec,
     Footer,
@@ -96,6 +102,35 @@ def test_a_frame_header_that_is_cut_short_is_refused() -> None:
             decode_frame_header(data[:size])
     with pytest.raises(BadHeader, match="cut short at 0 bytes"):
         decode_frame_header(data, 1_000)
+
+
+@pytest.mark.parametrize("magic", [b"CECG", b"cecf", b"\0\0\0\0"])
+def test_a_frame_header_without_the_magic_is_refused_though_the_checksum_is_right(
+    magic: bytes,
+) -> None:
+    data = sealed(magic + encode_frame_header(FrameType.COMMIT, **PLAIN)[4:])
+    with pytest.raises(BadHeader, match="frame magic is wrong"):
+        decode_frame_header(data)
+
+
+def test_what_a_frame_does_not_say_is_nothing() -> None:
+    header = decode_frame_header(encode_frame_header(FrameType.COMMIT, **PLAIN))
+    assert header.codec == Codec.NONE
+    assert (header.min_timestamp_us, header.max_timestamp_us) == (2**63 - 1, -(2**63))
+    unsaid = ("extent_records", "input_upto", "record_count", "open_windows", "body_bytes",
+              "raw_bytes", "body_crc")  # fmt: skip
+    assert {name: getattr(header, name) for name in unsaid} == dict.fromkeys(unsaid, 0)
+
+
+def test_the_numbers_of_the_format_do_not_change() -> None:
+    """Frozen on disk: what reads and what writes would change together, and no other test fail."""
+    assert (BODY_BYTES_MAX, RAW_BYTES_MAX) == (64 * 1024 * 1024, 256 * 1024 * 1024)
+    assert (NONE, NOT_COUNTED) == (0xFFFF_FFFF_FFFF_FFFF, 0xFFFF_FFFF)
+    assert (LOG_STREAM, RECORD_STREAM, FORMAT_VERSION, SKIPPABLE) == (0, 1, 1, 0x20)
+    assert {kind.name: kind.value for kind in FrameType} == {
+        "BATCH": 1, "SCHEMA": 2, "COMMIT": 3, "FOOTER": 4,
+    }  # fmt: skip
+    assert {codec.name: codec.value for codec in Codec} == {"NONE": 0, "ZSTD": 1, "ZSTD_LENGTHS": 2}
 
 
 @pytest.mark.parametrize("number", range(256))
@@ -211,6 +246,13 @@ def test_a_segment_of_another_version_is_refused_by_its_version() -> None:
     for version in (0, 2, 2**16 - 1):
         with pytest.raises(NewerVersion, match=f"version {version}"):
             decode_segment_header(changed(SEGMENT.encode(), 8, "<H", version))
+
+
+@pytest.mark.parametrize("magic", [b"CECSEGN\0", b"cecsegm\0", bytes(8)])
+def test_a_segment_without_the_magic_is_refused_though_the_checksum_is_right(magic: bytes) -> None:
+    with pytest.raises(BadHeader, match="segment magic is wrong") as caught:
+        decode_segment_header(sealed(magic + SEGMENT.encode()[8:]))
+    assert not isinstance(caught.value, NewerVersion)
 
 
 def test_a_version_counts_only_under_a_sound_checksum() -> None:
