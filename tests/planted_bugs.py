@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
+from types import FunctionType
 
 from simulated_folder import SimulatedFolder
 
@@ -59,6 +60,18 @@ def vouches_before_the_sync() -> None:
     def sync(self: LogWriter) -> None:
         self._segment.synced_bytes = self._segment.bytes
         self._append(FrameType.COMMIT, LOG_STREAM)
+        self._segment.sync()
+        self._check_epoch()
+        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+
+    LogWriter.sync = sync
+
+
+@bug
+def acknowledges_before_the_commit() -> None:
+    """The frames are on disk, and no frame says so."""
+
+    def sync(self: LogWriter) -> None:
         self._segment.sync()
         self._check_epoch()
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
@@ -172,6 +185,13 @@ def does_not_check_the_headers_sum() -> None:
 
     sound = frame.decode_frame_header
     segment.decode_frame_header = decode
+
+
+@bug
+def believes_any_length() -> None:
+    names = {**vars(frame), "BODY_BYTES_MAX": 2**32, "raw_bytes_max": lambda body_bytes: 2**32}
+    believing = FunctionType(frame.decode_frame_header.__code__, names, None, (0,))
+    frame.decode_frame_header = segment.decode_frame_header = believing
 
 
 @bug
