@@ -25,22 +25,13 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("cec_store", "indexes", "connectors", "tests", "bench", "examples", "docs",
           "pyproject.toml", "README.md", "CHANGELOG.md", "Makefile", "CONTRIBUTING.md")  # fmt: skip
-LOG = (
-    "queue",
-    "opening",
-    "housekeeping",
-    "crash_states",
-    "golden_vectors",
-    "bit_flips",
-    "io_faults",
-    "trimming",
-)
-FRAME = ("frame", "segment", "golden_vectors", "tail", "queue", "state_log", "bit_flips")
-REBUILD = ("rebuild", "checkpoint", "operators_recovery", "crash_recovery", "state_log", "extent")
-INDEX = ("timestamp_index", "index_damage", "index_crashes", "clocks", "replay")
+FRAME = ("frame", "segment", "golden_vectors", "tail")
+LOG = ("queue", "opening", "housekeeping", "golden_vectors", "replay", "trimming")
+REBUILD = ("last_rows", "rebuild", "checkpoint", "operators_recovery", "state_log")
+INDEX = ("timestamp_index", "clocks", "index_crashes", "replay", "index_damage")
 TESTS = {
     "cec_store/frame.py": FRAME,
-    "cec_store/tail.py": ("tail", "opening", "bit_flips", "crash_states", "queue"),
+    "cec_store/tail.py": ("tail", "opening", "bit_flips"),
     "cec_store/queue.py": LOG,
     "cec_store/rebuild.py": REBUILD,
     "cec_store/last_rows.py": ("last_rows", "rebuild"),
@@ -51,7 +42,8 @@ TESTS = {
     "indexes/stored.py": INDEX,
     "indexes/timestamp.py": INDEX,
 }  # fmt: skip
-"""By module, the test files that are about it, the most telling first."""
+"""By module, the test files that are about it, the quickest first. Slower ones, of which
+crash_states would notice more, are left out: the score is a lower bound."""
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
