@@ -188,6 +188,16 @@ def test_timestamps_come_from_the_caller_the_column_or_the_clock() -> None:
     assert (frame.header.min_timestamp_us, frame.header.max_timestamp_us) == (1, 3)
 
 
+def test_the_clock_is_the_machines_in_microseconds_since_1970() -> None:
+    folder = MemoryFolder({})
+    with Queue(folder, "a", PLAIN) as q:
+        before_us = time.time_ns() // 1000
+        q.append(batch(1))
+        after_us = time.time_ns() // 1000
+    (frame,) = Chain(folder).frames()
+    assert before_us <= frame.header.min_timestamp_us <= after_us
+
+
 def test_what_does_not_fit_is_refused_and_the_queue_goes_on() -> None:
     folder = MemoryFolder({})
     with queue(folder) as q:
