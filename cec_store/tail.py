@@ -113,7 +113,7 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     footer_end = _footer_end(reader, frames)
     seal = sealed_end if sealed_end is not None else footer_end
     claims = [header.durable_upto for _, header in frames]
-    if bad.byte < file_bytes and seal is None:
+    if bad.byte < file_bytes and seal is None:  # at a live log's end a writer may be appending
         claims += [header.durable_upto for header in reader.headers_beyond(bad.byte)]
     claimed = max(claims, default=0)
     # A frame's own header may vouch for what stands before it, never for itself.
@@ -125,7 +125,7 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
         raise UnsupportedVersion(f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store")
     if verdict is Verdict.DAMAGE:
         raise CorruptLog(reader.path, bad.byte, bad.reason or f"the segment goes on beyond {seal}")
-    end = seal if verdict is Verdict.COMPLETE and seal is not None else bad.byte
+    end = bad.byte
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
     # A FOOTER says where the segment ends, not that it is on disk itself: the process may have died

@@ -105,7 +105,7 @@ def _changes_of(node: ast.AST) -> Iterator[tuple[str, Change]]:
     elif isinstance(node, ast.If | ast.While | ast.IfExp):
         test = ast.UnaryOp(ast.Not(), node.test)
         yield f"not ({ast.unparse(node.test)})", set_to("test", test)
-    elif isinstance(node, ast.Return) and node.value is not None:
+    elif isinstance(node, ast.Return) and not _is_none(node.value):
         yield f"{ast.unparse(node)} as None", set_to("value", ast.Constant(None))
     for name in ("body", "orelse", "finalbody"):
         block = getattr(node, name, None)
@@ -113,6 +113,10 @@ def _changes_of(node: ast.AST) -> Iterator[tuple[str, Change]]:
             is_text = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
             if isinstance(child, LEFT_OUT) and not is_text:
                 yield f"without {ast.unparse(child)}", _replace(block, place)
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
 
 
 def _replace(block: list[ast.stmt], place: int) -> Change:

@@ -144,6 +144,27 @@ def test_the_live_segment_has_what_the_tests_need() -> None:
     assert (tail.verdict, tail.end, tail.torn_bytes) == (Verdict.CLEAN_END, tail.file_bytes, 0)
 
 
+def test_beyond_the_end_of_the_file_or_a_seal_nothing_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A live writer appends there: what it vouches for by then is no damage."""
+
+    def looked(self: SegmentReader, byte: int) -> None:
+        raise AssertionError(f"looked beyond byte {byte}")
+
+    monkeypatch.setattr(SegmentReader, "headers_beyond", looked)
+    assert tail_of(LIVE).verdict is Verdict.CLEAN_END
+    footed = segment(0, "s", 1, "f")
+    sealed_end = footed.size(SEGMENT)
+    footed.files[SEGMENT] += bytes(500)
+    assert tail_of(footed).end == sealed_end
+    assert tail_of(footed, sealed_end).end == sealed_end
+    torn = segment(0, "s", 1)
+    torn.files[SEGMENT] += bytes(500)
+    with pytest.raises(AssertionError, match="looked beyond"):
+        tail_of(torn)
+
+
 def test_a_tail_torn_at_any_byte_is_the_end_of_the_log() -> None:
     ends = frame_ends(LIVE)
     data = bytes(LIVE.files[SEGMENT])
