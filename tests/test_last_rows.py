@@ -63,3 +63,21 @@ def test_bytes_of_one_length_that_differ_in_one_bit(size: int, start: int) -> No
     keys = pa.StructArray.from_arrays([families, pa.array(rows)], fields=fields)[start:]
     newest = {row: place for place, row in enumerate(rows[start:])}
     assert last_rows(keys).tolist() == sorted(newest.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(pa.binary(), b"a"), (pa.int64(), 7), (pa.string(), "")]
+)
+def test_one_row_is_the_last(kind: pa.DataType, value: object) -> None:
+    for key in (value, None):
+        keys = pa.array([{"key": key}], pa.struct([("key", kind)]))
+        assert last_rows(keys).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "rows", [[b"a", b"", b"aa"], [b"ab", b"a", b"bab", b"ab"], [b"a" * 64, b"a" * 65], [b""] * 3]
+)
+def test_bytes_of_several_lengths_are_told_apart(rows: list[bytes]) -> None:
+    keys = pa.array([{"key": row} for row in rows], pa.struct([("key", pa.binary())]))
+    newest = {row: place for place, row in enumerate(rows)}
+    assert last_rows(keys).tolist() == sorted(newest.values())

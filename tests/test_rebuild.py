@@ -160,6 +160,9 @@ def test_a_queue_without_records_starts_from_nothing():
         found = queue.rebuild()
         assert (found.seq, found.open_windows) == (-1, 0)
         assert found.replay_from.tolist() == [0, 0]
+        assert found.replay_upto.tolist() == [0, 0]
+        assert (found.positions.shape, found.closed_positions.shape) == ((0, 2), (0, 2))
+        assert len(found.keys) == len(found.states) == len(found.offsets) == 0
         assert queue.extent().records == 0
 
 
