@@ -153,7 +153,7 @@ def skewed(asked: Options) -> Figures:
     """Zipf's law over the items: few windows are fast, most are slow."""
     rows = asked.size(10_000_000, 2_000_000)
     measured: Figures = {}
-    for skew in (0.8, 1.2) if asked.quick else (0.0, 0.8, 1.2, 1.5):
+    for skew in (1.2,) if asked.quick else (0.0, 0.8, 1.2, 1.5):
         work = case(asked, rows, rows // 2, skew=skew)
         measured[f"{skew:g}"] = _without_samples(_q2(work, asked))
     return measured
@@ -163,7 +163,7 @@ def sliding(asked: Options) -> Figures:
     """Windows of ten rows that begin anew every ten, five and two rows."""
     rows = asked.size(5_000_000, 1_500_000)
     measured: Figures = {}
-    for advance in (5, 2) if asked.quick else (10, 5, 2):
+    for advance in (5,) if asked.quick else (10, 5, 2):
         work = case(asked, rows, rows // 2, window=CountWindow(WINDOW, advance))
         measured[str(advance)] = _without_samples(_q2(work, asked))
     return measured

@@ -59,7 +59,7 @@ def _line(runs: list[dict[str, Event]]) -> Figures:
 
 def _crash_work(asked: Options, policy: dict[str, Any]) -> tuple[Work, int]:
     """The workload of IV.B, and the row at which the aggregate is killed: in the middle."""
-    rows = asked.size(8_000_000, 2_000_000)
+    rows = asked.size(8_000_000, 1_000_000)
     work = Work(
         max(1, int(ITEMS * min(1.0, asked.scale))), WINDOW, rows=rows, rows_per_s=1e6,
         policy=policy, budget=(10, 100),
@@ -89,7 +89,7 @@ def _crashed(asked: Options, policy: dict[str, Any]) -> tuple[Figures, list[tupl
 def figure_6(asked: Options) -> Figures:
     """The effect of Q, in multiples of the open windows."""
     measured: Figures = {}
-    for factor in Q_FACTORS:
+    for factor in (2, 8) if asked.quick else Q_FACTORS:
         found, samples = _crashed(asked, {"extent_factor": factor})
         found["within_q"] = share_within(samples, factor, FLOOR)
         found["q_max_over_n"] = max(q / max(n, FLOOR / factor) for q, n, _ in samples)
@@ -101,15 +101,16 @@ def figure_7(asked: Options) -> Figures:
     """The effect of U, in input rows."""
     return {
         str(rows): _crashed(asked, {"extent_factor": None, "replay_rows": rows})[0]
-        for rows in U_ROWS
+        for rows in (125_000, 500_000) if asked.quick else U_ROWS
     }
 
 
 def figures_8_and_9(asked: Options) -> Figures:
     """Response times and extents while CI is 10 ms, by CP; Q = the open windows."""
-    seconds = asked.size(12, 2)
+    seconds = asked.size(12, 1)
+    periods = (25, 250) if asked.quick else PERIODS_MS
     budgets: dict[str, tuple[float, float] | None] = {"none": None}
-    budgets |= {str(period): (10.0, float(period)) for period in reversed(PERIODS_MS)}
+    budgets |= {str(period): (10.0, float(period)) for period in reversed(periods)}
     measured: Figures = {}
     for name, budget in budgets.items():
         policy = None if budget is None else {"extent_factor": 1.0}

@@ -1,0 +1,94 @@
+"""What the index has on disk: the rows of one made anew, and answers without a look at the log."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from index_oracle import append, assert_equals_scan, chain_of, make_queue, open_for_append, rows_of
+
+from cec_store.chain import Chain
+from cec_store.indexes import stored
+from cec_store.indexes.entries import Broken, Reach
+from cec_store.indexes.timestamp import TimestampIndex
+
+MOMENTS = st.lists(st.lists(st.integers(-9, 9), min_size=1, max_size=2), min_size=1, max_size=12)
+
+
+def follow(path: Path) -> TimestampIndex:
+    index = TimestampIndex(chain_of(path), writable=True)
+    index.follow()
+    return index
+
+
+@given(MOMENTS, st.integers(1, 3), st.lists(st.floats(0, 1), min_size=1, max_size=3), MOMENTS)
+def test_after_any_trims_the_rows_are_those_of_an_index_made_anew(
+    frames: list[Sequence[int]], roll_every: int, trims: list[float], later: list[Sequence[int]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_queue(Path(folder, "queue"), frames, roll_every)
+        follow(path).close()
+        covered = chain_of(path).end.last
+        assert covered is not None
+        for share in sorted(trims):
+            with open_for_append(path) as queue:
+                queue.sync()
+                queue.trim(int(share * queue.end_offset))
+            all_trimmed = covered.segment_id < chain_of(path).segments.start
+            index = follow(path)
+            assert (index.dropped, index.problem) == (int(all_trimmed), "")
+            assert_equals_scan(index, chain_of(path))
+            index.close()
+            assert rows_of(path) == rows_made_anew(path)
+        with open_for_append(path) as queue:
+            for moments in later:
+                append(queue, moments)
+        follow(path).close()
+        assert rows_of(path) == rows_made_anew(path)
+
+
+def rows_made_anew(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "queue")
+        shutil.copytree(path, copy, ignore=shutil.ignore_patterns("index"))
+        follow(copy).close()
+        return rows_of(copy)
+
+
+def test_a_published_index_answers_without_a_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_queue(tmp_path / "queue", [[n * 5 % 7, -n] for n in range(30)], roll_every=4)
+    follow(path).close()
+    frames = list(chain_of(path).frames())
+    index, chain = TimestampIndex(chain_of(path)), chain_of(path)
+
+    def scanned(self: Chain, *_: object) -> None:
+        raise AssertionError("the log was scanned")
+
+    for name in ("find_seq", "find_offset", "find_timestamp", "frames"):
+        monkeypatch.setattr(Chain, name, scanned)
+    for frame in frames:
+        assert index.find_seq(frame.header.seq, chain) == frame
+        for offset in range(frame.header.first_offset, frame.header.end_offset):
+            assert index.find_offset(offset, chain) == frame
+    for moment in range(-30, 7):
+        found = next(f for f in frames if f.header.max_timestamp_us >= moment)
+        assert index.find_timestamp(moment, chain) == found
+
+
+def test_a_row_that_says_how_far_a_frame_reaches_is_proven(tmp_path: Path) -> None:
+    chain = chain_of(make_queue(tmp_path / "queue", [[10], [20]]))
+    frame = next(iter(chain.frames()))
+    header = frame.header
+    claim = Reach(
+        10, header.seq, frame.address.segment_id, frame.address.byte, header.header_crc, 0
+    )
+    assert stored.prove(claim, chain) == frame
+    with pytest.raises(Broken, match="does not reach 11"):
+        stored.prove(claim._replace(upto_us=11), chain)
+    with pytest.raises(Broken, match="another frame than 1"):
+        stored.prove(claim._replace(seq=1), chain)
