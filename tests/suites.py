@@ -35,7 +35,9 @@ SUITES = {
         "none: every call",
         ("test_system_calls.py", "test_io_faults.py", "test_faults_in_groups.py"),
     ),
-    "flips": Suite("flips and damaged sectors", "the corpus' name", ("test_bit_flips.py",)),
+    "flips": Suite(
+        "flips and damaged sectors", "the corpus' name and part", ("test_bit_flips.py",)
+    ),
     "index": Suite("damaged indexes", "the workload's name", ("test_index_crashes.py",)),
     "fencing": Suite("interleavings and takeovers", "the script's name", ("test_fencing.py",)),
     "clocks": Suite("lookups", "hypothesis", ("test_clocks.py",)),
