@@ -40,6 +40,9 @@ SUITES = {
     ),
     "index": Suite("damaged indexes", "the workload's name", ("test_index_crashes.py",)),
     "fencing": Suite("interleavings and takeovers", "the script's name", ("test_fencing.py",)),
+    "commits": Suite(
+        "crashes of a commit to many partitions", "the round's number", ("test_commit_crashes.py",)
+    ),
     "clocks": Suite("lookups", "hypothesis", ("test_clocks.py",)),
     "sizes": Suite("limits", "none", ("test_sizes.py",)),
     "fuzz": Suite("hostile inputs", "19", ("test_fuzz.py", "test_bad_input.py")),

@@ -6,12 +6,15 @@ from random import Random
 import pyarrow as pa
 import pytest
 from folder_tree import Died, Tree
+from suites import Tally
 
 from cec_store import committer as committer_room
 from cec_store.committer import Committer
 from cec_store.partitions import Partitions
 from cec_store.records import RecordSchema
 from cec_store.staging import Staged
+
+pytestmark = pytest.mark.crash
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
 PATH = "/trades"
@@ -115,11 +118,11 @@ def die(driver: Driver, tree: Tree, at: int) -> None:
 
 
 def test_a_death_at_any_operation_loses_and_doubles_nothing(
-    crash_count: Callable[[int, int], int],
+    crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
-    total = operations()
     seen = set()
-    for at in range(0, total, crash_count(17, 1)):
+    places = range(0, operations(), crash_count(17, 1))
+    for at in places:
         tree, driver = Tree(), Driver()
         die(driver, tree, at)
         tree = tree.after_kill()
@@ -131,13 +134,15 @@ def test_a_death_at_any_operation_loses_and_doubles_nothing(
         assert check(tree, driver) == BATCHES
         assert not tree.at(PATH).folder("staged").names(), at
     assert seen == {1, 2}, "no death between a commit and its news"
+    tally(len(places))
 
 
 def test_deaths_during_recovery_lose_and_double_nothing(
-    crash_count: Callable[[int, int], int],
+    crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
     total = operations()
-    for seed in range(crash_count(30, 3000)):
+    rounds = crash_count(30, 1_000)
+    for seed in range(rounds):
         random = Random(seed)
         tree, driver = Tree(), Driver()
         die(driver, tree, random.randrange(total))
@@ -152,13 +157,15 @@ def test_deaths_during_recovery_lose_and_double_nothing(
         tree = tree.after_kill()
         driver.run(tree)
         assert check(tree, driver) == BATCHES, seed
+    tally(rounds)
 
 
 def test_power_cuts_take_nothing_that_was_committed(
-    crash_count: Callable[[int, int], int],
+    crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
     total = operations()
-    for seed in range(crash_count(40, 5000)):
+    rounds = crash_count(40, 1_500)
+    for seed in range(rounds):
         random = Random(seed)
         tree, driver = Tree(), Driver()
         die(driver, tree, random.randrange(total))
@@ -173,3 +180,4 @@ def test_power_cuts_take_nothing_that_was_committed(
         tree = tree.after_power_cut(random)
         driver.run(tree)
         assert check(tree, driver) == BATCHES, seed
+    tally(rounds)
