@@ -1,21 +1,18 @@
 """What the index has on disk: the rows of one made anew, and answers without a look at the log."""
 
+import random
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from index_oracle import append, assert_equals_scan, chain_of, make_queue, open_for_append, rows_of
 
 from cec_store.chain import Chain
 from cec_store.indexes import stored
 from cec_store.indexes.entries import Broken, Reach
 from cec_store.indexes.timestamp import TimestampIndex
-
-MOMENTS = st.lists(st.lists(st.integers(-9, 9), min_size=1, max_size=2), min_size=1, max_size=12)
 
 
 def follow(path: Path) -> TimestampIndex:
@@ -24,30 +21,39 @@ def follow(path: Path) -> TimestampIndex:
     return index
 
 
-@given(MOMENTS, st.integers(1, 3), st.lists(st.floats(0, 1), min_size=1, max_size=3), MOMENTS)
+def history(generator: random.Random, drift: int) -> list[Sequence[int]]:
+    """Moments that rise by ``drift`` a frame, with frames that are late by up to ten."""
+    return [
+        [n * drift - generator.randrange(10) for _ in range(generator.randint(1, 2))]
+        for n in range(24)
+    ]
+
+
+@pytest.mark.parametrize("drift", [-1, 0, 1, 3])
+@pytest.mark.parametrize("seed", range(5))
 def test_after_any_trims_the_rows_are_those_of_an_index_made_anew(
-    frames: list[Sequence[int]], roll_every: int, trims: list[float], later: list[Sequence[int]]
+    tmp_path: Path, seed: int, drift: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = make_queue(Path(folder, "queue"), frames, roll_every)
-        follow(path).close()
-        covered = chain_of(path).end.last
-        assert covered is not None
-        for share in sorted(trims):
-            with open_for_append(path) as queue:
-                queue.sync()
-                queue.trim(int(share * queue.end_offset))
-            all_trimmed = covered.segment_id < chain_of(path).segments.start
-            index = follow(path)
-            assert (index.dropped, index.problem) == (int(all_trimmed), "")
-            assert_equals_scan(index, chain_of(path))
-            index.close()
-            assert rows_of(path) == rows_made_anew(path)
+    generator = random.Random(seed)
+    frames = history(generator, drift)
+    path = make_queue(tmp_path / "queue", frames, roll_every=generator.randint(1, 4))
+    follow(path).close()
+    for share in sorted(generator.random() for _ in range(3)):
         with open_for_append(path) as queue:
-            for moments in later:
-                append(queue, moments)
-        follow(path).close()
-        assert rows_of(path) == rows_made_anew(path)
+            queue.trim(int(share * queue.end_offset))
+        require_rows(path)
+    with open_for_append(path) as queue:
+        for moments in history(generator, drift):
+            append(queue, moments)
+    require_rows(path)
+
+
+def require_rows(path: Path) -> None:
+    index = follow(path)
+    assert_equals_scan(index, chain_of(path))
+    assert (index.dropped, index.problem) == (0, "")
+    index.close()
+    assert rows_of(path) == rows_made_anew(path)
 
 
 def rows_made_anew(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
@@ -56,6 +62,19 @@ def rows_made_anew(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
         shutil.copytree(path, copy, ignore=shutil.ignore_patterns("index"))
         follow(copy).close()
         return rows_of(copy)
+
+
+def test_where_all_that_it_covers_is_trimmed_the_index_is_made_anew(tmp_path: Path) -> None:
+    path = make_queue(tmp_path / "queue", [[n] for n in range(6)], roll_every=2)
+    index = follow(path)
+    with open_for_append(path) as queue:
+        append(queue, [3])
+        queue.sync()
+        queue.trim(queue.end_offset)
+    index.follow(chain_of(path))
+    assert index.dropped == 1
+    index.close()
+    assert rows_of(path) == rows_made_anew(path)
 
 
 def test_a_published_index_answers_without_a_scan(
