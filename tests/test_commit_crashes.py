@@ -141,7 +141,7 @@ def test_deaths_during_recovery_lose_and_double_nothing(
     crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
     total = operations()
-    rounds = crash_count(30, 1_000)
+    rounds = crash_count(30, 3_000)
     for seed in range(rounds):
         random = Random(seed)
         tree, driver = Tree(), Driver()
@@ -164,7 +164,7 @@ def test_power_cuts_take_nothing_that_was_committed(
     crash_count: Callable[[int, int], int], tally: Tally
 ) -> None:
     total = operations()
-    rounds = crash_count(40, 1_500)
+    rounds = crash_count(40, 5_000)
     for seed in range(rounds):
         random = Random(seed)
         tree, driver = Tree(), Driver()
