@@ -101,7 +101,7 @@ def figure_7(asked: Options) -> Figures:
     """The effect of U, in input rows."""
     return {
         str(rows): _crashed(asked, {"extent_factor": None, "replay_rows": rows})[0]
-        for rows in (125_000, 500_000) if asked.quick else U_ROWS
+        for rows in ((125_000, 500_000) if asked.quick else U_ROWS)
     }
 
 
