@@ -127,7 +127,7 @@ def within(samples: list[tuple[int, int, int]], policy: Targets) -> float:
 
 def frontier(asked: Options) -> Figures:
     """Overhead against recovery time: fixed Q, fixed U, cost and benefit, a recovery time."""
-    rows = asked.size(10_000_000, 3_000_000)
+    rows = asked.size(10_000_000, 2_000_000)
     work = case(asked, rows, min(rows // 2, 64 * BATCH_ROWS))
     policies: dict[str, Policy] = {"OPEN alone": Never()}
     factors = (2.0, 4.0) if asked.quick else (1.25, 1.5, 2.0, 3.0, 4.0, 6.0)

@@ -46,7 +46,7 @@ def figure_5(found: Figures) -> None:
         names = [*variants, "Real"]
         heights = [each["results_per_s"] for each in variants.values()]
         heights.append(variants["Gopen/Disk"]["records_per_s"])
-        colours = [OURS, OURS, OURS, THIRD]
+        colours = [*[OURS] * len(variants), THIRD]
         ax.bar(names, heights, color=colours)
         ax.set_title(f"{workload} windows")
         ax.set_ylabel("tuples/s at the sink")

@@ -69,7 +69,7 @@ def by_rate(asked: Options) -> Figures:
     warm_rows = 40 * items
     measured: Figures = {}
     for rate in rates:
-        timed_rows = int(rate * (1 if asked.quick else 4))
+        timed_rows = int(rate * (0.5 if asked.quick else 4))
         source = Bids(
             items,
             warm_rows + timed_rows,
