@@ -28,7 +28,7 @@ COPIED = ("cec_store", "indexes", "connectors", "tests", "bench", "examples", "d
 FRAME = ("frame", "segment", "golden_vectors", "tail")
 LOG = ("queue", "opening", "housekeeping", "golden_vectors", "replay", "trimming")
 REBUILD = ("last_rows", "rebuild", "checkpoint", "operators_recovery", "state_log")
-INDEX = ("index_rows", "index_files", "timestamp_index", "index_damage")
+INDEX = ("index_memory", "index_rows", "index_files", "timestamp_index", "index_damage")
 TESTS = {
     "cec_store/frame.py": FRAME,
     "cec_store/tail.py": ("tail", "opening", "bit_flips"),
