@@ -51,6 +51,13 @@ def test_ranges_too_wide_for_one_word(columns: int) -> None:
     assert last_rows(keys).tolist() == [2, 3, 4]
 
 
+def test_two_ranges_whose_product_is_too_wide_for_one_word() -> None:
+    """Multiplied in 64 bits, the second row's code would be that of the first."""
+    columns = [pa.array([0, 2**31, 0]), pa.array([0, 0, 2**33 - 1])]
+    keys = pa.StructArray.from_arrays(columns, names=["a", "b"])
+    assert last_rows(keys).tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 17, 64, 65])
 @pytest.mark.parametrize("start", [0, 3])
 def test_bytes_of_one_length_that_differ_in_one_bit(size: int, start: int) -> None:

@@ -49,7 +49,7 @@ def test_random_calls_agree_with_sparks_own_store(
         pytest.skip("at full size only: it proves the model, which does not change")
     found = run_jvm(
         "model", root=tmp_path, provider=ROCKSDB, families=True, v2=True,
-        until=seeds, settings=CHANGELOG,
+        until=seeds, settings=CHANGELOG, timeout_s=120 + 20 * seeds,
     )  # fmt: skip
     assert found["calls"] > 300 * seeds
 
