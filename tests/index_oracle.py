@@ -47,6 +47,13 @@ def chain_of(path: Path) -> Chain:
     return Chain(LocalFolder(path))
 
 
+def build(path: Path) -> TimestampIndex:
+    """A writer's index, with all that is in the log."""
+    index = TimestampIndex(chain_of(path), writable=True)
+    index.follow()
+    return index
+
+
 def answer(lookup: Callable[[int], object], value: int) -> object:
     try:
         return lookup(value)

@@ -7,6 +7,7 @@ import pytest
 from index_oracle import (
     append,
     assert_equals_scan,
+    build,
     chain_of,
     make_queue,
     open_for_append,
@@ -95,9 +96,7 @@ def test_an_index_that_goes_on_publishes_when_a_quarter_is_new_to_it(
 
 def test_a_file_that_does_not_fit_the_log_is_closed(tmp_path: Path) -> None:
     path = make_queue(tmp_path / "queue", [[1], [2]])
-    index = TimestampIndex(chain_of(path), writable=True)
-    index.follow()
-    index.close()
+    build(path).close()
     with open_for_append(path) as queue:
         append(queue, [3])
         queue.sync()

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from index_oracle import append, assert_equals_scan, chain_of, make_queue, open_for_append, rows_of
+from index_oracle import (
+    append,
+    assert_equals_scan,
+    build,
+    chain_of,
+    make_queue,
+    open_for_append,
+    rows_of,
+)
 
 from cec_store.chain import Chain
 from cec_store.indexes import stored
 from cec_store.indexes.entries import Broken, Reach
 from cec_store.indexes.timestamp import TimestampIndex
-
-
-def follow(path: Path) -> TimestampIndex:
-    index = TimestampIndex(chain_of(path), writable=True)
-    index.follow()
-    return index
 
 
 def history(generator: random.Random, drift: int) -> list[Sequence[int]]:
@@ -37,7 +39,7 @@ def test_after_any_trims_the_rows_are_those_of_an_index_made_anew(
     generator = random.Random(seed)
     frames = history(generator, drift)
     path = make_queue(tmp_path / "queue", frames, roll_every=generator.randint(1, 4))
-    follow(path).close()
+    build(path).close()
     for share in sorted(generator.random() for _ in range(3)):
         with open_for_append(path) as queue:
             queue.trim(int(share * queue.end_offset))
@@ -49,7 +51,7 @@ def test_after_any_trims_the_rows_are_those_of_an_index_made_anew(
 
 
 def require_rows(path: Path) -> None:
-    index = follow(path)
+    index = build(path)
     assert_equals_scan(index, chain_of(path))
     assert (index.dropped, index.problem) == (0, "")
     index.close()
@@ -60,13 +62,13 @@ def rows_made_anew(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "queue")
         shutil.copytree(path, copy, ignore=shutil.ignore_patterns("index"))
-        follow(copy).close()
+        build(copy).close()
         return rows_of(copy)
 
 
 def test_where_all_that_it_covers_is_trimmed_the_index_is_made_anew(tmp_path: Path) -> None:
     path = make_queue(tmp_path / "queue", [[n] for n in range(6)], roll_every=2)
-    index = follow(path)
+    index = build(path)
     with open_for_append(path) as queue:
         append(queue, [3])
         queue.sync()
@@ -81,7 +83,7 @@ def test_a_published_index_answers_without_a_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make_queue(tmp_path / "queue", [[n * 5 % 7, -n] for n in range(30)], roll_every=4)
-    follow(path).close()
+    build(path).close()
     frames = list(chain_of(path).frames())
     index, chain = TimestampIndex(chain_of(path)), chain_of(path)
 

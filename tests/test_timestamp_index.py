@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from index_oracle import (
     append,
     assert_equals_scan,
+    build,
     chain_of,
     files_of,
     forget_last_commit,
@@ -30,12 +31,6 @@ from cec_store.indexes.entries import About, Broken, Place, Reach
 from cec_store.indexes.recent import Recent
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
-
-
-def build(path: Path) -> TimestampIndex:
-    index = TimestampIndex(chain_of(path), writable=True)
-    index.follow()
-    return index
 
 
 @pytest.fixture
