@@ -9,7 +9,7 @@ from pathlib import Path
 
 import lmdb
 from crash_states import WORKLOADS, Log, schema, snapshots_of, surroundings
-from index_oracle import assert_equals_scan, chain_of, published_file, rows_of
+from index_oracle import assert_equals_scan, build, chain_of, published_file, rows_of
 from simulated_folder import Image, SimulatedFolder
 
 from cec_store.checksum import crc32c
@@ -28,12 +28,6 @@ def write_image(image: Image, path: Path) -> Path:
     for name, data in image:
         (path / name).write_bytes(data)
     return path
-
-
-def build(path: Path) -> None:
-    index = TimestampIndex(chain_of(path), writable=True)
-    index.follow()
-    index.close()
 
 
 class Indexes:
@@ -57,7 +51,7 @@ class Indexes:
             shutil.rmtree(path, ignore_errors=True)
             write_image(seen, path)
             if newest_epoch(LocalFolder(path)) is not None and chain_of(path).end.seq:
-                build(path)
+                build(path).close()
                 return path
         raise AssertionError(f"{workload} writes nothing")
 
@@ -200,7 +194,7 @@ def check(path: Path) -> None:
         return  # where there is nothing to index none is made
     kept = rows_of(path)
     shutil.rmtree(path / "index")
-    build(path)
+    build(path).close()
     assert kept == rows_of(path), "not what a rebuild makes of this log"
 
 

@@ -18,6 +18,7 @@ import pytest
 from index_oracle import (
     append,
     assert_equals_scan,
+    build,
     chain_of,
     files_of,
     make_queue,
@@ -43,12 +44,6 @@ def timestamps_us(number: int, shift: int = 0) -> list[int]:
     return [number * 10 + number * 7919 % 83 + shift, number * 10]
 
 
-def build(path: Path) -> None:
-    index = TimestampIndex(chain_of(path), writable=True)
-    index.follow()
-    index.close()
-
-
 class Originals:
     """Made once, copied for each case."""
 
@@ -58,13 +53,13 @@ class Originals:
             shutil.copytree(self.queue, folder / "older")
             append(queue, timestamps_us(FRAMES))
         self.older = folder / "older"
-        build(self.older)
-        build(self.queue)
+        build(self.older).close()
+        build(self.queue).close()
         assert published_file(self.queue).stat().st_size >= 8 * PAGE
         self.rows = rows_of(self.queue)
         foreign = (timestamps_us(number, 1) for number in range(FRAMES))
         self.foreign = make_queue(folder / "foreign", foreign, 50)
-        build(self.foreign)
+        build(self.foreign).close()
 
 
 @pytest.fixture(scope="module")
@@ -380,7 +375,7 @@ def test_full_disk(tmp_path: Path, originals: Originals, limit_bytes: int, is_ne
     process.start()
     process.join(60)
     assert process.exitcode == 0
-    build(path)
+    build(path).close()
     assert_mended(path, originals)
 
 
@@ -556,7 +551,7 @@ def test_damage_while_open(queue_path: Path, kind: str, writable: bool) -> None:
     process.start()
     process.join(60)
     assert process.exitcode == 0
-    build(queue_path)
+    build(queue_path).close()
     assert look_up(queue_path, writable=False)["loaded"] == FRAMES + 2
 
 
