@@ -49,15 +49,17 @@ check: setup
 	$(BIN)/mypy
 
 # The fault suites at full size: they read CEC_CRASH for their counts. SUITE=name runs one of them
-# (tests/suites.py). Each prints a line that docs/durability.md can take.
+# (tests/suites.py). Each prints a line that docs/durability.md can take. A test may take twenty
+# minutes, so one is taken for hung, and every thread's stack printed, only after forty.
 SUITE ?=
+FULL := -o faulthandler_timeout=2400
 crash: setup
 ifneq ($(SUITE),spark)
-	CEC_CRASH=full $(BIN)/python -m pytest -m "crash and not spark" -n $(JOBS) --dist worksteal \
+	CEC_CRASH=full $(BIN)/python -m pytest -m "crash and not spark" $(FULL) -n $(JOBS) --dist worksteal \
 	  $(if $(SUITE),--suite $(SUITE))
 endif
 ifneq ($(filter spark,$(or $(SUITE),spark)),)
-	CEC_CRASH=full $(SPARK_TESTS) -m "crash and spark"
+	CEC_CRASH=full $(SPARK_TESTS) $(FULL) -m "crash and spark"
 endif
 
 # Small changes of frame, tail, queue, rebuild and index, of which the tests have to notice most.
