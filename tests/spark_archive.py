@@ -16,8 +16,9 @@ from cec_store.connectors.spark import compiler
 from cec_store.connectors.spark.environment import VARIABLES, cache_folder
 from cec_store.connectors.spark.java import find_java
 
-# With queries this short, what the JVM compiles is hardly ever run again.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# With queries this short, what the JVM compiles is hardly ever run again. The room for code is what
+# a JVM with both compilers has: with one it is a fifth, which a session of many tests fills.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 # A JVM that cannot use the archive goes on without it; it is not to say so on standard output.
 _USED = "-XX:SharedArchiveFile={} -Xshare:auto -Xlog:cds*=off"
 _MADE = "-XX:ArchiveClassesAtExit={} -Xlog:cds*=off"
