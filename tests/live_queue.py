@@ -260,12 +260,17 @@ class Visitor:
     def stretch(self, queue: OutputQueue) -> None:
         self.wanted = start = self.random.randint(self.oldest(queue), self.shown)
         stop = min(self.shown, start + self.random.choice((1, 20, 400)))
-        for batch in queue.replay(
+        replay = queue.replay(
             Position(start), Position(stop), kinds=RecordKind, include_metadata=True
-        ):
+        )
+        for batch in replay:
             self.wanted = check(batch, self.wanted)
             self.done["records"] += batch.num_rows
-        assert self.wanted == stop, f"{start} to {stop} ended at {self.wanted}"
+        assert self.wanted == stop, (
+            f"{start} to {stop} ended at {self.wanted}, the cursor at {replay.cursor}: "
+            f"{self.shown} were shown; it saw {replay._chain.segments} to {replay._chain.end}, "
+            f"another sees {queue.chain().segments} to {queue.chain().end}"
+        )
 
     def moment(self, queue: OutputQueue) -> None:
         self.wanted = at = self.random.randint(self.oldest(queue), self.shown)
