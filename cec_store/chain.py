@@ -56,9 +56,12 @@ class Chain(Strand):
                 if newest != self._newest:
                     self._frontier = Frontier(self.reader(newest), self._schema_frame(newest))
                     self._newest = newest
-                return self._frontier.advance()
+                end = self._frontier.advance()
             except OutOfRange:
                 continue  # it has been completed and trimmed since: look at the manifest again
+            # Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.
+            if read_manifest(self.folder).newest_segment == newest:
+                return end
 
     # -- segments -----------------------------------------------------------------------------
 

@@ -120,6 +120,23 @@ def test_a_trim_hides_a_position_that_is_gone() -> None:
         next(reader.replay(since=Position(3)))
 
 
+def test_a_replay_beside_a_recovery_leaves_nothing_out() -> None:
+    """It has read the manifest; what vouches for the segment is cut off before it reads that."""
+    folder = MemoryFolder({})
+    schema = pa.schema([("n", pa.int64())])
+    with open_queue(folder, "a", schema=schema) as queue:
+        queue.append(pa.record_batch({"n": pa.array([0])}), pa.array([0]), sync=True)
+    reader = open_queue(folder)
+
+    def before(call: str, name: str) -> None:
+        if (call, name) == ("read", segment_name(0)):
+            folder.before = lambda call, name: None
+            open_queue(folder, "a").close()
+
+    folder.before = before
+    assert [batch["n"].to_pylist() for batch in reader.replay(Position(0), Position(1))] == [[0]]
+
+
 def test_a_follower_is_not_lost_when_what_it_has_read_is_trimmed() -> None:
     writer, reader = trimmed_while_read(10)  # the one that its end is in
     replay = reader.replay(since=Position(9), follow=True)
