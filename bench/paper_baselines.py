@@ -19,13 +19,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cec_store import OutputQueue
-from cec_store.frame import NOT_COUNTED
-from cec_store.operators.aggregate import Aggregate
-from cec_store.operators.effects import Effects, Ints, Source, Step
-from cec_store.operators.merge import merge
-from cec_store.operators.stacker import Stacker
-from cec_store.rebuild import rebuild
-from cec_store.writer import FrameMarks
+from cec_store.checkpoints.rebuild import rebuild
+from cec_store.format.columns import Ints
+from cec_store.format.frame import NOT_COUNTED
+from cec_store.log.writer import FrameMarks
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.contract import Effects, Source, Step
+from cec_store.operators.frame_builder import Stacker
+from cec_store.operators.inputs.merge import merge
 
 FRAME_WINDOWS_MAX = 1 << 18
 _NONE: Ints = np.empty(0, np.int64)

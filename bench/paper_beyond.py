@@ -15,21 +15,15 @@ from typing import Any
 
 import numpy as np
 from bids import BATCH_ROWS
-from paper_baselines import (
-    ClockedAggregate,
-    PeriodicCheckpoints,
-    recover,
-    same_states,
-    states_of,
-)
+from paper_baselines import ClockedAggregate, PeriodicCheckpoints, recover, same_states, states_of
 from paper_graph import extents
 from paper_input import Bids
 from rounds import Options, WarmClock, race
 
 from cec_store import CostBenefit, Never, RecoveryTime, Targets, open_queue
+from cec_store.checkpoints.policy import Policy
+from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.windows import CountWindow
-from cec_store.policy import Policy
 
 ITEMS = 100_000
 WINDOW = 10

@@ -19,9 +19,9 @@ from paper_input import item_counts
 from paper_processes import input_block
 
 from cec_store import open_queue
-from cec_store.chain import Chain
-from cec_store.files import LocalFolder
-from cec_store.frame import NOT_COUNTED
+from cec_store.format.frame import NOT_COUNTED
+from cec_store.log.chain import Chain
+from cec_store.storage.local import LocalFolder
 
 PROCESS = Path(__file__).resolve().parent / "paper_processes.py"
 Event = dict[str, Any]

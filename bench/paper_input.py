@@ -11,7 +11,7 @@ import pyarrow as pa
 from bids import BATCH_ROWS, START_US
 from numpy.typing import NDArray
 
-from cec_store.operators.effects import InputBatch
+from cec_store.operators.contract import InputBatch
 
 PRICE_MAX = 100_000_000
 _TIME = pa.timestamp("us", "UTC")

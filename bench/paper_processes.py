@@ -28,15 +28,15 @@ from paper_input import Pace
 from paper_wires import Forwarded, SocketSource, Unlogged, send_to
 
 from cec_store import Never, Targets, open_queue
-from cec_store.columns import values_of
-from cec_store.operators.aggregate import Aggregate
-from cec_store.operators.effects import Effects, Step
+from cec_store.checkpoints.policy import Budget, Policy
+from cec_store.format.columns import values_of
+from cec_store.format.schema import KIND, RecordKind
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow
+from cec_store.operators.contract import Effects, Step
+from cec_store.operators.inputs.sources import QueueSource
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.sources import QueueSource
 from cec_store.operators.stateless import Filter
-from cec_store.operators.windows import CountWindow
-from cec_store.policy import Budget, Policy
-from cec_store.records import KIND, RecordKind
 
 TUPLE_BYTES = 100
 POLL_S = 0.002

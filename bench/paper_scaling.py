@@ -18,8 +18,8 @@ from paper_input import Bids
 from rounds import Options
 
 from cec_store import Targets, open_queue
+from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.windows import CountWindow
 
 WINDOW = 10
 Q2 = Targets(extent_factor=2.0)

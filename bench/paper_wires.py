@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cec_store.columns import values_of
-from cec_store.operators.effects import InputBatch
-from cec_store.records import RecordSchema
-from cec_store.store import OutputQueue
-from cec_store.writer import FrameMarks
+from cec_store.format.columns import values_of
+from cec_store.format.schema import RecordSchema
+from cec_store.log.writer import FrameMarks
+from cec_store.operators.contract import InputBatch
+from cec_store.queues.output_queue import OutputQueue
 
 Send = Callable[[pa.RecordBatch], None]
 _AHEAD_MAX = 32

@@ -22,13 +22,13 @@ from bids import BidSource, bids
 from rounds import Options, options, race, report, stopwatch
 
 from cec_store import EventualCheckpoint, OutputQueue, RecordKind, Targets, open_queue
-from cec_store.chain import Chain
-from cec_store.files import LocalFolder
-from cec_store.operators.aggregate import Aggregate
+from cec_store.checkpoints.rebuild import rebuild
+from cec_store.format.schema import KEY, KIND, STATE, input_column
+from cec_store.log.chain import Chain
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.windows import CountWindow
-from cec_store.rebuild import rebuild
-from cec_store.records import KEY, KIND, STATE, input_column
+from cec_store.storage.local import LocalFolder
 
 ITEMS = 100_000
 WINDOW = 10

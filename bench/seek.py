@@ -18,13 +18,15 @@ import numpy as np
 import pyarrow as pa
 from rounds import Options, Timing, options, race, report, stopwatch
 
-from cec_store.chain import Chain
-from cec_store.files import LocalFolder
-from cec_store.frontier import Frame
+from cec_store.format.bodies import encode_body
+from cec_store.format.records import data_records, to_timestamps
+from cec_store.format.schema import TIMESTAMP, RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
-from cec_store.records import TIMESTAMP, RecordSchema, data_records, encode_body, to_timestamps
-from cec_store.recovery import create
-from cec_store.writer import FrameMarks, Surroundings
+from cec_store.log.chain import Chain
+from cec_store.log.frames import Frame
+from cec_store.log.reopening import create
+from cec_store.log.writer import FrameMarks, Surroundings
+from cec_store.storage.local import LocalFolder
 
 FRAMES, FRAMES_MANY = 10_000, 100_000
 FRAME_ROWS = 10

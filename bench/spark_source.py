@@ -25,9 +25,9 @@ from pyspark.sql import SparkSession
 from rounds import Options, options, race, report
 from spark_streams import PARTITIONS, WARM_BATCHES, batch_s, bids, session
 
-from cec_store.committer import Committer
-from cec_store.files import LocalFolder
-from cec_store.records import RecordSchema
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.committer import Committer
+from cec_store.storage.local import LocalFolder
 
 FRAME_ROWS = 62_500
 ROW_BATCHES = 4

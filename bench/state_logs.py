@@ -14,9 +14,8 @@ import pyarrow as pa
 import zstandard
 from numpy.typing import NDArray
 
-from cec_store.checksum import crc32c
-from cec_store.files import LocalFolder
-from cec_store.frame import (
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
     NONE,
     RECORD_STREAM,
     SEGMENT_HEADER_BYTES,
@@ -25,10 +24,11 @@ from cec_store.frame import (
     SegmentHeader,
     encode_frame_header,
 )
-from cec_store.offset_lengths import offset_buffers
-from cec_store.records import KEY, STATE, TIMESTAMP_TYPE, RecordKind
-from cec_store.segment import SegmentWriter
-from cec_store.state_segments import STATE_SCHEMA
+from cec_store.format.offset_lengths import offset_buffers
+from cec_store.format.schema import KEY, STATE, TIMESTAMP_TYPE, RecordKind
+from cec_store.log.segment import SegmentWriter
+from cec_store.state_logs.segments import STATE_SCHEMA
+from cec_store.storage.local import LocalFolder
 
 Ints = NDArray[np.int64]
 _START_US = 1_700_000_000_000_000

@@ -1,8 +1,9 @@
 """cec-store: a persistent output-queue log with eventual checkpoints for stream processing."""
 
-from cec_store.connectors.spark.fork import ForkReport, fork
-from cec_store.connectors.spark.state_tables import read_changes, read_state
-from cec_store.consumers import Consumer, ConsumerState
+from cec_store.checkpoints.policy import Budget, CostBenefit, Never, RecoveryTime, Targets
+from cec_store.checkpoints.rebuild import EventualCheckpoint
+from cec_store.connectors.spark.checkpoint.fork import ForkReport, fork
+from cec_store.connectors.spark.checkpoint.state_tables import read_changes, read_state
 from cec_store.errors import (
     CecError,
     ConsumerInUse,
@@ -22,15 +23,14 @@ from cec_store.errors import (
     StorageError,
     UnsupportedVersion,
 )
-from cec_store.pipeline import QueueOptions, SyncMode
-from cec_store.policy import Budget, CostBenefit, Never, RecoveryTime, Targets
-from cec_store.reading import read_queue
-from cec_store.rebuild import EventualCheckpoint
-from cec_store.records import RecordKind, RecordSchema
-from cec_store.replay import Replay
-from cec_store.state_log import StateLog
-from cec_store.store import OutputQueue, open_queue
-from cec_store.units import Extent, Position
+from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.log.options import QueueOptions, SyncMode
+from cec_store.log.replay import Replay
+from cec_store.opening import open_queue, read_queue
+from cec_store.queues.consumers import Consumer, ConsumerState
+from cec_store.queues.output_queue import OutputQueue
+from cec_store.state_logs.state_log import StateLog
+from cec_store.values import Extent, Position
 
 __all__ = [
     "Budget",

@@ -13,8 +13,8 @@ import typer
 from typer.core import TyperGroup
 
 from cec_store.errors import CecError, CorruptLog
+from cec_store.terminal.exit_status import DAMAGED, WRONG_USE
 from cec_store.verbs import spark
-from cec_store.verbs.arguments import DAMAGED, WRONG_USE
 from cec_store.verbs.changes import changes_verb
 from cec_store.verbs.consumers import consumers_verb
 from cec_store.verbs.demo import demo_verb

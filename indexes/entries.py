@@ -9,8 +9,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from cec_store.checksum import crc32c
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Address
+from cec_store.format.checksum import crc32c
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Address
 
 VERSION = 1
 NOTHING_REACHED = MIN_TIMESTAMP_US - 1

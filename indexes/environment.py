@@ -13,8 +13,8 @@ from threading import Lock
 
 import lmdb
 
-from cec_store.files import LocalFolder
 from cec_store.indexes.entries import ABOUT_KEY, Broken, Row
+from cec_store.storage.local import LocalFolder
 
 _MAP_BYTES_MIN = 1 << 24
 _PAGES_MIN = 2

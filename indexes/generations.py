@@ -12,12 +12,13 @@ from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
-from cec_store.checksum import crc32c
 from cec_store.errors import StorageError
-from cec_store.files import AppendFile, LocalFolder
+from cec_store.format.checksum import crc32c
 from cec_store.indexes.entries import VERSION, Broken, Unwritable
 from cec_store.indexes.environment import Environment
-from cec_store.layout import INDEX_STAMP, index_data_name, is_index_data, temporary_name
+from cec_store.storage.folder import AppendFile
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import INDEX_STAMP, index_data_name, is_index_data, temporary_name
 
 _MAGIC = b"CECINDX\0"
 _STAMP = Struct("<8sHHI16sQQI8xI")

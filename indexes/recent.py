@@ -6,9 +6,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
-from cec_store.frontier import Frame
 from cec_store.indexes.entries import NOTHING_REACHED, About, Broken, Place, Reach, Row
-from cec_store.units import Address
+from cec_store.log.frames import Frame
+from cec_store.values import Address
 
 
 class Recent:

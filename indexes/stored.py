@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cec_store.chain import Chain
 from cec_store.errors import CecError
-from cec_store.frame import SEGMENT_HEADER_BYTES
-from cec_store.frontier import Frame
+from cec_store.format.frame import SEGMENT_HEADER_BYTES
 from cec_store.indexes.entries import (
     NOTHING_REACHED,
     About,
@@ -19,7 +17,9 @@ from cec_store.indexes.entries import (
 )
 from cec_store.indexes.environment import ABOVE_ALL_KEYS, Environment
 from cec_store.indexes.recent import Recent
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Address
+from cec_store.log.chain import Chain
+from cec_store.log.frames import Frame
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Address
 
 
 def is_trimmed(claim: Place | Reach, chain: Chain) -> bool:

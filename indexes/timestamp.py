@@ -12,15 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import RLock
 
-from cec_store.chain import Chain
 from cec_store.errors import CecError, ReadOnly
-from cec_store.files import LocalFolder
-from cec_store.frontier import Frame
 from cec_store.indexes.entries import Broken, Place, Unwritable
 from cec_store.indexes.generations import Generations
 from cec_store.indexes.recent import Recent
 from cec_store.indexes.stored import Stored, is_trimmed, prove
-from cec_store.layout import INDEX_FOLDER
+from cec_store.log.chain import Chain
+from cec_store.log.frames import Frame
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import INDEX_FOLDER
 
 _FRAMES_PER_WRITE = 1 << 16
 _FRAMES_PER_PUBLISHING = 1 << 10

@@ -27,7 +27,7 @@ from cec_store.operators import (
     WindowJoin,
     record_schema,
 )
-from cec_store.operators.effects import Operator
+from cec_store.operators.contract import Operator
 
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 ROUND_US = 1_000

@@ -10,8 +10,8 @@ from typing import Any
 
 from state_logs import EMPTY, Commit, Writer, random_changes
 
-from cec_store.connectors.spark.settings import PROVIDER, PROVIDER_KEY
-from cec_store.files import LocalFolder
+from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
+from cec_store.storage.local import LocalFolder
 
 START_MS = 1_767_225_600_000
 STEP_MS = 10_000

@@ -12,15 +12,17 @@ from pathlib import Path
 import pyarrow as pa
 from simulated_folder import Fault, Image, SimulatedFolder, Snapshot, images
 
-from cec_store.chain import Chain
 from cec_store.errors import Fenced, NotAQueue, OutOfRange, StorageError
-from cec_store.frame import Codec
-from cec_store.manifest import newest_epoch
-from cec_store.pipeline import QueueOptions, SyncMode
-from cec_store.queue import Queue
-from cec_store.records import Body, RecordSchema, data_records, encode_body, to_timestamps
-from cec_store.recovery import create, reopen
-from cec_store.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.format.bodies import Body, encode_body
+from cec_store.format.frame import Codec
+from cec_store.format.records import data_records, to_timestamps
+from cec_store.format.schema import RecordSchema
+from cec_store.log.chain import Chain
+from cec_store.log.epochs import newest_epoch
+from cec_store.log.options import QueueOptions, SyncMode
+from cec_store.log.reopening import create, reopen
+from cec_store.log.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.queues.queue import Queue
 
 SUBSET_WRITES = 4
 ONLY_STATE = int(os.environ.get("CEC_CRASH_STATE", "-1"))

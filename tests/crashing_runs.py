@@ -12,11 +12,11 @@ from memory_folder import MemoryFolder
 from reference_operators import Row, group_value, make_batches, plain
 
 from cec_store import Budget, CostBenefit, Never, QueueOptions, RecoveryTime, Targets
-from cec_store.frame import FRAME_MAGIC_BYTES, FrameType
-from cec_store.layout import segment_id_of
-from cec_store.operators.effects import Operator
+from cec_store.format.frame import FRAME_MAGIC_BYTES, FrameType
+from cec_store.operators.contract import Operator
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.store import OutputQueue
+from cec_store.queues.output_queue import OutputQueue
+from cec_store.storage.names import segment_id_of
 
 POLICIES = {
     "never": Never(),

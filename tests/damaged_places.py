@@ -19,13 +19,13 @@ from made_checkpoints import START_MS, MadeCheckpoint
 from state_logs import EMPTY, Writer
 
 from cec_store import open_queue
-from cec_store.commits import COMMIT_SCHEMA, Commit
-from cec_store.committer import Committer
-from cec_store.files import LocalFolder
-from cec_store.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
-from cec_store.layout import segment_name
-from cec_store.queue import Queue
-from cec_store.records import RecordSchema
+from cec_store.format.commit import COMMIT_SCHEMA, Commit
+from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.committer import Committer
+from cec_store.queues.queue import Queue
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import segment_name
 
 KEY = pa.struct([("k", pa.int64())])
 VALUE = pa.struct([("n", pa.int64())])

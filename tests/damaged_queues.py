@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store import QueueOptions, Targets, open_queue
-from cec_store.checksum import crc32c
-from cec_store.files import LocalFolder
-from cec_store.frame import SEGMENT_HEADER_BYTES, FrameHeader, FrameType, decode_frame_header
-from cec_store.layout import manifest_name, segment_name
-from cec_store.operators.aggregate import Aggregate
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameHeader, FrameType, decode_frame_header
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.inputs.sources import ArrowSource
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.sources import ArrowSource
-from cec_store.operators.windows import CountWindow, TimeWindow
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import manifest_name, segment_name
 
 SEED = 20130101
 FIELDS = dict(

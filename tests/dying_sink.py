@@ -19,10 +19,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
-from cec_store.committer import Committer
-from cec_store.connectors.spark.data_source import CecDataSource
-from cec_store.connectors.spark.sink import StreamSink, Target
-from cec_store.files import AppendFile, LocalFolder, Lock, os_errors_of
+from cec_store.connectors.spark.queues.data_source import CecDataSource
+from cec_store.connectors.spark.queues.sink import StreamSink, Target
+from cec_store.partitioned.committer import Committer
+from cec_store.storage.folder import AppendFile, Lock
+from cec_store.storage.local import LocalFolder, os_errors_of
 
 _counts: dict[str, int] = {}
 

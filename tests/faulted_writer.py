@@ -15,7 +15,7 @@ from killed_writer import serve
 
 from cec_store import QueueOptions, open_queue
 from cec_store.errors import CecError, StorageError
-from cec_store.store import OutputQueue
+from cec_store.queues.output_queue import OutputQueue
 
 COLUMNS = pa.schema([("x", pa.int64())])
 OPTIONS = QueueOptions(sync="none", segment_bytes=1_100)

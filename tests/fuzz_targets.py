@@ -23,12 +23,9 @@ from made_checkpoints import schema_file
 from make_vectors import OPERATOR_ROWS, PLAIN_ROWS, SCHEMAS, records_of
 from memory_folder import MemoryFolder
 
-from cec_store.acknowledgement import Acknowledgement
-from cec_store.chain import Chain
-from cec_store.checksum import crc32c
-from cec_store.connectors.spark.checkpoint import Checkpoint
-from cec_store.connectors.spark.state_schema import read_state_schema
-from cec_store.connectors.spark.unsafe_rows import BadRow, decode_rows
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.checkpoint.state_schema import read_state_schema
+from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow, decode_rows
 from cec_store.errors import (
     CorruptLog,
     NotAQueue,
@@ -37,15 +34,19 @@ from cec_store.errors import (
     StorageError,
     UnsupportedVersion,
 )
-from cec_store.files import LocalFolder
-from cec_store.frame import BadHeader, Codec, raw_bytes_max
+from cec_store.format.acknowledgement import Acknowledgement
+from cec_store.format.bodies import decode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import BadHeader, Codec, raw_bytes_max
+from cec_store.format.manifest import Manifest
+from cec_store.format.schema import RecordSchema
 from cec_store.indexes.entries import About, Broken, Place, Reach
 from cec_store.indexes.generations import Stamp
-from cec_store.layout import manifest_name, segment_name
-from cec_store.manifest import Manifest
-from cec_store.records import RecordSchema, decode_body
-from cec_store.recovery import reopen
-from cec_store.state_segments import STATE_SCHEMA
+from cec_store.log.chain import Chain
+from cec_store.log.reopening import reopen
+from cec_store.state_logs.segments import STATE_SCHEMA
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import manifest_name, segment_name
 
 FRAME = struct.Struct("<IBBHIIQQQQQQQqqQQIIIIII")
 LOUD = (CorruptLog, UnsupportedVersion, NotAQueue)

@@ -12,13 +12,13 @@ from crash_states import WORKLOADS, Log, schema, snapshots_of, surroundings
 from index_oracle import assert_equals_scan, build, chain_of, published_file, rows_of
 from simulated_folder import Image, SimulatedFolder
 
-from cec_store.checksum import crc32c
 from cec_store.errors import CecError
-from cec_store.files import LocalFolder
+from cec_store.format.checksum import crc32c
 from cec_store.indexes.generations import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
-from cec_store.manifest import newest_epoch
-from cec_store.recovery import reopen
+from cec_store.log.epochs import newest_epoch
+from cec_store.log.reopening import reopen
+from cec_store.storage.local import LocalFolder
 
 PAGE = 4096
 

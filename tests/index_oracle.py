@@ -8,17 +8,17 @@ from pathlib import Path
 import lmdb
 import pyarrow as pa
 
-from cec_store.chain import Chain
 from cec_store.errors import OutOfRange
-from cec_store.files import LocalFolder
-from cec_store.frame import FrameType
+from cec_store.format.frame import FrameType
+from cec_store.format.schema import RecordSchema
 from cec_store.indexes.generations import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
-from cec_store.pipeline import QueueOptions
-from cec_store.queue import Queue
-from cec_store.records import RecordSchema
-from cec_store.segment import SegmentReader
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+from cec_store.log.chain import Chain
+from cec_store.log.options import QueueOptions
+from cec_store.log.segment import SegmentReader
+from cec_store.queues.queue import Queue
+from cec_store.storage.local import LocalFolder
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 SCHEMA = RecordSchema(pa.schema([("number", pa.int64())]))
 OPTIONS = QueueOptions(sync="none")

@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from cec_store.errors import Fenced, QueueLocked, StorageError
-from cec_store.files import AppendFile, LocalFolder
-from cec_store.pipeline import QueueOptions
-from cec_store.queue import Queue
-from cec_store.records import RecordSchema
+from cec_store.format.schema import RecordSchema
+from cec_store.log.options import QueueOptions
+from cec_store.queues.queue import Queue
+from cec_store.storage.folder import AppendFile
+from cec_store.storage.local import LocalFolder
 
 FENCED, LOCKED, FAILED = 3, 4, 5
 PIECE_BYTES, PAUSE_S = 700, 0.00005

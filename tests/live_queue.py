@@ -17,13 +17,14 @@ import pyarrow as pa
 from killed_writer import PiecewiseFolder
 
 from cec_store.errors import NotAQueue, OutOfRange
-from cec_store.files import AppendFile
-from cec_store.layout import segment_id_of
-from cec_store.pipeline import QueueOptions
-from cec_store.records import RecordKind, RecordSchema
-from cec_store.store import OutputQueue, open_queue
-from cec_store.units import Position
-from cec_store.writer import FrameMarks
+from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.log.options import QueueOptions
+from cec_store.log.writer import FrameMarks
+from cec_store.opening import open_queue
+from cec_store.queues.output_queue import OutputQueue
+from cec_store.storage.folder import AppendFile
+from cec_store.storage.names import segment_id_of
+from cec_store.values import Position
 
 HANDED, SYNCED, ACKED, TRIMMED, FINAL, ROLLS, TRIMS, NOTES = range(8)
 """Places in the notes: record offsets, but for the last two, which count.

@@ -11,10 +11,10 @@ from itertools import islice
 import pyarrow as pa
 from killed_writer import SCHEMA, batch_of
 
-from cec_store.chain import Chain, Frame
 from cec_store.errors import OutOfRange
-from cec_store.files import LocalFolder
-from cec_store.units import Address
+from cec_store.log.chain import Chain, Frame
+from cec_store.storage.local import LocalFolder
+from cec_store.values import Address
 
 
 class Reader:

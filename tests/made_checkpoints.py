@@ -13,7 +13,7 @@ import pyarrow as pa
 import unsafe_row_encoder as encoder
 from state_logs import EMPTY, Commit, Key, Writer
 
-from cec_store.files import LocalFolder
+from cec_store.storage.local import LocalFolder
 
 START_MS = 1_700_000_000_000
 """When batch 0 begins; each after it begins a minute later."""

@@ -18,9 +18,10 @@ import zstandard
 from memory_folder import MemoryFolder
 from state_logs import EMPTY, Commit, Writer, merge, with_lengths
 
-from cec_store.acknowledgement import Acknowledgement
-from cec_store.checksum import crc32c
-from cec_store.frame import (
+from cec_store.format.acknowledgement import Acknowledgement
+from cec_store.format.bodies import encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
     NONE,
     Codec,
     Footer,
@@ -29,12 +30,12 @@ from cec_store.frame import (
     decode_frame_header,
     encode_frame_header,
 )
-from cec_store.layout import WRITER_LOCK, segment_name
-from cec_store.manifest import Manifest
-from cec_store.records import RecordKind, RecordSchema, encode_body
-from cec_store.recovery import create, reopen
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
-from cec_store.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.format.manifest import Manifest
+from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.log.reopening import create, reopen
+from cec_store.log.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.storage.names import WRITER_LOCK, segment_name
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 FOLDER = Path(__file__).parent / "vectors" / "v1"
 SUMS = "SHA256SUMS"

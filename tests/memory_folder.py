@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from cec_store.errors import QueueLocked
-from cec_store.files import check_name
-from cec_store.layout import WRITER_LOCK
+from cec_store.storage.folder import check_name
+from cec_store.storage.names import WRITER_LOCK
 
 Before = Callable[[str, str], None]
 """Called with the call's and the file's name before each call; raises what the call should."""
@@ -43,7 +43,7 @@ class MemoryLock:
 
 
 class MemoryFolder:
-    """What :class:`cec_store.files.Folder` asks for."""
+    """What :class:`cec_store.storage.folder.Folder` asks for."""
 
     def __init__(self, files: dict[str, bytes] | None = None, path: str = "/memory") -> None:
         self.path = path

@@ -30,11 +30,11 @@ LOG = ("queue", "opening", "housekeeping", "golden_vectors", "replay", "trimming
 REBUILD = ("last_rows", "rebuild", "checkpoint", "operators_recovery", "state_log")
 INDEX = ("index_memory", "index_rows", "index_files", "timestamp_index", "index_damage")
 TESTS = {
-    "cec_store/frame.py": FRAME,
-    "cec_store/tail.py": ("tail", "opening", "bit_flips"),
-    "cec_store/queue.py": LOG,
-    "cec_store/rebuild.py": REBUILD,
-    "cec_store/last_rows.py": ("last_rows", "rebuild"),
+    "cec_store/format/frame.py": FRAME,
+    "cec_store/log/tail.py": ("tail", "opening", "bit_flips"),
+    "cec_store/queues/queue.py": LOG,
+    "cec_store/checkpoints/rebuild.py": REBUILD,
+    "cec_store/checkpoints/last_rows.py": ("last_rows", "rebuild"),
     "indexes/entries.py": INDEX,
     "indexes/environment.py": INDEX,
     "indexes/generations.py": INDEX,

@@ -15,27 +15,21 @@ from types import FunctionType
 
 from simulated_folder import SimulatedFolder
 
-from cec_store import (
-    consumers,
-    files,
-    frame,
-    indexes,
-    queue,
-    recovery,
-    segment,
-    tail,
-    trimming,
-    writer,
-)
-from cec_store.commits import Commit
-from cec_store.committer import Committer
-from cec_store.frame import LOG_STREAM, BadHeader, FrameType
+from cec_store import indexes
+from cec_store.format import frame
+from cec_store.format.commit import Commit, Staged
+from cec_store.format.frame import LOG_STREAM, BadHeader, FrameType
 from cec_store.indexes import stored
-from cec_store.operators.indicators import Indicators
+from cec_store.log import reopening as recovery
+from cec_store.log import segment, tail, writer
+from cec_store.log.segment import SegmentReader, SegmentWriter
+from cec_store.log.writer import Cursor, LogWriter
+from cec_store.operators.needed_input import Indicators
 from cec_store.operators.runner import Runner
-from cec_store.segment import SegmentReader, SegmentWriter
-from cec_store.staging import Staged, StagedReader
-from cec_store.writer import Cursor, LogWriter
+from cec_store.partitioned.committer import Committer
+from cec_store.partitioned.staging import StagedReader
+from cec_store.queues import consumers, queue, trimming
+from cec_store.storage import local as files
 
 VARIABLE = "CEC_PLANT"
 BUGS: dict[str, Callable[[], None]] = {}

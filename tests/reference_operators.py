@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cec_store.operators.effects import InputBatch, Operator, Step
-from cec_store.operators.merge import merge
-from cec_store.operators.windows import CountWindow, TimeWindow
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.contract import InputBatch, Operator, Step
+from cec_store.operators.inputs.merge import merge
 
 
 @dataclass

@@ -29,7 +29,8 @@ from itertools import product
 from typing import NamedTuple
 
 from cec_store.errors import QueueLocked
-from cec_store.files import check_name, os_errors_of
+from cec_store.storage.folder import check_name
+from cec_store.storage.local import os_errors_of
 
 SECTOR_BYTES = 512
 HEADER_BYTES = 128
@@ -226,7 +227,7 @@ class _SimulatedLock:
 
 
 class SimulatedFolder:
-    """Implements ``cec_store.files.Folder``; for any number of threads."""
+    """Implements ``cec_store.storage.folder.Folder``; for any number of threads."""
 
     def __init__(self, image: Image = (), fault: Fault | None = None, record: bool = False,
                  marks: object = None) -> None:  # fmt: skip

@@ -12,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cec_store.connectors.spark import compiler
-from cec_store.connectors.spark.environment import VARIABLES, cache_folder
-from cec_store.connectors.spark.java import find_java
+from cec_store.connectors.spark.setup import compiler
+from cec_store.connectors.spark.setup.environment import VARIABLES, cache_folder
+from cec_store.connectors.spark.setup.java import find_java
 
 # With queries this short, what the JVM compiles is hardly ever run again. The room for code is what
 # a JVM with both compilers has: with one it is a fifth, which a session of many tests fills.

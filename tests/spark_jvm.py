@@ -10,8 +10,8 @@ from typing import Any
 import spark_archive
 
 from cec_store.connectors import spark
-from cec_store.connectors.spark import compiler
-from cec_store.connectors.spark.java import find_java
+from cec_store.connectors.spark.setup import compiler
+from cec_store.connectors.spark.setup.java import find_java
 
 PROGRAMS = Path(__file__).resolve().parent / "scala" / "provider"
 OURS = "org.apache.spark.sql.cecstore.CecStateStoreProvider"

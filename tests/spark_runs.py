@@ -11,7 +11,7 @@ from spark_inputs import FILES, Inputs
 from spark_queries import StreamQuery
 from spark_session import CEC, HDFS
 
-from cec_store.connectors.spark.settings import PREFIX, PROVIDER_KEY
+from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER_KEY
 
 STORE = "spark.sql.streaming.stateStore."
 HALF = FILES // 2

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cec_store.connectors import spark as cec_spark
-from cec_store.connectors.spark import compiler
-from cec_store.connectors.spark.environment import publish
+from cec_store.connectors.spark.setup import compiler
+from cec_store.connectors.spark.setup.environment import publish
 
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
-from cec_store.checksum import crc32c
-from cec_store.files import Folder
-from cec_store.frame import (
+from cec_store.format.bodies import encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
     NONE,
     NOT_COUNTED,
     RECORD_STREAM,
@@ -28,10 +28,11 @@ from cec_store.frame import (
     SegmentHeader,
     encode_frame_header,
 )
-from cec_store.layout import segment_id_of
-from cec_store.offset_lengths import offset_buffers
-from cec_store.records import RecordKind, RecordSchema, encode_body
-from cec_store.segment import SegmentReader, SegmentWriter
+from cec_store.format.offset_lengths import offset_buffers
+from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.log.segment import SegmentReader, SegmentWriter
+from cec_store.storage.folder import Folder
+from cec_store.storage.names import segment_id_of
 
 Key = tuple[int, bytes]
 """Column family and key."""

@@ -20,10 +20,8 @@ from test_operators_aggregate import AGGREGATES, COUNT_WINDOWS, SCHEMA, TIME_WIN
 from test_operators_join import LEFT, RIGHT, make_side
 
 from cec_store import OutOfRange, QueueOptions, RecoveryError, Targets, open_queue
-from cec_store.files import LocalFolder
-from cec_store.frame import FRAME_MAGIC_BYTES, FrameType
+from cec_store.format.frame import FRAME_MAGIC_BYTES, FrameType
 from cec_store.inspector import verify
-from cec_store.layout import segment_id_of
 from cec_store.operators import (
     Aggregate,
     ArrowSource,
@@ -35,10 +33,12 @@ from cec_store.operators import (
     TimeWindow,
     Union,
     WindowJoin,
-    indicators,
     record_schema,
 )
-from cec_store.operators.indicators import Indicators
+from cec_store.operators import needed_input as indicators
+from cec_store.operators.needed_input import Indicators
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import segment_id_of
 
 seeds = st.integers(0, 2**32)
 policies = st.sampled_from(sorted(POLICIES))

@@ -18,8 +18,6 @@ import zstandard
 from make_vectors import OPERATOR_ROWS, PLAIN_ROWS, SCHEMAS, records_of
 from memory_folder import MemoryFolder
 
-from cec_store.chain import Chain
-from cec_store.checksum import crc32c
 from cec_store.errors import (
     CecError,
     CorruptLog,
@@ -31,14 +29,17 @@ from cec_store.errors import (
     StorageError,
     UnsupportedVersion,
 )
-from cec_store.files import LocalFolder, os_errors_of
-from cec_store.frame import FRAME_HEADER_BYTES, FrameType
-from cec_store.layout import WRITER_LOCK, manifest_name, segment_name
-from cec_store.queue import Queue
-from cec_store.records import RecordSchema, encode_body
-from cec_store.recovery import create
-from cec_store.segment import SegmentReader
-from cec_store.writer import FrameMarks
+from cec_store.format.bodies import encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import FRAME_HEADER_BYTES, FrameType
+from cec_store.format.schema import RecordSchema
+from cec_store.log.chain import Chain
+from cec_store.log.reopening import create
+from cec_store.log.segment import SegmentReader
+from cec_store.log.writer import FrameMarks
+from cec_store.queues.queue import Queue
+from cec_store.storage.local import LocalFolder, os_errors_of
+from cec_store.storage.names import WRITER_LOCK, manifest_name, segment_name
 
 PLAIN = SCHEMAS["plain"]
 OTHER = RecordSchema(pa.schema([("m", pa.string())]))
@@ -404,8 +405,9 @@ import random, resource, sys
 sys.path.insert(0, {tests!r})
 import pyarrow as pa
 from make_vectors import OPERATOR_ROWS, PLAIN_ROWS, SCHEMAS, records_of
-from cec_store.frame import BadHeader
-from cec_store.records import RecordSchema, decode_body
+from cec_store.format.frame import BadHeader
+from cec_store.format.bodies import decode_body
+from cec_store.format.schema import RecordSchema
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 generator = random.Random({seed})
 sound = refused = 0

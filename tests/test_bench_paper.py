@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from cec_store import Never, open_queue
+from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.windows import CountWindow
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 

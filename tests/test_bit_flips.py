@@ -15,15 +15,15 @@ from make_vectors import OPERATOR_ROWS, SCHEMAS, queue_files, records_of
 from memory_folder import MemoryFolder
 from suites import Tally
 
-from cec_store.chain import Chain
-from cec_store.checksum import crc32c
 from cec_store.errors import CorruptLog, NotAQueue, UnsupportedVersion
-from cec_store.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
-from cec_store.layout import manifest_epoch_of, segment_id_of
-from cec_store.records import encode_body
-from cec_store.recovery import create, reopen
-from cec_store.segment import SegmentReader
-from cec_store.writer import FrameMarks
+from cec_store.format.bodies import encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.log.chain import Chain
+from cec_store.log.reopening import create, reopen
+from cec_store.log.segment import SegmentReader
+from cec_store.log.writer import FrameMarks
+from cec_store.storage.names import manifest_epoch_of, segment_id_of
 
 LOUD = (CorruptLog, UnsupportedVersion, NotAQueue)
 

@@ -11,17 +11,18 @@ import pytest
 from make_vectors import SCHEMAS, plain_rows, records_of, rows_of
 from memory_folder import MemoryFolder
 
-from cec_store.chain import Chain, Frame
-from cec_store.checksum import crc32c
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange
-from cec_store.frame import NONE, FrameType
-from cec_store.layout import segment_name
-from cec_store.manifest import Manifest, publish_manifest
-from cec_store.records import encode_body
-from cec_store.recovery import create, reopen
-from cec_store.segment import SegmentReader
-from cec_store.units import Address
-from cec_store.writer import FrameMarks, LogWriter
+from cec_store.format.bodies import encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import NONE, FrameType
+from cec_store.format.manifest import Manifest
+from cec_store.log.chain import Chain, Frame
+from cec_store.log.epochs import publish_manifest
+from cec_store.log.reopening import create, reopen
+from cec_store.log.segment import SegmentReader
+from cec_store.log.writer import FrameMarks, LogWriter
+from cec_store.storage.names import segment_name
+from cec_store.values import Address
 
 PLAIN = SCHEMAS["plain"]
 

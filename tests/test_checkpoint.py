@@ -8,7 +8,7 @@ import pytest
 from checkpoints import JOIN, Made, began_us, tree_of, write
 
 from cec_store import CecError, CorruptLog, NotACheckpoint, OutOfRange, UnsupportedVersion
-from cec_store.connectors.spark.checkpoint import Checkpoint
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 
 
 @pytest.fixture

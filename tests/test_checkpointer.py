@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.checkpoint import Checkpointer, FootprintOrder
-from cec_store.policy import Budget, CostBenefit, Never, Rates, RecoveryTime, Targets
+from cec_store.checkpoints.checkpointer import Checkpointer
+from cec_store.checkpoints.footprints import FootprintOrder
+from cec_store.checkpoints.policy import Budget, CostBenefit, Never, RecoveryTime, Targets
+from cec_store.checkpoints.rates import Rates
 
 
 def ints(values) -> np.ndarray:

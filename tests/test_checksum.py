@@ -8,8 +8,8 @@ import google_crc32c
 import pyarrow as pa
 import pytest
 
-from cec_store import checksum
-from cec_store.checksum import crc32c, crc32c_portable
+from cec_store.format import checksum
+from cec_store.format.checksum import crc32c, crc32c_portable
 
 # RFC 3720, B.4, and the check value of the Castagnoli polynomial.
 STANDARD = [

@@ -22,8 +22,8 @@ from typer.testing import CliRunner, Result
 
 from cec_store import open_queue
 from cec_store.cli import app
-from cec_store.frame import FRAME_HEADER_BYTES
-from cec_store.units import Position
+from cec_store.format.frame import FRAME_HEADER_BYTES
+from cec_store.values import Position
 from cec_store.verbs.arguments import moment_of
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from index_oracle import SCHEMA, assert_equals_scan
 
 from cec_store import QueueOptions, open_queue
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 pytestmark = pytest.mark.crash
 

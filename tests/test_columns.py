@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.columns import flags_of, values_of
+from cec_store.format.columns import flags_of, values_of
 
 TYPES = {"u1": pa.uint8(), "i4": pa.int32(), "i8": pa.int64(), "f8": pa.float64()}
 

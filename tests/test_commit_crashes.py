@@ -8,11 +8,11 @@ import pytest
 from folder_tree import Died, Tree
 from suites import Tally
 
-from cec_store import committer as committer_room
-from cec_store.committer import Committer
-from cec_store.partitions import Partitions
-from cec_store.records import RecordSchema
-from cec_store.staging import Staged
+from cec_store.format.commit import Staged
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned import committer as committer_room
+from cec_store.partitioned.committer import Committer
+from cec_store.partitioned.partitions import Partitions
 
 pytestmark = pytest.mark.crash
 

@@ -23,15 +23,16 @@ from cec_store import (
     QueueLocked,
     StorageError,
     UnsupportedVersion,
-    consumers,
     open_queue,
 )
-from cec_store.acknowledgement import Acknowledgement, acknowledgements
-from cec_store.chain import Chain
-from cec_store.checksum import crc32c
+from cec_store.format.acknowledgement import Acknowledgement
+from cec_store.format.checksum import crc32c
 from cec_store.inspector import inspect_extent, verify
-from cec_store.layout import acknowledgement_name
-from cec_store.manifest import newest_epoch
+from cec_store.log.chain import Chain
+from cec_store.log.epochs import newest_epoch
+from cec_store.queues import consumers
+from cec_store.queues.acknowledgements import acknowledgements
+from cec_store.storage.names import acknowledgement_name
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ACK = acknowledgement_name("hourly")

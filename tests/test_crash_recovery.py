@@ -11,10 +11,10 @@ from reference_operators import ReferenceAggregate, ReferenceJoin, in_order, pla
 from test_operators_aggregate import AGGREGATES, COUNT_WINDOWS, SCHEMA, TIME_WINDOWS, make_input
 from test_operators_join import LEFT, RIGHT, make_side
 
-from cec_store.operators.aggregate import Aggregate
-from cec_store.operators.join import WindowJoin
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.join.join import WindowJoin
 from cec_store.operators.stateless import Filter, Map, Union
-from cec_store.operators.windows import CountWindow, TimeWindow
 
 seeds = st.integers(0, 2**32)
 policies = st.sampled_from(sorted(POLICIES))

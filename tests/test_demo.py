@@ -7,12 +7,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from cec_store import embedded_demo, flights, open_queue, spark_demo
-from cec_store.comparing import compare
-from cec_store.embedded_demo import RUNS, embedded_as_json, run_embedded_demo
-from cec_store.spark_demo import run_spark_demo, spark_as_json
-from cec_store.spark_demo_feed import cut, recompute_aircraft, recompute_fleets, recompute_keys
-from cec_store.spark_demo_results import read_inputs
+from cec_store import open_queue
+from cec_store.demos import embedded as embedded_demo
+from cec_store.demos import flights
+from cec_store.demos import spark as spark_demo
+from cec_store.demos.comparing import compare
+from cec_store.demos.embedded import RUNS, embedded_as_json, run_embedded_demo
+from cec_store.demos.spark import run_spark_demo, spark_as_json
+from cec_store.demos.spark_feed import cut, recompute_aircraft, recompute_fleets, recompute_keys
+from cec_store.demos.spark_results import read_inputs
 
 ROWS = 20_000
 

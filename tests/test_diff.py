@@ -13,7 +13,7 @@ from made_checkpoints import KEY, VALUE, MadeCheckpoint, Model, grown, random_ro
 from test_state_verbs import as_state, document, rows_of, run
 
 from cec_store import open_queue
-from cec_store.inspector.differences import LogDiff, _compare, _Rows
+from cec_store.inspector.showing.differences import LogDiff, _compare, _Rows
 
 COUNTS = ("added", "removed", "changed", "same")
 

@@ -21,11 +21,11 @@ from typer.testing import CliRunner, Result
 
 from cec_store import QueueOptions, open_queue
 from cec_store.cli import app
-from cec_store.files import LocalFolder
-from cec_store.frame import FRAME_HEADER_BYTES
+from cec_store.format.frame import FRAME_HEADER_BYTES
 from cec_store.inspector import DamageRow, DumpFilter, NoteRow, PlaceDump, RecordRow, dump
-from cec_store.inspector.places import place_at
-from cec_store.layout import segment_name
+from cec_store.inspector.places.places import place_at
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import segment_name
 
 Line = dict[str, Any]
 
@@ -99,7 +99,7 @@ def test_last_are_the_last_of_the_same_dump(queue: Path, last: int, key: tuple[s
 def test_last_records_of_a_log_are_found_without_reading_the_others(
     queue: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cec_store.inspector.scan import SegmentScan
+    from cec_store.inspector.damage.scan import SegmentScan
 
     read: list[int] = []
     real = SegmentScan.records

@@ -20,12 +20,18 @@ from typer.testing import CliRunner
 
 from cec_store import Targets
 from cec_store.cli import app
-from cec_store.committer import Committer
-from cec_store.files import LocalFolder
-from cec_store.inspector import DumpFilter, FrameRow, RecordRow, dump, inspect_extent, oldest
-from cec_store.inspector.costs import LoadRates, calibrate, rates_as_text, rates_of_text
-from cec_store.inspector.extents import OperatorState, extent_of, frame_at
-from cec_store.operators.windows import CountWindow
+from cec_store.inspector import DumpFilter, FrameRow, RecordRow, dump, inspect_extent
+from cec_store.inspector.measuring import oldest
+from cec_store.inspector.measuring.crash_costs import (
+    LoadRates,
+    calibrate,
+    rates_as_text,
+    rates_of_text,
+)
+from cec_store.inspector.measuring.extents import OperatorState, extent_of, frame_at
+from cec_store.operators.aggregate.windows import CountWindow
+from cec_store.partitioned.committer import Committer
+from cec_store.storage.local import LocalFolder
 
 Frames = list[tuple[FrameRow, list[RecordRow]]]
 

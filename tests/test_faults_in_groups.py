@@ -12,9 +12,9 @@ from simulated_folder import Fault, SimulatedFolder, Snapshot
 from suites import Tally
 
 from cec_store.errors import CecError, DiskFull, Poisoned
-from cec_store.layout import claimed_epoch_of
-from cec_store.pipeline import QueueOptions
-from cec_store.queue import Queue
+from cec_store.log.options import QueueOptions
+from cec_store.queues.queue import Queue
+from cec_store.storage.names import claimed_epoch_of
 
 pytestmark = pytest.mark.crash
 

@@ -17,15 +17,15 @@ from simulated_folder import SimulatedFolder
 from suites import Tally
 from writer_processes import Server
 
-from cec_store.chain import Chain, Frame
 from cec_store.errors import CecError, Fenced, QueueLocked
-from cec_store.files import LocalFolder
-from cec_store.frame import Codec
-from cec_store.layout import WRITER_LOCK
-from cec_store.queue import Queue
-from cec_store.records import Body
-from cec_store.recovery import create, reopen
-from cec_store.writer import FrameMarks, LogWriter
+from cec_store.format.bodies import Body
+from cec_store.format.frame import Codec
+from cec_store.log.chain import Chain, Frame
+from cec_store.log.reopening import create, reopen
+from cec_store.log.writer import FrameMarks, LogWriter
+from cec_store.queues.queue import Queue
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import WRITER_LOCK
 
 pytestmark = pytest.mark.crash
 

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store import files
 from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
-from cec_store.files import LocalFolder, check_name, os_errors_of, write_file
-from cec_store.layout import manifest_epoch_of, manifest_name, segment_id_of, segment_name
+from cec_store.storage import local as files
+from cec_store.storage.folder import check_name
+from cec_store.storage.local import LocalFolder, os_errors_of
+from cec_store.storage.names import manifest_epoch_of, manifest_name, segment_id_of, segment_name
+from cec_store.storage.publishing import write_file
 
 HOSTILE = [
     "", ".", "..", "../x", "/x", "a/b", "a/../../x", "x\0", "\0", "-x", "_x", ".x", "x.",

@@ -27,15 +27,15 @@ from cec_store import (
     OutOfRange,
     StateLog,
     StorageError,
-    files,
     fork,
-    trees,
 )
 from cec_store.cli import app
-from cec_store.connectors.spark.checkpoint import Checkpoint
-from cec_store.files import LocalFolder
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.inspector import verify
-from cec_store.state_tree import StateTree
+from cec_store.state_logs.tree import StateTree
+from cec_store.storage import local as files
+from cec_store.storage import trees
+from cec_store.storage.local import LocalFolder
 
 FORMATS = [1, 2]
 
@@ -607,7 +607,7 @@ def test_what_a_running_query_deletes_meanwhile_is_left_out(
             (Path(source.path) / name).unlink()
         real(source, name, target, size)
 
-    monkeypatch.setattr("cec_store.connectors.spark.fork.copy", copy)
+    monkeypatch.setattr("cec_store.connectors.spark.checkpoint.fork.copy", copy)
     fork(made.path, tmp_path / "new", batch=7)
     assert deleted == ["0", "1"]
     assert names_in(tmp_path / "new" / "offsets") == ["2", "3", "4", "5", "6", "7"]

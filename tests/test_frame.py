@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.checksum import crc32c
-from cec_store.frame import (
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
     BODY_BYTES_MAX,
     FORMAT_VERSION,
     FRAME_HEADER_BYTES,

@@ -15,10 +15,10 @@ from make_vectors import FOLDER, QUEUE, STATE_LOG, STATE_LOG_MERGED, SUMS, rows_
 from memory_folder import MemoryFolder
 
 from cec_store import StateLog, open_queue
-from cec_store.acknowledgement import Acknowledgement
-from cec_store.chain import Chain
-from cec_store.checksum import crc32c
-from cec_store.frame import (
+from cec_store.format.acknowledgement import Acknowledgement
+from cec_store.format.bodies import decode_body, encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     Codec,
@@ -31,13 +31,14 @@ from cec_store.frame import (
     decode_segment_header,
     encode_frame_header,
 )
+from cec_store.format.manifest import Manifest
+from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.inspector import verify
-from cec_store.layout import manifest_name, segment_name
-from cec_store.manifest import Manifest
-from cec_store.records import RecordKind, RecordSchema, decode_body, encode_body
-from cec_store.recovery import reopen
-from cec_store.segment import SegmentReader
-from cec_store.tail import Verdict, read_tail
+from cec_store.log.chain import Chain
+from cec_store.log.reopening import reopen
+from cec_store.log.segment import SegmentReader
+from cec_store.log.tail import Verdict, read_tail
+from cec_store.storage.names import manifest_name, segment_name
 
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "cases.json").read_text("utf-8"))["cases"]
 FORMAT_PAGE = Path(__file__).parent.parent / "docs" / "format.md"

@@ -11,13 +11,14 @@ from made_checkpoints import MadeCheckpoint, Rows
 from reported_places import KEY, VALUE, grown
 
 from cec_store import Targets
-from cec_store.chain import Chain
-from cec_store.connectors.spark.state_rows import decoder_of
-from cec_store.inspector import FrameRow, RecordRow, dump, history, inspect_extent
-from cec_store.inspector.footprints import Footprints, read_footprints
-from cec_store.inspector.history import read_history
-from cec_store.operators.windows import CountWindow, TimeWindow
-from cec_store.state_log import StateLog
+from cec_store.connectors.spark.checkpoint.state_rows import decoder_of
+from cec_store.inspector import FrameRow, RecordRow, dump, inspect_extent
+from cec_store.inspector.measuring import history
+from cec_store.inspector.measuring.footprints import Footprints, read_footprints
+from cec_store.inspector.measuring.history import read_history
+from cec_store.log.chain import Chain
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.state_logs.state_log import StateLog
 
 
 def naive(path: Path) -> tuple[dict[str, list[int]], list[int], int]:
@@ -77,7 +78,7 @@ def check(path: Path, found: Footprints) -> None:
 def test_footprints_of_a_queue_are_those_counted_one_by_one(
     tmp_path: Path, monkeypatch, window: Any, factor: float, rows_at_a_time: int
 ) -> None:
-    monkeypatch.setattr("cec_store.inspector.footprints._ROWS_AT_A_TIME", rows_at_a_time)
+    monkeypatch.setattr("cec_store.inspector.measuring.footprints._ROWS_AT_A_TIME", rows_at_a_time)
     policy = Targets(extent_factor=factor, extent_floor=1)
     path = made.make_operator_queue(tmp_path / "q", 700, window=window, policy=policy)
     chain = Chain(made.folder_of(path))
@@ -93,7 +94,7 @@ def test_footprints_of_a_queue_are_those_counted_one_by_one(
 def test_footprints_of_a_state_store_are_those_counted_one_by_one(
     tmp_path: Path, monkeypatch, rows_at_a_time: int
 ) -> None:
-    monkeypatch.setattr("cec_store.inspector.footprints._ROWS_AT_A_TIME", rows_at_a_time)
+    monkeypatch.setattr("cec_store.inspector.measuring.footprints._ROWS_AT_A_TIME", rows_at_a_time)
     random, made_here = Random(8), MadeCheckpoint(tmp_path, KEY, VALUE, partitions=1)
     for batch in range(12):
         names = [(f"user {random.randrange(12)}", 1) for _ in range(6)]
@@ -119,8 +120,8 @@ def test_of_very_many_windows_a_sample_tells_the_same(tmp_path: Path, monkeypatc
     last = chain.last()
     assert last is not None
     whole = read_footprints(chain, last)
-    monkeypatch.setattr("cec_store.inspector.footprints.WINDOWS_MAX", 100)
-    monkeypatch.setattr("cec_store.inspector.footprints._OLDEST", 5)
+    monkeypatch.setattr("cec_store.inspector.measuring.footprints.WINDOWS_MAX", 100)
+    monkeypatch.setattr("cec_store.inspector.measuring.footprints._OLDEST", 5)
     part = read_footprints(chain, last)
     assert 50 < len(part.offsets) < 150 < len(whole.offsets) == part.open_windows
     assert part.weight * len(part.offsets) == pytest.approx(whole.open_windows)

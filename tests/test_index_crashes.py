@@ -13,7 +13,7 @@ from index_crashes import DAMAGES, Indexes, check_each
 from loop_disk import folder_in_memory
 from suites import Tally
 
-from cec_store.layout import manifest_epoch_of
+from cec_store.storage.names import manifest_epoch_of
 
 pytestmark = pytest.mark.crash
 

@@ -27,8 +27,8 @@ from index_oracle import (
     rows_of,
 )
 
-from cec_store.checksum import crc32c
 from cec_store.errors import ReadOnly
+from cec_store.format.checksum import crc32c
 from cec_store.indexes.entries import Place, Reach
 from cec_store.indexes.generations import Stamp
 from cec_store.indexes.timestamp import TimestampIndex

@@ -14,10 +14,10 @@ from index_oracle import (
     published_file,
 )
 
-from cec_store.chain import Chain
 from cec_store.indexes import timestamp
 from cec_store.indexes.timestamp import TimestampIndex
-from cec_store.layout import INDEX_STAMP
+from cec_store.log.chain import Chain
+from cec_store.storage.names import INDEX_STAMP
 
 
 def publishings(path: Path, frames: int) -> list[int]:

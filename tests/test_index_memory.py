@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from cec_store.checksum import crc32c
-from cec_store.files import LocalFolder
-from cec_store.frame import FrameType, decode_frame_header, encode_frame_header
-from cec_store.frontier import Frame
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import FrameType, decode_frame_header, encode_frame_header
 from cec_store.indexes import entries, environment
 from cec_store.indexes.entries import NOTHING_REACHED, About, Broken, Place, Reach, seq_key
 from cec_store.indexes.environment import Environment
 from cec_store.indexes.recent import Recent
-from cec_store.units import Address
+from cec_store.log.frames import Frame
+from cec_store.storage.local import LocalFolder
+from cec_store.values import Address
 
 LOG_ID = bytes(range(16))
 

@@ -17,10 +17,10 @@ from index_oracle import (
     rows_of,
 )
 
-from cec_store.chain import Chain
 from cec_store.indexes import stored
 from cec_store.indexes.entries import Broken, Reach
 from cec_store.indexes.timestamp import TimestampIndex
+from cec_store.log.chain import Chain
 
 
 def history(generator: random.Random, drift: int) -> list[Sequence[int]]:

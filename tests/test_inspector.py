@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cec_store import NotAQueue, QueueOptions, Targets, open_queue
-from cec_store.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.inspector import (
     ADVICE,
     DamageRow,
@@ -22,10 +23,9 @@ from cec_store.inspector import (
     inspect_extent,
     verify,
 )
-from cec_store.inspector.faults import EFFECTS
-from cec_store.operators.windows import CountWindow, TimeWindow
-from cec_store.records import RecordKind, RecordSchema
-from cec_store.writer import FrameMarks
+from cec_store.inspector.damage.faults import EFFECTS
+from cec_store.log.writer import FrameMarks
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 
 
 @pytest.fixture(scope="module")

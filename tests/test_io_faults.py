@@ -13,12 +13,12 @@ from crash_states import Log, check, power_cuts, read_all, schema
 from simulated_folder import Fault, SimulatedFolder
 from suites import Tally
 
-from cec_store import files
-from cec_store.chain import Chain
 from cec_store.errors import CecError, DiskFull, DurabilityLost, Poisoned, StorageError
-from cec_store.files import LocalFolder
-from cec_store.pipeline import QueueOptions
-from cec_store.queue import Queue
+from cec_store.log.chain import Chain
+from cec_store.log.options import QueueOptions
+from cec_store.queues.queue import Queue
+from cec_store.storage import local as files
+from cec_store.storage.local import LocalFolder
 
 pytestmark = pytest.mark.crash
 

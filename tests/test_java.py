@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cec_store.connectors.spark import java as rooms
-from cec_store.connectors.spark.java import VECTOR_FLAG, find_java, prepare_variables
+from cec_store.connectors.spark.setup import java as rooms
+from cec_store.connectors.spark.setup.java import VECTOR_FLAG, find_java, prepare_variables
 from cec_store.errors import CecError, SparkUnavailable
 
 

@@ -14,9 +14,9 @@ from test_partitioned_queue import QUERY, SCHEMA, rows, stage
 from typer.testing import CliRunner
 
 from cec_store.cli import app
-from cec_store.committer import Committer
-from cec_store.files import LocalFolder
-from cec_store.store import open_queue
+from cec_store.opening import open_queue
+from cec_store.partitioned.committer import Committer
+from cec_store.storage.local import LocalFolder
 
 OUTER = {"path", "kind", "sound", "logs", "totals"}
 

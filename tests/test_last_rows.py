@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.last_rows import last_rows
+from cec_store.checkpoints.last_rows import last_rows
 
 EXTREMES = st.sampled_from([-(2**63), 2**63 - 1, 0, 1, -1])
 COLUMNS = {

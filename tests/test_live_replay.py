@@ -13,8 +13,8 @@ from live_queue import ACKED, FINAL, NOTES, ROLLS, SYNCED, TRIMS, check, open_no
 from memory_folder import MemoryFolder
 
 from cec_store import OutOfRange, Position, RecordKind, open_queue
-from cec_store.layout import segment_name
-from cec_store.store import OutputQueue
+from cec_store.queues.output_queue import OutputQueue
+from cec_store.storage.names import segment_name
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import pyarrow as pa
 from memory_folder import MemoryFolder
 
 from cec_store import DiskFull, OutputQueue, QueueOptions, open_queue
-from cec_store.chain import Chain
+from cec_store.log.chain import Chain
 
 SCHEMA = pa.schema({"v": pa.int64()})
 

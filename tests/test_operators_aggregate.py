@@ -18,11 +18,11 @@ from reference_operators import (
     plain,
 )
 
-from cec_store.operators import aggregate as aggregate_module
-from cec_store.operators.aggregate import Aggregate
-from cec_store.operators.effects import InputBatch
-from cec_store.operators.merge import merge
-from cec_store.operators.windows import CountWindow, TimeWindow
+from cec_store.operators.aggregate import aggregate as aggregate_module
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.contract import InputBatch
+from cec_store.operators.inputs.merge import merge
 
 SCHEMA = pa.schema(
     {

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_operators import Driven, ReferenceJoin, in_order, make_rows, make_steps, plain
 
-from cec_store.operators import waiting
-from cec_store.operators.join import WindowJoin
+from cec_store.operators.join import waiting
+from cec_store.operators.join.join import WindowJoin
 
 LEFT = pa.schema({"k": pa.int64(), "s": pa.string(), "v": pa.float64(), "l": pa.int32()})
 RIGHT = pa.schema({"r": pa.string(), "v": pa.int64(), "s": pa.string(), "k": pa.int64()})

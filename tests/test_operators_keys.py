@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_operators import group_value
 
-from cec_store.operators.dictionary import Dictionary
-from cec_store.operators.keys import DEAD_MIN, KeyEncoder
-from cec_store.operators.words import WordTable
+from cec_store.operators.keys.dictionary import Dictionary
+from cec_store.operators.keys.encoder import DEAD_MIN, KeyEncoder
+from cec_store.operators.keys.words import WordTable
 
 NAN = float("nan")
 DAY = datetime.date(1970, 1, 1)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_operators import Row, in_order, make_steps
 
-from cec_store.operators.effects import InputBatch
-from cec_store.operators.merge import INPUTS_MAX, interleave, merge
+from cec_store.operators.contract import InputBatch
+from cec_store.operators.inputs.merge import INPUTS_MAX, interleave, merge
 
 SCHEMA = pa.schema({"n": pa.int64()})
 

@@ -15,10 +15,10 @@ from reference_operators import Driven, make_steps
 from test_operators_aggregate import AGGREGATES, COUNT_WINDOWS, SCHEMA, TIME_WINDOWS, make_input
 from test_operators_join import LEFT, RIGHT, make_side
 
-from cec_store.operators.aggregate import Aggregate
-from cec_store.operators.effects import InputBatch
-from cec_store.operators.join import WindowJoin
-from cec_store.operators.windows import CountWindow, TimeWindow
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.contract import InputBatch
+from cec_store.operators.join.join import WindowJoin
 
 
 class Footprints:

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pytest
 from reference_operators import Driven, in_order, make_rows, make_steps, plain
 
+from cec_store.format.schema import RecordKind
 from cec_store.operators.stateless import Filter, Map, Union
-from cec_store.records import RecordKind
 
 SCHEMA = pa.schema({"n": pa.int64(), "s": pa.string()})
 

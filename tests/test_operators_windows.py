@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from cec_store.operators.windows import CountWindow, Deadlines, TimeWindow
+from cec_store.operators.aggregate.windows import CountWindow, Deadlines, TimeWindow
 
 
 @pytest.mark.parametrize("kind", [CountWindow, TimeWindow])

@@ -8,16 +8,15 @@ from threading import Timer
 import pyarrow as pa
 import pytest
 
-from cec_store import committer as committer_room
-from cec_store.committer import Committer
 from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch
-from cec_store.files import LocalFolder
-from cec_store.partitions import Partitions
-from cec_store.reading import read_queue
-from cec_store.records import RecordSchema
-from cec_store.staging import Staged
-from cec_store.store import open_queue
-from cec_store.units import Position
+from cec_store.format.commit import Staged
+from cec_store.format.schema import RecordSchema
+from cec_store.opening import open_queue, read_queue
+from cec_store.partitioned import committer as committer_room
+from cec_store.partitioned.committer import Committer
+from cec_store.partitioned.partitions import Partitions
+from cec_store.storage.local import LocalFolder
+from cec_store.values import Position
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
 QUERY = "3d84e10c-fc41-4fb0-9b0b-2125874a0f07"

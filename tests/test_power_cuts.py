@@ -15,9 +15,9 @@ from loop_disk import LoopDisk, folder_in_memory, require_rig
 from suites import Tally
 from writer_processes import Server, require_frames
 
-from cec_store.files import LocalFolder
-from cec_store.manifest import newest_epoch
-from cec_store.queue import Queue
+from cec_store.log.epochs import newest_epoch
+from cec_store.queues.queue import Queue
+from cec_store.storage.local import LocalFolder
 
 pytestmark = pytest.mark.crash
 

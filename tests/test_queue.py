@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from memory_folder import MemoryFolder
 
-from cec_store.chain import Chain
 from cec_store.errors import (
     DiskFull,
     DurabilityLost,
@@ -24,13 +23,14 @@ from cec_store.errors import (
     ReadOnly,
     SchemaMismatch,
 )
-from cec_store.files import LocalFolder
-from cec_store.layout import segment_id_of
-from cec_store.manifest import read_manifest
-from cec_store.pipeline import QueueOptions, SyncMode
-from cec_store.queue import Queue
-from cec_store.records import RecordSchema
-from cec_store.writer import FrameMarks
+from cec_store.format.schema import RecordSchema
+from cec_store.log.chain import Chain
+from cec_store.log.epochs import read_manifest
+from cec_store.log.options import QueueOptions, SyncMode
+from cec_store.log.writer import FrameMarks
+from cec_store.queues.queue import Queue
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import segment_id_of
 
 PLAIN = RecordSchema(pa.schema([("n", pa.int64())]))
 TIMED = RecordSchema(

@@ -11,16 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from made_checkpoints import (
-    KEY,
-    START_MS,
-    VALUE,
-    MadeCheckpoint,
-    Model,
-    Rows,
-    grown,
-    schema_file,
-)
+from made_checkpoints import KEY, START_MS, VALUE, MadeCheckpoint, Model, Rows, grown, schema_file
 
 from cec_store import (
     CorruptLog,

@@ -14,13 +14,13 @@ from test_operators_aggregate import AGGREGATES, SCHEMA, make_input
 from test_operators_join import LEFT, RIGHT, make_side
 
 from cec_store import CorruptLog, OutOfRange, RecordKind, RecoveryError, open_queue
-from cec_store.chain import Chain
-from cec_store.operators.aggregate import Aggregate
-from cec_store.operators.join import WindowJoin
+from cec_store.checkpoints.rebuild import extent, rebuild
+from cec_store.log.chain import Chain
+from cec_store.log.writer import FrameMarks
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.join.join import WindowJoin
 from cec_store.operators.runner import record_schema
-from cec_store.operators.windows import CountWindow, TimeWindow
-from cec_store.rebuild import extent, rebuild
-from cec_store.writer import FrameMarks
 
 WINDOWS = (CountWindow(1), CountWindow(7), CountWindow(5, 2), TimeWindow(25, 10), TimeWindow(40))
 

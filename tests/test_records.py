@@ -15,25 +15,19 @@ from hypothesis import strategies as st
 from state_logs import with_lengths
 
 from cec_store.errors import FrameTooLarge, SchemaMismatch
-from cec_store.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
-from cec_store.offset_lengths import offset_buffers
-from cec_store.records import (
+from cec_store.format.bodies import check_body_size, decode_body, encode_body
+from cec_store.format.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
+from cec_store.format.offset_lengths import offset_buffers
+from cec_store.format.records import concat, data_records, inputs_of, kinds_of, to_timestamps
+from cec_store.format.schema import (
     KIND,
     TIMESTAMP,
     TIMESTAMP_TYPE,
     RecordKind,
     RecordSchema,
-    check_body_size,
-    concat,
-    data_records,
-    decode_body,
-    encode_body,
     input_column,
-    inputs_of,
-    kinds_of,
-    to_timestamps,
 )
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 PLAIN = RecordSchema(pa.schema([("n", pa.int64())]))
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from memory_folder import MemoryFolder
 
 from cec_store import OutOfRange, OutputQueue, Position, QueueOptions, RecordKind, open_queue
-from cec_store.operators.aggregate import Aggregate
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow
+from cec_store.operators.inputs.sources import ArrowSource, QueueSource
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.sources import ArrowSource, QueueSource
-from cec_store.operators.windows import CountWindow
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, to_timestamp_us
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, to_timestamp_us
 
 SCHEMA = pa.schema({"v": pa.int64()})
 EXTREMES = (0, -1, 1, MIN_TIMESTAMP_US, MAX_TIMESTAMP_US)

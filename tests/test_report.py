@@ -15,9 +15,10 @@ from reported_places import KEY, VALUE, grown, partitioned
 from typer.testing import CliRunner, Result
 
 import cec_store.report.page as page_room
-from cec_store import open_queue, trees
+from cec_store import open_queue
 from cec_store.cli import app
-from cec_store.frame import FRAME_HEADER_BYTES
+from cec_store.format.frame import FRAME_HEADER_BYTES
+from cec_store.storage import trees
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "snapshots" / "queue"

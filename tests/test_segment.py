@@ -8,9 +8,10 @@ import pytest
 from make_vectors import SCHEMAS, plain_rows, records_of, rows_of
 from memory_folder import MemoryFolder
 
-from cec_store.checksum import crc32c
 from cec_store.errors import CorruptLog, DiskFull, OutOfRange, UnsupportedVersion
-from cec_store.frame import (
+from cec_store.format.bodies import decode_body, encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     NONE,
     SEGMENT_HEADER_BYTES,
@@ -19,11 +20,10 @@ from cec_store.frame import (
     SegmentHeader,
     encode_frame_header,
 )
-from cec_store.layout import segment_name
-from cec_store.records import decode_body, encode_body
-from cec_store.recovery import create
-from cec_store.segment import BadFrame, SegmentReader, SegmentWriter
-from cec_store.writer import FrameMarks
+from cec_store.log.reopening import create
+from cec_store.log.segment import BadFrame, SegmentReader, SegmentWriter
+from cec_store.log.writer import FrameMarks
+from cec_store.storage.names import segment_name
 
 PLAIN = SCHEMAS["plain"]
 NAME = segment_name(0)

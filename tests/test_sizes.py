@@ -11,15 +11,18 @@ from crash_states import surroundings
 from suites import Tally
 
 from cec_store import Position, open_queue
-from cec_store.chain import Chain
 from cec_store.errors import FrameTooLarge, OutOfRange
-from cec_store.files import AppendFile, LocalFolder
-from cec_store.frame import Codec
+from cec_store.format.bodies import _RAW_BYTES_MAX, Body
+from cec_store.format.frame import Codec
+from cec_store.format.manifest import Manifest
+from cec_store.format.records import data_records, to_timestamps
+from cec_store.format.schema import RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
-from cec_store.manifest import Manifest
-from cec_store.records import _RAW_BYTES_MAX, Body, RecordSchema, data_records, to_timestamps
-from cec_store.recovery import create, reopen
-from cec_store.writer import Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.log.chain import Chain
+from cec_store.log.reopening import create, reopen
+from cec_store.log.writer import Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.storage.folder import AppendFile
+from cec_store.storage.local import LocalFolder
 
 pytestmark = pytest.mark.crash
 

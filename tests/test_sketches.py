@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.inspector.sketches import sketches_of
+from cec_store.inspector.measuring.sketches import sketches_of
 
 TEXTS = st.one_of(
     st.lists(st.one_of(st.none(), st.binary(max_size=90)), min_size=1, max_size=30),

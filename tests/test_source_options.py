@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.connectors.spark.offsets import Admission, Range, Reach, cut, limited
-from cec_store.connectors.spark.source_options import EARLIEST, LATEST, Bound, SourceOptions, parse
+from cec_store.connectors.spark.queues.offsets import Admission, Range, Reach, cut, limited
+from cec_store.connectors.spark.queues.source_options import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    SourceOptions,
+    parse,
+)
 from cec_store.errors import OutOfRange
-from cec_store.records import RecordKind
+from cec_store.format.schema import RecordKind
 
 
 def options(is_stream: bool = True, **given: str) -> SourceOptions:

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import spark_archive
 
-from cec_store.connectors.spark.java import find_java
+from cec_store.connectors.spark.setup.java import find_java
 
 pytestmark = pytest.mark.spark
 

@@ -12,10 +12,9 @@ from spark_chain_job import ITEMS, SEGMENT_BYTES, events_of
 from spark_jobs import kill, run_job, start_job
 
 from cec_store.connectors import spark as cec_spark
-from cec_store.files import LocalFolder
-from cec_store.partitions import Partitions
-from cec_store.reading import read_queue
-from cec_store.store import open_queue
+from cec_store.opening import open_queue, read_queue
+from cec_store.partitioned.partitions import Partitions
+from cec_store.storage.local import LocalFolder
 
 JOB = "spark_chain_job.py"
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cec_store.cli import app
-from cec_store.connectors.spark.settings import PREFIX, PROVIDER, session_settings
+from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER, session_settings
 
 JAR = "s3a://somewhere/cec.jar"
 EXPECTED = session_settings(JAR, {PREFIX + "recoveryTimeMs": "1500"})

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cec_store.connectors.spark import compiler
-from cec_store.connectors.spark.compiler import (
+from cec_store.connectors.spark.setup import compiler
+from cec_store.connectors.spark.setup.compiler import (
     compile_jar,
     find_spark,
     jar,
     jar_name,
     sources_key,
 )
-from cec_store.connectors.spark.environment import publish
-from cec_store.connectors.spark.java import find_java
+from cec_store.connectors.spark.setup.environment import publish
+from cec_store.connectors.spark.setup.java import find_java
 from cec_store.errors import CecError, CompilationFailed, SparkUnavailable
 
 pytest.importorskip("pyspark")

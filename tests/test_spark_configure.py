@@ -11,8 +11,8 @@ import pytest
 import spark_late_job
 from conftest import CRASH_FULL
 
-from cec_store.connectors.spark.compiler import find_spark
-from cec_store.connectors.spark.settings import PREFIX, PROVIDER, PROVIDER_KEY
+from cec_store.connectors.spark.setup.compiler import find_spark
+from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER, PROVIDER_KEY
 
 TIMEOUT_S = 300
 # A session that has been stopped leaves the same JVM behind as one that is active.

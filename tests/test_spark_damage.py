@@ -15,8 +15,8 @@ from state_folders import STATE_CASES, At, expected, log_in, put, put_case
 from state_logs import EMPTY, Writer
 
 from cec_store import CorruptLog, NotAQueue, OutOfRange, open_queue
-from cec_store.layout import segment_name
-from cec_store.state_log import StateLog
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.names import segment_name
 
 pytest.importorskip("pyspark")
 

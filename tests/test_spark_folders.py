@@ -9,8 +9,8 @@ pytest.importorskip("pyspark")
 
 from spark_jvm import STORE, run_jvm
 
-from cec_store.files import LocalFolder
 from cec_store.inspector import verify
+from cec_store.storage.local import LocalFolder
 
 # Few versions and small merges, so that both happen all the time.
 EAGER = {"spark.sql.streaming.minBatchesToRetain": "6", f"{STORE}.minDeltasForSnapshot": "3"}

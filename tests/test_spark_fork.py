@@ -16,7 +16,7 @@ from spark_runs import FEW_RECORDS, REFERENCE, STORE, Kept, Run, settings_of, ta
 from test_state_log import contents
 
 from cec_store import NotAQueue, OutOfRange, StateLog, fork
-from cec_store.connectors.spark.checkpoint import Checkpoint
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 
 FILES = 5
 CHOSEN = ("deduplicate_then_aggregate", "join_then_aggregate")

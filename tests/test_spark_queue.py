@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cec_store.connectors import spark as cec_spark
-from cec_store.files import LocalFolder
-from cec_store.operators.aggregate import Aggregate
+from cec_store.opening import open_queue
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow
+from cec_store.operators.inputs.sources import ArrowSource
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.sources import ArrowSource
-from cec_store.operators.windows import CountWindow
-from cec_store.partitions import Partitions
-from cec_store.store import open_queue
+from cec_store.partitioned.partitions import Partitions
+from cec_store.storage.local import LocalFolder
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ROWS = 3000

@@ -8,9 +8,9 @@ from pathlib import Path
 from spark_jobs import kill, run_job, start_job
 from spark_queue_job import ROWS_PER_FILE
 
-from cec_store.files import LocalFolder
 from cec_store.inspector import place_at, verify_place
-from cec_store.partitions import Partitions
+from cec_store.partitioned.partitions import Partitions
+from cec_store.storage.local import LocalFolder
 
 JOB = "spark_queue_job.py"
 

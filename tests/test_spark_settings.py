@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from cec_store.connectors import spark
-from cec_store.connectors.spark.compiler import SOURCES
-from cec_store.connectors.spark.session import (
+from cec_store.connectors.spark.setup.compiler import SOURCES
+from cec_store.connectors.spark.setup.session import (
     JARS,
     apply,
     default_properties,
     submit_arguments_with_jar,
     with_jar,
 )
-from cec_store.connectors.spark.settings import (
+from cec_store.connectors.spark.setup.settings import (
     PREFIX,
     PROVIDER,
     PROVIDER_KEY,

@@ -13,9 +13,9 @@ from state_folders import STATE_CASES, At, expected, put, put_case
 from state_logs import Grown, grow
 
 from cec_store import open_queue
-from cec_store.files import LocalFolder
 from cec_store.inspector import verify
-from cec_store.state_log import StateLog
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.local import LocalFolder
 
 pytest.importorskip("pyspark")
 

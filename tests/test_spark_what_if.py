@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from spark_jvm import STORE, run_jvm
 
-from cec_store.files import LocalFolder
-from cec_store.inspector.courses import WhatIf
-from cec_store.inspector.extents import frame_at
-from cec_store.inspector.what_if import simulate
-from cec_store.state_log import StateLog
+from cec_store.inspector.measuring.extent_history import WhatIf
+from cec_store.inspector.measuring.extents import frame_at
+from cec_store.inspector.measuring.what_if import simulate
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.local import LocalFolder
 
 
 @pytest.mark.parametrize(

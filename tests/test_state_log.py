@@ -27,13 +27,13 @@ from cec_store import (
     open_queue,
 )
 from cec_store.cli import app
-from cec_store.frame import FRAME_HEADER_BYTES, NONE, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.format.frame import FRAME_HEADER_BYTES, NONE, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.format.schema import RecordKind
 from cec_store.inspector import DumpFilter, FrameRow, dump, inspect_extent, verify
-from cec_store.layout import WRITER_LOCK, segment_name
-from cec_store.records import RecordKind
-from cec_store.segment import SegmentReader
-from cec_store.state_segments import STATE_SCHEMA, is_state_log
-from cec_store.units import Position
+from cec_store.log.segment import SegmentReader
+from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
+from cec_store.storage.names import WRITER_LOCK, segment_name
+from cec_store.values import Position
 
 A, B, C = (1, b"a"), (1, b"b"), (2, b"c")
 

@@ -26,10 +26,10 @@ from typer.testing import CliRunner, Result
 
 from cec_store import open_queue, read_changes, read_state
 from cec_store.cli import app
-from cec_store.files import LocalFolder
-from cec_store.formats import Format, write_batches
-from cec_store.state_log import StateLog
-from cec_store.trees import new_file
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.trees import new_file
+from cec_store.terminal.formats import Format, write_batches
 
 State = dict[Any, Any]
 each_format = pytest.mark.parametrize("format", [1, 2])
@@ -292,7 +292,7 @@ def test_parquet_goes_through_a_pipe(tmp_path: Path) -> None:
 def test_binary_formats_are_not_for_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cec_store.verbs import outputs
+    from cec_store.terminal import outputs
 
     grown(tmp_path)
     monkeypatch.setattr(outputs, "_is_terminal", lambda: True)
@@ -346,7 +346,7 @@ def re_rows(text: str) -> int:
 
 
 def test_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cec_store.verbs import outputs
+    from cec_store.terminal import outputs
 
     grown(tmp_path / "checkpoint")
 

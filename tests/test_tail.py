@@ -13,22 +13,22 @@ import pytest
 from make_vectors import SCHEMAS, plain_rows, records_of
 from memory_folder import MemoryFolder
 
-from cec_store.chain import Chain
-from cec_store.checksum import crc32c
 from cec_store.errors import CorruptLog, UnsupportedVersion
-from cec_store.frame import (
+from cec_store.format.bodies import encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     NONE,
     SEGMENT_HEADER_BYTES,
     FrameType,
     encode_frame_header,
 )
-from cec_store.layout import segment_name, torn_name
-from cec_store.records import encode_body
-from cec_store.recovery import create, reopen
-from cec_store.segment import SegmentReader
-from cec_store.tail import CASES, Case, Facts, Tail, Verdict, judge, read_tail
-from cec_store.writer import FrameMarks, LogWriter
+from cec_store.log.chain import Chain
+from cec_store.log.reopening import create, reopen
+from cec_store.log.segment import SegmentReader
+from cec_store.log.tail import CASES, Case, Facts, Tail, Verdict, judge, read_tail
+from cec_store.log.writer import FrameMarks, LogWriter
+from cec_store.storage.names import segment_name, torn_name
 
 FORMAT_PAGE = Path(__file__).parent.parent / "docs" / "format.md"
 SEGMENT = segment_name(0)

@@ -23,14 +23,14 @@ from index_oracle import (
     rows_of,
 )
 
-from cec_store.chain import Chain
 from cec_store.errors import CorruptLog, ReadOnly
-from cec_store.files import LocalFolder
 from cec_store.indexes import timestamp
 from cec_store.indexes.entries import About, Broken, Place, Reach
 from cec_store.indexes.recent import Recent
 from cec_store.indexes.timestamp import TimestampIndex
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+from cec_store.log.chain import Chain
+from cec_store.storage.local import LocalFolder
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 
 @pytest.fixture
@@ -423,7 +423,7 @@ def test_remote_file_systems(
     mounts.write_text(
         f"22 1 254:0 / / rw - ext4 /dev/a rw\n23 22 0:9 / {point} rw shared:1 - {kind} b rw\n"
     )
-    monkeypatch.setattr("cec_store.files._MOUNTS", str(mounts))
+    monkeypatch.setattr("cec_store.storage.local._MOUNTS", str(mounts))
     assert not LocalFolder(tmp_path).is_remote()
     index = build(blank / "queue")
     assert (index.stored_frames == 0) == remote

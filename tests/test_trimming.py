@@ -25,13 +25,13 @@ from cec_store import (
     Targets,
     open_queue,
 )
-from cec_store.acknowledgement import acknowledgements
-from cec_store.chain import Chain
-from cec_store.layout import acknowledgement_name
-from cec_store.manifest import newest_epoch
+from cec_store.log.chain import Chain
+from cec_store.log.epochs import newest_epoch
+from cec_store.log.writer import FrameMarks
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
-from cec_store.trimming import plan_trim
-from cec_store.writer import FrameMarks
+from cec_store.queues.acknowledgements import acknowledgements
+from cec_store.queues.trimming import plan_trim
+from cec_store.storage.names import acknowledgement_name
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

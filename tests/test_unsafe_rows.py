@@ -11,8 +11,8 @@ import unsafe_row_encoder as encoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.connectors.spark import unsafe_rows
-from cec_store.connectors.spark.unsafe_rows import BadRow, decode_rows
+from cec_store.connectors.spark.checkpoint import unsafe_rows
+from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow, decode_rows
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -10,13 +10,13 @@ from made_checkpoints import grown
 from test_partitioned_queue import QUERY, SCHEMA, contents, rows, stage
 from typer.testing import CliRunner, Result
 
-from cec_store.chain import Chain
 from cec_store.cli import app
-from cec_store.committer import Committer
-from cec_store.files import LocalFolder
 from cec_store.indexes.timestamp import TimestampIndex
-from cec_store.layout import WRITER_LOCK
-from cec_store.store import open_queue
+from cec_store.log.chain import Chain
+from cec_store.opening import open_queue
+from cec_store.partitioned.committer import Committer
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import WRITER_LOCK
 
 BATCHES, PARTITIONS = 12, 3
 
@@ -175,7 +175,7 @@ def test_one_partition_that_cannot_be_read_is_told_and_then_nothing_is_done(queu
 
 
 def test_nobody_acts_beside_a_commit(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cec_store.committer._LOCK_WAIT_S", 0.2)
+    monkeypatch.setattr("cec_store.partitioned.committer._LOCK_WAIT_S", 0.2)
     lock = LocalFolder(queue / "commits").lock(WRITER_LOCK)
     before = made.hash_of(queue)
     try:

@@ -14,10 +14,10 @@ import pytest
 from made_checkpoints import MadeCheckpoint
 from test_verify import document, run, state_of
 
-from cec_store.files import LocalFolder
 from cec_store.inspector import place_at, verify_place
-from cec_store.inspector.spark_files import SparkFiles
-from cec_store.state_log import StateLog
+from cec_store.inspector.verifying.spark_files import SparkFiles
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.local import LocalFolder
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -137,7 +137,7 @@ def test_keys_and_values_are_held_against_the_schema(tmp_path: Path) -> None:
 def test_every_version_is_rebuilt_and_not_the_newest_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cec_store.inspector import version_faults
+    from cec_store.inspector.verifying import version_faults
 
     path, rebuilt = places.store(tmp_path / "s"), []
     real = version_faults.rebuild

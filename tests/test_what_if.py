@@ -13,15 +13,15 @@ from memory_folder import MemoryFolder
 from state_logs import EMPTY, Commit, Writer
 
 from cec_store import CorruptLog, Targets, open_queue
-from cec_store.files import LocalFolder
-from cec_store.inspector.courses import WhatIf, parse_what_if
-from cec_store.inspector.extents import frame_at
-from cec_store.inspector.what_if import Course, History, outcomes_of, simulate, together
-from cec_store.operators.aggregate import Aggregate
-from cec_store.operators.join import WindowJoin
+from cec_store.inspector.measuring.extent_history import WhatIf, parse_what_if
+from cec_store.inspector.measuring.extents import frame_at
+from cec_store.inspector.measuring.what_if import Course, History, outcomes_of, simulate, together
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.inputs.sources import ArrowSource
+from cec_store.operators.join.join import WindowJoin
 from cec_store.operators.runner import Runner, record_schema
-from cec_store.operators.sources import ArrowSource
-from cec_store.operators.windows import CountWindow, TimeWindow
+from cec_store.storage.local import LocalFolder
 
 
 def history_of(folder, *targets: WhatIf, at=None) -> History:

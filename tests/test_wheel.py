@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cec_store.connectors.spark.compiler import SOURCES
+from cec_store.connectors.spark.setup.compiler import SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent
 JAR = "cec_store/connectors/spark/jars/cec-store-spark-4.3.0.jar"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from killed_writer import SCHEMA, batch_of
 
-from cec_store.chain import Chain
-from cec_store.files import LocalFolder
+from cec_store.log.chain import Chain
+from cec_store.storage.local import LocalFolder
 
 
 class Server:

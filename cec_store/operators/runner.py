@@ -12,20 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from cec_store.checkpoint import Checkpointer
+from cec_store.checkpoints.checkpointer import Checkpointer
+from cec_store.checkpoints.policy import Policy, Targets
+from cec_store.checkpoints.rates import Rates
+from cec_store.checkpoints.rebuild import EventualCheckpoint, rebuild
 from cec_store.errors import RecoveryError
-from cec_store.frame import NOT_COUNTED
-from cec_store.operators.effects import Effects, Ints, Operator, Source, Step
-from cec_store.operators.indicators import Indicators, lower
-from cec_store.operators.merge import BATCH_ROWS_MAX, merge
-from cec_store.operators.sources import consumers_of
-from cec_store.operators.stacker import Stacker
-from cec_store.policy import Policy, Rates, Targets
-from cec_store.queue import Queue
-from cec_store.rebuild import EventualCheckpoint, rebuild
-from cec_store.records import RecordSchema
-from cec_store.units import Extent
-from cec_store.writer import FrameMarks
+from cec_store.format.columns import Ints
+from cec_store.format.frame import NOT_COUNTED
+from cec_store.format.schema import RecordSchema
+from cec_store.log.writer import FrameMarks
+from cec_store.operators.contract import Effects, Operator, Source, Step
+from cec_store.operators.frame_builder import Stacker
+from cec_store.operators.inputs.merge import BATCH_ROWS_MAX, merge
+from cec_store.operators.inputs.sources import consumers_of
+from cec_store.operators.needed_input import Indicators, lower
+from cec_store.queues.queue import Queue
+from cec_store.values import Extent
 
 
 def record_schema(operator: Operator) -> RecordSchema:

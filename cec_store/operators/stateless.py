@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.columns import flags_of
-from cec_store.operators.effects import Effects, InputBatch, Ints, Step
-from cec_store.operators.merge import interleave
-from cec_store.records import RecordKind
+from cec_store.format.columns import Ints, flags_of
+from cec_store.format.schema import RecordKind
+from cec_store.operators.contract import Effects, InputBatch, Step
+from cec_store.operators.inputs.merge import interleave
 
 Formula: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
 """A ``pyarrow.compute`` expression, or a function from a batch to one value a row.

@@ -8,11 +8,11 @@ from typing import Any
 
 from cec_store.errors import CecError, OutOfRange
 from cec_store.inspector import verify_place
-from cec_store.inspector.costs import LoadRates
-from cec_store.inspector.overview import At
-from cec_store.inspector.places import Place
-from cec_store.report.costs import Targets, restart_of
+from cec_store.inspector.measuring.crash_costs import LoadRates
+from cec_store.inspector.measuring.overview import At
+from cec_store.inspector.places.places import Place
 from cec_store.report.facts import Damage, LogFacts, read_facts, told_once
+from cec_store.report.restart_costs import Targets, restart_of
 from cec_store.report.views import view
 
 Document = dict[str, Any]
@@ -33,7 +33,7 @@ def report_on(
 ) -> Document:
     """Look at every log of a place, damaged ones too.
 
-    ``at`` as :func:`cec_store.inspector.overview.at_point` gives it.
+    ``at`` as :func:`cec_store.inspector.measuring.overview.at_point` gives it.
     ``top`` is how many windows are named, and how many of the logs get plots of their own.
     ``done`` is told after each log how many have been looked at.
 

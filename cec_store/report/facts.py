@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cec_store.errors import CecError, CorruptLog, OutOfRange
-from cec_store.frame import NOT_COUNTED, FrameHeader
-from cec_store.inspector.extents import frame_at
-from cec_store.inspector.faults import EFFECTS, Fault
-from cec_store.inspector.footprints import Footprints, read_footprints
-from cec_store.inspector.history import History, read_history
-from cec_store.inspector.overview import At
-from cec_store.inspector.places import Log, Place
+from cec_store.format.frame import NOT_COUNTED, FrameHeader
+from cec_store.inspector.damage.faults import EFFECTS, Fault
+from cec_store.inspector.measuring.extents import frame_at
+from cec_store.inspector.measuring.footprints import Footprints, read_footprints
+from cec_store.inspector.measuring.history import History, read_history
+from cec_store.inspector.measuring.overview import At
+from cec_store.inspector.places.places import Log, Place
 
 _LOOKS = 4
 
@@ -101,7 +101,7 @@ class LogFacts:
 def read_facts(place: Place, log: Log, at: At) -> LogFacts:
     """Everything that can be read of one log; of a damaged one the sound rest.
 
-    ``at`` as :func:`cec_store.inspector.overview.at_point` gives it.
+    ``at`` as :func:`cec_store.inspector.measuring.overview.at_point` gives it.
     """
     facts = LogFacts(log)
     for looks_left in reversed(range(_LOOKS)):

@@ -9,22 +9,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cec_store.frame import NOT_COUNTED
-from cec_store.inspector.courses import FLOOR_RECORDS
-from cec_store.inspector.history import SegmentUse, Stretch, merged
-from cec_store.policy import Targets
+from cec_store.checkpoints.policy import Targets
+from cec_store.format.columns import Ints
+from cec_store.format.frame import NOT_COUNTED
+from cec_store.inspector.measuring.extent_history import FLOOR_RECORDS
+from cec_store.inspector.measuring.history import SegmentUse, Stretch, merged
 from cec_store.report.facts import LogFacts
-from cec_store.report.windows import (
-    ages,
-    footprint_counts,
-    lifetimes,
-    named_windows,
-    renewing,
-)
+from cec_store.report.windows import ages, footprint_counts, lifetimes, named_windows, renewing
 
-Ints = NDArray[np.int64]
 Document = dict[str, Any]
 _POINTS_MAX = 1000
 _BARS_MAX = 120

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cec_store.errors import CecError
+from cec_store.format.columns import Ints
 from cec_store.report.facts import LogFacts
 
-Ints = NDArray[np.int64]
 Document = dict[str, Any]
 _Place = tuple[int, LogFacts, int]
 """What counts, and the number of a window of a log."""

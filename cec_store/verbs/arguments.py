@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cec_store.files import LocalFolder
-from cec_store.inspector import Point, overview, parse_kinds
-from cec_store.inspector.places import Place
-from cec_store.records import RecordKind
-from cec_store.state_segments import is_state_log
-from cec_store.units import Position, to_timestamp_us
+from cec_store.format.schema import RecordKind
+from cec_store.inspector import Point, parse_kinds
+from cec_store.inspector.measuring import overview
+from cec_store.inspector.places.places import Place
+from cec_store.state_logs.segments import is_state_log
+from cec_store.storage.local import LocalFolder
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.values import Position, to_timestamp_us
 
 _UNIQUE_ID = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}-[0-9a-f]{1,16}")
 
@@ -80,15 +80,6 @@ def parse_point(text: str) -> Point:
     return Point(text, timestamp_us=moment)
 
 
-@contextmanager
-def wrong_use() -> Iterator[None]:
-    """A caller's mistake becomes one line and a status."""
-    try:
-        yield
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
 def _kinds(text: str) -> frozenset[RecordKind]:
     try:
         return frozenset(parse_kinds(text))
@@ -111,10 +102,6 @@ def _version(text: str) -> int | str:
         return text
     raise typer.BadParameter(f"{text!r} is neither a version nor a unique id of one")
 
-
-DAMAGED = 1
-WRONG_USE = 2
-"""Exit status; 0 is sound."""
 
 QueuePath = Annotated[
     Path, typer.Argument(metavar="QUEUE", help="The folder of a queue, or of a Spark state store.")

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.inspector import StoreReader, WindowReader, frame_at, version_at, version_before
-from cec_store.inspector.places import place_at
+from cec_store.inspector.places.places import place_at
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.terminal.outputs import As, Force, OutputFile, chosen_format, write_rows
 from cec_store.verbs.arguments import (
     AsJson,
     Limit,
@@ -17,9 +19,7 @@ from cec_store.verbs.arguments import (
     Raw,
     Store,
     parse_point,
-    wrong_use,
 )
-from cec_store.verbs.outputs import As, Force, OutputFile, chosen_format, write_rows
 
 From = Annotated[
     Any, typer.Argument(parser=parse_point, metavar="FROM", help="After this version or moment.")

@@ -7,16 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.chain import Chain
-from cec_store.consumers import ConsumerState, consumer_states
-from cec_store.inspector.places import Log, Place, place_at
-from cec_store.screens import Cell, Screen
-from cec_store.units import format_timestamp_us
-from cec_store.upkeep import Drop, carry_out_drops, plan_drops, queues_of
-from cec_store.verbs.arguments import AsJson, PlacePath, Yes, wrong_use
-from cec_store.verbs.documents import document, log_fields
-from cec_store.verbs.gathering import Gathered, gather
-from cec_store.verbs.wording import counted, size
+from cec_store.inspector.places.places import Log, Place, place_at
+from cec_store.log.chain import Chain
+from cec_store.queues.consumers import ConsumerState, consumer_states
+from cec_store.terminal.documents import document, log_fields
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.terminal.gathering import Gathered, gather
+from cec_store.terminal.screens import Cell, Screen
+from cec_store.terminal.wording import counted, size
+from cec_store.values import format_timestamp_us
+from cec_store.verbs.arguments import AsJson, PlacePath, Yes
+from cec_store.verbs.upkeep import Drop, carry_out_drops, plan_drops, queues_of
 
 _NAMES = ("name", "received", "effects saved", "lag", "lag s", "acknowledged")
 

@@ -10,10 +10,11 @@ from typing import Annotated
 
 import typer
 
-from cec_store.demo import demonstrate_embedded, demonstrate_spark, report_on_demo
-from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson
-from cec_store.verbs.rates import known_rates
+from cec_store.demos.demo import demonstrate_embedded, demonstrate_spark, report_on_demo
+from cec_store.inspector.measuring.kept_rates import known_rates
+from cec_store.terminal.exit_status import DAMAGED
+from cec_store.terminal.screens import Screen
+from cec_store.verbs.arguments import AsJson
 
 
 def demo_verb(

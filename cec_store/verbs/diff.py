@@ -10,10 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.inspector import Change, LogDiff, Side, differences
-from cec_store.inspector.places import Place, place_at
-from cec_store.screens import Cell, Screen
+from cec_store.inspector.places.places import Place, place_at
+from cec_store.terminal.documents import document, log_fields
+from cec_store.terminal.exit_status import DAMAGED, wrong_use
+from cec_store.terminal.screens import Cell, Screen
+from cec_store.terminal.wording import value
 from cec_store.verbs.arguments import (
-    DAMAGED,
     AsJson,
     AtPoint,
     Operator,
@@ -21,10 +23,7 @@ from cec_store.verbs.arguments import (
     PlacePath,
     Store,
     parse_point,
-    wrong_use,
 )
-from cec_store.verbs.documents import document, log_fields
-from cec_store.verbs.wording import value
 
 _COUNTS = ("added", "removed", "changed", "same")
 

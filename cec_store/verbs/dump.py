@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cec_store.format.schema import RecordKind
 from cec_store.inspector import (
     DamageRow,
     DumpFilter,
@@ -21,12 +22,13 @@ from cec_store.inspector import (
     Row,
     version_at,
 )
-from cec_store.inspector.places import Log, Place, place_at
-from cec_store.records import RecordKind
-from cec_store.screens import Screen
-from cec_store.units import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
+from cec_store.inspector.places.places import Log, Place, place_at
+from cec_store.terminal.documents import document, log_fields
+from cec_store.terminal.exit_status import DAMAGED, wrong_use
+from cec_store.terminal.screens import Screen
+from cec_store.terminal.wording import counted, moment, value
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
 from cec_store.verbs.arguments import (
-    DAMAGED,
     AsJson,
     AtPoint,
     Follow,
@@ -39,10 +41,7 @@ from cec_store.verbs.arguments import (
     Since,
     Store,
     Until,
-    wrong_use,
 )
-from cec_store.verbs.documents import document, log_fields
-from cec_store.verbs.wording import counted, moment, value
 
 _POLL_S = 0.1
 _TALLIES = {FrameRow: "frames", RecordRow: "records", DamageRow: "damaged"}

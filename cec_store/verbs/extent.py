@@ -9,24 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector.costs import LoadRates
-from cec_store.inspector.courses import WhatIf, parse_what_if
-from cec_store.inspector.extents import OpenWindow
-from cec_store.inspector.overview import LogExtent, Overview, calibrated, overview_of
-from cec_store.inspector.places import Log, place_at
-from cec_store.inspector.what_if import Outcome
-from cec_store.screens import Screen
-from cec_store.verbs.arguments import (
-    DAMAGED,
-    AsJson,
-    AtPoint,
-    AtVersion,
-    PlacePath,
-    wanted_at,
-    wrong_use,
-)
-from cec_store.verbs.extent_screens import show_extent
-from cec_store.verbs.rates import keep_rates, known_rates
+from cec_store.inspector.measuring.crash_costs import LoadRates
+from cec_store.inspector.measuring.extent_history import WhatIf, parse_what_if
+from cec_store.inspector.measuring.extents import OpenWindow
+from cec_store.inspector.measuring.kept_rates import keep_rates, known_rates
+from cec_store.inspector.measuring.overview import LogExtent, Overview, calibrated, overview_of
+from cec_store.inspector.measuring.what_if import Outcome
+from cec_store.inspector.places.places import Log, place_at
+from cec_store.terminal.exit_status import DAMAGED, wrong_use
+from cec_store.terminal.extent_screens import show_extent
+from cec_store.terminal.screens import Screen
+from cec_store.verbs.arguments import AsJson, AtPoint, AtVersion, PlacePath, wanted_at
 
 
 def _what_if(text: str) -> WhatIf:

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from cec_store.connectors.spark.fork import fork
-from cec_store.inspector.places import place_at
-from cec_store.screens import Screen
-from cec_store.units import format_timestamp_us
+from cec_store.connectors.spark.checkpoint.fork import fork
+from cec_store.inspector.places.places import place_at
+from cec_store.terminal.documents import document, log_fields
+from cec_store.terminal.screens import Screen
+from cec_store.terminal.wording import size
+from cec_store.values import format_timestamp_us
 from cec_store.verbs.arguments import AsJson, BeganAt, Yes
-from cec_store.verbs.documents import document, log_fields
-from cec_store.verbs.wording import size
 
 
 def fork_verb(

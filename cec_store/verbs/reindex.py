@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cec_store.inspector.places import place_at
-from cec_store.screens import Screen
-from cec_store.upkeep import Reindex, carry_out_reindexes, indexed, plan_reindex_of
-from cec_store.verbs.arguments import AsJson, PlacePath, Yes, wrong_use
-from cec_store.verbs.gathering import gather
-from cec_store.verbs.wording import counted, size
+from cec_store.inspector.places.places import place_at
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.terminal.gathering import gather
+from cec_store.terminal.screens import Screen
+from cec_store.terminal.wording import counted, size
+from cec_store.verbs.arguments import AsJson, PlacePath, Yes
+from cec_store.verbs.upkeep import Reindex, carry_out_reindexes, indexed, plan_reindex_of
 
 
 def reindex_verb(path: PlacePath, yes: Yes = False, as_json: AsJson = False) -> None:

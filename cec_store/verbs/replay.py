@@ -10,23 +10,14 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from cec_store.formats import Format, limited, replay_schema, write_batches
 from cec_store.inspector import version_at
-from cec_store.inspector.places import Place, PlaceKind, place_at
-from cec_store.reading import read_queue
-from cec_store.replay import OUTPUT_KINDS, Replay
-from cec_store.state_log import CHANGE_KINDS, CHANGES, StateLog
-from cec_store.store import open_queue
-from cec_store.verbs.arguments import (
-    AtPoint,
-    Follow,
-    Kinds,
-    Limit,
-    PlacePath,
-    Since,
-    Until,
-    wrong_use,
-)
+from cec_store.inspector.places.places import Place, PlaceKind, place_at
+from cec_store.log.replay import OUTPUT_KINDS, Replay
+from cec_store.opening import open_queue, read_queue
+from cec_store.state_logs.state_log import CHANGE_KINDS, CHANGES, StateLog
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.terminal.formats import Format, limited, replay_schema, write_batches
+from cec_store.verbs.arguments import AtPoint, Follow, Kinds, Limit, PlacePath, Since, Until
 
 Rows = Iterator[pa.RecordBatch]
 

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from cec_store.inspector.places import place_at
-from cec_store.report.writing import make_report, write_report
-from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, AtPoint, AtVersion, PlacePath, wanted_at
-from cec_store.verbs.rates import known_rates
-from cec_store.verbs.wording import size
+from cec_store.inspector.measuring.kept_rates import known_rates
+from cec_store.inspector.places.places import place_at
+from cec_store.terminal.exit_status import DAMAGED
+from cec_store.terminal.report_writing import make_report, write_report
+from cec_store.terminal.screens import Screen
+from cec_store.terminal.wording import size
+from cec_store.verbs.arguments import AsJson, AtPoint, AtVersion, PlacePath, wanted_at
 
 
 def report_verb(

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from cec_store.connectors import spark
-from cec_store.connectors.spark.compiler import copy_jar
-from cec_store.connectors.spark.settings import session_settings, spark_settings
-from cec_store.screens import Screen
+from cec_store.connectors.spark.setup.compiler import copy_jar
+from cec_store.connectors.spark.setup.settings import session_settings, spark_settings
+from cec_store.terminal.screens import Screen
 from cec_store.verbs.arguments import AsJson
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

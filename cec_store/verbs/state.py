@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from cec_store.inspector import StoreReader, WindowReader, frame_at, version_at
-from cec_store.inspector.places import place_at
+from cec_store.inspector.places.places import place_at
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.terminal.outputs import As, Force, OutputFile, chosen_format, write_rows
 from cec_store.verbs.arguments import (
     AsJson,
     AtPoint,
@@ -15,9 +17,7 @@ from cec_store.verbs.arguments import (
     Raw,
     Store,
     point_of,
-    wrong_use,
 )
-from cec_store.verbs.outputs import As, Force, OutputFile, chosen_format, write_rows
 
 
 def state_verb(

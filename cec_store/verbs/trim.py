@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector.places import PlaceKind, place_at
-from cec_store.replay import Moment
-from cec_store.screens import Screen
-from cec_store.units import Position
-from cec_store.upkeep import Trim, carry_out_trims, plan_trim_of, queues_of
-from cec_store.verbs.arguments import AsJson, PlacePath, Yes, moment_of, wrong_use
-from cec_store.verbs.gathering import gather
-from cec_store.verbs.wording import counted, size
+from cec_store.inspector.places.places import PlaceKind, place_at
+from cec_store.log.replay import Moment
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.terminal.gathering import gather
+from cec_store.terminal.screens import Screen
+from cec_store.terminal.wording import counted, size
+from cec_store.values import Position
+from cec_store.verbs.arguments import AsJson, PlacePath, Yes, moment_of
+from cec_store.verbs.upkeep import Trim, carry_out_trims, plan_trim_of, queues_of
 
 
 def _before(text: str) -> Moment:

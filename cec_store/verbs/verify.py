@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cec_store.format.schema import RecordKind
 from cec_store.inspector import (
     LogVerification,
     PlaceVerification,
@@ -14,10 +15,10 @@ from cec_store.inspector import (
     place_at,
     verify_place,
 )
-from cec_store.records import RecordKind
-from cec_store.screens import Screen
-from cec_store.verbs.arguments import DAMAGED, AsJson, PlacePath
-from cec_store.verbs.wording import size
+from cec_store.terminal.exit_status import DAMAGED
+from cec_store.terminal.screens import Screen
+from cec_store.terminal.wording import size
+from cec_store.verbs.arguments import AsJson, PlacePath
 
 _LISTED_MAX = 40
 """More logs than this are not listed one by one, but for those with faults."""

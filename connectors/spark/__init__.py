@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cec_store.connectors.spark import compiler
-from cec_store.connectors.spark.session import Builder, apply
-from cec_store.connectors.spark.settings import PUSHDOWN_KEY, session_settings, spark_settings
+from cec_store.connectors.spark.setup import compiler
+from cec_store.connectors.spark.setup.session import Builder, apply
+from cec_store.connectors.spark.setup.settings import PUSHDOWN_KEY, session_settings, spark_settings
 
 __all__ = ["conf", "configure", "jar", "register"]
 
@@ -107,7 +107,7 @@ def register(session: Any) -> None:
     Lets Spark hand filters to Python data sources, which it does not by default: those on time
     are looked up in the queue's index.
     """
-    from cec_store.connectors.spark.data_source import CecDataSource  # with all of pyspark
+    from cec_store.connectors.spark.queues.data_source import CecDataSource  # with all of pyspark
 
     session.dataSource.register(CecDataSource)
     session.conf.set(PUSHDOWN_KEY, "true")

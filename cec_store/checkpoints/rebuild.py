@@ -1,0 +1,228 @@
+"""The eventual checkpoint: an operator's open windows, gathered by reading the log backward.
+
+CEC paper, II.B "Constructing an EC". The paper stops once N footprints are found; every frame
+also says how many records back the oldest of them lies (its extent), so the walk knows where it
+will stop and decides about all records in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.checkpoints.last_rows import last_rows
+from cec_store.errors import CorruptLog, RecoveryError
+from cec_store.format.columns import Ints, values_of
+from cec_store.format.frame import NOT_COUNTED, FrameHeader
+from cec_store.format.schema import KEY, KIND, STATE, RecordKind, RecordSchema, input_column
+from cec_store.log.frames import Frame
+from cec_store.log.reader import Strand
+from cec_store.values import Extent
+
+
+@dataclass(frozen=True)
+class EventualCheckpoint:
+    """The windows open at the end of a frame, each as of its newest footprint.
+
+    Positions are next-unread offsets, shape (…, inputs): a window has taken all input below its
+    own. Row ``i`` of ``keys``, ``states``, ``positions`` and ``offsets`` is one open window; rows
+    stand in the order of their footprints.
+    """
+
+    seq: int
+    """The frame; -1 in a queue without records."""
+    end_offset: int
+    keys: pa.StructArray
+    states: pa.StructArray
+    positions: Ints
+    offsets: Ints
+    """Where in the log each footprint stands."""
+    closed_keys: pa.StructArray
+    """Keys closed at the end that closed after T: input replayed from T must not open them."""
+    closed_positions: Ints
+    replay_from: Ints
+    """T: the oldest footprint's position, shape (inputs,). Input from it on is needed again."""
+    replay_upto: Ints
+    """Input below it is reflected in the log; output goes on from here, shape (inputs,)."""
+    extent: Extent
+
+    @property
+    def open_windows(self) -> int:
+        return len(self.keys)
+
+
+def rebuild(chain: Strand, seq: int | None = None) -> EventualCheckpoint:
+    """The eventual checkpoint at the end of frame ``seq``; of the newest vouched frame by default.
+
+    Raises:
+        RecoveryError: the queue belongs to no operator.
+        OutOfRange: the frame, or a part of its extent, is trimmed.
+        CorruptLog: damage in the extent, or footprints that do not add up to N.
+    """
+    schema = chain.schema()
+    if schema.inputs == 0:
+        raise RecoveryError(
+            f"{chain.folder.path}: no operator writes this queue, so it has no state"
+        )
+    last = _counted(chain, seq)
+    if last is None:
+        return _nothing(schema, chain.end.offset)
+    frames = list(extent_frames(chain, last))[::-1]
+    columns = [KIND, *(input_column(i) for i in range(schema.inputs))]
+    columns += [
+        name for name, part in ((KEY, schema.key), (STATE, schema.state)) if part is not None
+    ]
+    batches = [chain.records(frame, backward=True).select(columns) for frame in reversed(frames)]
+    table = pa.Table.from_batches(batches[::-1])
+    positions = _positions(table, schema.inputs)
+    if schema.key is None or schema.state is None:
+        upto = _upto(last.header, positions)
+        return _nothing(schema, last.header.end_offset, last.header.seq, upto, [last])
+    return _gather(chain, frames, table, positions)
+
+
+def extent(chain: Strand, seq: int | None = None) -> Extent:
+    """What a rebuild at this frame would read; looks at frame headers only."""
+    last = _counted(chain, seq)
+    if last is None:
+        return _extent_of([], 0, chain.end.offset, chain.end.offset)
+    frames = list(extent_frames(chain, last))
+    header = last.header
+    first = header.end_offset - header.extent_records
+    return _extent_of(frames, header.open_windows, first, header.end_offset)
+
+
+def _counted(chain: Strand, seq: int | None) -> Frame | None:
+    """The frame asked for, or the newest; its windows must have been counted."""
+    frame = chain.last() if seq is None else chain.find_seq(seq)
+    if frame is not None and frame.header.open_windows == NOT_COUNTED:
+        raise RecoveryError(
+            f"{chain.folder.path}: frame {frame.header.seq} was written without checkpoints"
+        )
+    return frame
+
+
+def extent_frames(chain: Strand, last: Frame) -> Iterator[Frame]:
+    """Frames from the newest back to the one with the oldest footprint that still counts."""
+    needed = last.header.end_offset - last.header.extent_records
+    frame: Frame | None = last
+    while frame is not None:
+        yield frame
+        if frame.header.first_offset <= needed:
+            return
+        frame = chain.before(frame)
+    path = chain.reader(last.address.segment_id).path
+    raise CorruptLog(
+        path,
+        last.address.byte,
+        f"the extent of {last.header.extent_records} records begins nowhere",
+    )
+
+
+def _extent_of(frames: list[Frame], open_windows: int, first: int, end: int) -> Extent:
+    return Extent(
+        records=end - first,
+        frames=len(frames),
+        bytes=sum(frame.header.frame_bytes for frame in frames),
+        segments=len({frame.address.segment_id for frame in frames}),
+        open_windows=open_windows,
+        first_offset=first,
+        end_offset=end,
+    )
+
+
+def _positions(table: pa.Table, inputs: int) -> Ints:
+    return np.stack([values_of(table.column(input_column(i)), "i8") for i in range(inputs)], axis=1)
+
+
+def _upto(last: FrameHeader, positions: Ints) -> Ints:
+    """The input that the log reflects, shape (inputs,)."""
+    inputs = positions.shape[1]
+    if not last.record_count and inputs == 1:
+        return np.array(
+            [last.input_upto]
+        )  # news of the input alone, as of a commit that changed nothing
+    return positions[-1] if len(positions) else np.zeros(inputs, np.int64)
+
+
+def _gather(
+    chain: Strand, frames: list[Frame], table: pa.Table, positions: Ints
+) -> EventualCheckpoint:
+    """Decide by the newest record of each key; rows of ``table`` are in log order."""
+    last = frames[-1].header
+    kinds = values_of(table.column(KIND), "u1")
+    (keyed,) = np.nonzero(kinds != RecordKind.DATA)
+    all_keys = table.column(KEY).combine_chunks()
+    keys = all_keys if len(keyed) == len(kinds) else all_keys.take(pa.array(keyed))
+    newest = last_rows(keys)
+    closes = kinds[keyed[newest]] == RecordKind.RESULT
+    opened = keyed[newest[~closes]]
+    if len(opened) != last.open_windows:
+        at = frames[-1].address
+        raise CorruptLog(
+            chain.reader(at.segment_id).path, at.byte,
+            f"the frame counts {last.open_windows} open windows, its extent has {len(opened)}",
+        )  # fmt: skip
+    # Positions never fall along the log, so the first footprint is the oldest.
+    upto = _upto(last, positions)
+    replay_from = positions[opened[0]] if len(opened) else upto
+    closed = newest[closes]
+    closed = closed[positions[keyed[closed]].sum(axis=1) > replay_from.sum()]
+    first_offset = frames[0].header.first_offset
+    rows = pa.array(opened)
+    return EventualCheckpoint(
+        seq=last.seq,
+        end_offset=last.end_offset,
+        keys=all_keys.take(rows),
+        states=_rows_of(table.column(STATE), opened),
+        positions=positions[opened],
+        offsets=first_offset + opened,
+        closed_keys=keys.take(pa.array(closed)),
+        closed_positions=positions[keyed[closed]],
+        replay_from=replay_from,
+        replay_upto=upto,
+        extent=_extent_of(
+            frames, last.open_windows, last.end_offset - last.extent_records, last.end_offset
+        ),
+    )
+
+
+def _rows_of(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
+    """Ascending rows, chunk by chunk: all states of an extent may be more than one array holds."""
+    starts = np.cumsum([0, *map(len, column.chunks)])
+    cuts = np.searchsorted(rows, starts)
+    parts = [
+        chunk.take(pa.array(rows[cuts[place] : cuts[place + 1]] - starts[place]))
+        for place, chunk in enumerate(column.chunks)
+    ]
+    return pa.concat_arrays(parts)
+
+
+def _nothing(
+    schema: RecordSchema,
+    end_offset: int,
+    seq: int = -1,
+    upto: Ints | None = None,
+    frames: list[Frame] | None = None,
+) -> EventualCheckpoint:
+    """The checkpoint of an operator without open windows."""
+    position = np.zeros(schema.inputs, np.int64) if upto is None else upto
+    none = np.empty((0, schema.inputs), np.int64)
+    keys = pa.array([], pa.struct(list(schema.key or [])))
+    states = pa.array([], pa.struct(list(schema.state or [])))
+    return EventualCheckpoint(
+        seq=seq,
+        end_offset=end_offset,
+        keys=keys,
+        states=states,
+        positions=none,
+        offsets=np.empty(0, np.int64),
+        closed_keys=keys,
+        closed_positions=none,
+        replay_from=position,
+        replay_upto=position,
+        extent=_extent_of(frames or [], 0, end_offset, end_offset),
+    )

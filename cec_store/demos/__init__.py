@@ -1,0 +1,1 @@
+"""Jobs over real flights that are killed, resumed and compared."""

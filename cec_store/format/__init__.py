@@ -1,0 +1,1 @@
+"""Bytes to values and back, as docs/format.md has them. No I/O."""

@@ -1,0 +1,100 @@
+"""Records to the bytes of a frame, and back. docs/format.md §6."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import zstandard
+
+from cec_store.errors import FrameTooLarge
+from cec_store.format.arrow_limits import ARROW_ERRORS, is_plain_batch
+from cec_store.format.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
+from cec_store.format.offset_lengths import restore_offsets
+from cec_store.format.schema import KEY, STATE, RecordSchema
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+
+_RAW_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)  # an incompressible body must still fit in a frame
+
+
+_WINDOW_BYTES_MAX = 8 << 20
+
+
+@dataclass(frozen=True)
+class Body:
+    """A BATCH frame's body, ready to be written, and what its header says of it."""
+
+    stored: bytes
+    raw_bytes: int
+    codec: Codec
+    record_count: int
+    min_timestamp_us: int
+    max_timestamp_us: int
+
+
+def check_body_size(records: pa.RecordBatch) -> int:
+    """Bytes of the body before compression.
+
+    Raises:
+        FrameTooLarge: they would not fit in one frame.
+    """
+    size = int(pa.ipc.get_record_batch_size(records))
+    if size > _RAW_BYTES_MAX:
+        raise FrameTooLarge(
+            f"{records.num_rows} records of {size} bytes do not fit in one frame "
+            f"({_RAW_BYTES_MAX} bytes): append smaller batches"
+        )
+    return size
+
+
+def encode_body(records: pa.RecordBatch, level: int) -> Body:
+    """Serialise and compress; releases the GIL for most of its time."""
+    raw = records.serialize()
+    span = pc.min_max(records.column(1).cast(pa.int64())).as_py()
+    low = MAX_TIMESTAMP_US if span["min"] is None else span["min"]
+    high = MIN_TIMESTAMP_US if span["max"] is None else span["max"]
+    stored = zstandard.ZstdCompressor(level=level, write_checksum=False).compress(raw)
+    if raw.size > raw_bytes_max(len(stored)):
+        # Readers refuse a body that inflates so much, whoever wrote it.
+        return Body(raw.to_pybytes(), raw.size, Codec.NONE, records.num_rows, low, high)
+    return Body(stored, raw.size, Codec.ZSTD, records.num_rows, low, high)
+
+
+def decode_body(
+    stored: pa.Buffer, codec: int, raw_bytes: int, schema: RecordSchema, record_count: int
+) -> pa.RecordBatch:
+    """The records of a body whose CRC has been checked.
+
+    Raises:
+        BadHeader: sizes, compression or Arrow structure are not what they claim.
+    """
+    try:
+        raw = stored if codec == Codec.NONE else _decompress(stored, raw_bytes)
+        if raw.size != raw_bytes:
+            raise BadHeader(f"body of {raw.size} bytes, its header says {raw_bytes}")
+        records = _read_message(raw, schema)
+        if codec == Codec.ZSTD_LENGTHS:
+            restore_offsets(raw, [records[n] for n in (KEY, STATE) if n in records.schema.names])
+            records = _read_message(raw, schema)
+        # Structure alone may still point outside the buffers: a sound CRC proves no honesty.
+        records.validate(full=True)
+    except (*ARROW_ERRORS, zstandard.ZstdError) as error:
+        raise BadHeader(f"body: {error}") from error
+    if records.num_rows != record_count:
+        raise BadHeader(f"body has {records.num_rows} records, its header says {record_count}")
+    return records
+
+
+def _read_message(raw: pa.Buffer, schema: RecordSchema) -> pa.RecordBatch:
+    message = pa.ipc.read_message(raw)
+    if not is_plain_batch(message):
+        raise BadHeader("body: no record batch, or one that Arrow itself has compressed")
+    return pa.ipc.read_record_batch(message, schema.arrow)
+
+
+def _decompress(stored: pa.Buffer, raw_bytes: int) -> pa.Buffer:
+    claims = zstandard.get_frame_parameters(stored)
+    if claims.content_size != raw_bytes or claims.window_size > max(_WINDOW_BYTES_MAX, raw_bytes):
+        raise BadHeader(f"zstd frame claims {claims.content_size} bytes, header {raw_bytes}")
+    return pa.Codec("zstd").decompress(stored, decompressed_size=raw_bytes)

@@ -1,0 +1,35 @@
+"""Arrow columns as numpy arrays, read where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def values_of(column: pa.Array | pa.ChunkedArray, dtype: str) -> NDArray[Any]:
+    """The values of a fixed-width column as they lie in memory; anything may stand for a null."""
+    if isinstance(column, pa.ChunkedArray):
+        parts = [values_of(chunk, dtype) for chunk in column.chunks]
+        return np.concatenate(parts) if parts else np.empty(0, dtype)
+    if not len(column):
+        return np.empty(0, dtype)
+    size = np.dtype(dtype).itemsize
+    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * size)
+
+
+def flags_of(column: pa.BooleanArray) -> NDArray[np.bool_]:
+    """The values of a boolean column; a null is false."""
+    if column.null_count:
+        column = column.fill_null(False)
+    if not len(column):
+        return np.empty(0, np.bool_)
+    first, skipped = divmod(column.offset, 8)
+    packed = np.frombuffer(column.buffers()[1], np.uint8, offset=first)
+    bits = np.unpackbits(packed, count=skipped + len(column), bitorder="little")
+    return bits[skipped:].view(np.bool_)

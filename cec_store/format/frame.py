@@ -1,0 +1,233 @@
+"""Bytes to headers and back. No I/O. docs/format.md §3–§5."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from cec_store.format.checksum import crc32c
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+
+NONE = 2**64 - 1
+"""In place of a segment id: there is none."""
+NOT_COUNTED = 2**32 - 1
+"""In place of N: the operator kept no checkpoints, so its state is not in the log."""
+BODY_BYTES_MAX = 64 << 20
+RAW_BYTES_MAX = 256 << 20
+LOG_STREAM = 0
+RECORD_STREAM = 1
+FORMAT_VERSION = 1
+SEGMENT_MAGIC = b"CECSEGM\0"
+FRAME_MAGIC = int.from_bytes(b"CECF", "little")
+FRAME_MAGIC_BYTES = b"CECF"
+
+_SEGMENT = Struct("<8sHHI16sQQQQQQIIq28xI")
+assert _SEGMENT.size == 128
+SEGMENT_HEADER_BYTES = _SEGMENT.size
+_FRAME = Struct("<IBBHIIQQQQQQQqqQQIIIIII")
+assert _FRAME.size == 128
+FRAME_HEADER_BYTES = _FRAME.size
+_FOOTER = Struct("<QQII")
+assert _FOOTER.size == 24
+NUMBERS_END = 2**63
+"""Numbers of frames and records stay below, the next one included."""
+_RATIO_MAX, _RATIO_SLACK_BYTES = 200, 64 << 10
+
+
+class FrameType(IntEnum):
+    """Frozen on disk: never renumber. Bit 5 set means: may be skipped by who does not know it."""
+
+    BATCH = 1
+    SCHEMA = 2
+    COMMIT = 3
+    FOOTER = 4
+
+
+class Codec(IntEnum):
+    """How a body is stored. Frozen on disk."""
+
+    NONE = 0
+    ZSTD = 1
+    ZSTD_LENGTHS = 2
+
+
+_TYPES = frozenset(FrameType)
+_CODECS = frozenset(Codec)
+SKIPPABLE = 0x20
+
+
+class SegmentHeader(NamedTuple):
+    """The first 128 bytes of a segment; fields as in docs/format.md §3."""
+
+    epoch: int
+    log_id: bytes
+    segment_id: int
+    salt: int
+    first_seq: int
+    prev_segment: int
+    prev_bytes: int
+    prev_salt: int
+    prev_chain: int
+    created_us: int
+
+    def encode(self) -> bytes:
+        body = _SEGMENT.pack(
+            SEGMENT_MAGIC, FORMAT_VERSION, SEGMENT_HEADER_BYTES, self.epoch, self.log_id,
+            self.segment_id, self.salt, self.first_seq, self.prev_segment, self.prev_bytes,
+            self.prev_salt, self.prev_chain, 0, self.created_us, 0,
+        )[:-4]  # fmt: skip
+        return body + crc32c(body).to_bytes(4, "little")
+
+
+class BadHeader(Exception):
+    """These bytes are not the header asked for; the message says why. Never leaves the log."""
+
+
+class NewerVersion(BadHeader):
+    """A sound header of a later format."""
+
+
+def decode_segment_header(data: bytes) -> SegmentHeader:
+    """Raises :class:`BadHeader` (:class:`NewerVersion` where the version alone is the matter)."""
+    if len(data) < SEGMENT_HEADER_BYTES:
+        raise BadHeader(f"segment header cut short at {len(data)} bytes")
+    data = data[:SEGMENT_HEADER_BYTES]
+    if not data.startswith(SEGMENT_MAGIC):
+        raise BadHeader("segment magic is wrong")
+    if crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
+        raise BadHeader("segment header fails its checksum")
+    fields = _SEGMENT.unpack(data)
+    if fields[1] != FORMAT_VERSION:
+        raise NewerVersion(f"format version {fields[1]}; this release reads {FORMAT_VERSION}")
+    return SegmentHeader._make((*fields[3:12], fields[13]))
+
+
+class FrameHeader(NamedTuple):
+    """The 128 bytes before a frame's body; fields as in docs/format.md §4."""
+
+    magic: int
+    type: int
+    codec: int
+    header_bytes: int
+    stream_id: int
+    epoch: int
+    seq: int
+    first_offset: int
+    prev_segment: int
+    prev_byte: int
+    schema_byte: int
+    durable_upto: int
+    salt: int
+    min_timestamp_us: int
+    max_timestamp_us: int
+    extent_records: int
+    input_upto: int
+    record_count: int
+    open_windows: int
+    body_bytes: int
+    raw_bytes: int
+    body_crc: int
+    header_crc: int
+
+    @property
+    def frame_bytes(self) -> int:
+        return FRAME_HEADER_BYTES + self.body_bytes
+
+    @property
+    def end_offset(self) -> int:
+        """The stream's next offset after this frame."""
+        return self.first_offset + self.record_count
+
+
+def encode_frame_header(
+    frame_type: FrameType,
+    *,
+    stream_id: int,
+    epoch: int,
+    seq: int,
+    first_offset: int,
+    previous: tuple[int, int],
+    schema_byte: int,
+    durable_upto: int,
+    salt: int,
+    codec: Codec = Codec.NONE,
+    timestamps_us: tuple[int, int] = (MAX_TIMESTAMP_US, MIN_TIMESTAMP_US),
+    extent_records: int = 0,
+    input_upto: int = 0,
+    record_count: int = 0,
+    open_windows: int = 0,
+    body_bytes: int = 0,
+    raw_bytes: int = 0,
+    body_crc: int = 0,
+) -> bytes:
+    """The header's 128 bytes. ``previous`` is the address of the stream's previous BATCH."""
+    body = _FRAME.pack(
+        FRAME_MAGIC, frame_type, codec, FRAME_HEADER_BYTES, stream_id, epoch, seq, first_offset,
+        *previous, schema_byte, durable_upto, salt, *timestamps_us, extent_records, input_upto,
+        record_count, open_windows, body_bytes, raw_bytes, body_crc, 0,
+    )[:-4]  # fmt: skip
+    return body + crc32c(body).to_bytes(4, "little")
+
+
+def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
+    """The header at ``data[at:]``, its checksum and limits proven.
+
+    Raises:
+        BadHeader: not a sound frame header.
+    """
+    covered = data[at : at + FRAME_HEADER_BYTES - 4]
+    if len(data) - at < FRAME_HEADER_BYTES:
+        raise BadHeader(f"frame header cut short at {max(0, len(data) - at)} bytes")
+    header = FrameHeader._make(_FRAME.unpack_from(data, at))
+    if header.magic != FRAME_MAGIC:
+        raise BadHeader("frame magic is wrong")
+    if crc32c(covered) != header.header_crc:
+        raise BadHeader("frame header fails its checksum")
+    known = header.type in _TYPES
+    if not known and not header.type & SKIPPABLE:
+        raise NewerVersion(f"frame type {header.type} is unknown to this release")
+    if header.header_bytes != FRAME_HEADER_BYTES or (known and header.codec not in _CODECS):
+        raise NewerVersion(f"header size {header.header_bytes}, codec {header.codec}: unknown")
+    if max(header.seq, header.end_offset) >= NUMBERS_END:
+        raise BadHeader(f"number {header.seq} or offset {header.end_offset} is over 63 bits")
+    if header.body_bytes > BODY_BYTES_MAX:
+        raise BadHeader(f"body of {header.body_bytes} bytes is over {BODY_BYTES_MAX}")
+    if header.raw_bytes > raw_bytes_max(header.body_bytes):
+        raise BadHeader(f"raw size {header.raw_bytes} is impossible for {header.body_bytes} bytes")
+    return header
+
+
+def raw_bytes_max(body_bytes: int) -> int:
+    """The most that a body of this size may say it inflates to."""
+    return min(RAW_BYTES_MAX, _RATIO_MAX * body_bytes + _RATIO_SLACK_BYTES)
+
+
+def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:
+    """Whether these are the bytes that the header describes."""
+    return len(body) == header.body_bytes and crc32c(body) == header.body_crc
+
+
+def extend_chain(chain: int, header_crc: int) -> int:
+    """Chain CRC with one more header (docs/format.md §4)."""
+    return crc32c(header_crc.to_bytes(4, "little"), chain)
+
+
+class Footer(NamedTuple):
+    """Body of a FOOTER: what stands before it."""
+
+    frames: int
+    before_bytes: int
+    chain: int
+
+    def encode(self) -> bytes:
+        return _FOOTER.pack(self.frames, self.before_bytes, self.chain, 0)
+
+    @classmethod
+    def decode(cls, body: bytes) -> Footer:
+        if len(body) != _FOOTER.size:
+            raise BadHeader(f"footer of {len(body)} bytes")
+        frames, size, chain, _ = _FOOTER.unpack(body)
+        return cls(frames, size, chain)

@@ -1,0 +1,40 @@
+"""Codec 2: offsets that were stored as lengths become offsets again. docs/format.md §6."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.format.frame import BadHeader
+
+_ENTRY_BYTES = 4
+
+
+def restore_offsets(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> None:
+    """Make offsets of the lengths in ``raw``, the message in which these columns lie, in place.
+
+    It may hold anything then: whoever reads it again validates it.
+
+    Raises:
+        BadHeader: an offsets buffer is too short.
+    """
+    message = np.frombuffer(raw, np.uint8)
+    for place in offset_buffers(raw, structs):
+        lengths = message[place].view("<u4")
+        np.cumsum(lengths, out=lengths)
+
+
+def offset_buffers(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> Iterator[slice]:
+    """Where in ``raw`` the offsets of the structs' binary and string fields stand."""
+    for column in structs:
+        size = (len(column) + 1) * _ENTRY_BYTES
+        for number in range(column.type.num_fields if len(column) else 0):
+            kind = column.type.field(number).type
+            if pa.types.is_binary(kind) or pa.types.is_string(kind):
+                offsets = column.field(number).buffers()[1]
+                start = -1 if offsets is None else offsets.address - raw.address
+                if start < 0 or start + size > raw.size:
+                    raise BadHeader(f"body: offsets of {len(column)} records are cut")
+                yield slice(start, start + size)

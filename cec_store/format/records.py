@@ -1,0 +1,90 @@
+"""Batches of records: made of what users append, and their columns as numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cec_store.errors import SchemaMismatch
+from cec_store.format.columns import values_of
+from cec_store.format.schema import (
+    TIMESTAMP_TYPE,
+    RecordKind,
+    RecordSchema,
+    check_timestamp_type,
+    input_column,
+)
+
+
+def to_timestamps(values: pa.Array) -> pa.Array:
+    """As ``timestamp[us, UTC]``; finer units are cut to microseconds.
+
+    Raises:
+        SchemaMismatch: wrong type, a null, or a value outside 64 bits of microseconds.
+    """
+    if not isinstance(values, pa.Array):
+        raise SchemaMismatch(f"timestamps are a pyarrow.Array, not {type(values).__name__}")
+    check_timestamp_type(values.type)
+    if values.null_count:
+        raise SchemaMismatch(f"{values.null_count} timestamps are null")
+    try:
+        if pa.types.is_int64(values.type):
+            return values.cast(TIMESTAMP_TYPE)
+        coarse = values.cast(pa.timestamp("us", values.type.tz), safe=values.type.unit != "ns")
+        return coarse.cast(pa.int64()).cast(TIMESTAMP_TYPE)
+    except pa.ArrowInvalid as error:
+        raise SchemaMismatch(f"timestamps: {error}") from error
+
+
+def data_records(
+    schema: RecordSchema, batch: pa.RecordBatch, timestamps: pa.Array
+) -> pa.RecordBatch:
+    """A user's batch as DATA records.
+
+    Raises:
+        SchemaMismatch: columns missing, unknown or of another type.
+    """
+    columns = fit_columns(schema.data, batch)
+    rows = batch.num_rows
+    arrays = [pa.array(np.full(rows, RecordKind.DATA, np.uint8)), timestamps]
+    extras = schema.arrow.names[2 : len(schema.arrow.names) - len(columns)]
+    arrays += [pa.nulls(rows, schema.arrow.field(name).type) for name in extras]
+    return pa.RecordBatch.from_arrays(arrays + columns, schema=schema.arrow)
+
+
+def fit_columns(schema: pa.Schema, batch: pa.RecordBatch) -> list[pa.Array]:
+    """The batch's columns in the schema's order.
+
+    Raises:
+        SchemaMismatch: columns missing, unknown or of another type.
+    """
+    if not isinstance(batch, pa.RecordBatch):
+        raise SchemaMismatch(f"append takes a pyarrow.RecordBatch, not {type(batch).__name__}")
+    if batch.schema.names != schema.names and sorted(batch.schema.names) != sorted(schema.names):
+        missing = [n for n in schema.names if n not in batch.schema.names]
+        unknown = [n for n in batch.schema.names if n not in schema.names]
+        raise SchemaMismatch(f"columns do not fit: missing {missing}, unknown {unknown}")
+    columns = [batch.column(name) for name in schema.names]
+    for column, wanted in zip(columns, schema, strict=True):
+        if column.type != wanted.type:
+            raise SchemaMismatch(f"column {wanted.name!r} is {column.type}, not {wanted.type}")
+    return columns
+
+
+def kinds_of(records: pa.RecordBatch) -> NDArray[np.uint8]:
+    """The kinds as a numpy array, shape (records,)."""
+    return values_of(records.column(0), "u1")
+
+
+def inputs_of(records: pa.RecordBatch | pa.Table, inputs: int) -> NDArray[np.int64]:
+    """Input positions, shape (records, inputs)."""
+    columns = [values_of(records.column(input_column(i)), "i8") for i in range(inputs)]
+    return np.stack(columns, axis=1) if columns else np.empty((records.num_rows, 0), np.int64)
+
+
+def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of many of one schema."""
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

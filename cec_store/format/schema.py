@@ -1,0 +1,138 @@
+"""Records: Arrow batches of data and control records, and their bytes. docs/format.md §6."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import pyarrow as pa
+
+from cec_store.errors import SchemaMismatch
+from cec_store.format.arrow_limits import ARROW_ERRORS, holds_dictionary
+from cec_store.format.frame import BadHeader
+
+KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
+TIMESTAMP_TYPE = pa.timestamp("us", "UTC")
+_TIMESTAMP_COLUMN, _KEY_COLUMNS = b"cec.timestamp_column", b"cec.key_columns"
+
+
+class RecordKind(IntEnum):
+    """What a record says. Frozen on disk: never renumber, never reuse."""
+
+    DATA = 1
+    """Output that closes no window, such as a filter's."""
+    OPEN = 2
+    """First footprint of a window: its state at the end of the step that opened it."""
+    CHECK = 3
+    """Later footprint of an open window."""
+    RESULT = 4
+    """The window's result; it closes the window."""
+
+
+def input_column(number: int) -> str:
+    """Name of the column with the next unread offset of input ``number``."""
+    return f"_input_{number}"
+
+
+@dataclass(frozen=True)
+class RecordSchema:
+    """The columns of a stream: the user's, some of which may be keys, and those of checkpoints."""
+
+    data: pa.Schema
+    key: pa.Schema | None = None
+    state: pa.Schema | None = None
+    inputs: int = 0
+    timestamp_column: str | None = None
+    key_columns: tuple[str, ...] = ()
+    arrow: pa.Schema = field(init=False, compare=False)
+    """The record schema as stored."""
+
+    def __post_init__(self) -> None:
+        self._check()
+        columns = [pa.field(KIND, pa.uint8()), pa.field(TIMESTAMP, TIMESTAMP_TYPE)]
+        columns += [pa.field(input_column(i), pa.int64()) for i in range(self.inputs)]
+        if self.key is not None:
+            columns.append(pa.field(KEY, pa.struct(list(self.key))))
+        if self.state is not None:
+            columns.append(pa.field(STATE, pa.struct(list(self.state))))
+        columns += [column.with_nullable(True).remove_metadata() for column in self.data]
+        metadata = {}
+        if self.timestamp_column is not None:
+            metadata[_TIMESTAMP_COLUMN] = self.timestamp_column.encode()
+        if self.key_columns:
+            metadata[_KEY_COLUMNS] = json.dumps(self.key_columns).encode()
+        object.__setattr__(self, "arrow", pa.schema(columns, metadata or None))
+
+    def _check(self) -> None:
+        names = self.data.names
+        if len(set(names)) != len(names):
+            raise SchemaMismatch(f"columns of one name: {sorted(names)}")
+        for column in self.data:
+            if column.name.startswith("_"):
+                raise SchemaMismatch(
+                    f"column {column.name!r}: names that start with _ are reserved"
+                )
+        for column in (*self.data, *(self.key or ()), *(self.state or ())):
+            if holds_dictionary(column.type):
+                raise SchemaMismatch(
+                    f"column {column.name!r} is {column.type}: dictionary-encoded columns cannot "
+                    "be stored; cast to the type of their values first"
+                )
+        if self.timestamp_column is not None:
+            if self.timestamp_column not in names:
+                raise SchemaMismatch(f"there is no timestamp column {self.timestamp_column!r}")
+            check_timestamp_type(self.data.field(self.timestamp_column).type)
+        for name in self.key_columns:
+            if name not in names:
+                raise SchemaMismatch(f"there is no key column {name!r}")
+
+    @classmethod
+    def from_arrow(cls, arrow: pa.Schema) -> RecordSchema:
+        """Read back from the stored schema.
+
+        Raises:
+            BadHeader: not a record schema.
+        """
+        names = arrow.names
+        if names[:2] != [KIND, TIMESTAMP]:
+            raise BadHeader(f"not a record schema: {names}")
+        inputs = sum(name.startswith("_input_") for name in names)
+        key = pa.schema(list(arrow.field(KEY).type)) if KEY in names else None
+        state = pa.schema(list(arrow.field(STATE).type)) if STATE in names else None
+        said = arrow.metadata or {}
+        column = said.get(_TIMESTAMP_COLUMN)
+        keys = tuple(json.loads(said.get(_KEY_COLUMNS, b"[]")))
+        data = pa.schema([f for f in arrow if not f.name.startswith("_")])
+        schema = cls(data, key, state, inputs, column.decode() if column else None, keys)
+        if schema.arrow != arrow:
+            raise BadHeader(f"not a record schema: {arrow}")
+        return schema
+
+    def is_as(self, other: RecordSchema) -> bool:
+        """Whether both are stored as the same bytes would be."""
+        return bool(self.arrow.equals(other.arrow, check_metadata=True))
+
+    def encode(self) -> bytes:
+        """Body of a SCHEMA frame."""
+        return bytes(self.arrow.serialize())
+
+    @classmethod
+    def decode(cls, body: bytes) -> RecordSchema:
+        """Raises :class:`BadHeader` where the bytes are no record schema."""
+        try:
+            return cls.from_arrow(pa.ipc.read_schema(pa.py_buffer(body)))
+        except (*ARROW_ERRORS, SchemaMismatch) as error:
+            raise BadHeader(f"schema message: {error}") from error
+
+
+def check_timestamp_type(kind: pa.DataType) -> None:
+    """Timestamps are Arrow timestamps or int64 microseconds.
+
+    Raises:
+        SchemaMismatch: any other type.
+    """
+    if not (pa.types.is_timestamp(kind) or pa.types.is_int64(kind)):
+        raise SchemaMismatch(
+            f"timestamps are an Arrow timestamp or int64 microseconds since 1970, not {kind}"
+        )

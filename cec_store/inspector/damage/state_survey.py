@@ -1,0 +1,86 @@
+"""Which segments a state log has, and how much of each is sound. docs/format.md §9."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cec_store.errors import CecError, StorageError
+from cec_store.format.frame import NewerVersion
+from cec_store.inspector.damage.faults import Fault, Note
+from cec_store.inspector.damage.scan import SegmentScan
+from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.state_logs.segments import is_state_log
+from cec_store.state_logs.state_log import StateLog
+from cec_store.state_logs.tree import StateTree
+from cec_store.storage.folder import Folder
+from cec_store.storage.names import segment_id_of
+
+
+class StateSurvey:
+    """A state log's files at one moment; to be walked through as a :class:`Survey`."""
+
+    manifest = None
+
+    def __init__(self, folder: Folder) -> None:
+        """Raises :class:`NotAQueue` where no state store has written."""
+        self.folder = folder
+        self.faults: list[Fault] = []
+        self.notes: list[Note] = []
+        self.tree = StateTree(folder)
+        for name in folder.names():
+            # Hadoop's local file system keeps checksums in hidden files of its own.
+            if segment_id_of(name) is None and not name.startswith((".", "_")):
+                path = f"{folder.path}/{name}"
+                self.notes.append(Note(path, 0, "not a file of this store"))
+
+    def parts(self) -> Iterator[Part | Fault]:
+        """The segments, ascending; a branch that was given up stands between others."""
+        for segment_id in self.tree.ids:
+            part = self.part(segment_id)
+            if part is not None:
+                yield part
+
+    def part(self, segment_id: int) -> Part | None:
+        """A segment; ``None`` where maintenance has forgotten it meanwhile."""
+        try:
+            scan, growth = SegmentScan(self.folder, segment_id), self.tree.growth(segment_id)
+        except (FileNotFoundError, StorageError):
+            if not self.is_trimmed(segment_id):
+                raise
+            return None
+        acknowledged = growth.end if growth.refusal is None else scan.bytes
+        return Part(scan, scan.bytes, acknowledged, False, True)
+
+    def is_trimmed(self, segment_id: int) -> bool:
+        """Whether maintenance has forgotten this segment by now."""
+        try:
+            return segment_id not in StateTree(self.folder).ids
+        except CecError:
+            return False
+
+    def header_faults(self, part: Part) -> Iterator[Fault]:
+        """What is wrong with a segment's header by itself."""
+        scan, header = part.scan, part.scan.header
+        if header is None and part.acknowledged:
+            kind = "version" if isinstance(scan.problem, NewerVersion) else "segment-header"
+            yield Fault(kind, scan.path, 0, str(scan.problem), True)
+        elif header is not None and header.segment_id != scan.segment_id:
+            what = f"the header is that of segment {header.segment_id}"
+            yield Fault("segment-foreign", scan.path, 32, what, True)
+        elif header is not None and header.epoch:
+            what = f"epoch {header.epoch} in a state log"
+            yield Fault("epoch", scan.path, 12, what, True)
+
+    def ends_at(self, at: int | str) -> dict[int, int]:
+        """Of each segment that a version builds on the bytes that count.
+
+        Raises:
+            OutOfRange, CorruptLog: it is not there, or out of reach.
+        """
+        lineage = StateLog(self.folder).lineage(at)
+        return {number: lineage.segment_end(number) for number in lineage.segments}
+
+
+def survey_of(folder: Folder) -> Survey | StateSurvey:
+    """Raises :class:`NotAQueue` where there is neither a queue nor a state log."""
+    return StateSurvey(folder) if is_state_log(folder) else Survey(folder)

@@ -1,0 +1,205 @@
+"""Which files a queue has, which it should have, and how much of each belongs to the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cec_store.errors import CecError, CorruptLog, NotAQueue
+from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameType, NewerVersion
+from cec_store.format.manifest import Manifest
+from cec_store.inspector.damage.faults import Fault, Note
+from cec_store.inspector.damage.scan import Found, SegmentScan
+from cec_store.log.epochs import newest_epoch, read_manifest
+from cec_store.queues.acknowledgements import read_acknowledgement
+from cec_store.storage.folder import Folder
+from cec_store.storage.names import (
+    INDEX_FOLDER,
+    WRITER_LOCK,
+    acknowledgement_name,
+    consumer_of,
+    is_consumer_lock,
+    manifest_epoch_of,
+    manifest_name,
+    segment_id_of,
+    segment_name,
+)
+
+
+def _is_known(name: str) -> bool:
+    known = name in (WRITER_LOCK, INDEX_FOLDER) or is_consumer_lock(name)
+    return known or consumer_of(name) is not None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A segment of the log."""
+
+    scan: SegmentScan
+    stop: int
+    """Where its successor says that it ends; its length where none says."""
+    acknowledged: int
+    """Bytes below this are vouched for."""
+    is_sealed: bool
+    """A successor or a footer of its own says where it ends."""
+    is_newest: bool
+
+    def fault(self, kind: str, byte: int, what: str) -> Fault:
+        """A fault in this segment."""
+        return Fault(kind, self.scan.path, byte, what, byte < self.acknowledged)
+
+
+class Survey:
+    """A queue's files at one moment."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Raises :class:`NotAQueue` where there is neither a manifest nor a segment."""
+        self.folder = folder
+        self.faults: list[Fault] = []
+        self.notes: list[Note] = []
+        self._names = folder.names() if folder.exists() else []
+        self._present = sorted(n for n in map(segment_id_of, self._names) if n is not None)
+        self.manifest = self._read_manifest()
+        if self.manifest is not None:
+            first, newest = self.manifest.first_segment, self.manifest.newest_segment
+        else:
+            first, newest = self._present[0], self._present[-1]
+        self.first_segment, self.newest_segment = first, newest
+        self._look_at_names()
+
+    def _read_manifest(self) -> Manifest | None:
+        try:
+            return read_manifest(self.folder)
+        except NotAQueue as error:
+            if not self._present:
+                raise
+            self._fault("manifest-missing", manifest_name(0), f"no manifest: {error}")
+        except CecError as error:
+            kind = "manifest-damaged" if isinstance(error, CorruptLog) else "version"
+            if not self._present:
+                raise
+            name = manifest_name(newest_epoch(self.folder) or 0)
+            reason = error.reason if isinstance(error, CorruptLog) else str(error)
+            self._fault(kind, name, reason)
+        return None
+
+    def _fault(self, kind: str, name: str, what: str, byte: int = 0) -> None:
+        self.faults.append(Fault(kind, f"{self.folder.path}/{name}", byte, what, True))
+
+    def _look_at_names(self) -> None:
+        for name in self._names:
+            number = segment_id_of(name)
+            epoch = manifest_epoch_of(name)
+            what = ""
+            if number is not None and number > self.newest_segment:
+                what = "a segment that was being born; the next writer removes it"
+            elif number is not None and number < self.first_segment:
+                what = "a segment that is trimmed but not removed yet"
+            elif epoch is not None and self.manifest and epoch < self.manifest.epoch:
+                what = "the manifest of an earlier writer; the next one removes it"
+            elif name.endswith(".torn"):
+                what = "a copy of an unfinished write that was cut off after a crash"
+            elif name.endswith(".tmp"):
+                what = "a file that was never finished"
+            elif number is None and epoch is None and not _is_known(name):
+                what = "not a file of this store"
+            if what:
+                self.notes.append(Note(f"{self.folder.path}/{name}", 0, what))
+
+    def consumer_faults(self) -> Iterator[Fault]:
+        """What consumers have acknowledged and nobody can read."""
+        if self.manifest is None:
+            return
+        for consumer in filter(None, map(consumer_of, self._names)):
+            path = f"{self.folder.path}/{acknowledgement_name(consumer)}"
+            try:
+                read_acknowledgement(self.folder, consumer, self.manifest.log_id)
+            except FileNotFoundError:
+                continue  # dropped this very moment
+            except CorruptLog as error:
+                yield Fault("consumer-damaged", path, error.byte, error.reason, True)
+            except CecError as error:
+                yield Fault("version", path, 0, str(error), True)
+
+    def parts(self) -> Iterator[Part | Fault]:
+        """The segments in order; a fault in the place of one that is missing.
+
+        What a writer beside this inspection trims meanwhile is passed over.
+        """
+        scan = self._open(self.first_segment)
+        for segment_id in range(self.first_segment, self.newest_segment + 1):
+            is_newest = segment_id == self.newest_segment
+            successor = None if is_newest else self._open(segment_id + 1)
+            if scan is not None:
+                yield self._part(scan, successor, is_newest)
+            elif not self.is_trimmed(segment_id):
+                path = f"{self.folder.path}/{segment_name(segment_id)}"
+                yield Fault("segment-missing", path, 0, "the segment is missing", True)
+            scan = successor
+
+    def _open(self, segment_id: int) -> SegmentScan | None:
+        try:
+            return SegmentScan(self.folder, segment_id)
+        except (FileNotFoundError, CecError):
+            return None
+
+    def is_trimmed(self, segment_id: int) -> bool:
+        """Whether a writer has trimmed this segment by now."""
+        try:
+            return segment_id < read_manifest(self.folder).first_segment
+        except CecError:
+            return False
+
+    def _part(self, scan: SegmentScan, successor: SegmentScan | None, is_newest: bool) -> Part:
+        if successor is not None and successor.header is not None:
+            header = successor.header
+            if header.prev_segment == scan.segment_id and header.segment_id == scan.segment_id + 1:
+                return Part(scan, header.prev_bytes, header.prev_bytes, True, is_newest)
+        acknowledged, footer_end = self._claims(scan)
+        is_sealed = footer_end == scan.bytes
+        if not is_newest:
+            acknowledged = scan.bytes  # a segment is only followed by another once it is on disk
+        return Part(scan, scan.bytes, acknowledged, is_sealed, is_newest)
+
+    @staticmethod
+    def _claims(scan: SegmentScan) -> tuple[int, int]:
+        """What the segment's own headers vouch for, and where its footer ends (0 without one)."""
+        claimed = footer_end = 0
+        for frame in scan.frames(scan.bytes):
+            if not isinstance(frame, Found):
+                footer_end = 0
+                continue
+            claimed = max(claimed, frame.header.durable_upto)
+            if frame.header.type == FrameType.SCHEMA and frame.byte == SEGMENT_HEADER_BYTES:
+                claimed = max(claimed, frame.end_byte)  # published only when it was on disk
+            footer_end = frame.end_byte if frame.header.type == FrameType.FOOTER else 0
+        return max(claimed, footer_end), footer_end
+
+    def header_faults(self, part: Part, previous: Part | None) -> Iterator[Fault]:
+        """What is wrong with a segment's header, alone and against the segment before."""
+        scan, header = part.scan, part.scan.header
+        if header is None:
+            kind = "version" if isinstance(scan.problem, NewerVersion) else "segment-header"
+            yield Fault(kind, scan.path, 0, str(scan.problem), True)
+            return
+        if header.segment_id != scan.segment_id:
+            what = f"the header is that of segment {header.segment_id}"
+            yield Fault("segment-foreign", scan.path, 32, what, True)
+        if self.manifest is not None:
+            if header.log_id != self.manifest.log_id:
+                yield Fault("segment-foreign", scan.path, 16, "it belongs to another queue", True)
+            if header.epoch > self.manifest.epoch:
+                what = f"epoch {header.epoch} is above the manifest's, {self.manifest.epoch}"
+                yield Fault("epoch", scan.path, 12, what, True)
+        before = previous.scan if previous else None
+        if before is None or before.segment_id + 1 != scan.segment_id:
+            return
+        if before.header is not None and header.epoch < before.header.epoch:
+            what = f"epoch {header.epoch} after epoch {before.header.epoch}"
+            yield Fault("epoch", scan.path, 12, what, True)
+        if header.prev_segment != before.segment_id:
+            what = f"it continues segment {header.prev_segment}, not {before.segment_id}"
+            yield Fault("chain", scan.path, 56, what, True)
+        elif before.salt is not None and header.prev_salt != before.salt:
+            what = f"segment {before.segment_id} is not the one that it continues (salt)"
+            yield Fault("chain", scan.path, 72, what, True)

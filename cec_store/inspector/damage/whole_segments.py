@@ -1,0 +1,234 @@
+"""A segment that is sound throughout, read once and without a step of Python for each check.
+
+What is wrong with another is for :mod:`cec_store.inspector.damage.scan` to name, frame by frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from struct import Struct
+from typing import overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cec_store.errors import CorruptLog, StorageError
+from cec_store.format.checksum import crc32c
+from cec_store.format.columns import Ints
+from cec_store.format.frame import (
+    BODY_BYTES_MAX,
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC,
+    NOT_COUNTED,
+    RAW_BYTES_MAX,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    Codec,
+    FrameHeader,
+    FrameType,
+    raw_bytes_max,
+)
+from cec_store.inspector.damage.scan import Found, SegmentScan
+from cec_store.log.frames import Frame
+from cec_store.storage.folder import Folder
+from cec_store.values import Address
+
+_TYPES = "<u4 u1 u1 <u2 <u4 <u4 <u8 <u8 <u8 <u8 <u8 <u8 <u8 <i8 <i8 <u8 <u8 <u4 <u4 <u4 <u4 <u4 <u4"
+HEADER = np.dtype([*zip(FrameHeader._fields, _TYPES.split(" "), strict=True)])
+"""A frame header as docs/format.md §4 has it."""
+assert HEADER.itemsize == FRAME_HEADER_BYTES
+_SIZES = Struct("<I4xII")  # body_bytes, body_crc, header_crc
+_SIZES_AT = 112
+_WINDOW_BYTES = 1 << 20
+_INSIDE = np.arange(FRAME_HEADER_BYTES)
+_NUMBERS_END = np.uint64(2**63)
+_SLACK = raw_bytes_max(0)
+_RATIO = raw_bytes_max(1) - _SLACK
+
+
+class SoundFrames:
+    """All frames of a segment, headers and bodies proven by their checksums."""
+
+    def __init__(self, scan: SegmentScan, places: Ints, headers: NDArray[np.void]) -> None:
+        self.scan = scan
+        self.places = places
+        """The byte at which each begins."""
+        self.headers = headers
+        """As :data:`HEADER` has them."""
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def found(self, number: int) -> Found:
+        header = FrameHeader._make(self.headers[number].item())
+        return Found(self.scan.segment_id, int(self.places[number]), header)
+
+    def column(self, name: str) -> Ints:
+        """A field of all headers; wide ones are below 2^63, or stand for none."""
+        return self.headers[name].astype(np.int64)
+
+    def has_batches(self) -> bool:
+        return bool((self.headers["type"] == FrameType.BATCH).any())
+
+    def counts_from(self, seq: int) -> bool:
+        """Whether the frames are numbered without a gap, from this number on."""
+        is_batch = self.headers["type"] == FrameType.BATCH
+        due = seq + np.cumsum(is_batch) - is_batch
+        return bool((self.headers["seq"].astype(np.int64) == due).all())
+
+    def versions_rise(self) -> bool:
+        """Whether each commit of a state log makes a later version than the one before."""
+        is_batch = self.headers["type"] == FrameType.BATCH
+        versions = self.headers["input_upto"][is_batch].astype(np.int64)
+        counted = self.headers["open_windows"][is_batch] != NOT_COUNTED
+        # Frames before a commit's last are of its version; behind the last comes another.
+        return bool(((versions[1:] > versions[:-1]) | ~counted[:-1]).all()) and bool(
+            (versions[1:] >= versions[:-1]).all()
+        )
+
+    def chain(self, frames: int) -> int:
+        """Chain CRC behind so many frames."""
+        crcs = np.ascontiguousarray(self.headers["header_crc"][:frames])
+        return crc32c(crcs.tobytes(), self.scan.first_chain())
+
+
+_KEPT = ("input_upto", "first_offset", "record_count", "extent_records", "open_windows")
+
+
+class Batches(Sequence[Frame]):
+    """The BATCH frames among them. Of each only a few numbers stay: a log may have millions."""
+
+    def __init__(self, frames: SoundFrames) -> None:
+        """``frames`` holds one at least."""
+        (rows,) = np.nonzero(frames.headers["type"] == FrameType.BATCH)
+        self.places = frames.places[rows]
+        self._columns = {name: frames.headers[name][rows] for name in _KEPT}
+        self._scan = frames.scan
+        self._ends = [_frame_of(frames.found(int(row))) for row in (rows[0], rows[-1])]
+
+    def column(self, name: str) -> Ints:
+        return self._columns[name].astype(np.int64)
+
+    @property
+    def is_counted(self) -> NDArray[np.bool_]:
+        """Whether it ends a commit."""
+        counted: NDArray[np.bool_] = self._columns["open_windows"] != NOT_COUNTED
+        return counted
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, number: int) -> Frame: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Frame]: ...
+    def __getitem__(self, number: int | slice) -> Frame | Sequence[Frame]:
+        if isinstance(number, slice):
+            return [self[at] for at in range(*number.indices(len(self)))]
+        if number % len(self) in (0, len(self) - 1):
+            return self._ends[number % len(self) != 0]
+        byte, scan = int(self.places[number]), self._scan
+        try:
+            return _frame_of(Found(scan.segment_id, byte, scan.header_at(byte)))
+        except BadHeader as error:
+            raise CorruptLog(scan.path, byte, f"it was sound a moment ago: {error}") from None
+        finally:
+            scan.release()
+
+    def __iter__(self) -> Iterator[Frame]:
+        return (self[at] for at in range(len(self)))
+
+
+def _frame_of(found: Found) -> Frame:
+    return Frame(Address(found.segment_id, found.byte), found.header)
+
+
+class Chains:
+    """Chain CRC by the byte at which a frame ends, counted when asked for."""
+
+    def __init__(self, frames: SoundFrames) -> None:
+        self._places = frames.places
+        self._crcs = np.ascontiguousarray(frames.headers["header_crc"])
+        self._first = frames.scan.first_chain()
+
+    def __getitem__(self, byte: int) -> int:
+        count = int(np.searchsorted(self._places, byte))
+        return crc32c(self._crcs[:count].tobytes(), self._first)
+
+
+def read_whole(
+    folder: Folder, scan: SegmentScan, stop: int, progress: Callable[[int], None]
+) -> SoundFrames | None:
+    """Every frame in ``[SEGMENT_HEADER_BYTES, stop)``; ``None`` unless each is whole and sound."""
+    if scan.header is None:
+        return None
+    places: list[NDArray[np.int64]] = []
+    headers: list[NDArray[np.void]] = []
+    byte, window = SEGMENT_HEADER_BYTES, _WINDOW_BYTES
+    while byte < stop:
+        try:
+            data = folder.read(scan.name, byte, min(window, stop - byte))
+        except (StorageError, FileNotFoundError):
+            return None
+        found, end, needed = _sound_in(data)
+        is_cut = len(data) < min(window, stop - byte) or byte + end + needed > stop
+        if found is None or is_cut:
+            return None
+        window = max(_WINDOW_BYTES, needed)
+        if found:
+            at = np.array(found)
+            places.append(byte + at)
+            raw = np.frombuffer(data, np.uint8)[at[:, None] + _INSIDE]
+            headers.append(raw.view(HEADER)[:, 0])
+        byte += end
+        progress(byte)
+    if not places:
+        return None
+    whole = SoundFrames(scan, np.concatenate(places), np.concatenate(headers))
+    return whole if _is_plain(whole) else None
+
+
+def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
+    """Where frames begin in ``data``, where the last of them ends, and the size of the next one.
+
+    ``None`` where one is not what its checksums say.
+    """
+    buffer, at, size = pa.py_buffer(data), 0, len(data)
+    found: list[int] = []
+    while at + FRAME_HEADER_BYTES <= size:
+        body_bytes, body_crc, header_crc = _SIZES.unpack_from(data, at + _SIZES_AT)
+        body = at + FRAME_HEADER_BYTES
+        end = body + body_bytes
+        if crc32c(data[at : body - 4]) != header_crc or body_bytes > BODY_BYTES_MAX:
+            return None, 0, 0
+        if end > size:
+            return found, at, end - at
+        if (crc32c(buffer.slice(body, body_bytes)) if body_bytes else 0) != body_crc:
+            return None, 0, 0
+        found.append(at)
+        at = end
+    return found, at, FRAME_HEADER_BYTES if at < size else 0
+
+
+def _is_plain(whole: SoundFrames) -> bool:
+    """Whether all headers are within their limits, of types that every release knows, and theirs.
+
+    A segment begins with its SCHEMA, the only one; a FOOTER ends it.
+    """
+    headers, scan = whole.headers, whole.scan
+    assert scan.header is not None
+    kinds, body_bytes = headers["type"], headers["body_bytes"].astype(np.int64)
+    inflated = np.minimum(RAW_BYTES_MAX, body_bytes * _RATIO + _SLACK)
+    return bool(
+        (headers["magic"] == FRAME_MAGIC).all()
+        and (headers["salt"] == np.uint64(scan.header.salt)).all()
+        and (headers["header_bytes"] == FRAME_HEADER_BYTES).all()
+        and np.isin(headers["codec"], [*Codec]).all()
+        and (headers["seq"] < _NUMBERS_END).all()
+        and (headers["first_offset"] + headers["record_count"] < _NUMBERS_END).all()
+        and (headers["raw_bytes"] <= inflated).all()
+        and kinds[0] == FrameType.SCHEMA
+        and np.isin(kinds[1:-1], [FrameType.BATCH, FrameType.COMMIT]).all()
+        and (len(kinds) == 1 or kinds[-1] in (FrameType.BATCH, FrameType.COMMIT, FrameType.FOOTER))
+    )

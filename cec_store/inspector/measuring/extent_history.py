@@ -1,0 +1,211 @@
+"""How an extent goes from commit to commit: with the CHECKs recorded, or with those of a target."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cec_store.checkpoints.checkpointer import Checkpointer
+from cec_store.checkpoints.policy import Never, Policy, Targets
+from cec_store.format.columns import Ints
+from cec_store.operators.keys.words import grown
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+# The rule of Spark's state store: Settings.scala and LiveState.scala.
+FRAME_COST_RECORDS = 128
+FLOOR_RECORDS = 64 * FRAME_COST_RECORDS
+FACTOR_MIN = 1.1
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A target to try: one of the first two or neither, and for operators' queues also U."""
+
+    extent_records: int | None = None
+    extent_factor: float | None = None
+    replay_rows: int | None = None
+
+    def __str__(self) -> str:
+        words = []
+        if self.extent_records is not None:
+            words.append(f"Q={self.extent_records:,}".replace(",", ""))
+        if self.extent_factor is not None:
+            words.append(f"Q={self.extent_factor:g}x")
+        if self.replay_rows is not None:
+            words.append(f"U={self.replay_rows}")
+        return ",".join(words)
+
+    @property
+    def targets(self) -> Targets:
+        """The policy of an operator's queue."""
+        return Targets(self.extent_records, self.extent_factor, self.replay_rows)
+
+    def cost_max(self, open_windows: int) -> int:
+        """The most that the extent of a state store may cost with so many open windows."""
+        asked = self.extent_records
+        if asked is None:
+            asked = max(FLOOR_RECORDS, int(open_windows * (self.extent_factor or 0)))
+        return max(asked, int(open_windows * FACTOR_MIN))
+
+
+def parse_what_if(text: str) -> WhatIf:
+    """``Q=100000``, ``Q=2x`` (times the open windows), ``U=5000``, or Q and U with a comma.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    found: dict[str, float] = {}
+    for word in text.replace("_", "").split(","):
+        match = re.fullmatch(r"\s*([QU])\s*=\s*(\d+(?:\.\d+)?)\s*([kmgx]?)\s*", word, re.IGNORECASE)
+        name, number, unit = match.groups() if match else ("", "0", "")
+        name, unit = name.upper(), unit.lower()
+        is_whole = unit != "x" and float(number) * _UNITS[unit] % 1 == 0
+        if not float(number) or name in found or not (is_whole or (unit == "x" and name == "Q")):
+            raise ValueError(
+                f"{text!r} is no target: give Q=100000 (records), Q=2x (times the open windows), "
+                "U=5000 (rows of input), or Q=2x,U=5000"
+            )
+        found[name] = float(number) * _UNITS.get(unit, 1)
+        is_factor = unit == "x"
+        if name == "Q":
+            found["factor"] = is_factor
+    q, u = found.get("Q"), found.get("U")
+    return WhatIf(
+        extent_records=int(q) if q and not found["factor"] else None,
+        extent_factor=q if q and found["factor"] else None,
+        replay_rows=int(u) if u else None,
+    )
+
+
+@dataclass(frozen=True)
+class Course:
+    """How an extent went, commit by commit (a queue's are its frames)."""
+
+    extent_records: Ints
+    """q at the end of each."""
+    replay_rows: Ints
+    """u at the end of each; of a state store, versions."""
+    checks: Ints
+    """CHECKs that the policy wrote in each."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What one commit says, with slots for keys."""
+
+    position: int
+    closed: Ints
+    """Windows that were open before it and that it closes."""
+    footprints: Ints
+    """Those of which it has a footprint that no policy wrote, in the order of the records."""
+    places: Ints
+    """Of each such footprint its place among the records that no policy wrote."""
+    others: int
+    """How many these are."""
+    renewed: Ints
+    """Windows of which the policy wrote a footprint: these records stand last."""
+    frames: int
+    open_windows: int
+
+
+@dataclass
+class RecordedCourse:
+    """A log with the CHECKs that were recorded, and one with others for who inherits."""
+
+    policy: Policy = field(default_factory=Never)
+    end: int = 0
+    """Offset of the next record."""
+
+    def __post_init__(self) -> None:
+        self.windows = Checkpointer(self.policy)
+        self.figures: list[tuple[int, int, int]] = []
+
+    def begin(
+        self, windows: tuple[Ints, Ints, Ints], end: int, commits: list[tuple[int, int]]
+    ) -> None:
+        """Begin with open windows; ``commits`` are those up to here, by first offset and frames."""
+        self.windows.restored(*windows)
+        self.end = end
+
+    def take(self, commit: Commit) -> None:
+        """The next commit, with the CHECKs that this course has in it."""
+        self.windows.closed(commit.closed)
+        positions = np.full(len(commit.places), commit.position)
+        self.windows.restored(commit.footprints, self.end + commit.places, positions)
+        checked = self._checked(commit)
+        self.end += commit.others
+        self.windows.opened(checked, self.end, commit.position)
+        self.end += len(checked)
+        q, u = self.windows.extent(self.end), self.windows.replay_rows(commit.position)
+        self.figures.append((q, u, len(checked)))
+
+    def _checked(self, commit: Commit) -> Ints:
+        return commit.renewed
+
+    def course(self, first: int) -> Course:
+        """From one of the commits on."""
+        figures = np.array(self.figures[first:], np.int64).reshape(-1, 3)
+        return Course(figures[:, 0], figures[:, 1], figures[:, 2])
+
+
+class QueueCourse(RecordedCourse):
+    """As the runner of an operator asks its :class:`Checkpointer`."""
+
+    def __init__(self, target: WhatIf) -> None:
+        super().__init__(target.targets)
+
+    def _checked(self, commit: Commit) -> Ints:
+        return self.windows.plan(self.end + commit.others, commit.position)
+
+
+class StoreCourse(RecordedCourse):
+    """As Spark's state store renews: the oldest footprints of older commits, while the extent costs
+    too much. It costs its records, and some more for each frame that it has."""
+
+    def __init__(self, target: WhatIf) -> None:
+        super().__init__()
+        self._target = target
+        # By commit: its first offset, and how many frames stand before it.
+        self._starts: Ints = np.zeros(1024, np.int64)
+        self._before: Ints = np.zeros(1024, np.int64)
+        self._commits = self._frames = 0
+        self._planned = 0
+
+    def begin(
+        self, windows: tuple[Ints, Ints, Ints], end: int, commits: list[tuple[int, int]]
+    ) -> None:
+        super().begin(windows, end, commits)
+        for first_offset, frames in commits:
+            self._note(first_offset, frames)
+
+    def take(self, commit: Commit) -> None:
+        first_offset = self.end
+        super().take(commit)
+        self._note(first_offset, commit.frames)
+
+    def _note(self, first_offset: int, frames: int) -> None:
+        if self._commits == len(self._starts):
+            self._starts = grown(self._starts, self._commits + 1)
+            self._before = grown(self._before, self._commits + 1)
+        self._starts[self._commits], self._before[self._commits] = first_offset, self._frames
+        self._commits, self._frames = self._commits + 1, self._frames + frames
+
+    def _checked(self, commit: Commit) -> Ints:
+        cost_max = self._target.cost_max(commit.open_windows)
+        looked_at = max(64, self._planned + self._planned // 4)
+        while True:
+            slots, offsets, _ = self.windows.oldest(looked_at)
+            (fits,) = np.nonzero((offsets >= self.end) | (self._costs(offsets, commit) <= cost_max))
+            if len(fits) or len(slots) == self.windows.open_windows:
+                break
+            looked_at *= 4
+        self._planned = int(fits[0]) if len(fits) else len(slots)
+        return slots[: self._planned]
+
+    def _costs(self, offsets: Ints, commit: Commit) -> Ints:
+        """What the extent costs once all older ones than each of these are renewed."""
+        records = self.end + commit.others + np.arange(len(offsets)) - offsets
+        place = np.searchsorted(self._starts[: self._commits], offsets, "right") - 1
+        return records + FRAME_COST_RECORDS * (self._frames - self._before[place] + 1)

@@ -1,0 +1,257 @@
+"""What a restart would have to read of one log, and which windows hold that open. Reads only.
+
+All figures come from frame headers, which say N and q; only the windows with the oldest footprints
+have to be looked for among the extent's records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cec_store.checkpoints.rebuild import extent_frames
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.errors import CecError, OutOfRange, RecoveryError
+from cec_store.format.columns import Ints
+from cec_store.format.frame import NOT_COUNTED
+from cec_store.format.records import inputs_of
+from cec_store.inspector.damage.state_survey import StateSurvey, survey_of
+from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
+from cec_store.inspector.measuring.oldest import Footprints, oldest_footprints
+from cec_store.inspector.measuring.totals import Totals, totals_of
+from cec_store.inspector.showing.dump_rows import RecordDecoder
+from cec_store.log.chain import Chain
+from cec_store.log.frames import Frame
+from cec_store.log.reader import Strand
+from cec_store.state_logs.segments import is_state_log
+from cec_store.state_logs.state_log import StateLog
+from cec_store.state_logs.tree import StateTree
+from cec_store.state_logs.versions import Lineage
+from cec_store.storage.folder import Folder
+from cec_store.values import Extent
+
+Progress = Callable[[int], None]
+_LOOKS = 4
+
+
+@dataclass(frozen=True)
+class OpenWindow:
+    """One of the windows that hold the extent open."""
+
+    key: Any
+    state: Any
+    kind: str
+    """OPEN or CHECK: the footprint's."""
+    renewed: bool | None
+    """Of a state store: whether the policy wrote it; ``None`` of a queue, where all CHECKs are."""
+    offset: int
+    timestamp_us: int
+    position: tuple[int, ...]
+    """Next unread input, for each input: the footprint reflects what is below."""
+    records_back: int
+    """q, if this were the oldest window."""
+    replay_rows: int
+    """u, if this were the oldest window."""
+    records_freed: int
+    """How many fall out of the extent when this footprint is renewed, after all older ones."""
+
+
+@dataclass(frozen=True)
+class OperatorState:
+    """What a restart at the end of a frame takes, in figures."""
+
+    extent: Extent
+    raw_bytes: int
+    """The extent's frames after decompression."""
+    replay_from: tuple[int, ...]
+    """T: the input that a restart needs begins here."""
+    replay_upto: tuple[int, ...]
+    replay_rows: int
+    """u: how much of it there is, over all inputs; of a state store, how many versions."""
+    oldest_timestamp_us: int | None
+    """Of the oldest footprint."""
+    age_us: int | None
+    """From there to the largest timestamp of the last frame."""
+    oldest_windows: tuple[OpenWindow, ...]
+
+    def cost(self, rates: LoadRates, *, has_input: bool) -> CrashCost:
+        """What a crash now would cost; without input, as in a state store, nothing is replayed."""
+        extent = self.extent
+        load_s = rates.load_s(extent.bytes, self.raw_bytes, extent.records)
+        return CrashCost(load_s, self.replay_rows / rates.replay_rows_per_s if has_input else 0.0)
+
+    def freed_s(self, window: OpenWindow, rates: LoadRates) -> float:
+        """Seconds of load that renewing this footprint saves, the older ones renewed before it."""
+        whole = rates.load_s(self.extent.bytes, self.raw_bytes, self.extent.records)
+        return (whole - rates.fixed_s) * window.records_freed / max(1, self.extent.records)
+
+
+@dataclass(frozen=True)
+class ExtentReport:
+    """A log's totals and, where an operator writes it, what its restart would take."""
+
+    path: str
+    epoch: int | None
+    totals: Totals
+    has_state: bool
+    """Whether an operator writes this log."""
+    state: OperatorState | None
+    """``None`` where there is none, or where damage keeps it out of reach."""
+    damage: str
+    """Why something could not be read; empty in a sound log."""
+    version: int | None = None
+    """Of a state log; ``None`` of a queue."""
+
+
+def inspect_extent(
+    folder: Folder,
+    *,
+    at: int | str | None = None,
+    top: int = 10,
+    counts: bool = False,
+    decoder: StateDecoder | None = None,
+    progress: Progress | None = None,
+) -> ExtentReport:
+    """Totals, the extent, and the ``top`` windows with the oldest footprints.
+
+    ``at`` is a version of a state log, or the number of a queue's frame. ``counts`` reads the whole
+    log and counts its records by kind; ``top=0`` reads headers and the oldest footprint alone.
+    ``progress`` is told of bytes read.
+
+    Raises:
+        NotAQueue: nothing of a log here.
+        OutOfRange: it does not have what ``at`` names.
+    """
+    survey = survey_of(folder)
+    totals, damage = totals_of(survey, counts, progress)
+    epoch = survey.manifest.epoch if survey.manifest else None
+    state = version = None
+    has_state = isinstance(survey, StateSurvey)
+    tree = survey.tree if isinstance(survey, StateSurvey) else None
+    for looks_left in reversed(range(_LOOKS)):
+        try:
+            strand, last = frame_at(folder, at, tree)
+            tree = None  # the next look is a new one
+            version = strand.version if isinstance(strand, Lineage) else None
+            has_state = strand.schema().inputs > 0
+            if has_state:
+                state = _state(strand, last, top, decoder, progress)
+        except RecoveryError:
+            has_state = False  # written without checkpoints
+        except OutOfRange as error:
+            if at is not None:
+                raise
+            # A writer beside this inspection may have trimmed what the chain began with.
+            damage = damage or ("" if looks_left else str(error))
+            continue
+        except CecError as error:
+            damage = damage or str(error)
+        break
+    return ExtentReport(folder.path, epoch, totals, has_state, state, damage, version)
+
+
+def frame_at(
+    folder: Folder, at: int | str | None = None, tree: StateTree | None = None
+) -> tuple[Strand, Frame | None]:
+    """A reader of a log, and the last frame that counts for ``at``; ``None`` in an empty log.
+
+    ``tree`` is a look at a state log's directory just taken.
+
+    Raises:
+        OutOfRange: the log does not have what ``at`` names.
+        CorruptLog: that is out of reach.
+        NotAQueue: nothing of a log here; or a unique id, and no state log.
+    """
+    if isinstance(at, str) or is_state_log(folder):
+        lineage = StateLog(folder, tree).lineage(at)
+        return lineage, lineage.last_frame
+    chain = Chain(folder)
+    return chain, chain.last() if at is None else chain.find_seq(at)
+
+
+def _state(
+    strand: Strand,
+    last: Frame | None,
+    top: int,
+    decoder: StateDecoder | None,
+    progress: Progress | None,
+) -> OperatorState:
+    schema = strand.schema()
+    frames = extent_of(strand, last)
+    upto = _upto(strand, last, schema.inputs)
+    q = last.header.extent_records if last is not None else 0
+    end = last.header.end_offset if last is not None else strand.end.offset
+    extent = Extent(
+        records=q,
+        frames=len(frames),
+        bytes=sum(frame.header.frame_bytes for frame in frames),
+        segments=len({frame.address.segment_id for frame in frames}),
+        open_windows=last.header.open_windows if last is not None else 0,
+        first_offset=end - q,
+        end_offset=end,
+    )
+    # One more than is shown: what a footprint frees reaches up to the next one.
+    found = oldest_footprints(strand, frames, top + 1, progress) if q else None
+    windows = () if found is None else _windows(found, extent, upto, decoder)
+    replay_from = np.array(windows[0].position) if windows else upto
+    oldest_us = windows[0].timestamp_us if windows else None
+    end_us = last.header.max_timestamp_us if last is not None and last.header.record_count else None
+    return OperatorState(
+        extent=extent,
+        raw_bytes=sum(frame.header.raw_bytes for frame in frames),
+        replay_from=tuple(replay_from.tolist()),
+        replay_upto=tuple(upto.tolist()),
+        replay_rows=int((upto - replay_from).sum()),
+        oldest_timestamp_us=oldest_us,
+        age_us=None if oldest_us is None or end_us is None else end_us - oldest_us,
+        oldest_windows=windows[:top],
+    )
+
+
+def extent_of(strand: Strand, last: Frame | None) -> list[Frame]:
+    """The frames that a rebuild at ``last`` reads, oldest first.
+
+    Raises:
+        RecoveryError: it was written without checkpoints.
+        OutOfRange, CorruptLog: a part of them is trimmed or damaged.
+    """
+    if last is None:
+        return []
+    if last.header.open_windows == NOT_COUNTED:
+        raise RecoveryError(f"{strand.folder.path}: written without checkpoints")
+    return list(extent_frames(strand, last))[::-1]
+
+
+def _upto(strand: Strand, last: Frame | None, inputs: int) -> Ints:
+    """The input that the log reflects, shape (inputs,)."""
+    if last is None:
+        return np.zeros(inputs, np.int64)
+    if inputs == 1:
+        return np.array([last.header.input_upto])
+    positions = inputs_of(strand.records(last), inputs)
+    return positions[-1] if len(positions) else np.zeros(inputs, np.int64)
+
+
+def _windows(
+    found: Footprints, extent: Extent, upto: Ints, decoder: StateDecoder | None
+) -> tuple[OpenWindow, ...]:
+    rows = RecordDecoder(decoder).rows(found.records, 0, np.arange(len(found.offsets)))
+    nexts = [*found.offsets[1:], extent.end_offset]
+    return tuple(
+        OpenWindow(
+            key=row.key,
+            state=row.state,
+            kind=row.kind,
+            renewed=row.renewed,
+            offset=offset,
+            timestamp_us=row.timestamp_us,
+            position=row.position,
+            records_back=extent.end_offset - offset,
+            replay_rows=int(upto.sum()) - sum(row.position),
+            records_freed=next_offset - offset,
+        )
+        for row, offset, next_offset in zip(rows, found.offsets, nexts, strict=False)
+    )

@@ -1,0 +1,202 @@
+"""What frame headers say over a whole log: how extent, windows and bytes have grown. Reads only.
+
+However long the log, a bounded number of stretches tells of it: when there are too many, pairs of
+them become one, which keeps the smallest and the largest extent of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from cec_store.errors import CorruptLog
+from cec_store.format.frame import NOT_COUNTED, FrameHeader, FrameType
+from cec_store.inspector.damage.faults import Fault
+from cec_store.inspector.damage.scan import Found, Gap
+from cec_store.inspector.damage.state_survey import StateSurvey, survey_of
+from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.log.frames import Frame
+from cec_store.log.reader import Strand
+from cec_store.storage.folder import Folder
+
+STRETCHES_MAX = 1024
+_NO_EXTENT = 2**63
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Neighbouring frames of a log."""
+
+    number: int
+    """Of the last: the version in a state log, else ``seq``."""
+    timestamp_us: int
+    """The largest so far."""
+    open_windows: int
+    """N at the end; ``NOT_COUNTED`` where no frame says."""
+    extent_low: int
+    """The smallest q of frames whose windows are counted; huge without any."""
+    extent_high: int
+    """The largest; 0 without any."""
+    records: int
+    bytes: int
+
+    def take(self, later: Stretch) -> None:
+        """Reach to the end of the next one as well."""
+        self.number = later.number
+        self.timestamp_us = max(self.timestamp_us, later.timestamp_us)
+        if later.open_windows != NOT_COUNTED:
+            self.open_windows = later.open_windows
+        self.extent_low = min(self.extent_low, later.extent_low)
+        self.extent_high = max(self.extent_high, later.extent_high)
+        self.records += later.records
+        self.bytes += later.bytes
+
+
+def merged(stretches: Iterable[Stretch], shift: int) -> list[Stretch]:
+    """As one what has the same number after a shift by so many bits."""
+    found: list[Stretch] = []
+    for each in stretches:
+        if found and found[-1].number >> shift == each.number >> shift:
+            found[-1].take(each)
+        else:
+            found.append(replace(each))
+    return found
+
+
+@dataclass(slots=True)
+class SegmentUse:
+    """A segment, and what of it a restart needs."""
+
+    segment_id: int
+    bytes: int
+    abandoned_bytes: int = 0
+    """Of attempts that nothing builds on, and of unfinished writes."""
+    records: int = 0
+    first_offset: int = -1
+    """Of its records; -1 without any."""
+    end_offset: int = -1
+    extent_bytes: int = 0
+    """Frames that a rebuild reads."""
+    extent_raw_bytes: int = 0
+    """The same frames, decompressed."""
+    extent_records: int = 0
+
+    def take(self, header: FrameHeader, extent_from: int) -> None:
+        """The next frame with records."""
+        if self.first_offset < 0:
+            self.first_offset = header.first_offset
+        self.end_offset = header.end_offset
+        self.records += header.record_count
+        needed = header.end_offset - max(header.first_offset, extent_from)
+        if needed > 0:
+            self.extent_records += needed
+            self.extent_bytes += header.frame_bytes
+            self.extent_raw_bytes += header.raw_bytes
+
+
+@dataclass
+class History:
+    """A log from its oldest frame to its newest."""
+
+    segments: list[SegmentUse] = field(default_factory=list)
+    damage: list[Fault] = field(default_factory=list)
+    """Places that could not be read."""
+    frames: int = 0
+    """Those with records, as are all of these figures."""
+    records: int = 0
+    bytes: int = 0
+    """Of the segments."""
+    shift: int = 0
+    """Numbers that are the same after a shift by so many bits are in one stretch."""
+    stretches: list[Stretch] = field(default_factory=list)
+
+    def take(self, header: FrameHeader, number: int) -> None:
+        """The next frame with records."""
+        self.frames += 1
+        self.records += header.record_count
+        is_counted = header.open_windows != NOT_COUNTED
+        new = Stretch(
+            number=number,
+            # Of a frame without records it is the smallest that there is.
+            timestamp_us=header.max_timestamp_us,
+            open_windows=header.open_windows,
+            extent_low=header.extent_records if is_counted else _NO_EXTENT,
+            extent_high=header.extent_records if is_counted else 0,
+            records=header.record_count,
+            bytes=header.frame_bytes,
+        )
+        last = self.stretches[-1] if self.stretches else None
+        if last is not None:
+            new.timestamp_us = max(last.timestamp_us, new.timestamp_us)
+        if last is not None and last.number >> self.shift == number >> self.shift:
+            last.take(new)
+            return
+        self.stretches.append(new)
+        if len(self.stretches) > STRETCHES_MAX:
+            self.shift += 1
+            self.stretches = merged(self.stretches, self.shift)
+
+
+def read_history(
+    folder: Folder,
+    strand: Strand | None = None,
+    last: Frame | None = None,
+    extent_from: int = _NO_EXTENT,
+) -> History:
+    """Walk through every header of a log, over damage and on.
+
+    ``strand`` says which frames count, up to ``last``, and ``extent_from`` is the offset of the
+    oldest record that a rebuild there needs. Without a strand (damage keeps it out of reach) all
+    sound frames count.
+
+    Raises:
+        NotAQueue: neither a queue here nor a state log.
+    """
+    survey = survey_of(folder)
+    is_state = isinstance(survey, StateSurvey)
+    last_number = _NO_EXTENT
+    if last is not None:
+        last_number = last.header.input_upto if is_state else last.header.seq
+    history = History(damage=list(survey.faults))
+    ends = _ends(strand) if strand is not None else None
+    for part in survey.parts():
+        if isinstance(part, Fault):
+            history.damage.append(part)
+            continue
+        stop = part.acknowledged if ends is None else ends.get(part.scan.segment_id, 0)
+        use = SegmentUse(part.scan.segment_id, part.scan.bytes)
+        for item in _frames(survey, part, history.damage):
+            number = item.header.input_upto if is_state else item.header.seq
+            if item.end_byte > stop:
+                # What goes on from there is no part of this history, but has not been given up.
+                is_later = number > last_number
+                use.abandoned_bytes += 0 if is_later else item.header.frame_bytes
+            elif item.header.type == FrameType.BATCH and number <= last_number:
+                history.take(item.header, number)
+                use.take(item.header, extent_from)
+        history.segments.append(use)
+        history.bytes += part.scan.bytes
+    return history
+
+
+def _ends(strand: Strand) -> dict[int, int] | None:
+    """Of each segment the bytes that count; ``None`` where damage hides it, which is told then."""
+    try:
+        return {segment_id: strand.segment_end(segment_id) for segment_id in strand.segments}
+    except CorruptLog:
+        return None
+
+
+def _frames(survey: Survey | StateSurvey, part: Part, damage: list[Fault]) -> Iterator[Found]:
+    """Sound frames of what was acknowledged; what is none goes to the damage."""
+    for item in part.scan.frames(min(part.stop, part.scan.bytes)):
+        if item.byte >= part.acknowledged:
+            return  # nobody vouched for it
+        if isinstance(item, Found):
+            yield item
+        elif survey.is_trimmed(part.scan.segment_id):
+            return  # a writer has removed it meanwhile
+        else:
+            assert isinstance(item, Gap)
+            what = f"{item.end_byte - item.byte} bytes are no frame: {item.reason}"
+            damage.append(part.fault("frame-damaged", item.byte, what))

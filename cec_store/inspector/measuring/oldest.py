@@ -1,0 +1,186 @@
+"""The windows with the oldest footprints, found in one pass over an extent of any size.
+
+A footprint counts if its key does not come again. So the keys of the oldest records are remembered,
+some thousands, and each later record strikes out its own. What is left in the end are the oldest
+windows, all of them up to the last record that was remembered. Only where fewer are left than were
+asked for does another pass begin behind it, which remembers more, at most :data:`KEYS_MAX`.
+
+Memory: one frame, and some 200 bytes for each key remembered, however large the extent is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cec_store.errors import CorruptLog
+from cec_store.format.columns import Ints
+from cec_store.format.records import kinds_of
+from cec_store.format.schema import KEY, RecordKind, RecordSchema
+from cec_store.inspector.measuring.sketches import sketches_of
+from cec_store.log.frames import Frame
+from cec_store.log.reader import Strand
+from cec_store.operators.keys.encoder import KeyEncoder
+from cec_store.operators.keys.words import grown
+
+Progress = Callable[[int], None]
+KEYS_MAX = 1 << 16
+_KEYS_FIRST = 1 << 13
+"""As a rule one in eight or more of the oldest footprints still counts: this finds hundreds."""
+_GONE = -1
+_SIEVE_BITS = 20
+_NO_SIEVE = np.zeros(0, np.bool_)
+_SLICE_ROWS = 1 << 15
+"""Sieved at a time: what that takes stays within a processor's cache."""
+
+
+def key_columns(records: pa.RecordBatch) -> list[pa.Array]:
+    """What tells keys apart: a null key is one, and not the same as one of nulls."""
+    keys = records.column(KEY)
+    return [keys.is_valid(), *keys.flatten()]
+
+
+def key_encoder(schema: RecordSchema) -> KeyEncoder:
+    """Numbers for keys as :func:`key_columns` gives them."""
+    parts = [pa.field("", pa.bool_()), *(pa.field("", f.type) for f in schema.key or [])]
+    return KeyEncoder(pa.schema(parts))
+
+
+@dataclass(frozen=True)
+class Footprints:
+    """Where open windows can be read, oldest first, and these records."""
+
+    offsets: list[int]
+    records: pa.RecordBatch
+
+
+def oldest_footprints(
+    strand: Strand, frames: Sequence[Frame], count: int, progress: Progress | None = None
+) -> Footprints:
+    """Of the ``count`` windows with the oldest footprints, in their order.
+
+    ``frames`` are those of an extent, oldest first; the last one ends it.
+
+    Raises:
+        CorruptLog: damage in the extent, or footprints that do not add up to N.
+    """
+    last = frames[-1].header
+    first_offset = last.end_offset - last.extent_records
+    wanted = min(count, last.open_windows)
+    if wanted == 0:
+        return _materialised(strand, frames, [])
+    if wanted == 1:  # by what q is, the extent's first record
+        return _materialised(strand, frames, [first_offset])
+    found: list[int] = []
+    start, keys_max = first_offset, _KEYS_FIRST
+    while len(found) < wanted and start < last.end_offset:
+        search = _Search(strand.schema(), start, min(keys_max, KEYS_MAX))
+        for frame in frames:
+            if frame.header.end_offset > start:
+                search.take(frame, strand.records(frame))
+                if progress is not None:
+                    progress(frame.header.frame_bytes)
+        found += search.live().tolist()
+        start = last.end_offset if search.stop is None else search.stop
+        keys_max *= 8
+    if (start >= last.end_offset and len(found) != last.open_windows) or found[:1] != [
+        first_offset
+    ]:
+        at = frames[-1].address
+        raise CorruptLog(
+            strand.reader(at.segment_id).path, at.byte,
+            f"the frame counts {last.open_windows} open windows from record {first_offset} on, "
+            f"its extent has {len(found)} from {found[0] if found else last.end_offset} on",
+        )  # fmt: skip
+    return _materialised(strand, frames, found[:wanted])
+
+
+class _Search:
+    """One pass: remembers keys until there are too many, and then only strikes out."""
+
+    def __init__(self, schema: RecordSchema, start: int, keys_max: int) -> None:
+        """Records before the offset ``start`` are passed over."""
+        self._keys = key_encoder(schema)
+        self._start = start
+        self._keys_max = keys_max
+        self._newest: Ints = np.full(1024, _GONE, np.int64)
+        """By key's number: the offset of its footprint."""
+        self._sieve: NDArray[np.bool_] = _NO_SIEVE
+        self.stop: int | None = None
+        """The first offset of which no key is remembered."""
+
+    def live(self) -> Ints:
+        """Offsets of footprints that still count."""
+        return np.sort(self._newest[self._newest != _GONE])
+
+    def take(self, frame: Frame, records: pa.RecordBatch) -> None:
+        """The next frame of the extent."""
+        first_offset = frame.header.first_offset
+        kinds = kinds_of(records)
+        is_meant = kinds != RecordKind.DATA
+        is_meant[: max(0, self._start - first_offset)] = False
+        (rows,) = np.nonzero(is_meant)
+        keys = records.select([KEY])
+        if len(rows) < len(kinds):
+            keys = keys.take(pa.array(rows))
+        done = 0
+        while self.stop is None and done < len(rows):
+            some = rows[done : done + self._keys_max]
+            self._remember(keys.slice(done, len(some)), kinds[some], first_offset + some)
+            done += len(some)
+        if done < len(rows):
+            self._strike_out(keys.slice(done))
+
+    def _remember(self, keys: pa.RecordBatch, kinds: NDArray[np.uint8], offsets: Ints) -> None:
+        codes = self._keys.encode(key_columns(keys))
+        if self._keys.bound > len(self._newest):
+            known = len(self._newest)
+            self._newest = grown(self._newest, self._keys.bound)
+            self._newest[known:] = _GONE
+        # Of several rows with one key the last one stays, as assignments go in order.
+        self._newest[codes] = np.where(kinds == RecordKind.RESULT, _GONE, offsets)
+        if self._keys.size >= self._keys_max:
+            live = np.flatnonzero(self._newest[: self._keys.bound] != _GONE)
+            self._keys.trim(live)
+            if len(live) > self._keys_max // 2:
+                self.stop = int(offsets[-1]) + 1
+                self._sieve = np.zeros(1 << _SIEVE_BITS, np.bool_)
+                self._sieve[_place_of(self._keys.keys(live).flatten())] = True
+
+    def _strike_out(self, keys: pa.RecordBatch) -> None:
+        """These keys come again; most of them are none of those remembered."""
+        columns = key_columns(keys)
+        maybe = np.empty(len(keys), np.bool_)
+        for start in range(0, len(keys), _SLICE_ROWS):
+            here = slice(start, start + _SLICE_ROWS)
+            places = _place_of([column.slice(start, _SLICE_ROWS) for column in columns])
+            maybe[here] = self._sieve[places]
+        rows = pa.array(np.flatnonzero(maybe))
+        codes = self._keys.lookup([column.take(rows) for column in columns])
+        self._newest[codes[codes >= 0]] = _GONE
+
+
+def _place_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
+    """Without the first of :func:`key_columns`: null keys are few, or all there is."""
+    places: NDArray[np.uint64] = sketches_of(columns[1:]) & np.uint64((1 << _SIEVE_BITS) - 1)
+    return places
+
+
+def _materialised(strand: Strand, frames: Sequence[Frame], offsets: Sequence[int]) -> Footprints:
+    """The records at these offsets, which rise."""
+    parts: list[pa.RecordBatch] = []
+    todo = list(offsets)
+    for frame in frames:
+        here = [offset for offset in todo if offset < frame.header.end_offset]
+        if here:
+            rows = [offset - frame.header.first_offset for offset in here]
+            parts.append(strand.records(frame).take(pa.array(rows)))
+            todo = todo[len(here) :]
+        if not todo:
+            break
+    empty = pa.RecordBatch.from_pylist([], strand.schema().arrow)
+    return Footprints(list(offsets), pa.concat_batches(parts) if parts else empty)

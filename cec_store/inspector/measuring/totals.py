@@ -1,0 +1,179 @@
+"""What a log holds altogether, as far as it can be read: by headers, if asked by records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.compute as pc
+
+from cec_store.errors import CecError
+from cec_store.format.frame import BadHeader, FrameHeader, FrameType
+from cec_store.format.records import kinds_of
+from cec_store.format.schema import STATE, RecordKind
+from cec_store.inspector.damage.faults import Fault
+from cec_store.inspector.damage.scan import Found
+from cec_store.inspector.damage.state_survey import StateSurvey
+from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.storage.names import segment_name
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """A log in numbers; attempts at a version of a state store that were given up count too."""
+
+    segments: int
+    frames: int
+    bytes: int
+    records: int
+    first_offset: int
+    end_offset: int
+    first_timestamp_us: int | None
+    last_timestamp_us: int | None
+    """Largest of the last frame with records."""
+    kinds: dict[str, int] | None
+    """Records of each kind; ``None`` where they were not counted."""
+    renewed: int | None
+    """Of a state store: CHECKs by the policy, among those counted. Of a queue all are."""
+    unreadable: int
+    """Places that could not be read."""
+    is_state: bool = False
+    """Of a state store."""
+
+    @property
+    def check_overhead(self) -> float | None:
+        """CHECKs that the policy wrote for each other record; ``None`` uncounted."""
+        if self.kinds is None or self.renewed is None:
+            return None
+        others = sum(self.kinds.values()) - self.renewed
+        return self.renewed / others if others else None
+
+    @property
+    def write_amplification(self) -> float | None:
+        """Records for each that was asked for: a queue's output, a store's puts and removals.
+
+        ``None`` where nothing was, or uncounted.
+        """
+        if self.kinds is None or self.renewed is None:
+            return None
+        asked = self.kinds["DATA"] + self.kinds["RESULT"]
+        if self.is_state:
+            asked = sum(self.kinds.values()) - self.renewed
+        return sum(self.kinds.values()) / asked if asked else None
+
+
+class _Sum:
+    """Adds up headers in the order of the log."""
+
+    def __init__(self) -> None:
+        self.segments = self.frames = self.bytes = self.records = self.renewed = 0
+        self.kinds = np.zeros(256, np.int64)
+        self.ends: list[tuple[int, int]] = []
+        self.times_us: list[tuple[int, int]] = []
+        self.unreadable = 0
+        self.damage = ""
+
+    def add(self, header: FrameHeader) -> None:
+        self.frames += 1
+        self.records += header.record_count
+        self.ends = [*self.ends[:1], (header.first_offset, header.end_offset)]
+        if header.record_count:
+            times = (header.min_timestamp_us, header.max_timestamp_us)
+            self.times_us = [*self.times_us[:1], times]
+
+    def refuse(self, what: str) -> None:
+        self.unreadable += 1
+        self.damage = self.damage or what
+
+
+def totals_of(
+    survey: Survey | StateSurvey, counts: bool = False, progress: Progress | None = None
+) -> tuple[Totals, str]:
+    """The totals, and the first thing that could not be read; empty if all could.
+
+    ``counts`` reads every body and counts records by kind.
+    """
+    total = _Sum()
+    if survey.faults:
+        total.damage = survey.faults[0].what
+    is_state = isinstance(survey, StateSurvey)
+    parts = survey.parts()
+    if isinstance(survey, StateSurvey) and not counts:
+        parts = _headers_of(survey, total)
+    for part in parts:
+        if isinstance(part, Fault):
+            total.refuse(f"{part.path}: {part.what}")
+            continue
+        total.segments += 1
+        total.bytes += part.scan.bytes
+        _add_part(survey, part, total, counts)
+        if progress is not None and counts:
+            progress(part.scan.bytes)
+    ends, times_us = total.ends, total.times_us
+    totals = Totals(
+        segments=total.segments,
+        frames=total.frames,
+        bytes=total.bytes,
+        records=total.records,
+        first_offset=ends[0][0] if ends else 0,
+        end_offset=ends[-1][1] if ends else 0,
+        first_timestamp_us=times_us[0][0] if times_us else None,
+        last_timestamp_us=times_us[-1][1] if times_us else None,
+        kinds={kind.name: int(total.kinds[kind]) for kind in RecordKind} if counts else None,
+        renewed=(total.renewed if is_state else int(total.kinds[RecordKind.CHECK]))
+        if counts
+        else None,
+        unreadable=total.unreadable,
+        is_state=is_state,
+    )
+    return totals, total.damage
+
+
+def _headers_of(survey: StateSurvey, total: _Sum) -> Iterator[Part | Fault]:
+    """Adds what the tree has read already; gives back the segments that are damaged."""
+    for segment_id in survey.tree.ids:
+        try:
+            growth = survey.tree.growth(segment_id)
+            size = survey.folder.size(segment_name(segment_id))
+        except (CecError, FileNotFoundError) as error:
+            if not survey.is_trimmed(segment_id):
+                total.refuse(str(error))
+            continue
+        if growth.refusal is not None or growth.header is None:
+            part = survey.part(segment_id)
+            if part is not None:
+                yield part
+            continue
+        total.segments += 1
+        total.bytes += size
+        for frame in growth.frames:
+            total.add(frame.header)
+
+
+def _add_part(survey: Survey | StateSurvey, part: Part, total: _Sum, counts: bool) -> None:
+    for item in part.scan.frames(min(part.stop, part.scan.bytes)):
+        if item.byte >= part.acknowledged:
+            return  # nobody vouched for it
+        if not isinstance(item, Found):
+            if survey.is_trimmed(part.scan.segment_id):
+                return  # a writer has removed it meanwhile
+            total.refuse(f"{part.scan.path}: damage at byte {item.byte}: {item.reason}")
+            continue
+        if item.header.type != FrameType.BATCH:
+            continue
+        total.add(item.header)
+        if not counts:
+            continue
+        try:
+            records = part.scan.records(item)
+        except (BadHeader, CecError) as error:
+            if survey.is_trimmed(part.scan.segment_id):
+                return
+            total.refuse(f"{part.scan.path}: damage at byte {item.byte}: {error}")
+            continue
+        total.kinds += np.bincount(kinds_of(records), minlength=256)
+        if isinstance(survey, StateSurvey):
+            total.renewed += pc.sum(records.column(STATE).field("renewed")).as_py() or 0

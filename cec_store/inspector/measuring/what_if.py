@@ -1,0 +1,255 @@
+"""What another extent target would have given: the write side's policy over the recorded history.
+
+What operators and queries asked for stays as it was recorded, frame by frame; the CHECKs that the
+policy wrote are left out, and those are put in that it would have written. So a target that held
+all the while gives the recorded history again. What it cannot know: budgets of time, which cut some
+CHECKs short, and steps of an operator that left no record, where a U may have asked for some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.errors import CorruptLog, RecoveryError
+from cec_store.format.columns import Ints, flags_of
+from cec_store.format.frame import NOT_COUNTED
+from cec_store.format.records import kinds_of
+from cec_store.format.schema import KEY, STATE, RecordKind
+from cec_store.inspector.measuring.extent_history import (
+    Commit,
+    Course,
+    QueueCourse,
+    RecordedCourse,
+    StoreCourse,
+    WhatIf,
+)
+from cec_store.inspector.measuring.oldest import key_columns, key_encoder
+from cec_store.log.frames import Frame
+from cec_store.log.reader import Strand
+from cec_store.operators.keys.words import grown
+from cec_store.state_logs.versions import Lineage
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class History:
+    """The recorded course of a log next to those that other targets would have given."""
+
+    end_offsets: Ints
+    """Where each commit ends in the recorded log."""
+    timestamps_us: Ints
+    """Largest timestamp of each; the smallest number of 64 bits in one without records."""
+    open_windows: Ints
+    """N at the end of each: no target changes it."""
+    others: Ints
+    """Records of each that no policy wrote."""
+    recorded: Course
+    courses: tuple[tuple[WhatIf, Course], ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the history of a log gave, or would have given with a target."""
+
+    target: str
+    """``recorded``, or as in ``--what-if``."""
+    extent_records: int
+    """q at the end."""
+    extent_max: int
+    replay_rows: int
+    """u at the end."""
+    checks: int
+    """CHECKs by the policy, over the whole history."""
+    other_records: int
+    """Those that no policy wrote."""
+
+    @property
+    def check_overhead(self) -> float:
+        """CHECKs for each other record."""
+        return self.checks / max(1, self.other_records)
+
+
+def outcomes_of(history: History) -> tuple[Outcome, ...]:
+    """The recorded course, and each target's; nothing of a history without commits."""
+    if not len(history.others):
+        return ()
+
+    def outcome(name: str, course: Course) -> Outcome:
+        return Outcome(
+            target=name,
+            extent_records=int(course.extent_records[-1]),
+            extent_max=int(course.extent_records.max()),
+            replay_rows=int(course.replay_rows[-1]),
+            checks=int(course.checks.sum()),
+            other_records=int(history.others.sum()),
+        )
+
+    return (
+        outcome("recorded", history.recorded),
+        *(outcome(str(target), course) for target, course in history.courses),
+    )
+
+
+def together(logs: Sequence[Sequence[Outcome]]) -> tuple[Outcome, ...]:
+    """Of many logs: sums, also of what each extent was at most."""
+    return tuple(
+        Outcome(
+            same[0].target, *(sum(row) for row in zip(*(astuple(o)[1:] for o in same), strict=True))
+        )
+        for same in zip(*logs, strict=True)
+    )
+
+
+def simulate(
+    strand: Strand,
+    last: Frame | None,
+    targets: Sequence[WhatIf],
+    progress: Progress | None = None,
+) -> History:
+    """Goes through all records up to ``last`` once, with every target at the same time.
+
+    Begins with the oldest frame that is kept, or where something is trimmed with the first one
+    whose windows can all be seen. Holds one commit, some 100 bytes for each open window, and 50 for
+    each of them and each target.
+
+    Raises:
+        RecoveryError: written without checkpoints.
+        OutOfRange: not one frame can be begun with.
+        CorruptLog: damage on the way.
+        ValueError: a target that such a log cannot have.
+    """
+    is_state = isinstance(strand, Lineage)
+    if is_state and any(each.replay_rows is not None for each in targets):
+        raise ValueError("a state store replays no input: give it a target Q alone")
+    walk = _Walk(strand, [StoreCourse(t) if is_state else QueueCourse(t) for t in targets])
+    for frames in _commits(strand, last):
+        walk.take(frames)
+        if progress is not None:
+            progress(sum(frame.header.frame_bytes for frame in frames))
+    return walk.history(targets)
+
+
+def _commits(strand: Strand, last: Frame | None) -> Iterator[list[Frame]]:
+    """The frames of each commit up to a frame; of a queue each is one."""
+    pending: list[Frame] = []
+    for frame in strand.frames() if last is not None else ():
+        if last is not None and frame.header.seq > last.header.seq:
+            return
+        pending.append(frame)
+        if frame.header.open_windows != NOT_COUNTED:
+            yield pending
+            pending = []
+        elif not isinstance(strand, Lineage):
+            raise RecoveryError(
+                f"{strand.folder.path}: frame {frame.header.seq} was written without checkpoints"
+            )
+
+
+class _Walk:
+    """Takes the log apart, commit by commit."""
+
+    def __init__(self, strand: Strand, courses: Sequence[RecordedCourse]) -> None:
+        self._strand = strand
+        self._is_state = isinstance(strand, Lineage)
+        self._keys = key_encoder(strand.schema())
+        self._is_open = np.zeros(1024, np.bool_)
+        self._first_offset = strand.first_offset()
+        self._recorded = RecordedCourse(end=self._first_offset)
+        self._courses = courses
+        self._commits: list[tuple[int, int]] = []
+        self._begun_at: int | None = 0 if self._first_offset == 0 else None
+        """The first commit that all have taken; None: windows are open that cannot be seen."""
+        self._facts: list[tuple[int, int, int, int]] = []
+
+    def take(self, frames: list[Frame]) -> None:
+        """The next commit."""
+        header = frames[-1].header
+        commit = self._commit(frames)
+        self._recorded.take(commit)
+        if self._begun_at is not None:
+            for course in self._courses:
+                course.take(commit)
+            self._check(frames[-1], commit)
+        first_offset = frames[0].header.first_offset
+        self._facts.append(
+            (header.end_offset, header.max_timestamp_us, header.open_windows, commit.others)
+        )
+        if self._begun_at is None:
+            self._commits.append((first_offset, len(frames)))
+            if header.end_offset - header.extent_records >= self._first_offset:
+                self._begin(len(self._facts))
+        if self._keys.wants_trim(header.open_windows):
+            self._keys.trim(np.flatnonzero(self._is_open))
+
+    def _begin(self, place: int) -> None:
+        self._begun_at = place
+        windows = self._recorded.windows.oldest(self._recorded.windows.open_windows)
+        for course in self._courses:
+            course.begin(windows, self._recorded.end, self._commits)
+        self._commits = []
+
+    def _check(self, frame: Frame, commit: Commit) -> None:
+        """What was taken apart must add up to what the frame says of itself."""
+        said = (frame.header.open_windows, frame.header.extent_records)
+        counted = (self._recorded.windows.open_windows, self._recorded.figures[-1][0])
+        if said != counted:
+            path = self._strand.reader(frame.address.segment_id).path
+            raise CorruptLog(
+                path, frame.address.byte,
+                f"the frame counts N = {said[0]} and q = {said[1]}, its records say {counted}",
+            )  # fmt: skip
+
+    def _commit(self, frames: list[Frame]) -> Commit:
+        header = frames[-1].header
+        names = [name for name in (KEY, STATE) if name in self._strand.schema().arrow.names]
+        parts = [self._strand.records(frame) for frame in frames]
+        kinds = np.concatenate([kinds_of(part) for part in parts])
+        is_renewed = kinds == RecordKind.CHECK
+        slots = np.full(len(kinds), -1, np.int64)
+        if KEY in names:
+            rows = np.flatnonzero(kinds != RecordKind.DATA)
+            records = pa.concat_batches([part.select(names) for part in parts]).take(pa.array(rows))
+            slots[rows] = self._keys.encode(key_columns(records))
+            if self._is_state:
+                is_renewed[rows] &= flags_of(records.column(STATE).field("renewed"))
+        (others,) = np.nonzero(~is_renewed)
+        is_footprint = (kinds[others] == RecordKind.OPEN) | (kinds[others] == RecordKind.CHECK)
+        (places,) = np.nonzero(is_footprint)
+        closed = np.unique(slots[kinds == RecordKind.RESULT])
+        if self._keys.bound > len(self._is_open):
+            self._is_open = grown(self._is_open, self._keys.bound)
+        closed = closed[(closed >= 0) & self._is_open[closed]]
+        footprints = slots[others[places]]
+        self._is_open[closed] = False
+        self._is_open[footprints] = True
+        renewed = slots[is_renewed]
+        self._is_open[renewed] = True  # of one that opened before the oldest frame that is kept
+        return Commit(
+            position=header.input_upto,
+            closed=closed,
+            footprints=footprints,
+            places=places,
+            others=len(others),
+            renewed=renewed,
+            frames=len(frames),
+            open_windows=header.open_windows,
+        )
+
+    def history(self, targets: Sequence[WhatIf]) -> History:
+        """All courses side by side, from where all of them begin."""
+        first = len(self._facts) if self._begun_at is None else self._begun_at
+        facts = np.array(self._facts[first:], np.int64).reshape(-1, 4)
+        courses = [course.course(0) for course in self._courses]
+        return History(
+            end_offsets=facts[:, 0],
+            timestamps_us=facts[:, 1],
+            open_windows=facts[:, 2],
+            others=facts[:, 3],
+            recorded=self._recorded.course(first),
+            courses=tuple(zip(targets, courses, strict=True)),
+        )

@@ -1,0 +1,147 @@
+"""What there is to inspect at a path: one log, or all those of a queue or of a Spark checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import PurePath
+
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, OFFSETS, Checkpoint
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, decoder_of
+from cec_store.errors import NotAQueue
+from cec_store.log.epochs import newest_epoch
+from cec_store.partitioned.partitions import is_partitioned
+from cec_store.state_logs.segments import is_state_log
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import COMMITS_FOLDER, partition_of, segment_id_of
+from cec_store.storage.trees import subfolders
+
+
+class PlaceKind(str, Enum):
+    """What a path is."""
+
+    QUEUE = "queue"
+    PARTITIONED_QUEUE = "partitioned queue"
+    STATE_STORE = "state store"
+    CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True)
+class Log:
+    """One log of a place: a queue, or a state store."""
+
+    name: str
+    """Among the logs of its place, as ``operator 0, partition 3``; empty where it is alone."""
+    folder: LocalFolder
+    operator: int | None = None
+    partition: int | None = None
+    store: str | None = None
+
+    @cached_property
+    def decoder(self) -> StateDecoder | None:
+        """What makes Spark's columns of a state store's bytes; ``None`` of other logs.
+
+        Raises:
+            CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
+        """
+        return decoder_of(self.folder)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path with the logs in it, in the order of their numbers."""
+
+    path: str
+    kind: PlaceKind
+    logs: tuple[Log, ...]
+    checkpoint: Checkpoint | None = None
+    """Of a checkpoint: the files around its logs."""
+
+    @property
+    def has_versions(self) -> bool:
+        """Whether its logs are those of state stores."""
+        return self.kind in (PlaceKind.STATE_STORE, PlaceKind.CHECKPOINT)
+
+    def chosen(
+        self, operator: int | None = None, partition: int | None = None, store: str | None = None
+    ) -> tuple[Log, ...]:
+        """The logs with these numbers and this name; ``None`` leaves all.
+
+        Raises:
+            ValueError: there is none such.
+        """
+        wanted = {"operator": operator, "partition": partition, "store": store}
+        asked = {name: value for name, value in wanted.items() if value is not None}
+        found = tuple(
+            log for log in self.logs if all(getattr(log, n) == v for n, v in asked.items())
+        )
+        if asked and not found:
+            names = " ".join(f"{name} {value}" for name, value in asked.items())
+            there = {n: sorted({getattr(log, n) for log in self.logs} - {None}) for n in asked}
+            has = "; ".join(f"{n}s: {', '.join(map(str, v)) or 'none'}" for n, v in there.items())
+            raise ValueError(f"{self.path}: nothing of {names} here ({has})")
+        return found
+
+    def newest_version(self) -> int | None:
+        """The version that a query would go on from; ``None`` where Spark's logs do not say.
+
+        Raises:
+            OutOfRange: no batch is committed.
+        """
+        return self.checkpoint.newest_batch() + 1 if self.checkpoint is not None else None
+
+    def at(self, log: Log, version: int | None) -> int | str | None:
+        """How a log calls a version of the place: its number, or an id of checkpoint format V2.
+
+        ``None`` means the newest that the log has.
+
+        Raises:
+            OutOfRange: Spark's logs do not have the version, or not of this log.
+            CorruptLog, UnsupportedVersion: they cannot be read.
+        """
+        if self.checkpoint is None or version is None:
+            return version
+        if log.operator is None or log.partition is None or log.store is None:
+            raise ValueError(f"{log.folder.path}: no log of a checkpoint")
+        ids = self.checkpoint.unique_id(version - 1, log.operator, log.partition, log.store)
+        return ids or version
+
+
+def place_at(path: str | PurePath) -> Place:
+    """What is at a path.
+
+    Raises:
+        NotAQueue: nothing that this package knows.
+    """
+    folder = LocalFolder(path)
+    names = folder.names() if folder.exists() else []
+    if OFFSETS in names:
+        return _checkpoint(Checkpoint(path))
+    # Not by the manifest of commits/ alone: it may be what is lost.
+    if is_partitioned(folder) or any(partition_of(name) is not None for name in names):
+        return Place(folder.path, PlaceKind.PARTITIONED_QUEUE, _partitions(folder))
+    if is_state_log(folder):
+        return Place(folder.path, PlaceKind.STATE_STORE, (Log("", folder),))
+    if newest_epoch(folder) is not None or any(segment_id_of(n) is not None for n in names):
+        return Place(folder.path, PlaceKind.QUEUE, (Log("", folder),))
+    raise NotAQueue(
+        f"{folder.path}: neither a queue, nor a state store, nor a checkpoint of a Spark query"
+    )
+
+
+def _partitions(folder: LocalFolder) -> tuple[Log, ...]:
+    numbered = ((partition_of(name), each) for name, each in subfolders(folder).items())
+    found = sorted((number, each.path) for number, each in numbered if number is not None)
+    partitions = (Log(f"partition {n}", LocalFolder(at), partition=n) for n, at in found)
+    return (Log("commits", folder.folder(COMMITS_FOLDER)), *partitions)
+
+
+def _checkpoint(checkpoint: Checkpoint) -> Place:
+    logs = []
+    for at in checkpoint.state_folders():
+        name = f"operator {at.operator}, partition {at.partition}"
+        if at.store != DEFAULT_STORE:
+            name += f", {at.store}"
+        logs.append(Log(name, at.folder, at.operator, at.partition, at.store))
+    return Place(checkpoint.path, PlaceKind.CHECKPOINT, tuple(logs), checkpoint)

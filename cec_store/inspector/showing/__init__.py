@@ -1,0 +1,1 @@
+"""What a log holds, decoded: records, states, changes and differences."""

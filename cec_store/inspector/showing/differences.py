@@ -1,0 +1,244 @@
+"""What differs between two states: of one place at two versions, or of two places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.checkpoints.last_rows import key_codes
+from cec_store.checkpoints.rebuild import rebuild
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.errors import CecError, NotAQueue, SchemaMismatch
+from cec_store.format.columns import Ints
+from cec_store.inspector.places.places import Log, Place
+from cec_store.inspector.places.points import Point, frame_at, version_at
+from cec_store.inspector.showing.rows import rows_of
+from cec_store.inspector.showing.states import WindowReader, lost_partitions
+from cec_store.state_logs.state_log import StateLog
+
+_Name = tuple[int | None, str | None, int | None]
+"""Operator, store and partition."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key that differs."""
+
+    change: str
+    """``added``, ``removed`` or ``changed``."""
+    key: Any
+    before: Any
+    after: Any
+
+
+@dataclass
+class LogDiff:
+    """What differs in one log, or in all partitions of a store where two places have others."""
+
+    log: Log
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    same: int = 0
+    problem: str = ""
+    """Why it could not be compared; empty if it could."""
+    rows: list[Change] = field(default_factory=list)
+    """The first of them."""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs, as far as could be seen."""
+        return not (self.added or self.removed or self.changed or self.problem)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    keys: pa.StructArray
+    states: pa.StructArray
+
+
+class Side:
+    """One of the two: a place at a version, or at a frame."""
+
+    def __init__(self, place: Place, point: Point | None) -> None:
+        """Raises as :func:`version_at`, :func:`frame_at` and :class:`WindowReader`."""
+        self.place = place
+        self.at: int | str | None
+        if place.has_versions:
+            self.at = version_at(place, point)
+        else:
+            self._chain = WindowReader(place).chain
+            self.at = frame_at(place, self._chain, point)
+
+    def read(self, logs: Sequence[Log]) -> _Rows | None:
+        """The windows of these logs together; ``None`` where there are none."""
+        parts = [part for part in map(self._of, logs) if part is not None]
+        if not parts:
+            return None
+        return _Rows(
+            pa.concat_arrays([part.keys for part in parts]),
+            pa.concat_arrays([part.states for part in parts]),
+        )
+
+    def _of(self, log: Log) -> _Rows | None:
+        if not self.place.has_versions:
+            if self.at is None:
+                return None
+            found = rebuild(self._chain, int(self.at))
+            return _Rows(found.keys, found.states)
+        if not log.folder.exists():
+            raise NotAQueue(f"{log.folder.path}: the folder is missing")
+        at = self.place.at(log, self.at) if isinstance(self.at, int) else self.at
+        found = StateLog(log.folder).rebuild(at)
+        values = found.states.flatten()[0]
+        return _Rows(found.keys, pa.StructArray.from_arrays([values], ["value"]))
+
+
+def differences(
+    old: Side, new: Side, logs: tuple[Sequence[Log], Sequence[Log]], top: int, is_all: bool
+) -> Iterator[LogDiff]:
+    """One for each log, in order, with the first ``top`` keys in all that differ.
+
+    ``is_all``: these are all partitions, so that one that is lost is missed.
+
+    Raises:
+        ValueError: a queue's state and a state store's cannot be compared.
+    """
+    if old.place.kind is not new.place.kind:
+        kinds = " and a ".join(side.place.kind.value for side in (old, new))
+        raise ValueError(f"a {kinds} cannot be compared")
+    whole = [_with_lost(each) if is_all else [*each] for each in logs]
+    return _differences(old, new, _pairs(*whole), top)
+
+
+def _differences(
+    old: Side, new: Side, pairs: Iterable[tuple[list[Log], list[Log]]], top: int
+) -> Iterator[LogDiff]:
+    left = top
+    for before, after in pairs:
+        diff = LogDiff((before or after)[0])
+        try:
+            _compare(diff, old.read(before), new.read(after), _decoder(diff.log), left)
+        except (CecError, FileNotFoundError) as error:
+            diff = LogDiff(diff.log, problem=str(error))
+        left -= len(diff.rows)
+        yield diff
+
+
+def _with_lost(logs: Sequence[Log]) -> list[Log]:
+    found: list[Log] = []
+    for store in dict.fromkeys((log.operator, log.store) for log in logs):
+        those = [log for log in logs if (log.operator, log.store) == store]
+        found += [*those, *lost_partitions(those, _decoder(those[0]))]
+    return found
+
+
+def _decoder(log: Log) -> StateDecoder | None:
+    """Rows are compared as they are stored, so a schema that cannot be read is no hindrance."""
+    try:
+        return log.decoder
+    except (CecError, ValueError):
+        return None
+
+
+def _pairs(old: list[Log], new: list[Log]) -> Iterator[tuple[list[Log], list[Log]]]:
+    """Partition with partition; where a store has other numbers of them, all with all."""
+    both = [*old, *new]
+    for operator, store in dict.fromkeys((log.operator, log.store) for log in both):
+        sides = [
+            [log for log in side if (log.operator, log.store) == (operator, store)]
+            for side in (old, new)
+        ]
+        if len(sides[0]) != len(sides[1]):
+            yield sides[0], sides[1]
+            continue
+        for before, after in zip(*sides, strict=True):
+            yield [before], [after]
+
+
+def _compare(
+    diff: LogDiff, old: _Rows | None, new: _Rows | None, decoder: StateDecoder | None, top: int
+) -> None:
+    if old is None or new is None:
+        diff.removed, diff.added = (0 if side is None else len(side.keys) for side in (old, new))
+        nothing = np.empty(0, np.int64)
+        removed, added = (np.arange(count) for count in (diff.removed, diff.added))
+        _list(diff, old, new, (added, removed, nothing, nothing), decoder, top)
+        return
+    for name in ("keys", "states"):
+        kinds = [getattr(side, name).type for side in (old, new)]
+        if kinds[0] != kinds[1]:
+            raise SchemaMismatch(f"{name} are {kinds[0]}, and then {kinds[1]}")
+    codes, _ = key_codes(_plain(pa.concat_arrays([old.keys, new.keys])))
+    order = np.argsort(codes, kind="stable")
+    # Each side has a key once, so two of a kind that follow one another are the old and the new.
+    is_pair = codes[order[1:]] == codes[order[:-1]]
+    before, after = order[:-1][is_pair], order[1:][is_pair]
+    alone = np.ones(len(order), np.bool_)
+    alone[before] = alone[after] = False
+    single = np.flatnonzero(alone)
+    removed, added = single[single < len(old.keys)], single[single >= len(old.keys)]
+    values, _ = key_codes(_plain(pa.concat_arrays([old.states, new.states])))
+    is_changed = values[before] != values[after]
+    diff.added, diff.removed, diff.changed = len(added), len(removed), int(is_changed.sum())
+    diff.same = len(before) - diff.changed
+    changed = np.flatnonzero(is_changed)
+    changed = changed[np.argsort(before[changed])]
+    rows = (added - len(old.keys), removed, before[changed], after[changed] - len(old.keys))
+    _list(diff, old, new, rows, decoder, top)
+
+
+def _plain(rows: pa.StructArray) -> pa.StructArray:
+    """With lists, maps and structs as text, for they have no codes of their own."""
+    columns = [
+        pa.array([None if cell is None else str(cell) for cell in rows_of(column)], pa.string())
+        if pa.types.is_nested(column.type)
+        else column
+        for column in rows.flatten()
+    ]
+    mask = rows.is_null() if rows.null_count else None
+    names = [field.name for field in rows.type]
+    return pa.StructArray.from_arrays(columns, names, mask=mask) if names else rows
+
+
+def _list(
+    diff: LogDiff,
+    old: _Rows | None,
+    new: _Rows | None,
+    rows: tuple[Ints, Ints, Ints, Ints],
+    decoder: StateDecoder | None,
+    top: int,
+) -> None:
+    """The first of what was added, removed and changed."""
+    added, removed, before, after = rows
+    for change, olds, news in (
+        ("added", None, added), ("removed", removed, None), ("changed", before, after),
+    ):  # fmt: skip
+        left = top - len(diff.rows)
+        count = min(left, len(added if change == "added" else olds if olds is not None else ()))
+        cells: list[list[Any]] = []
+        for side, places in ((old, olds), (new, news)):
+            if side is None or places is None:
+                cells += [[None] * count, [None] * count]
+            else:
+                cells += _told(side, places[:count], decoder)
+        keys = cells[2] if olds is None else cells[0]
+        for key, state, new_state in zip(keys, cells[1], cells[3], strict=True):
+            diff.rows.append(Change(change, key, state, new_state))
+
+
+def _told(side: _Rows, places: Ints, decoder: StateDecoder | None) -> list[list[Any]]:
+    rows = pa.array(places)
+    keys, states = side.keys.take(rows), side.states.take(rows)
+    if decoder is not None:
+        try:
+            decoded = decoder.windows(keys, states)
+        except SchemaMismatch:
+            return [rows_of(keys), rows_of(states)]
+        if decoded[0] is not keys:
+            keys, states = decoded
+    return [rows_of(keys), rows_of(states)]

@@ -1,0 +1,199 @@
+"""Frames and records one by one, over damage and on. Reads only."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.format.columns import Ints
+from cec_store.format.frame import BadHeader, FrameType
+from cec_store.inspector.damage.faults import Fault
+from cec_store.inspector.damage.scan import Found, Gap
+from cec_store.inspector.damage.state_survey import StateSurvey, survey_of
+from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, RecordDecoder, Row, frame_row
+from cec_store.inspector.showing.selecting import DumpFilter
+from cec_store.inspector.verifying.audit import body_problem
+from cec_store.storage.folder import Folder
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A frame to be shown, with those of its records that are wanted."""
+
+    part: Part
+    found: Found
+    rows: Ints | None = None
+    """``None``: all, which have not been looked at."""
+    records: pa.RecordBatch | None = None
+    """If they have been decoded already."""
+    problem: str = ""
+    """Why they cannot be."""
+
+    @property
+    def count(self) -> int:
+        """How many records are wanted."""
+        return self.found.header.record_count if self.rows is None else len(self.rows)
+
+
+class Dumper:
+    """Shows the frames of one log, as far as a filter wants them."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        wanted: DumpFilter,
+        decoder: StateDecoder | None,
+        is_trimmed: Callable[[int], bool],
+    ) -> None:
+        """``is_trimmed``: whether a segment has been removed by now, which is no damage."""
+        self._path = folder.path
+        self._wanted = wanted
+        self._is_trimmed = is_trimmed
+        self._decoder = RecordDecoder(decoder)
+        self._noted = ""
+
+    def choose(self, part: Part, item: Found | Gap) -> Iterator[Chosen | DamageRow]:
+        """What stands in the log at one place, as far as it is wanted."""
+        if isinstance(item, Gap):
+            if self._is_trimmed(part.scan.segment_id):
+                return
+            what = f"{item.end_byte - item.byte} bytes are no frame: {item.reason}"
+            yield DamageRow(part.scan.path, item.byte, what, _is_acknowledged(part, item.byte))
+        elif item.header.type != FrameType.BATCH:
+            if self._wanted.is_everything:
+                yield Chosen(part, item)
+        elif self._wanted.is_everything:
+            yield Chosen(part, item)
+        elif self._wanted.may_hold(item.header):
+            try:
+                records = part.scan.records(item)
+            except BadHeader as error:
+                yield Chosen(part, item, problem=str(error))
+                return
+            keep = self._wanted.rows(records, item.header.first_offset)
+            if self._wanted.key is not None:
+                keep &= self._decoder.matching(records, self._wanted.key)
+            if keep.any():
+                yield Chosen(part, item, np.flatnonzero(keep), records)
+
+    def show(self, chosen: Iterable[Chosen | DamageRow | NoteRow]) -> Iterator[Row]:
+        """Each frame, followed by its records."""
+        for each in chosen:
+            rows = self._frame(each) if isinstance(each, Chosen) else (each,)
+            for row in rows:
+                yield from self._note()
+                yield row
+        yield from self._note()
+
+    def _note(self) -> Iterator[NoteRow]:
+        if self._decoder.problem != self._noted:
+            self._noted = self._decoder.problem
+            yield NoteRow(self._path, self._noted)
+
+    def _frame(self, chosen: Chosen) -> Iterator[Row]:
+        part, found, problem = chosen.part, chosen.found, chosen.problem
+        if found.header.type != FrameType.BATCH:
+            yield frame_row(part, found, body_problem(part.scan, found))
+            return
+        records = chosen.records
+        if records is None and not problem:
+            try:
+                records = part.scan.records(found)
+            except BadHeader as error:
+                problem = str(error)
+        if records is None and self._is_trimmed(part.scan.segment_id):
+            return
+        yield frame_row(part, found, problem)
+        if records is None:
+            is_acknowledged = _is_acknowledged(part, found.byte)
+            yield DamageRow(part.scan.path, found.byte, problem, is_acknowledged)
+        elif self._wanted.records:
+            rows = np.arange(records.num_rows) if chosen.rows is None else chosen.rows
+            yield from self._decoder.rows(records, found.header.first_offset, rows)
+
+    def last(
+        self, chosen: Iterable[Chosen | DamageRow | NoteRow]
+    ) -> Iterator[Chosen | DamageRow | NoteRow]:
+        """All damage, and the frames with the last records, or the last frames."""
+        wanted = self._wanted.last
+        if wanted is None:
+            yield from chosen
+            return
+        kept: deque[Chosen] = deque()
+        total = 0
+        for each in chosen:
+            if not isinstance(each, Chosen):
+                yield each
+                continue
+            kept.append(replace(each, records=None))
+            total += self._weight(each)
+            while kept and total - self._weight(kept[0]) >= wanted:
+                total -= self._weight(kept.popleft())
+        for each in kept:
+            over, total = max(0, total - wanted), total - self._weight(each)
+            if over and self._wanted.records:
+                every = np.arange(each.count) if each.rows is None else each.rows
+                each = replace(each, rows=every[over:])
+            yield each
+
+    def _weight(self, chosen: Chosen) -> int:
+        return chosen.count if self._wanted.records else 1
+
+
+def dump(
+    folder: Folder, wanted: DumpFilter | None = None, decoder: StateDecoder | None = None
+) -> Iterator[Row]:
+    """Each frame, followed by its records, in the order of the log.
+
+    Raises:
+        NotAQueue: nothing of a queue here.
+        OutOfRange, CorruptLog: the version wanted of a state log is not there.
+        ValueError: a version wanted of a queue.
+    """
+    wanted = wanted or DumpFilter()
+    survey = survey_of(folder)
+    ends = None
+    if wanted.at is not None:
+        if isinstance(survey, Survey):
+            raise ValueError(f"{folder.path}: a queue has no versions")
+        ends = survey.ends_at(wanted.at)
+    dumper = Dumper(folder, wanted, decoder, survey.is_trimmed)
+    return dumper.show(dumper.last(_chosen(survey, dumper, wanted, ends)))
+
+
+def _chosen(
+    survey: Survey | StateSurvey,
+    dumper: Dumper,
+    wanted: DumpFilter,
+    ends: dict[int, int] | None,
+) -> Iterator[Chosen | DamageRow]:
+    for fault in survey.faults:
+        yield DamageRow(fault.path, fault.byte, fault.what, True)
+    left = wanted.max_bytes
+    for part in survey.parts():
+        if isinstance(part, Fault):
+            yield DamageRow(part.path, part.byte, part.what, True)
+            continue
+        segment_id = part.scan.segment_id
+        if wanted.segment_id not in (None, segment_id):
+            continue
+        if ends is not None and segment_id not in ends:
+            continue
+        if part.scan.problem is not None and not survey.is_trimmed(segment_id):
+            yield DamageRow(part.scan.path, 0, str(part.scan.problem), True)
+        for item in part.scan.frames(part.stop if ends is None else ends[segment_id]):
+            if left is not None:
+                left -= item.end_byte - item.byte
+                if left < 0:
+                    return
+            yield from dumper.choose(part, item)
+
+
+def _is_acknowledged(part: Part, byte: int) -> bool:
+    return part.is_sealed or byte < part.acknowledged

@@ -1,0 +1,261 @@
+"""What a writer adds to a log, as it comes. Reads only, and holds nothing open.
+
+Each frame is shown once: of a queue as soon as it is vouched for, so that none is shown that a
+crash can take back; of a state log as soon as it is whole. Only a place that stays bad for several
+looks is damage: until then its writer may be in the middle of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.errors import CecError
+from cec_store.format.frame import RECORD_STREAM, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.inspector.damage.scan import Found, Gap, SegmentScan
+from cec_store.inspector.damage.state_survey import StateSurvey
+from cec_store.inspector.damage.survey import Part
+from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
+from cec_store.inspector.showing.dumping import Chosen, Dumper
+from cec_store.inspector.showing.selecting import DumpFilter
+from cec_store.inspector.verifying.audit import body_problem
+from cec_store.log.epochs import read_manifest
+from cec_store.state_logs.segments import MERGED
+from cec_store.storage.folder import Folder
+from cec_store.storage.names import segment_id_of, segment_name
+
+_LOOKS = 4
+_Shown = Iterator[Chosen | DamageRow | NoteRow]
+
+
+@dataclass
+class _Progress:
+    """How far one segment has been shown."""
+
+    byte: int = SEGMENT_HEADER_BYTES
+    claimed: int = 0
+    """Bytes that its own frames vouch for."""
+    size: int = -1
+    """At the last look that met something bad."""
+    bad_looks: int = 0
+    """So many in a row have met it."""
+    has_told: bool = False
+    """That the segment has no sound header."""
+    shown: array[int] = field(default_factory=lambda: array("Q"))
+    """Of a state log: what each frame is known by."""
+
+    def is_bad_for_good(self, size: int) -> bool:
+        """Whether what is met now has been there long enough to be judged."""
+        self.bad_looks = self.bad_looks + 1 if size == self.size else 1
+        self.size = size
+        return self.bad_looks >= _LOOKS
+
+    def pass_over(self) -> None:
+        """Go on behind what was judged; the next bad place is looked at anew."""
+        self.bad_looks = 0
+
+
+class Follower(ABC):
+    """One log, from its beginning on and along with its writer."""
+
+    def __init__(self, folder: Folder, wanted: DumpFilter, decoder: StateDecoder | None) -> None:
+        self._folder = folder
+        self._segment_id = wanted.segment_id
+        self._dumper = Dumper(folder, wanted, decoder, self._is_gone)
+        self._segments: dict[int, _Progress] = {}
+        self._has_polled = False
+
+    def poll(self) -> Iterator[Row]:
+        """What has come since the last look.
+
+        Raises:
+            NotAQueue, CorruptLog, UnsupportedVersion: a queue's manifest cannot be read.
+        """
+        shown = self._new()
+        if not self._has_polled:
+            self._has_polled = True
+            shown = self._dumper.last(shown)
+        return self._dumper.show(shown)
+
+    @abstractmethod
+    def _new(self) -> _Shown:
+        """What stands in the log and has not been shown."""
+
+    @abstractmethod
+    def _is_gone(self, segment_id: int) -> bool:
+        """Whether a segment has been removed by now."""
+
+    def _open(self, segment_id: int) -> SegmentScan | None:
+        try:
+            return SegmentScan(self._folder, segment_id)
+        except (FileNotFoundError, CecError):
+            return None
+
+    def _choose(self, part: Part, item: Found | Gap) -> _Shown:
+        if self._segment_id in (None, part.scan.segment_id):
+            yield from self._dumper.choose(part, item)
+
+
+class QueueFollower(Follower):
+    """A queue: its segments in order, over rolls and trims."""
+
+    _at = -1
+    """The segment that is being shown."""
+    _due_offset: int | None = None
+    """The next record; ``None`` where damage hides which it is."""
+
+    def _is_gone(self, segment_id: int) -> bool:
+        try:
+            return segment_id < read_manifest(self._folder).first_segment
+        except CecError:
+            return False
+
+    def _new(self) -> _Shown:
+        manifest = read_manifest(self._folder)
+        self._at = max(self._at, manifest.first_segment)
+        while True:
+            progress = self._segments.setdefault(self._at, _Progress())
+            is_newest = self._at == manifest.newest_segment
+            scan = self._open(self._at)
+            if scan is not None:
+                stop = None if is_newest else self._stop(scan)
+                yield from self._segment(scan, progress, stop)
+                is_done = stop is not None and progress.byte >= stop
+            else:
+                is_done = self._is_gone(self._at)
+                if not is_done and progress.is_bad_for_good(-1):
+                    path = f"{self._folder.path}/{segment_name(self._at)}"
+                    yield DamageRow(path, 0, "the segment is missing", True)
+                    self._due_offset, is_done = None, True
+            if is_newest or not (is_done or self._is_gone(self._at)):
+                return
+            del self._segments[self._at]
+            self._at += 1
+
+    def _stop(self, scan: SegmentScan) -> int:
+        """Where a segment ends that has a successor: what stands behind is not of the log."""
+        successor = self._open(scan.segment_id + 1)
+        header = successor.header if successor is not None else None
+        is_next = header is not None and header.prev_segment == scan.segment_id
+        return header.prev_bytes if header is not None and is_next else scan.bytes
+
+    def _segment(self, scan: SegmentScan, progress: _Progress, stop: int | None) -> _Shown:
+        if scan.problem is not None and not progress.has_told:
+            if not progress.is_bad_for_good(scan.bytes) or self._is_gone(scan.segment_id):
+                return
+            progress.pass_over()
+            progress.has_told = True
+            yield DamageRow(scan.path, 0, str(scan.problem), True)
+        waiting: deque[Found | Gap] = deque()
+        for item in scan.frames(scan.bytes if stop is None else stop, progress.byte):
+            waiting.append(item)
+            if isinstance(item, Found):
+                progress.claimed = max(progress.claimed, _claim(item))
+            while waiting and (stop is not None or _is_vouched(waiting[0], progress.claimed)):
+                due = waiting.popleft()
+                if isinstance(due, Gap):
+                    if not progress.is_bad_for_good(scan.bytes):
+                        return
+                    progress.pass_over()
+                    self._due_offset = None
+                else:
+                    yield from self._trimmed(scan, due)
+                reached = scan.bytes if stop is None else stop
+                part = Part(scan, reached, progress.claimed, stop is not None, stop is None)
+                progress.byte = due.end_byte
+                yield from self._choose(part, due)
+
+    def _trimmed(self, scan: SegmentScan, found: Found) -> Iterator[NoteRow]:
+        """What is gone before it could be shown."""
+        header = found.header
+        if header.stream_id != RECORD_STREAM:
+            return
+        due, self._due_offset = self._due_offset, header.end_offset
+        if due is not None and due < header.first_offset:
+            what = f"records {due:,} to {header.first_offset - 1:,} were trimmed before they"
+            yield NoteRow(scan.path, f"{what} could be shown")
+
+
+def _claim(found: Found) -> int:
+    """Up to where a frame says that its segment is on disk."""
+    is_first = found.byte == SEGMENT_HEADER_BYTES
+    # A segment is only published, and only completed, once all of it is on disk.
+    is_whole = found.header.type == FrameType.FOOTER or is_first
+    return found.end_byte if is_whole else found.header.durable_upto
+
+
+def _is_vouched(item: Found | Gap, claimed: int) -> bool:
+    return (item.byte < claimed) if isinstance(item, Gap) else (item.end_byte <= claimed)
+
+
+class StateFollower(Follower):
+    """A state log: all its segments, each with a writer of its own; maintenance merges them."""
+
+    def _is_gone(self, segment_id: int) -> bool:
+        return segment_name(segment_id) not in self._folder.names()
+
+    def _new(self) -> _Shown:
+        names = self._folder.names()
+        ids = sorted(number for number in map(segment_id_of, names) if number is not None)
+        for segment_id in ids:
+            progress = self._segments.get(segment_id, _Progress())
+            try:
+                is_same = self._folder.size(segment_name(segment_id)) == progress.byte
+            except FileNotFoundError:
+                continue
+            scan = None if is_same else self._open(segment_id)
+            if scan is not None:
+                yield from self._segment(scan, progress)
+            self._segments[segment_id] = progress
+        for segment_id in [*self._segments]:
+            if segment_id not in ids:
+                del self._segments[segment_id]
+
+    def _segment(self, scan: SegmentScan, progress: _Progress) -> _Shown:
+        known = self._shown_before(scan.segment_id)
+        part = Part(scan, scan.bytes, scan.bytes, False, True)
+        if scan.problem is not None and not progress.has_told:
+            if not self._is_damage(scan, progress, 0):
+                return
+            progress.has_told = True
+            yield DamageRow(scan.path, 0, str(scan.problem), True)
+        has_noted = False
+        for item in scan.frames(scan.bytes, progress.byte):
+            is_bad = isinstance(item, Gap) or body_problem(scan, item) != ""
+            if is_bad and not self._is_damage(scan, progress, item.byte):
+                return
+            progress.byte = item.end_byte
+            if isinstance(item, Found):
+                name = (item.header.seq & 0xFFFFFFFF) << 32 | item.header.body_crc
+                progress.shown.append(name)
+                place = int(np.searchsorted(known, name))
+                if place < len(known) and known[place] == name:
+                    if not has_noted and item.header.type == FrameType.BATCH:
+                        what = "made by maintenance: frames that stand above are not shown again"
+                        yield NoteRow(scan.path, what)
+                        has_noted = True
+                    continue
+            yield from self._choose(part, item)
+
+    def _shown_before(self, segment_id: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        """What was shown of the segments that one may have been merged from, sorted."""
+        others = [p.shown for other, p in self._segments.items() if other != segment_id]
+        if not segment_id & MERGED or not others:
+            return np.empty(0, np.uint64)
+        return np.sort(np.concatenate([np.frombuffer(each, np.uint64) for each in others]))
+
+    def _is_damage(self, scan: SegmentScan, progress: _Progress, byte: int) -> bool:
+        """Whether a bad place is no unfinished write, which its writer may still finish."""
+        if not progress.is_bad_for_good(scan.bytes) or progress.bad_looks > _LOOKS:
+            return False  # judged once, as long as nothing is added
+        part = StateSurvey(self._folder).part(scan.segment_id)
+        is_damage = part is not None and byte < part.acknowledged
+        if is_damage:
+            progress.pass_over()
+        return is_damage

@@ -1,0 +1,90 @@
+"""The frames and records of all logs of a place, over logs that cannot be read and on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.errors import CecError, CorruptLog
+from cec_store.inspector.places.places import Log, Place
+from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
+from cec_store.inspector.showing.dumping import dump
+from cec_store.inspector.showing.following import Follower, QueueFollower, StateFollower
+from cec_store.inspector.showing.selecting import DumpFilter
+
+_LOOK_FOR_LOGS_S = 1.0
+
+
+class PlaceDump:
+    """A dump of what a filter wants, at a version or of everything."""
+
+    def __init__(
+        self, place: Place, wanted: DumpFilter, raw: bool, version: int | str | None = None
+    ) -> None:
+        self._place = place
+        self._wanted = wanted
+        self._raw = raw
+        self._version = version
+
+    def rows(self, log: Log) -> Iterator[Row]:
+        """Of one log.
+
+        Raises:
+            CecError: it cannot be read at all, and there are no others.
+        """
+        decoder, told = self._decoder(log)
+        yield from told
+        try:
+            at = self._version
+            if isinstance(at, int):
+                at = self._place.at(log, at)
+            yield from dump(log.folder, replace(self._wanted, at=at), decoder)
+        except (CecError, FileNotFoundError) as error:
+            if len(self._place.logs) == 1:
+                raise
+            yield _damage(log, error)
+
+    def follow(self, look: Callable[[], Sequence[Log]]) -> Iterator[tuple[Log, Row] | None]:
+        """Of all logs, as they grow, for ever; ``None`` where nothing has come.
+
+        ``look`` says which logs there are: a query may make some.
+        """
+        followers: dict[str, tuple[Log, Follower | None]] = {}
+        looked_s = -_LOOK_FOR_LOGS_S
+        while True:
+            if time.monotonic() - looked_s >= _LOOK_FOR_LOGS_S:
+                for log in look():
+                    if log.folder.path not in followers:
+                        made, told = self._follower(log)
+                        followers[log.folder.path] = log, made
+                        yield from ((log, row) for row in told)
+                looked_s = time.monotonic()
+            for path, (log, follower) in followers.items():
+                try:
+                    yield from ((log, row) for row in (follower.poll() if follower else ()))
+                except (CecError, FileNotFoundError) as error:
+                    yield log, _damage(log, error)
+                    followers[path] = log, None
+            yield None
+
+    def _follower(self, log: Log) -> tuple[Follower, list[Row]]:
+        decoder, told = self._decoder(log)
+        kind = StateFollower if self._place.has_versions else QueueFollower
+        return kind(log.folder, self._wanted, decoder), told
+
+    def _decoder(self, log: Log) -> tuple[StateDecoder | None, list[Row]]:
+        """What Spark notes of a state store; else why there is none."""
+        try:
+            return (None if self._raw else log.decoder), []
+        except CorruptLog as error:
+            return None, [_damage(log, error)]
+        except (CecError, ValueError) as error:
+            return None, [NoteRow(log.folder.path, f"keys and states are shown in hex: {error}")]
+
+
+def _damage(log: Log, error: Exception) -> DamageRow:
+    if isinstance(error, CorruptLog):
+        return DamageRow(error.path, error.byte, error.reason, True)
+    return DamageRow(log.folder.path, 0, str(error), True)

@@ -1,0 +1,88 @@
+"""Arrow values as plain Python ones that JSON and people can read.
+
+Timestamps become ISO 8601 text: the log holds moments that no calendar of Python's reaches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.values import format_timestamp_us
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def rows_of(column: pa.Array) -> list[Any]:
+    """One value a row; bytes are in hex, and what has no plain form is its text."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        fields = [rows_of(column.field(place)) for place in range(kind.num_fields)]
+        names = [kind.field(place).name for place in range(kind.num_fields)]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True)]
+        rows = rows or [{} for _ in range(len(column))]
+        valid = column.is_valid().to_pylist()
+        return [row if is_valid else None for row, is_valid in zip(rows, valid, strict=True)]
+    if pa.types.is_timestamp(kind):
+        return [_moment(value, kind.unit) for value in column.cast(pa.int64()).to_pylist()]
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return [None if value is None else value.hex() for value in column.to_pylist()]
+    if pa.types.is_fixed_size_binary(kind):
+        return [None if value is None else value.hex() for value in column.to_pylist()]
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    return [_nested(scalar) for scalar in column]
+
+
+def _moment(value: int | None, unit: str) -> str | None:
+    """To the unit's own precision, nanoseconds included."""
+    if value is None:
+        return None
+    if unit != "ns":
+        return format_timestamp_us(value * (10**6 // _PER_SECOND[unit]))
+    whole = format_timestamp_us(value // 1000)
+    rest = value % 1000
+    if not rest or not whole.endswith("Z"):
+        return whole
+    return f"{whole[:-1]}{rest:03d}Z" if "." in whole else f"{whole[:-1]}.000000{rest:03d}Z"
+
+
+def _nested(scalar: pa.Scalar) -> Any:
+    """Lists of plain values stay lists; the rest is text."""
+    try:
+        if not scalar.is_valid:
+            return None
+        if isinstance(scalar, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
+            return rows_of(scalar.values)
+        return str(scalar.as_py())
+    except (ValueError, OverflowError):
+        return str(scalar)
+
+
+def records_as_rows(records: pa.RecordBatch) -> list[dict[str, Any]]:
+    """One dictionary a record."""
+    columns = [rows_of(column) for column in records.columns]
+    names = records.schema.names
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def finite(value: Any) -> Any:
+    """With ``null`` for NaN and the infinities as text, which JSON has no numbers for."""
+    if isinstance(value, float) and not np.isfinite(value):
+        return None if np.isnan(value) else str(value)
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def printable(text: str) -> str:
+    """On one line, and with nothing in it that a terminal would obey: logs may come from anyone."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

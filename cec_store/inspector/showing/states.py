@@ -1,0 +1,263 @@
+"""State and changes of a place as Arrow batches: one log after the other, over damage and on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.checkpoints.rebuild import rebuild
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
+from cec_store.connectors.spark.checkpoint.state_rows import DEFAULT_FAMILY, StateDecoder
+from cec_store.errors import CecError, NotAQueue, OutOfRange, RecoveryError, SchemaMismatch
+from cec_store.format.columns import values_of
+from cec_store.format.records import inputs_of
+from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
+from cec_store.inspector.places.places import Log, Place, PlaceKind
+from cec_store.log.chain import Chain
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.local import LocalFolder
+
+Batches = Iterator[pa.RecordBatch]
+_ROWS = 1 << 16
+_STORED = pa.schema([("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())])
+_KINDS = {RecordKind.OPEN: "open", RecordKind.CHECK: "update", RecordKind.RESULT: "close"}
+
+
+@dataclass
+class LogRows:
+    """What came of one log."""
+
+    log: Log
+    rows: int = 0
+    problem: str = ""
+    """Why it could not be read; empty if it could."""
+
+
+@dataclass
+class PlaceRows:
+    """Rows of all logs, read as they are asked for."""
+
+    schema: pa.Schema
+    version: int | str | None
+    """Of state stores."""
+    logs: list[LogRows]
+    read: Callable[[Log], Batches] = field(repr=False)
+
+    def batches(self, done: Callable[[], object] = lambda: None) -> Batches:
+        """One log after the other; of one that cannot be read, what came before."""
+        for each in self.logs:
+            try:
+                for batch in self.read(each.log):
+                    each.rows += batch.num_rows
+                    yield batch
+            except OutOfRange as error:
+                if each.log.operator is None:  # else it is the checkpoint that says it is there
+                    raise
+                each.problem = str(error)
+            except (CecError, FileNotFoundError) as error:
+                each.problem = str(error)
+            done()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all that was asked for could be read."""
+        return not any(each.problem for each in self.logs)
+
+
+# -- state stores -----------------------------------------------------------------------------
+
+
+class StoreReader:
+    """One store of one operator, in all or some of its partitions."""
+
+    def __init__(self, place: Place, logs: Sequence[Log], raw: bool, is_all: bool) -> None:
+        """``is_all``: the logs are all partitions that there are.
+
+        Raises:
+            ValueError: the logs are of several stores, whose columns differ.
+            CecError: what Spark notes of the columns cannot be read.
+        """
+        stores = sorted({(log.operator, log.store) for log in logs})
+        if len(stores) > 1:
+            told = "; ".join(f"--operator {o} --store {s}" for o, s in stores)
+            raise ValueError(f"{place.path}: several stores have state; name one: {told}")
+        self._place = place
+        self._decoder: StateDecoder | None = None
+        if not raw and logs:
+            self._decoder = _decoder_of(logs)
+        lost = lost_partitions(logs, self._decoder) if is_all else []
+        self.logs = [LogRows(log) for log in [*logs, *lost]]
+
+    def state(self, version: int | str | None) -> PlaceRows:
+        """The rows of a version."""
+
+        def read(log: Log) -> Batches:
+            rebuilt = StateLog(log.folder).rebuild(self._at(log, version))
+            keys, states = rebuilt.keys, rebuilt.states
+            for start in range(0, len(keys), _ROWS):
+                family, key = keys.slice(start, _ROWS).flatten()
+                value, _ = states.slice(start, _ROWS).flatten()
+                yield from self._columns(log, {}, family, key, value)
+
+        return self._rows([], version, read)
+
+    def changes(self, first: int, version: int | str | None) -> PlaceRows:
+        """What the versions from ``first`` to this one changed."""
+
+        def read(log: Log) -> Batches:
+            for batch in StateLog(log.folder).replay_from(first, self._at(log, version)):
+                number, family, key, value = batch.columns
+                told = {
+                    "batch_id": pc.subtract(number, 1),
+                    "change_type": pc.if_else(value.is_null(), "delete", "update"),
+                }
+                yield from self._columns(log, told, family, key, value)
+
+        told = [pa.field("batch_id", pa.int64()), pa.field("change_type", pa.string())]
+        return self._rows(told, version, read)
+
+    def _rows(
+        self, told: list[pa.Field], version: int | str | None, read: Callable[[Log], Batches]
+    ) -> PlaceRows:
+        kinds = self._decoder.schema if self._decoder else None
+        fields = [pa.field("key", kinds.key), pa.field("value", kinds.value)] if kinds else _STORED
+        where = [pa.field("partition_id", pa.int32())] if self._place.checkpoint else []
+        return PlaceRows(pa.schema([*told, *fields, *where]), version, self.logs, read)
+
+    def _at(self, log: Log, version: int | str | None) -> int | str | None:
+        if not log.folder.exists():
+            raise NotAQueue(f"{log.folder.path}: the folder is missing")
+        return self._place.at(log, version) if isinstance(version, int) else version
+
+    def _columns(
+        self, log: Log, told: dict[str, pa.Array], family: pa.Array, key: pa.Array, value: pa.Array
+    ) -> Batches:
+        columns = {**told, "family": family, "key": key, "value": value}
+        if log.partition is not None:
+            columns["partition_id"] = pa.array(np.full(len(key), log.partition, np.int32))
+        batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+        if self._decoder is not None:
+            batch = batch.filter(pc.equal(family, DEFAULT_FAMILY)).drop_columns(["family"])
+            try:
+                decoded = {
+                    "key": self._decoder.keys(pa.chunked_array([batch.column("key")])),
+                    "value": self._decoder.values(pa.chunked_array([batch.column("value")])),
+                }
+            except SchemaMismatch as error:
+                raise SchemaMismatch(f"{log.folder.path}: {error}; --raw shows bytes") from None
+            parts = [
+                decoded[name].combine_chunks() if name in decoded else column
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            batch = pa.RecordBatch.from_arrays(parts, batch.schema.names)
+        if batch.num_rows:
+            yield batch
+
+
+def _decoder_of(logs: Sequence[Log]) -> StateDecoder | None:
+    """Spark notes columns once for all partitions."""
+    try:
+        return logs[0].decoder
+    except SchemaMismatch as error:
+        raise SchemaMismatch(f"{error}; --raw shows bytes") from None
+
+
+def lost_partitions(logs: Sequence[Log], decoder: StateDecoder | None) -> list[Log]:
+    """Partitions that Spark notes, beyond the last that is there."""
+    if decoder is None or logs[-1].partition is None:
+        return []
+    last = logs[-1]
+    operator_folder = PurePath(decoder.schema.path).parents[2 if last.store == DEFAULT_STORE else 3]
+    inside = "" if last.store == DEFAULT_STORE else str(last.store)
+    return [
+        replace(
+            last, name=f"operator {last.operator}, partition {number}", partition=number,
+            folder=LocalFolder(PurePath(operator_folder, str(number), inside)),
+        )
+        for number in range(int(last.partition or 0) + 1, decoder.schema.partitions)
+    ]  # fmt: skip
+
+
+# -- queues -----------------------------------------------------------------------------------
+
+
+class WindowReader:
+    """The windows of the operator that writes a queue."""
+
+    def __init__(self, place: Place) -> None:
+        """Raises :class:`CecError` where it cannot be read, or no operator writes it."""
+        if place.kind is not PlaceKind.QUEUE:
+            raise RecoveryError(f"{place.path}: a {place.kind.value} has output, and no state")
+        (log,) = place.logs
+        self.chain = Chain(log.folder)
+        self._log = log
+        self._schema = self.chain.schema()
+        if not self._schema.inputs:
+            raise RecoveryError(
+                f"{log.folder.path}: no operator writes this queue, so it has no state"
+            )
+        kinds = [pa.struct(list(part or [])) for part in (self._schema.key, self._schema.state)]
+        window = [("key", kinds[0]), ("state", kinds[1]), ("position", pa.list_(pa.int64()))]
+        event = [
+            ("offset", pa.int64()),
+            ("timestamp", TIMESTAMP_TYPE),
+            ("change_type", pa.string()),
+        ]
+        self._windows = pa.schema([*window, ("offset", pa.int64())])
+        self._events = pa.schema([*event, *window])
+
+    def state(self, seq: int | None) -> PlaceRows:
+        """The windows open at the end of a frame; ``None``: before the first."""
+
+        def read(_: Log) -> Batches:
+            if seq is None:
+                return
+            found = rebuild(self.chain, seq)
+            columns = [found.keys, found.states, _lists(found.positions), pa.array(found.offsets)]
+            whole = pa.RecordBatch.from_arrays(columns, schema=self._windows)
+            for start in range(0, whole.num_rows, _ROWS):
+                yield whole.slice(start, _ROWS)
+
+        return PlaceRows(self._windows, None, [LogRows(self._log)], read)
+
+    def changes(self, before: int | None, seq: int | None) -> PlaceRows:
+        """What stands between the ends of two frames, footprints and closings in order."""
+
+        def read(_: Log) -> Batches:
+            if seq is None:
+                return
+            start = None if before is None else self.chain.find_seq(before).next_address
+            for frame in self.chain.frames(start):
+                if frame.header.seq > seq:
+                    return
+                yield from self._told(frame.header.first_offset, self.chain.records(frame))
+
+        return PlaceRows(self._events, None, [LogRows(self._log)], read)
+
+    def _told(self, first_offset: int, records: pa.RecordBatch) -> Batches:
+        kinds = values_of(records.column(KIND), "u1")
+        rows = np.flatnonzero(kinds != RecordKind.DATA)
+        if not len(rows) or KEY not in records.schema.names:
+            return
+        names = np.array(["", *(_KINDS.get(RecordKind(n), "") for n in range(1, 5))], object)
+        part = records.take(pa.array(rows))
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(first_offset + rows), part.column(TIMESTAMP),
+                pa.array(names[kinds[rows]], pa.string()), part.column(KEY), part.column(STATE),
+                _lists(inputs_of(part, self._schema.inputs)),
+            ],
+            schema=self._events,
+        )  # fmt: skip
+
+
+def _lists(positions: np.ndarray[Any, np.dtype[np.int64]]) -> pa.ListArray:
+    rows, inputs = positions.shape
+    ends = pa.array(np.arange(rows + 1, dtype=np.int32) * inputs)
+    return pa.ListArray.from_arrays(ends, pa.array(positions.reshape(-1)))

@@ -1,0 +1,1 @@
+"""A place against docs/format.md: every fault, with its effect and what to do about it."""

@@ -1,0 +1,248 @@
+"""Checks the frames of a queue one after the other, and goes on after each fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cec_store.format.frame import (
+    LOG_STREAM,
+    NONE,
+    RECORD_STREAM,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    FrameHeader,
+    FrameType,
+)
+from cec_store.inspector.damage.faults import Fault, Note
+from cec_store.inspector.damage.scan import Found, SegmentScan
+from cec_store.inspector.damage.survey import Part
+from cec_store.inspector.damage.whole_segments import SoundFrames
+from cec_store.inspector.verifying.recount import RecordChecks
+
+_REPEATS_MAX = 3
+
+
+def body_problem(scan: SegmentScan, found: Found) -> str:
+    """Why a body is not sound; empty if it is."""
+    try:
+        scan.body(found)
+    except BadHeader as error:
+        return str(error)
+    return ""
+
+
+class Audit:
+    """Where the stream should go on, and what was found not to be as it should."""
+
+    def __init__(self, with_records: bool, is_whole: bool) -> None:
+        """``is_whole``: nothing is trimmed, so that the stream begins at 0."""
+        self.faults: list[Fault] = []
+        self.frames = self.records = 0
+        """Intact ones: frames with records, and their records."""
+        self.checks: RecordChecks | None = None
+        self.newest: FrameHeader | None = None
+        """Of the last frame with records."""
+        self.first_offset = 0
+        self._with_records = with_records
+        self._unending: list[int] = []
+        """Faults of which it is not known yet where records go on."""
+        self._seq = 0 if is_whole else None
+        self._offset = 0 if is_whole else None
+        self._previous: tuple[int, int] | None = (NONE, 0)
+        """Address of the last BATCH; ``None`` where the next one says it."""
+        self._has_schema = False
+        self._repeats: dict[tuple[str, str], int] = {}
+
+    @property
+    def end_offset(self) -> int:
+        return self._offset or 0
+
+    def start_at(self, seq: int, offset: int, previous: tuple[int, int] | None) -> None:
+        """The stream goes on with this frame and record."""
+        self._seq, self._offset, self._previous = seq, offset, previous
+        self.first_offset = offset
+
+    def lose(self, fault: Fault) -> None:
+        """Records are out of reach, from the expected one on; where they go on is seen later."""
+        self._unending.append(len(self.faults))
+        self.faults.append(replace(fault, first_offset=self._offset))
+
+    def restart(self, faults: int) -> None:
+        """Segments were trimmed meanwhile: only the first ``faults`` count, and all begins anew."""
+        del self.faults[faults:]
+        self._unending = [place for place in self._unending if place < faults]
+        self._seq = self._offset = None
+
+    def add(self, part: Part, kind: str, byte: int, what: str) -> None:
+        """A fault that keeps no record out of reach. One cause may show in many frames."""
+        place = (part.scan.path, kind)
+        self._repeats[place] = self._repeats.get(place, 0) + 1
+        if self._repeats[place] <= _REPEATS_MAX:
+            self.faults.append(part.fault(kind, byte, what))
+
+    def unlisted(self) -> list[Note]:
+        """How many faults were found that are like others."""
+        return [
+            Note(path, 0, f"{count - _REPEATS_MAX} more faults of the kind {kind} in this segment")
+            for (path, kind), count in self._repeats.items()
+            if count > _REPEATS_MAX
+        ]
+
+    def segment(self) -> None:
+        """Another segment begins."""
+        self._has_schema = False
+
+    def frame(self, part: Part, found: Found, is_sound: bool = False) -> None:
+        """The next frame of the segment whose header verifies; ``is_sound``: its body does too."""
+        header = found.header
+        if part.scan.header is not None and header.epoch != part.scan.header.epoch:
+            what = f"epoch {header.epoch} in a segment of epoch {part.scan.header.epoch}"
+            self.add(part, "epoch", found.byte, what)
+        if header.durable_upto > found.byte:
+            what = f"it vouches for {header.durable_upto} bytes, of which it is a part itself"
+            self.add(part, "durable-mark", found.byte, what)
+        if header.seq != self._seq and self._seq is not None and not self._unending:
+            what = f"its number is {header.seq}, not {self._seq}"
+            self.lose(part.fault("sequence", found.byte, what))
+        self._seq = header.seq
+        if header.stream_id == RECORD_STREAM:
+            self._go_on(found)
+            self._check_place(part, found)
+        problem = "" if is_sound else body_problem(part.scan, found)
+        if problem:
+            self.faults.append(
+                replace(
+                    part.fault("body-checksum", found.byte, problem),
+                    first_offset=header.first_offset if header.record_count else None,
+                    end_offset=header.end_offset,
+                )
+            )
+        if header.type == FrameType.SCHEMA:
+            self._check_schema(part, found, bool(problem))
+        if header.type == FrameType.BATCH:
+            self._check_records(part, found, bool(problem))
+            self._seq, self._offset = header.seq + 1, header.end_offset
+            self._previous = (found.segment_id, found.byte)
+            self.newest = header
+            self.frames += 1
+            self.records += header.record_count
+
+    def take(self, part: Part, sound: SoundFrames) -> None:
+        """A segment of sound frames: all at once where each stands as it should."""
+        self.frame(part, sound.found(0), is_sound=True)
+        if not self._take_rest(part, sound):
+            for number in range(1, len(sound)):
+                self.frame(part, sound.found(number), is_sound=True)
+
+    def _take_rest(self, part: Part, sound: SoundFrames) -> bool:
+        """Every check of :meth:`frame`; nothing is taken where one fails."""
+        assert part.scan.header is not None
+        headers, places = sound.headers[1:], sound.places[1:]
+        is_batch = headers["type"] == FrameType.BATCH
+        if not len(headers):
+            return True
+        if self._unending or self._with_records or not self._has_schema or self._offset is None:
+            return False
+        batches, at = headers[is_batch], places[is_batch]
+        counts = batches["record_count"].astype(np.int64)
+        starts = self._offset + np.cumsum(counts) - counts
+        numbers = (self._seq or 0) + np.cumsum(is_batch) - is_batch
+        links = np.stack([np.full(len(at), part.scan.segment_id), np.roll(at, 1)])
+        said = np.stack([batches["prev_segment"], batches["prev_byte"]]).astype(np.int64)
+        if len(at):
+            links[:, 0] = said[:, 0]
+            if self._previous is not None:
+                links[:, 0] = np.array(self._previous, np.uint64).astype(np.int64)
+        is_right = (
+            (headers["epoch"] == part.scan.header.epoch).all()
+            and (headers["durable_upto"].astype(np.int64) <= places).all()
+            and (headers["stream_id"] == np.where(is_batch, RECORD_STREAM, LOG_STREAM)).all()
+            and (headers["seq"].astype(np.int64) == numbers).all()
+            and (batches["first_offset"].astype(np.int64) == starts).all()
+            and (batches["schema_byte"] == SEGMENT_HEADER_BYTES).all()
+            and (said == links).all()
+        )
+        if is_right and len(at):
+            last = int(np.flatnonzero(is_batch)[-1]) + 1
+            self.newest = sound.found(last).header
+            self._seq, self._offset = self.newest.seq + 1, self.newest.end_offset
+            self._previous = (part.scan.segment_id, int(at[-1]))
+            self.frames += len(at)
+            self.records += int(counts.sum())
+        return bool(is_right)
+
+    def _go_on(self, found: Found) -> None:
+        """A frame of the stream tells where it stands, so that what was lost has an end."""
+        header = found.header
+        if self._offset is None:
+            self.first_offset = header.first_offset
+        if self._unending or self._offset is None:
+            for place in self._unending:
+                fault = self.faults[place]
+                first = self.first_offset if fault.first_offset is None else fault.first_offset
+                self.faults[place] = replace(
+                    fault, first_offset=first, end_offset=header.first_offset
+                )
+            self._unending.clear()
+            if self.checks is not None and self._offset != header.first_offset:
+                self.checks.forget(header.first_offset)
+            self._seq, self._offset = header.seq, header.first_offset
+            self._previous = (header.prev_segment, header.prev_byte)
+
+    def _check_place(self, part: Part, found: Found) -> None:
+        header = found.header
+        if header.first_offset != self._offset:
+            what = f"its first record is {header.first_offset}, not {self._offset}"
+            self.add(part, "offsets", found.byte, what)
+            self._offset = header.first_offset
+            if self.checks is not None:
+                self.checks.forget(header.first_offset)
+        link = (header.prev_segment, header.prev_byte)
+        if self._previous is not None and link != self._previous:
+            what = "it names byte {1} of segment {0} as the frame before".format(*link)
+            if link[0] == NONE:
+                what = "it names no frame before it, though there is one"
+            self.add(part, "previous", found.byte, what)
+
+    def _check_schema(self, part: Part, found: Found, is_damaged: bool) -> None:
+        if found.byte != SEGMENT_HEADER_BYTES:
+            self.add(part, "schema", found.byte, "a schema that does not begin the segment")
+        header = part.scan.header
+        if header is not None and header.first_seq != found.header.seq:
+            what = f"the segment is said to begin with frame {header.first_seq}"
+            self.add(part, "sequence", 48, f"{what}, but begins with {found.header.seq}")
+        if is_damaged:
+            return
+        try:
+            schema = part.scan.schema(found.header._replace(schema_byte=found.byte))
+        except BadHeader as error:
+            self.add(part, "schema", found.byte, str(error))
+            return
+        self._has_schema = True
+        if self.checks is None or self.checks.schema.arrow != schema.arrow:
+            if self.checks is not None:
+                self.add(part, "schema", found.byte, "other columns than in the segment before")
+            self.checks = RecordChecks(schema)
+
+    def _check_records(self, part: Part, found: Found, is_damaged: bool) -> None:
+        header, checks = found.header, self.checks
+        if header.schema_byte != SEGMENT_HEADER_BYTES:
+            what = f"it names byte {header.schema_byte} as its schema"
+            self.add(part, "schema", found.byte, what)
+        # Without its schema no record of a segment can be read; that has been told.
+        if is_damaged or checks is None or not self._has_schema:
+            if checks is not None:
+                checks.forget(header.end_offset)
+            return
+        if not self._with_records:
+            return
+        try:
+            records = part.scan.records(found)
+        except BadHeader as error:
+            self.add(part, "body-structure", found.byte, str(error))
+            checks.forget(header.end_offset)
+            return
+        for kind, what in checks.check(header, records):
+            self.add(part, kind, found.byte, what)

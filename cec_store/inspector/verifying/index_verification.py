@@ -1,0 +1,62 @@
+"""The timestamp index of a queue against the log that it is derived from. Reads only."""
+
+from __future__ import annotations
+
+from cec_store.errors import CecError
+from cec_store.indexes.timestamp import TimestampIndex
+from cec_store.inspector.damage.faults import Fault
+from cec_store.log.chain import Chain
+from cec_store.storage.folder import Folder
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import INDEX_FOLDER, INDEX_STAMP
+
+
+def check_index(folder: Folder) -> tuple[str, Fault | None]:
+    """What the index is like, in words, and what is wrong with it."""
+    if not isinstance(folder, LocalFolder) or INDEX_FOLDER not in folder.names():
+        return "none", None
+    where = folder.folder(INDEX_FOLDER)
+    if INDEX_STAMP not in where.names():
+        return "not published yet", None
+    try:
+        chain = Chain(folder)
+    except CecError:
+        return "not checked, because the log is damaged", None
+    index = TimestampIndex(chain)
+    covered = index.stored_frames
+    try:
+        problem = index.problem or _differences(index, chain, covered)
+    except CecError:
+        return "not checked, because the log is damaged", None
+    finally:
+        index.close()
+    if problem and "not in the log" not in problem:
+        fault = Fault("index", f"{where.path}/{INDEX_STAMP}", 0, problem, False)
+        return "wrong", fault
+    if problem:
+        return f"stale ({problem}); it will be made anew", None
+    return f"covers {covered} of {chain.end.seq - _first_seq(chain)} frames", None
+
+
+def _first_seq(chain: Chain) -> int:
+    first = next(chain.frames(), None)
+    return first.header.seq if first else chain.end.seq
+
+
+def _differences(index: TimestampIndex, chain: Chain, covered: int) -> str:
+    """Ask the index for every frame and for each that raises the largest timestamp."""
+    reached_us: int | None = None
+    for number, frame in enumerate(chain.frames()):
+        if number >= covered:
+            break
+        header = frame.header
+        if index.find_seq(header.seq, chain).address != frame.address:
+            return f"frame {header.seq} is not where the index says"
+        if reached_us is None or header.max_timestamp_us > reached_us:
+            found = index.find_timestamp(header.max_timestamp_us, chain)
+            if found is None or found.address != frame.address:
+                return f"the index does not find frame {header.seq} by its timestamp"
+            reached_us = header.max_timestamp_us
+        if index.dropped:
+            return index.problem or "the index failed a proof"
+    return ""

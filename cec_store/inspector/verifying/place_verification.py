@@ -1,0 +1,186 @@
+"""All at a path against docs/format.md: each log, and what stands around it. Reads only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.errors import CecError, NotAQueue
+from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
+from cec_store.inspector.places.places import Log, Place, PlaceKind
+from cec_store.inspector.verifying.partitioned_verification import PartitionedQueue
+from cec_store.inspector.verifying.spark_files import SparkFiles
+from cec_store.inspector.verifying.state_verification import verify
+from cec_store.inspector.verifying.verification import Verification
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import partition_name
+
+Progress = Callable[[int], None]
+_LOOKS = 4
+
+
+@dataclass(frozen=True)
+class LogVerification:
+    """One log of a place, and what was found in it."""
+
+    log: Log
+    found: Verification | None
+    """``None`` where nothing can be read, or is looked at."""
+    faults: int
+
+
+@dataclass(frozen=True)
+class PlaceVerification:
+    """What is wrong at a path, and what was looked at."""
+
+    place: Place
+    faults: tuple[Fault, ...]
+    """Of all logs, in their order; those of none of them first."""
+    notes: tuple[Note, ...]
+    logs: tuple[LogVerification, ...]
+    batches: tuple[int, int] | None
+    """The oldest and the newest batch that Spark has committed and keeps; ``None`` elsewhere."""
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.faults
+
+
+def verify_place(
+    place: Place, *, deep: bool = False, records: bool = False, progress: Progress | None = None
+) -> PlaceVerification:
+    """Check every log, and that they fit each other and the files around them.
+
+    ``records``: decode all records and count N and q anew. ``deep``: this as well, rebuild every
+    version that is kept, and hold keys and values against Spark's schema.
+    """
+    return _Run(place, deep, records or deep, progress or (lambda _: None)).run()
+
+
+class _Run:
+    def __init__(self, place: Place, deep: bool, records: bool, progress: Progress) -> None:
+        self._place = place
+        self._deep = deep
+        self._records = records
+        self._progress = progress
+        self._bytes = 0
+        self._faults: list[Fault] = []
+        self._notes: list[Note] = []
+        self._logs: list[LogVerification] = []
+        self._spark: SparkFiles | None = None
+
+    def run(self) -> PlaceVerification:
+        place = self._place
+        if place.checkpoint is not None:
+            self._spark = SparkFiles(place.checkpoint, place.logs)
+            self._spark.check()
+        for log in (*place.logs, *self._lost_logs()):
+            self._verify(log)
+        if place.kind is PlaceKind.PARTITIONED_QUEUE:
+            found = {e.log.partition: e.found for e in self._logs if e.log.partition is not None}
+            parts = PartitionedQueue(LocalFolder(place.path), found)
+            parts.check()
+            self._add(parts.faults, parts.notes)
+            for number in sorted({*range(parts.count)} - {*found}):
+                folder = LocalFolder(place.path).folder(partition_name(number))
+                lost = Log(f"partition {number}", folder, partition=number)
+                self._logs.append(LogVerification(lost, None, 0))
+        batches = None
+        if self._spark is not None:
+            self._add(self._spark.faults, self._spark.notes)
+            if self._spark.batches:
+                batches = (self._spark.batches[0], self._spark.batches[-1])
+        order = {entry.log.name: number for number, entry in enumerate(self._logs, 1)}
+        self._faults.sort(key=lambda fault: order.get(fault.log, 0) if fault.log else 0)
+        counts = Counter(fault.log for fault in self._faults)
+        logs = tuple(replace(entry, faults=counts[entry.log.name]) for entry in self._logs)
+        return PlaceVerification(place, tuple(self._faults), tuple(self._notes), logs, batches)
+
+    def _add(self, faults: list[Fault], notes: list[Note], log: str = "") -> None:
+        self._faults += [
+            replace(fault, effect=_effect(fault), log=fault.log or log) for fault in faults
+        ]
+        self._notes += [replace(note, log=note.log or log) for note in notes]
+
+    def _lost_logs(self) -> list[Log]:
+        """Those that Spark's schema counts and of which there is not even a folder."""
+        if self._spark is None or self._place.checkpoint is None:
+            return []
+        state = self._place.checkpoint.folder.folder("state")
+        there = {(log.operator, log.partition, log.store) for log in self._place.logs}
+        lost = []
+        for (operator, store), schema in sorted(self._spark.schemas.items()):
+            for partition in range(schema.partitions):
+                if (operator, partition, store) not in there:
+                    folder = state.folder(str(operator)).folder(str(partition))
+                    name = f"operator {operator}, partition {partition}"
+                    if store != "default":
+                        folder, name = folder.folder(store), f"{name}, {store}"
+                    lost.append(Log(name, folder, operator, partition, store))
+        return lost
+
+    def _verify(self, log: Log) -> None:
+        if self._spark is not None and not self._spark.is_ours:
+            self._notes.append(Note(log.folder.path, 0, "kept by another provider", log.name))
+            self._logs.append(LogVerification(log, None, 0))
+            return
+        found = None
+        try:
+            found = self._found_in(log)
+            for _ in range(_LOOKS):
+                if self._spark is None or found.is_sound or not self._spark.has_gone_on():
+                    break
+                found = self._found_in(log)  # what was committed then may be forgotten now
+        except NotAQueue:
+            self._missing(log)
+        except CecError as error:
+            fault = Fault("version", log.folder.path, 0, str(error), True)
+            self._add([fault], [], log.name)
+        else:
+            self._add(list(found.faults), list(found.notes), log.name)
+            self._bytes += found.bytes
+        self._logs.append(LogVerification(log, found, 0))
+
+    def _found_in(self, log: Log) -> Verification:
+        done = self._bytes
+        return verify(
+            log.folder,
+            records=self._records,
+            rebuilds=self._deep,
+            committed=self._spark.committed(log) if self._spark is not None else (),
+            decoder=self._decoder(log),
+            progress=lambda byte: self._progress(done + byte),
+        )
+
+    def _missing(self, log: Log) -> None:
+        folder = log.folder
+        what = "no segment is left here" if folder.exists() else "the folder is missing"
+        if self._spark is not None and not self._spark.batches:
+            note = Note(folder.path, 0, "nothing is committed yet", log.name)
+            self._notes.append(note)
+            return
+        versions: tuple[int, int] | tuple[None, None] = (None, None)
+        if self._spark is not None:
+            versions = (self._spark.batches[0] + 1, self._spark.batches[-1] + 1)
+            what += f"; Spark has committed versions {versions[0]} to {versions[1]}"
+        fault = Fault("log-missing", folder.path, 0, what, True)
+        fault = replace(fault, first_version=versions[0], last_version=versions[1])
+        self._add([fault], [], log.name)
+
+    def _decoder(self, log: Log) -> StateDecoder | None:
+        if not self._deep or not self._place.has_versions:
+            return None
+        try:
+            return log.decoder
+        except (CecError, ValueError):
+            return None  # told with Spark's files, or of types that cannot be read
+
+
+def _effect(fault: Fault) -> str:
+    if fault.effect:
+        return fault.effect
+    if fault.first_offset is not None and fault.end_offset is not None:
+        return f"records {fault.first_offset:,} to {fault.end_offset - 1:,}: {EFFECTS[fault.kind]}"
+    return EFFECTS[fault.kind]

@@ -1,0 +1,254 @@
+"""Spark's own files in a checkpoint: what it needs to go on with the query. Reads only."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from cec_store.connectors.spark.checkpoint.layout import (
+    COMMITS,
+    METADATA,
+    OFFSETS,
+    Checkpoint,
+    Commit,
+)
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    METADATA_FOLDER,
+    StateSchema,
+    read_state_schema,
+)
+from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
+from cec_store.errors import (
+    CecError,
+    CorruptLog,
+    NotAQueue,
+    OutOfRange,
+    SchemaMismatch,
+    UnsupportedVersion,
+)
+from cec_store.inspector.damage.faults import Fault, Note
+from cec_store.inspector.places.places import Log
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.trees import checksums_of, subfolders
+
+_CRC_HEADER = b"crc\0"
+_CRC_BYTES = 4
+
+
+class SparkFiles:
+    """Looks at all of them, and goes on after each fault."""
+
+    def __init__(self, checkpoint: Checkpoint, logs: tuple[Log, ...]) -> None:
+        self._checkpoint = checkpoint
+        self._logs = logs
+        self.faults: list[Fault] = []
+        self.notes: list[Note] = []
+        self.batches: list[int] = []
+        """Committed ones of which the offsets are kept, ascending."""
+        self.schemas: dict[tuple[int, str], StateSchema] = {}
+        """By operator and store, as far as they can be read."""
+        self.is_ours = True
+        """Whether the state is kept by our provider."""
+        self._commits: dict[int, Commit] = {}
+        """By batch, as far as they can be read: every store asks each."""
+
+    def check(self) -> None:
+        self._check_metadata()
+        self._check_batches()
+        if self.is_ours:
+            for operator, store in sorted({_store_of(log) for log in self._logs}):
+                self._check_schema(operator, store)
+            self._check_operators()
+
+    def _check_operators(self) -> None:
+        """With checkpoint format V2 the newest commit says which operators have state."""
+        there = {log.operator for log in self._logs}
+        newest = self._commits.get(self.batches[-1]) if self.batches else None
+        for operator in sorted({*((newest and newest.unique_ids) or {})} - there):
+            self._fault("log-missing", f"state/{operator}", 0, "the operator's folder is missing")
+
+    def committed(self, log: Log) -> list[tuple[int, int | str]]:
+        """The versions that a store must have, each with the name to find it by."""
+        found: list[tuple[int, int | str]] = []
+        operator, store = _store_of(log)
+        assert log.partition is not None
+        for batch in self.batches:
+            if batch not in self._commits:
+                continue  # what cannot be read is told, and does not say which attempt counts
+            try:
+                at = self._commits[batch].unique_id(operator, log.partition, store)
+            except (LookupError, ValueError):
+                what = f"it names no state of {log.name}"
+                self._fault("spark-commits", f"{COMMITS}/{batch}", 0, what)
+                continue
+            found.append((batch + 1, at or batch + 1))
+        return found
+
+    def has_gone_on(self) -> bool:
+        """Whether the query has committed more since, or forgotten some; that counts from now."""
+        before = self.batches
+        self.batches = self._checkpoint.committed_batches()
+        for batch in sorted({*self.batches} - {*before}):
+            with suppress(CecError):  # written since this inspection began
+                self._commits[batch] = self._checkpoint.commit(batch)
+        return self.batches != before
+
+    # -- the query ----------------------------------------------------------------------------
+
+    def _fault(self, kind: str, name: str, byte: int, what: str) -> None:
+        fault = Fault(kind, f"{self._checkpoint.path}/{name}", byte, what, True)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def _try(self, kind: str, name: str, read: Callable[[], object]) -> bool:
+        try:
+            read()
+        except CorruptLog as error:
+            self.faults.append(Fault(kind, error.path, error.byte, error.reason, True))
+        except UnsupportedVersion as error:
+            self._fault("version", name, 0, str(error))
+        except (OutOfRange, FileNotFoundError):
+            return False  # Spark has deleted it this very moment
+        else:
+            return True
+        return False
+
+    def _check_metadata(self) -> None:
+        self._try("spark-metadata", METADATA, lambda: self._checkpoint.query_id)
+        self._check_checksums(self._checkpoint.folder, METADATA)
+
+    # -- batches ------------------------------------------------------------------------------
+
+    def _check_batches(self) -> None:
+        checkpoint = self._checkpoint
+        commits = checkpoint.folder.folder(COMMITS)
+        # Commits first: a batch that is committed meanwhile has had its offsets before.
+        committed = self._numbers_in(commits) if commits.exists() else []
+        if not commits.exists():
+            self._fault("spark-commits", COMMITS, 0, "the folder is missing")
+        logged = self._numbers_in(checkpoint.folder.folder(OFFSETS))
+        self._check_gaps(logged, committed)
+        self.batches = sorted({*logged} & {*committed})
+        for batch in logged:
+            name = f"{OFFSETS}/{batch}"
+            self._try("spark-offsets", name, lambda batch=batch: self._read_offsets(batch))  # type: ignore[misc]
+            self._check_checksums(checkpoint.folder.folder(OFFSETS), str(batch))
+        for batch in committed:
+            name = f"{COMMITS}/{batch}"
+            self._try("spark-commits", name, lambda batch=batch: self._read_commit(batch))  # type: ignore[misc]
+            self._check_checksums(commits, str(batch))
+
+    def _read_offsets(self, batch: int) -> None:
+        provider = self._checkpoint.offsets(batch).conf.get(PROVIDER_KEY, PROVIDER)
+        self.is_ours = provider == PROVIDER
+
+    def _read_commit(self, batch: int) -> None:
+        self._commits[batch] = self._checkpoint.commit(batch)
+
+    def _numbers_in(self, folder: LocalFolder) -> list[int]:
+        names = folder.names()
+        for name in names:
+            if not name.isdigit() and not name.startswith("."):
+                what = "not a file that Spark reads here"
+                self.notes.append(Note(f"{folder.path}/{name}", 0, what))
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+
+    def _check_gaps(self, logged: list[int], committed: list[int]) -> None:
+        """Spark deletes from the oldest on, and commits a batch before it begins the next."""
+        newest = max([*logged, *committed], default=-1)
+        for batch in self._missing(OFFSETS, {*logged}, min(logged, default=0), newest + 1):
+            what = f"batch {batch} is missing here"
+            if self._logs:
+                self._fault("spark-offsets", f"{OFFSETS}/{batch}", 0, what)
+            else:  # without state Spark may be told to write them only now and then
+                path = f"{self._checkpoint.path}/{OFFSETS}/{batch}"
+                self.notes.append(Note(path, 0, what))
+        # The last batch that was begun need not be committed yet.
+        first = min([*committed, *logged[:1]], default=0)
+        for batch in self._missing(COMMITS, {*committed}, first, newest):
+            what = f"batch {batch} is missing here"
+            self._fault("spark-commits", f"{COMMITS}/{batch}", 0, what)
+
+    def _missing(self, name: str, there: set[int], first: int, end: int) -> list[int]:
+        """Batches that are not there; looked at again, as a query may be running."""
+        missing = sorted({*range(first, end)} - there)
+        folder = self._checkpoint.folder.folder(name)
+        if not missing or not folder.exists():
+            return missing
+        now = [int(each) for each in folder.names() if each.isascii() and each.isdigit()]
+        oldest = min(now, default=end)
+        return [batch for batch in missing if batch not in now and (batch > oldest or not now)]
+
+    # -- checksums ----------------------------------------------------------------------------
+
+    def _check_checksums(self, folder: LocalFolder, name: str) -> None:
+        """Hadoop's local file system refuses a file that its hidden checksums do not fit."""
+        try:
+            stored = checksums_of(folder, name)
+            data = folder.read(name, 0, folder.size(name))
+        except FileNotFoundError:
+            return  # Spark has deleted it this very moment
+        if not stored:
+            return
+        problem = _mismatch(stored, data)
+        if problem is not None:
+            byte, what = problem
+            fault = Fault("spark-checksum", f"{folder.path}/{name}", byte, what, True)
+            self.faults.append(fault)
+
+    # -- schemas ------------------------------------------------------------------------------
+
+    def _check_schema(self, operator: int, store: str) -> None:
+        state = self._checkpoint.folder.folder("state").folder(str(operator))
+        name = f"state/{operator}/{METADATA_FOLDER}/metadata"
+        try:
+            self.schemas[operator, store] = read_state_schema(state, store)
+        except CorruptLog as error:
+            fault = Fault("spark-schema", error.path, error.byte, error.reason, True)
+            if fault not in self.faults:
+                self.faults.append(fault)
+        except UnsupportedVersion as error:
+            self._fault("version", name, 0, str(error))
+        except SchemaMismatch as error:
+            self.notes.append(Note(f"{self._checkpoint.path}/{name}", 0, str(error)))
+        except (ValueError, NotAQueue) as error:
+            self._fault("spark-schema", name, 0, str(error))
+        for place in _schema_folders(state, store):
+            for file in sorted(set(place.names()) & {"metadata", "schema"}):
+                self._check_checksums(place, file)
+
+
+def _store_of(log: Log) -> tuple[int, str]:
+    assert log.operator is not None
+    assert log.store is not None
+    return log.operator, log.store
+
+
+def _schema_folders(operator: LocalFolder, store: str) -> Iterator[LocalFolder]:
+    """Where Spark keeps what it notes of an operator, and of one of its stores."""
+    for inside in subfolders(operator), subfolders(operator.folder("0")) if _has(operator) else {}:
+        if METADATA_FOLDER in inside:
+            yield inside[METADATA_FOLDER]
+        if store in inside and METADATA_FOLDER in subfolders(inside[store]):
+            yield subfolders(inside[store])[METADATA_FOLDER]
+
+
+def _has(operator: LocalFolder) -> bool:
+    return "0" in subfolders(operator)
+
+
+def _mismatch(stored: bytes, data: bytes) -> tuple[int, str] | None:
+    """The first byte of the first piece that its checksum does not fit, and why."""
+    if not stored.startswith(_CRC_HEADER) or len(stored) < 8:
+        return 0, "its hidden file of checksums is not one of Hadoop's"
+    size = int.from_bytes(stored[4:8], "big")
+    sums = stored[8:]
+    pieces = -(-len(data) // size) if size else 0
+    if not size or len(sums) != pieces * _CRC_BYTES:
+        return 0, "its hidden file of checksums is for a file of another length"
+    for piece in range(pieces):
+        due = int.from_bytes(sums[_CRC_BYTES * piece : _CRC_BYTES * (piece + 1)], "big")
+        if zlib.crc32(data[piece * size : (piece + 1) * size]) != due:
+            return piece * size, "it does not fit Hadoop's checksums beside it"
+    return None

@@ -1,0 +1,150 @@
+"""What the records of a state log say, against its headers; N and q counted anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cec_store.checkpoints.last_rows import last_rows
+from cec_store.checkpoints.rebuild import extent_frames
+from cec_store.connectors.spark.checkpoint.state_rows import DEFAULT_FAMILY, StateDecoder
+from cec_store.errors import CecError, SchemaMismatch
+from cec_store.format.frame import NOT_COUNTED, BadHeader, FrameHeader
+from cec_store.format.records import inputs_of
+from cec_store.format.schema import KEY, STATE, RecordKind
+from cec_store.inspector.damage.scan import Found, SegmentScan
+from cec_store.inspector.verifying.recount import RecordChecks
+from cec_store.log.frames import Frame
+from cec_store.state_logs.segments import STATE_SCHEMA
+from cec_store.state_logs.tree import StateTree
+from cec_store.state_logs.versions import Lineage
+from cec_store.storage.folder import Folder
+from cec_store.values import Address
+
+Report = Callable[[Frame, str, str], None]
+"""Takes a frame, a kind of fault and what is wrong."""
+_FOOTPRINTS = (RecordKind.OPEN, RecordKind.CHECK)
+
+
+class StateChecks(RecordChecks):
+    """Checks the frames of a lineage in order."""
+
+    def _check_order(
+        self, header: FrameHeader, records: pa.RecordBatch, kinds: NDArray[np.uint8]
+    ) -> Iterator[tuple[str, str]]:
+        first = header.first_offset
+        unknown = ~np.isin(kinds, [*_FOOTPRINTS, RecordKind.RESULT])
+        if unknown.any():
+            row = int(unknown.argmax())
+            yield "kinds", f"record {first + row} has the kind {kinds[row]}, which no state log has"
+        is_set = np.asarray(records.column(STATE).is_valid())
+        odd = is_set != np.isin(kinds, _FOOTPRINTS)
+        if odd.any():
+            yield "kinds", f"record {first + int(odd.argmax())} has a value, or lacks one, wrongly"
+        if len(last_rows(records.column(KEY))) < len(kinds):
+            yield "kinds", "a key has two records in one frame"
+        versions = inputs_of(records, 1)[:, 0]
+        if (versions != header.input_upto).any():
+            yield "inputs", f"records of another version than the header's, {header.input_upto}"
+
+
+class StateRecount:
+    """Goes forward over every branch of a state log, each record once where that is enough."""
+
+    def __init__(
+        self, tree: StateTree, folder: Folder, report: Report, decoder: StateDecoder | None
+    ) -> None:
+        self._tree = tree
+        self._folder = folder
+        self._report = report
+        self._decoder = decoder
+        self._scan: SegmentScan | None = None
+        self._done: set[Address] = set()
+        self.counts = np.zeros(256, np.int64)
+        """Records of each kind."""
+        self.recounted_frames = 0
+
+    def run(self) -> None:
+        """The newest branch first, so that those given up are short."""
+        for tip in self._tips():
+            self._branch(Lineage(self._tree, tip), tip)
+
+    def _tips(self) -> list[Frame]:
+        """Frames on which nothing builds, those of the youngest segments first."""
+        bases = set()
+        for segment_id in self._tree.ids:
+            try:
+                base = self._tree.base(segment_id)
+            except CecError:
+                continue  # told with the segment
+            bases.add(base.address if base else None)
+        ends = [g.frames[-1] for g in map(self._tree.growth, self._tree.ids) if g.frames]
+        return [frame for frame in reversed(ends) if frame.address not in bases]
+
+    def _branch(self, lineage: Lineage, tip: Frame) -> None:
+        fresh: list[Frame] = []
+        frame: Frame | None = tip
+        known: list[Frame] = []
+        try:
+            while frame is not None and frame.address not in self._done:
+                fresh.append(frame)
+                frame = lineage.before(frame)
+            # The branch leaves another one here: what is open begins with this frame's extent.
+            if frame is not None and frame.header.open_windows != NOT_COUNTED:
+                known = list(extent_frames(lineage, frame))
+        except CecError:
+            known = []  # forgotten, or told with the segment
+        checks = StateChecks(STATE_SCHEMA)
+        for each in reversed(known):
+            self._check(checks, each, is_fresh=False)
+        checks.recounted_frames = 0
+        for each in reversed(fresh):
+            self._check(checks, each, is_fresh=True)
+        self.recounted_frames += checks.recounted_frames
+        self._done.update(each.address for each in fresh)
+
+    def _scan_of(self, segment_id: int) -> SegmentScan:
+        """One after the other: each holds a stretch of its file."""
+        if self._scan is None or self._scan.segment_id != segment_id:
+            self._scan = SegmentScan(self._folder, segment_id)
+        return self._scan
+
+    def _check(self, checks: StateChecks, frame: Frame, is_fresh: bool) -> None:
+        scan = self._scan_of(frame.address.segment_id)
+        found = Found(frame.address.segment_id, frame.address.byte, frame.header)
+        try:
+            scan.body(found)
+        except BadHeader:
+            checks.forget(frame.header.end_offset)
+            return  # told with the segment
+        try:
+            records = scan.records(found)
+        except BadHeader as error:
+            checks.forget(frame.header.end_offset)
+            if is_fresh:
+                self._report(frame, "body-structure", str(error))
+            return
+        before = checks.counts.copy()
+        for kind, what in checks.check(frame.header, records):
+            if is_fresh:
+                self._report(frame, kind, what)
+        if is_fresh:
+            self.counts += checks.counts - before
+            self._decode(frame, records)
+
+    def _decode(self, frame: Frame, records: pa.RecordBatch) -> None:
+        """Whether Spark's schema describes the keys and values of the operator's own family."""
+        if self._decoder is None:
+            return
+        families, keys = records.column(KEY).flatten()
+        is_own = pc.equal(families, DEFAULT_FAMILY)
+        values, _ = records.column(STATE).filter(is_own).flatten()
+        try:
+            self._decoder.keys(pa.chunked_array([keys.filter(is_own)]))
+            self._decoder.values(pa.chunked_array([values.drop_null()]))
+        except SchemaMismatch as error:
+            self._report(frame, "rows", str(error))

@@ -1,0 +1,285 @@
+"""A whole state log against docs/format.md §9. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.errors import CecError, CorruptLog, StorageError
+from cec_store.format.frame import NONE, NOT_COUNTED, BadHeader, FrameType
+from cec_store.format.schema import RecordKind
+from cec_store.inspector.damage.faults import Fault, Note
+from cec_store.inspector.damage.scan import Found, Gap, SegmentScan
+from cec_store.inspector.damage.state_survey import StateSurvey
+from cec_store.inspector.damage.survey import Part
+from cec_store.inspector.damage.whole_segments import Batches, Chains, SoundFrames, read_whole
+from cec_store.inspector.verifying.audit import Audit
+from cec_store.inspector.verifying.kept_versions import KeptVersions
+from cec_store.inspector.verifying.state_recount import StateRecount
+from cec_store.inspector.verifying.verification import Progress, Verification, verify_queue
+from cec_store.inspector.verifying.version_faults import VersionFaults
+from cec_store.log.frames import Frame
+from cec_store.state_logs.segments import STATE_SCHEMA, Growth, is_state_log
+from cec_store.state_logs.tree import StateTree
+from cec_store.storage.folder import Folder
+
+_LOOKS = 4
+
+
+def verify(
+    folder: Folder,
+    *,
+    records: bool = True,
+    rebuilds: bool = False,
+    committed: Sequence[tuple[int, int | str]] = (),
+    decoder: StateDecoder | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Check every header, body, link and mark; with ``records`` also what the records say.
+
+    Of a state log, ``rebuilds`` rebuilds every version that is kept, ``committed`` are versions
+    that must be there, each with the name by which to find it, and ``decoder`` is held against
+    all keys and values.
+
+    Raises:
+        NotAQueue: neither a queue here nor a state log.
+    """
+    if not is_state_log(folder):
+        return verify_queue(folder, records=records, progress=progress)
+    for _ in range(_LOOKS - 1):
+        ids = StateTree(folder).ids
+        try:
+            run = _Run(StateSurvey(folder), progress or (lambda _: None))
+            found = run.run(records, rebuilds, committed, decoder)
+        except (CecError, FileNotFoundError):
+            if StateTree(folder).ids == ids:
+                raise
+        else:
+            if found.is_sound or StateTree(folder).ids == ids:
+                return found
+    # Maintenance has deleted segments while they were looked at, again and again.
+    return _Run(StateSurvey(folder), lambda _: None).run(records, rebuilds, committed, decoder)
+
+
+class _Run:
+    def __init__(self, survey: StateSurvey, progress: Progress) -> None:
+        self._survey = survey
+        self._tree = survey.tree
+        self._progress = progress
+        self._faults: list[Fault] = []
+        self._notes = list(survey.notes)
+        self._parts: dict[int, Part] = {}
+        self._lost: dict[tuple[str, int], tuple[int, int]] = {}
+        """By the place of a gap: the versions that stood from there on."""
+        self._frames = self._records = self._bytes = 0
+
+    def run(
+        self,
+        records: bool,
+        rebuilds: bool,
+        committed: Sequence[tuple[int, int | str]],
+        decoder: StateDecoder | None,
+    ) -> Verification:
+        for segment_id in self._tree.ids:
+            sound = self._read(segment_id)
+            part = self._survey.part(segment_id) if sound is None else _part_of(sound)
+            if part is not None:
+                self._parts[segment_id] = part
+                self._faults += self._survey.header_faults(part)
+                self._segment(part, sound)
+                self._bytes += part.scan.bytes
+                part.scan.release()
+                self._progress(self._bytes)
+        self._note_origins()
+        recount = StateRecount(self._tree, self._survey.folder, self._found_in_records, decoder)
+        if records:
+            recount.run()
+        kept = KeptVersions(self._tree)
+        versions = VersionFaults(self._tree, kept, self._lost, self._faults, self._notes)
+        versions.check()
+        versions.check_committed(committed)
+        if records:
+            versions.rebuild(kept.whole if rebuilds else kept.whole[-1:])
+        faults = tuple(versions.with_effects())
+        whole = versions.whole()
+        offsets = [self._offsets(segment_id) for segment_id in self._parts]
+        return Verification(
+            path=self._survey.folder.path,
+            faults=faults,
+            notes=tuple(self._notes),
+            epoch=None,
+            segments=len(self._parts),
+            frames=self._frames,
+            records=self._records,
+            bytes=self._bytes,
+            first_offset=min((first for first, _ in filter(None, offsets)), default=0),
+            end_offset=max((end for _, end in filter(None, offsets)), default=0),
+            kinds={k.name: int(recount.counts[k]) for k in RecordKind} if records else {},
+            recounted_frames=recount.recounted_frames,
+            index="none",
+            versions=len(whole),
+            first_version=int(whole[0]) if len(whole) else None,
+            last_version=int(whole[-1]) if len(whole) else None,
+        )
+
+    def _offsets(self, segment_id: int) -> tuple[int, int] | None:
+        frames = self._tree.growth(segment_id).frames
+        return (frames[0].header.first_offset, frames[-1].header.end_offset) if frames else None
+
+    def _found_in_records(self, frame: Frame, kind: str, what: str) -> None:
+        part = self._parts[frame.address.segment_id]
+        self._faults.append(part.fault(kind, frame.address.byte, what))
+
+    # -- segments -----------------------------------------------------------------------------
+
+    def _read(self, segment_id: int) -> SoundFrames | None:
+        """All of a segment, if nothing is wrong with any frame; the tree then need not read it."""
+        folder, tree = self._survey.folder, self._tree
+        try:
+            scan = SegmentScan(folder, segment_id)
+            header = tree.reader(segment_id).header
+        except (FileNotFoundError, StorageError):
+            return None
+        done = self._bytes
+        sound = read_whole(folder, scan, scan.bytes, lambda byte: self._progress(done + byte))
+        if sound is None or tree.vouched(segment_id) > scan.bytes:
+            return None
+        if not sound.counts_from(header.first_seq):
+            return None
+        tree.take(
+            Growth(
+                segment_id=segment_id,
+                path=scan.path,
+                header=header,
+                schema=sound.found(0).header,
+                frames=Batches(sound) if sound.has_batches() else (),
+                end=scan.bytes,
+                reason="",
+                refusal=None,
+                chains=Chains(sound),
+            )
+        )
+        return sound
+
+    def _segment(self, part: Part, sound: SoundFrames | None) -> None:
+        audit = Audit(with_records=False, is_whole=False)
+        self._place(part, audit)
+        audit.segment()
+        if sound is not None and sound.versions_rise():
+            self._faults += self._version_faults(part, sound.found(0), -1)
+            audit.take(part, sound)
+        else:
+            self._frame_by_frame(part, audit)
+        self._faults += audit.faults
+        self._notes += audit.unlisted()
+        self._frames += audit.frames
+        self._records += audit.records
+        growth = self._tree.growth(part.scan.segment_id)
+        if growth.frames and growth.frames[-1].header.open_windows == NOT_COUNTED:
+            what = "an unfinished commit of several frames; not a fault"
+            self._notes.append(Note(part.scan.path, growth.frames[-1].address.byte, what))
+
+    def _frame_by_frame(self, part: Part, audit: Audit) -> None:
+        version, gap = -1, None
+        segment_id, scan = part.scan.segment_id, part.scan
+        if scan.header is None and part.acknowledged:
+            gap = self._begin_gap(scan.path, 0, segment_id)
+        for item in part.scan.frames(part.stop):
+            if item.byte >= part.acknowledged:
+                what = f"torn tail: {part.scan.bytes - item.byte} bytes of an unfinished write"
+                self._notes.append(Note(part.scan.path, item.byte, f"{what}; not a fault"))
+                break
+            if isinstance(item, Gap):
+                self._faults.append(self._gap(part, item))
+                if gap is None:
+                    gap = self._begin_gap(scan.path, item.byte, segment_id)
+                continue
+            audit.frame(part, item)
+            self._faults += self._version_faults(part, item, version)
+            if item.header.open_windows != NOT_COUNTED:
+                version = item.header.input_upto
+            if gap is not None:
+                first, last = self._lost[gap]
+                self._lost[gap] = (first, max(last, item.header.input_upto))
+        missing = self._tree.vouched(segment_id) - scan.bytes
+        if gap is None and missing > 0:
+            self._begin_gap(scan.path, scan.bytes, segment_id)
+            what = f"the file ends {missing} bytes before what a later segment builds on"
+            self._faults.append(Fault("segment-cut", scan.path, scan.bytes, what, True))
+
+    def _begin_gap(self, path: str, byte: int, segment_id: int) -> tuple[str, int]:
+        """Versions are out of reach from here on, one at least."""
+        first = self._tree.growth(segment_id).reached + 1
+        self._lost[path, byte] = (max(1, first), max(1, first))
+        return path, byte
+
+    def _note_origins(self) -> None:
+        """All segments of a store are of one log, but for attempts at its very first version."""
+        held: dict[bytes, list[Part]] = {}
+        for part in self._parts.values():
+            if part.scan.header is not None:
+                held.setdefault(part.scan.header.log_id, []).append(part)
+        own = max(held.values(), key=len, default=[])
+        for part in (part for parts in held.values() if parts is not own for part in parts):
+            what = "of another log than the other segments: the remains of an attempt at the first "
+            what += "version, or of another store"
+            self._notes.append(Note(part.scan.path, 16, what))
+
+    def _place(self, part: Part, audit: Audit) -> None:
+        """Where the stream goes on in this segment: at the end of the frame that it builds on."""
+        header = part.scan.header
+        if header is None or not part.acknowledged:
+            return
+        if header.prev_segment == NONE:
+            audit.start_at(0, 0, (NONE, 0))
+            return
+        segment_id = part.scan.segment_id
+        if self._tree.missing_base(segment_id) is not None:
+            what = f"it builds on segment {header.prev_segment}, which is not here any more"
+            self._notes.append(Note(part.scan.path, 56, what))
+            return
+        try:
+            base = self._tree.base(segment_id)
+        except CorruptLog as error:
+            told = {(fault.path, fault.byte) for fault in self._faults}
+            if (error.path, error.byte) not in told:
+                fault = Fault("chain", error.path, error.byte, error.reason, True)
+                self._faults.append(fault)
+            return
+        except CecError:
+            return  # of a later format, which is told with that segment
+        assert base is not None
+        place: tuple[int, int] | None = (base.address.segment_id, base.address.byte)
+        if base.address.segment_id != header.prev_segment:
+            place = None  # merged since, so the frame stands elsewhere
+        audit.start_at(base.header.seq + 1, base.header.end_offset, place)
+        growth = self._tree.growth(segment_id)
+        if growth.schema and growth.schema.input_upto != base.header.input_upto:
+            what = f"it says that it builds on version {growth.schema.input_upto}, "
+            what += f"and builds on {base.header.input_upto}"
+            self._faults.append(Fault("inputs", part.scan.path, 128, what, True))
+
+    @staticmethod
+    def _gap(part: Part, gap: Gap) -> Fault:
+        if gap.newer:
+            return part.fault("version", gap.byte, gap.reason)
+        what = f"{gap.end_byte - gap.byte} bytes are no frame: {gap.reason}"
+        return part.fault("frame-damaged", gap.byte, what)
+
+    @staticmethod
+    def _version_faults(part: Part, found: Found, before: int) -> Iterator[Fault]:
+        header = found.header
+        if header.type == FrameType.BATCH and header.input_upto <= before:
+            what = f"version {header.input_upto} after version {before}"
+            yield part.fault("inputs", found.byte, what)
+        elif header.type == FrameType.SCHEMA:
+            try:
+                schema = part.scan.schema(header._replace(schema_byte=found.byte))
+            except BadHeader:
+                return  # told as a body
+            if schema.arrow != STATE_SCHEMA.arrow:
+                yield part.fault("schema", found.byte, "not the columns of a state log")
+
+
+def _part_of(sound: SoundFrames) -> Part:
+    return Part(sound.scan, sound.scan.bytes, sound.scan.bytes, False, True)

@@ -1,0 +1,193 @@
+"""Which versions of a state log cannot be read, and which damage that comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cec_store.checkpoints.rebuild import extent_frames, rebuild
+from cec_store.errors import CecError, CorruptLog
+from cec_store.format.columns import Ints
+from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
+from cec_store.inspector.verifying.kept_versions import KeptVersions
+from cec_store.state_logs.tree import StateTree
+from cec_store.state_logs.versions import Lineage
+
+_REBUILT_BYTES_MAX = 96 << 20
+"""A rebuild holds its extent in memory, decompressed, and more than once."""
+Place = tuple[str, int]
+
+
+class VersionFaults:
+    """Goes over all versions once segments have been looked at; adds to their faults."""
+
+    def __init__(
+        self,
+        tree: StateTree,
+        kept: KeptVersions,
+        lost: dict[Place, tuple[int, int]],
+        faults: list[Fault],
+        notes: list[Note],
+    ) -> None:
+        """``lost``: versions that stood beyond a gap, of which headers alone are left."""
+        self._tree = tree
+        self._kept = kept
+        self._faults = faults
+        self._notes = notes
+        self._ranges: dict[Place, tuple[int, int]] = dict(lost)
+        self._broken: set[int] = set()
+
+    def _widen(self, place: Place, versions: Iterable[int]) -> None:
+        known = self._ranges.get(place, ())
+        every = [*known, *versions]
+        if every:
+            self._ranges[place] = (min(every), max(every))
+
+    def _told(self) -> set[Place]:
+        return {(fault.path, fault.byte) for fault in self._faults}
+
+    def check(self) -> None:
+        """What is here and cannot be rebuilt.
+
+        What is missing below a version that is there may have been forgotten, and not in the order
+        of the versions: a segment stays while a later one builds on it.
+        """
+        kept, told, gone = self._kept, self._told(), 0
+        fresh: dict[Place, tuple[str, str, list[int]]] = {}
+        for version in kept.numbers[~kept.is_whole].tolist():
+            error = kept.problem(version)
+            assert error is not None
+            kind, place, reason = _cause(self._tree, error)
+            if place in told:
+                self._widen(place, [version])
+            elif len(kept.whole) and (
+                version < kept.whole[0] or (kind == "segment-missing" and version < kept.whole[-1])
+            ):
+                gone += 1
+            else:
+                fresh.setdefault(place, (kind, reason, []))[2].append(version)
+        for (path, byte), (kind, reason, versions) in fresh.items():
+            what = f"{_versions(versions[0], versions[-1])} cannot be rebuilt: {reason}"
+            self._faults.append(Fault(kind, path, byte, what, True))
+            self._widen((path, byte), versions)
+        if gone:
+            what = f"{gone} older versions can no longer be rebuilt, as segments that they need "
+            what += "are gone"
+            self._notes.append(Note(self._tree.folder.path, 0, what))
+
+    def check_committed(self, committed: Sequence[tuple[int, int | str]]) -> None:
+        """What Spark has committed: all of it but the oldest, which may have been forgotten."""
+        missing: list[tuple[int, CecError]] = []
+        is_found = False
+        problem: CecError | None = None
+        gone = 0
+        for version, at in committed:
+            if (
+                isinstance(at, int)
+                and missing
+                and missing[-1][0] == version - 1
+                and (version > (self._kept.numbers[-1] if len(self._kept.numbers) else -1))
+            ):
+                missing.append((version, missing[-1][1]))  # for the same reason as the one before
+                continue
+            try:
+                problem = self._kept.problem(at)
+            except ValueError as wrong:
+                problem = CorruptLog(self._tree.folder.path, 0, str(wrong))
+            if problem is None:
+                gone += 0 if is_found else len(missing)
+                missing = missing if is_found else []
+                is_found = True
+            else:
+                missing.append((version, problem))
+        told = self._told()
+        fresh: dict[tuple[Place, str], list[int]] = {}
+        for version, error in missing:
+            _, place, reason = _cause(self._tree, error)
+            if place in told:
+                self._widen(place, [version])
+            else:
+                fresh.setdefault((place, reason), []).append(version)
+        for (place, reason), versions in fresh.items():
+            what = f"{_versions(versions[0], versions[-1])}, which Spark has committed, "
+            what += f"cannot be read: {reason}"
+            self._faults.append(Fault("version-missing", *place, what, True))
+            self._widen(place, versions)
+        if gone:
+            what = f"{gone} of the oldest versions that Spark has committed are not here any more"
+            self._notes.append(Note(self._tree.folder.path, 0, what))
+
+    def rebuild(self, versions: Ints) -> None:
+        """Rebuild these with the code that Spark's users will run, where nothing is wrong yet."""
+        if self._faults:
+            return
+        too_large = 0
+        for version in versions.tolist():
+            frame = self._kept.frame(version)
+            lineage = Lineage(self._tree, frame)
+            size = sum(each.header.raw_bytes for each in extent_frames(lineage, frame))
+            if size > _REBUILT_BYTES_MAX:
+                too_large += 1
+                continue
+            try:
+                rebuild(lineage)
+            except CorruptLog as error:
+                what = f"version {version} cannot be rebuilt: {error.reason}"
+                self._faults.append(Fault("open-windows", error.path, error.byte, what, True))
+                self._widen((error.path, error.byte), [version])
+        if too_large:
+            what = f"{too_large} versions are larger than this rebuilds "
+            what += f"({_REBUILT_BYTES_MAX >> 20} MiB): their windows were counted, not gathered"
+            self._notes.append(Note(self._tree.folder.path, 0, what))
+
+    def whole(self) -> Ints:
+        """The versions that can be rebuilt; to be asked once effects are known."""
+        kept = self._kept.whole
+        return kept[~np.isin(kept, list(self._broken))] if self._broken else kept
+
+    # -- effects ------------------------------------------------------------------------------
+
+    def with_effects(self) -> Iterator[Fault]:
+        """The faults, each with the versions that it keeps from being read."""
+        paths = {self._tree.growth(number).path: number for number in self._tree.ids}
+        for fault in self._faults:
+            place = (fault.path, fault.byte)
+            if fault.kind in _OF_BODIES and fault.path in paths:
+                # Nothing but a body: whoever does not need its records reads on beside it.
+                end = np.iinfo(np.int64).max if fault.end_offset is None else fault.end_offset
+                needing = self._kept.needing(paths[fault.path], fault.byte, end).tolist()
+                self._widen(place, needing)
+                self._broken.update(needing)
+            first, last = self._ranges.get(place, (None, None))
+            told = replace(fault, first_version=first, last_version=last)
+            yield replace(told, effect=self._effect(told))
+
+    def _effect(self, fault: Fault) -> str:
+        first, last = fault.first_version, fault.last_version
+        if first is None or last is None:
+            if fault.kind in _OF_BODIES:
+                return "no version that is kept needs it"
+            return EFFECTS[fault.kind]
+        text = f"{_versions(first, last)} cannot be read"
+        kept = self._kept
+        if len(kept.numbers) and last < kept.numbers[-1]:
+            return f"{text}; a restart at version {kept.numbers[-1]}, the newest, does not need it"
+        if len(kept.numbers) and last == kept.numbers[-1]:
+            text += f", and with them the {int(kept.windows[-1]):,} windows open at the end"
+        return f"{text}; a restart at the newest version fails"
+
+
+_OF_BODIES = ("body-checksum", "body-structure")
+
+
+def _cause(tree: StateTree, error: CecError) -> tuple[str, Place, str]:
+    if isinstance(error, CorruptLog):
+        kind = "segment-missing" if "missing" in error.reason else "chain"
+        return kind, (error.path, error.byte), error.reason
+    return "version", (tree.folder.path, 0), str(error)
+
+
+def _versions(first: int, last: int) -> str:
+    return f"version {first}" if first == last else f"versions {first} to {last}"

@@ -1,0 +1,108 @@
+"""The segments of a queue in order, each with the bytes that count: how everyone reads it.
+
+Only vouched frames are shown (docs/format.md §7), so a reader in another process never sees a
+record that a power cut could take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cec_store.errors import CorruptLog, OutOfRange
+from cec_store.format.manifest import Manifest
+from cec_store.log.epochs import read_manifest
+from cec_store.log.frames import End, Frame
+from cec_store.log.reader import Strand
+from cec_store.log.segment import SegmentReader
+from cec_store.log.visible_end import Frontier
+from cec_store.storage.folder import Folder
+
+__all__ = ["Chain", "End", "Frame"]
+
+
+class Chain(Strand):
+    """A reader of the whole queue. Cheap to make; not for use by two threads at once."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Raises :class:`NotAQueue`, :class:`CorruptLog` or :class:`UnsupportedVersion`."""
+        self.folder = folder
+        self.manifest: Manifest
+        self._readers: dict[int, SegmentReader] = {}
+        self._read_last: SegmentReader | None = None
+        self._ends: dict[int, int] = {}
+        self._newest = -1
+        self.refresh()
+
+    # -- where the log ends -------------------------------------------------------------------
+
+    @property
+    def end(self) -> End:
+        """Where the log ended when last looked at."""
+        return self._frontier.end
+
+    @property
+    def written_offset(self) -> int:
+        """Where whole frames ended then, of which the newest may not be on disk."""
+        return self._frontier.written_offset
+
+    def refresh(self) -> End:
+        """Look again how far the log reaches.
+
+        Raises:
+            CorruptLog: damage where the log was acknowledged.
+        """
+        while True:
+            self.manifest = read_manifest(self.folder)
+            newest = self.manifest.newest_segment
+            try:
+                if newest != self._newest:
+                    self._frontier = Frontier(self.reader(newest), self._schema_frame(newest))
+                    self._newest = newest
+                end = self._frontier.advance()
+            except OutOfRange:
+                continue  # it has been completed and trimmed since: look at the manifest again
+            # Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.
+            if read_manifest(self.folder).newest_segment == newest:
+                return end
+
+    # -- segments -----------------------------------------------------------------------------
+
+    def reader(self, segment_id: int) -> SegmentReader:
+        """Raises :class:`OutOfRange` for a trimmed segment, :class:`CorruptLog` for a lost one."""
+        if segment_id not in self._readers:
+            try:
+                reader = SegmentReader(self.folder, segment_id)
+            except CorruptLog:
+                if segment_id < read_manifest(self.folder).first_segment:
+                    raise OutOfRange(
+                        f"{self.folder.path}: segment {segment_id} is trimmed"
+                    ) from None
+                raise
+            if reader.header.log_id != self.manifest.log_id:
+                raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
+            self._readers[segment_id] = reader
+        reader = self._readers[segment_id]
+        if self._read_last is not None and self._read_last is not reader:
+            self._read_last.reload()  # a stretch in memory for one segment, not for each
+        self._read_last = reader
+        return reader
+
+    def segment_end(self, segment_id: int) -> int:
+        """How many bytes of the segment belong to the log, as far as it is vouched for."""
+        if segment_id == self._newest:
+            return self.end.address.byte if self.end.address.segment_id == segment_id else 0
+        if segment_id not in self._ends:
+            reader, successor = self.reader(segment_id), self.reader(segment_id + 1).header
+            if reader.header.salt != successor.prev_salt:
+                raise CorruptLog(reader.path, 40, "its salt is not the one its successor continues")
+            self._ends[segment_id] = successor.prev_bytes
+        return self._ends[segment_id]
+
+    @property
+    def segments(self) -> range:
+        """Numbers of the segments that exist."""
+        return range(self.manifest.first_segment, self._newest + 1)
+
+    def _segments_from(self, segment_id: int) -> Iterable[int]:
+        # Not out of `segments`: one that has been trimmed meanwhile is refused by its reader.
+        return range(segment_id, self._newest + 1)

@@ -1,0 +1,82 @@
+"""Who may append: writers claim an epoch, and publish the manifest under it. docs/format.md §2."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from cec_store.errors import CorruptLog, NotAQueue, StorageError
+from cec_store.format.manifest import _LAYOUT, EPOCH_MAX, Manifest
+from cec_store.storage.folder import Folder
+from cec_store.storage.names import (
+    COMMITS_FOLDER,
+    claim_name,
+    claimed_epoch_of,
+    manifest_epoch_of,
+    manifest_name,
+    partition_name,
+)
+from cec_store.storage.publishing import publish_file
+
+
+def newest_epoch(folder: Folder) -> int | None:
+    """The epoch of the writer that may append; ``None`` where there is no manifest."""
+    if not folder.exists():
+        return None
+    epochs = [manifest_epoch_of(name) for name in folder.names()]
+    return max((epoch for epoch in epochs if epoch is not None), default=None)
+
+
+def newest_claim(names: list[str]) -> int:
+    """The newest epoch in a listing, of a manifest or of a writer that is taking over; or -1."""
+    epochs = [manifest_epoch_of(name) for name in names] + [claimed_epoch_of(n) for n in names]
+    return max((epoch for epoch in epochs if epoch is not None), default=-1)
+
+
+def claim_epoch(folder: Folder) -> int:
+    """Announce a writer of a new epoch and return it: those before acknowledge nothing more.
+
+    A manifest would not do. It has to say what the last writer acknowledged, and as long as that
+    one is not stopped it may acknowledge more than was read.
+
+    Raises:
+        StorageError: the epochs are used up.
+    """
+    while True:
+        epoch = newest_claim(folder.names()) + 1
+        if epoch > EPOCH_MAX:
+            raise StorageError(f"{folder.path}: opened for append 2^32 times, and never again")
+        with suppress(FileExistsError):
+            folder.create(claim_name(epoch)).close()
+            return epoch
+
+
+def read_manifest(folder: Folder) -> Manifest:
+    """The manifest of the newest epoch.
+
+    Raises:
+        NotAQueue: there is none.
+        CorruptLog: it is damaged.
+        UnsupportedVersion: a later format wrote it.
+    """
+    while (epoch := newest_epoch(folder)) is not None:
+        name = manifest_name(epoch)
+        path = f"{folder.path}/{name}"
+        try:
+            data = folder.read(name, 0, _LAYOUT.size + 1)
+        except FileNotFoundError:
+            continue  # a new writer has just published its own and removed this one
+        manifest = Manifest.decode(data, path)
+        if manifest.epoch != epoch:
+            raise CorruptLog(path, 12, f"the manifest is of epoch {manifest.epoch}")
+        return manifest
+    if folder.exists() and COMMITS_FOLDER in folder.names():
+        raise NotAQueue(
+            f"{folder.path}: a queue of many partitions; read it by read_queue, or name one of "
+            f"them, such as {folder.path}/{partition_name(0)}"
+        )
+    raise NotAQueue(f"{folder.path}: no queue here (there is no file {manifest_name(0)[:9]}…)")
+
+
+def publish_manifest(folder: Folder, manifest: Manifest) -> None:
+    """Put the manifest under its epoch's name, durably and at once."""
+    publish_file(folder, manifest_name(manifest.epoch), manifest.encode())

@@ -1,0 +1,47 @@
+"""What the user of a queue can choose: when records are synced, and how large things get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class SyncMode(str, Enum):
+    """When written frames are put on disk without being asked. Asking always syncs."""
+
+    COMMIT = "commit"
+    """Each append by its own fdatasync."""
+    GROUP = "group"
+    """One fdatasync for all that has gathered; at most ``group_max_wait_ms`` later."""
+    INTERVAL = "interval"
+    """Every ``sync_interval_ms``; a power cut may take that much, always a prefix stays."""
+    NONE = "none"
+    """Only when asked, at a roll and at close."""
+
+
+@dataclass(frozen=True)
+class QueueOptions:
+    """How a queue writes. Checked at construction: an impossible value is a ``ValueError``."""
+
+    sync: SyncMode | str = SyncMode.GROUP
+    group_max_wait_ms: float = 2.0
+    group_max_bytes: int = 1 << 20
+    sync_interval_ms: float = 1000.0
+    segment_bytes: int = 64 << 20
+    """A segment that has grown beyond is completed; also what a trim gives back at a time."""
+    compression_level: int = 1
+    outstanding_frames_max: int = 64
+    outstanding_bytes_max: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "sync", SyncMode(self.sync))
+        except ValueError:
+            modes = ", ".join(mode.value for mode in SyncMode)
+            raise ValueError(f"sync={self.sync!r}: choose one of {modes}") from None
+        for name in ("group_max_wait_ms", "sync_interval_ms", "group_max_bytes", "segment_bytes",
+                     "outstanding_frames_max", "outstanding_bytes_max"):  # fmt: skip
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}={getattr(self, name)}: must be above 0")
+        if not -7 <= self.compression_level <= 22:
+            raise ValueError(f"compression_level={self.compression_level}: zstd takes -7 to 22")

@@ -1,0 +1,257 @@
+"""The writer's thread: encoding, writing and syncing behind the caller's back, in order.
+
+Frames are encoded by a small pool while earlier ones are being written and synced; a bounded number
+is outstanding, and an append beyond it waits (CEC paper, appendix, "Failure-free operation").
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import Any
+
+import pyarrow as pa
+
+from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, OutOfRange, Poisoned
+from cec_store.format.bodies import Body, check_body_size, encode_body
+from cec_store.format.frame import NUMBERS_END
+from cec_store.log.options import QueueOptions, SyncMode
+from cec_store.log.writer import Cursor, FrameMarks, LogWriter
+
+_ENCODERS = 2
+
+
+@dataclass
+class _Pending:
+    body: Future[Body]
+    marks: FrameMarks
+    raw_bytes: int
+
+
+class Pipeline:
+    """Feeds a :class:`LogWriter` from any number of threads."""
+
+    def __init__(self, writer: LogWriter, options: QueueOptions) -> None:
+        self.writer = writer
+        self._options = options
+        self._changed = Condition()
+        self._pending: deque[_Pending] = deque()
+        self._tasks: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._outstanding_bytes = 0
+        self._end = Cursor(writer.cursor.seq, writer.cursor.offset)
+        self._durable = Cursor(writer.durable.seq, writer.durable.offset)
+        self._wanted_seq = 0
+        self._unsynced_since: float | None = None
+        self._closing = False
+        self._failure: BaseException | None = None
+        self._encoders = ThreadPoolExecutor(_ENCODERS, "cec-encode")
+        self._thread = Thread(target=self._run, name="cec-writer", daemon=True)
+        self._thread.start()
+
+    # -- the callers' side --------------------------------------------------------------------
+
+    @property
+    def end(self) -> Cursor:
+        """Where the next append goes."""
+        return self._end
+
+    @property
+    def durable(self) -> Cursor:
+        """Everything below is on disk."""
+        return self._durable
+
+    def submit(self, records: pa.RecordBatch, marks: FrameMarks) -> int:
+        """Queue one frame and return its number; waits while too much is outstanding.
+
+        Raises:
+            FrameTooLarge: the records do not fit in one frame.
+            OutOfRange: the numbers of frames or records are used up.
+            Poisoned: the writer has failed or is closed.
+        """
+        raw_bytes = check_body_size(records)
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_room(raw_bytes) or self._stopped())
+            self._refuse_if_stopped()
+            self._refuse_above_the_last_number(records.num_rows)
+            body = self._encoders.submit(encode_body, records, self._options.compression_level)
+            self._pending.append(_Pending(body, marks, raw_bytes))
+            self._outstanding_bytes += raw_bytes
+            seq = self._end.seq
+            self._end = Cursor(seq + 1, self._end.offset + records.num_rows)
+            self._changed.notify_all()
+            return seq
+
+    def _refuse_above_the_last_number(self, rows: int) -> None:
+        # Readers refuse a frame that says more, so it must not be acknowledged.
+        if max(self._end.seq + 1, self._end.offset + rows) >= NUMBERS_END:
+            raise OutOfRange(
+                f"{self.writer.folder.path}: frame {self._end.seq}, record {self._end.offset}: "
+                "numbers end at 2^63; start a new queue"
+            )
+
+    def await_durable(self, seq: int, timeout_s: float | None = None) -> None:
+        """Return once frame ``seq`` is on disk.
+
+        Raises:
+            DurabilityLost, DiskFull, Fenced: it never will be, through this writer.
+            TimeoutError: not in time.
+        """
+        with self._changed:
+            if seq >= self._end.seq:
+                raise ValueError(f"frame {seq} has not been appended; the next is {self._end.seq}")
+            self._wanted_seq = max(self._wanted_seq, seq + 1)
+            self._changed.notify_all()
+            done = self._changed.wait_for(
+                # Not at a close, which makes it durable yet.
+                lambda: self._durable.seq > seq or self._failure is not None,
+                timeout_s,
+            )
+            if self._durable.seq > seq:
+                return
+            if not done:
+                raise TimeoutError(f"frame {seq} was not durable within {timeout_s} s")
+            raise self._why_lost()
+
+    def call(self, task: Callable[[], Any]) -> Any:
+        """Run ``task`` on the writer's thread, behind everything appended so far."""
+        result: Future[Any] = Future()
+        with self._changed:
+            self._refuse_if_stopped()
+            self._tasks.append((task, result))
+            self._changed.notify_all()
+        return result.result()
+
+    def close(self) -> None:
+        """Make everything durable and stop.
+
+        Raises:
+            DurabilityLost, DiskFull, Fenced: the last frames could not be made durable.
+        """
+        with self._changed:
+            first = not self._closing
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+        self._encoders.shutdown()
+        if first and self._failure is not None and self._durable.seq < self._end.seq:
+            raise self._why_lost()
+
+    def _has_room(self, raw_bytes: int) -> bool:
+        if not self._pending:
+            return True
+        frames = len(self._pending) < self._options.outstanding_frames_max
+        return frames and self._outstanding_bytes + raw_bytes <= self._options.outstanding_bytes_max
+
+    def _stopped(self) -> bool:
+        return self._closing or self._failure is not None
+
+    def _refuse_if_stopped(self) -> None:
+        if self._failure is not None:
+            raise Poisoned(f"this writer failed: {self._failure}; open the queue again") from (
+                self._failure
+            )
+        if self._closing:
+            raise Poisoned("the queue is closed")
+
+    def _why_lost(self) -> CecError:
+        error = self._failure
+        if isinstance(error, (Fenced, DiskFull)):
+            return error
+        return DurabilityLost(f"not acknowledged, because the writer failed: {error}")
+
+    # -- the writer's thread ------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._turn():
+                pass
+        except BaseException as error:
+            with self._changed:
+                self._failure = error
+                self._pending.clear()
+                for _, result in self._tasks:
+                    result.set_exception(error)
+                self._tasks.clear()
+                self._changed.notify_all()
+        finally:
+            try:
+                self.writer.close()
+            except CecError as error:
+                self._failure = self._failure or error
+
+    def _turn(self) -> bool:
+        """Write what is pending, sync if it is time; ``False`` when closed and all is durable."""
+        with self._changed:
+            self._changed.wait_for(self._has_work, self._seconds_to_sync())
+            pending = list(self._pending)
+            tasks = list(self._tasks)
+            closing = self._closing
+        for item in pending:
+            self._write(item)
+        if closing or tasks or self._sync_is_due():
+            self._sync()
+        for task, result in tasks:
+            result.set_result(task())
+            with self._changed:
+                self._tasks.popleft()
+        return not (closing and not self._pending)
+
+    def _has_work(self) -> bool:
+        wanted = self._wanted_seq > self._durable.seq
+        return bool(self._pending or self._tasks or self._closing or wanted)
+
+    def _seconds_to_sync(self) -> float | None:
+        if self._unsynced_since is None or self._options.sync is SyncMode.NONE:
+            return None
+        limit_ms = (
+            self._options.sync_interval_ms
+            if self._options.sync is SyncMode.INTERVAL
+            else self._options.group_max_wait_ms
+        )
+        return max(0.0, self._unsynced_since + limit_ms / 1000 - time.monotonic())
+
+    def _sync_is_due(self) -> bool:
+        if self._unsynced_since is None:
+            return False
+        if self._wanted_seq > self._durable.seq or self._seconds_to_sync() == 0:
+            return True
+        too_much = self.writer.unsynced_bytes >= self._options.group_max_bytes
+        return self._options.sync is SyncMode.GROUP and too_much
+
+    def _write(self, item: _Pending) -> None:
+        body = item.body.result()
+        if self.writer.segment_bytes + len(body.stored) > self._options.segment_bytes:
+            self.roll()
+        self.writer.append(body, item.marks)
+        if self._unsynced_since is None:
+            self._unsynced_since = time.monotonic()
+        if self._options.sync is SyncMode.COMMIT or (
+            self._options.sync is SyncMode.GROUP
+            and self.writer.unsynced_bytes >= self._options.group_max_bytes
+        ):
+            self._sync()
+        with self._changed:
+            self._pending.popleft()
+            self._outstanding_bytes -= item.raw_bytes
+            self._changed.notify_all()
+
+    def roll(self) -> None:
+        """Complete the segment unless it has no records. On the writer's thread only."""
+        if self.writer.segment_has_records:
+            self.writer.roll()
+            self._announce()
+
+    def _sync(self) -> None:
+        if self._unsynced_since is not None:
+            self.writer.sync()
+            self._announce()
+
+    def _announce(self) -> None:
+        with self._changed:
+            self._unsynced_since = None
+            self._durable = self.writer.durable
+            self._changed.notify_all()

@@ -1,0 +1,223 @@
+"""Segments in order, each building on the one before: how every log is read.
+
+A queue's is its whole chain of segments; a state log has one for each version, out of a tree.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from cec_store.errors import CorruptLog, OutOfRange
+from cec_store.format.bodies import decode_body
+from cec_store.format.frame import (
+    NONE,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    FrameHeader,
+    FrameType,
+    NewerVersion,
+)
+from cec_store.format.schema import RecordSchema
+from cec_store.log.frames import End, Frame
+from cec_store.log.segment import Bad, BadFrame, SegmentReader, refusal
+from cec_store.storage.folder import Folder
+from cec_store.values import Address
+
+_Found = TypeVar("_Found")
+
+
+class Strand(ABC):
+    """Reads frames and records; where the segments are and end is for who inherits to say."""
+
+    folder: Folder
+
+    @property
+    @abstractmethod
+    def end(self) -> End:
+        """Where the log ended when last looked at."""
+
+    @abstractmethod
+    def refresh(self) -> End:
+        """Look again how far the log reaches."""
+
+    @property
+    @abstractmethod
+    def segments(self) -> Sequence[int]:
+        """Numbers of the segments that exist, oldest first."""
+
+    @abstractmethod
+    def reader(self, segment_id: int) -> SegmentReader:
+        """Of a segment of this log."""
+
+    @abstractmethod
+    def segment_end(self, segment_id: int) -> int:
+        """How many bytes of the segment belong to the log."""
+
+    def _segments_from(self, segment_id: int) -> Iterable[int]:
+        """This segment and those behind it."""
+        return self.segments[self.segments.index(segment_id) :]
+
+    # -- where the stream stands --------------------------------------------------------------
+
+    def _schema_frame(self, segment_id: int) -> FrameHeader:
+        """A segment's first frame: it knows where the stream stood when the segment began."""
+        reader = self.reader(segment_id)
+        try:
+            header = reader.header_at(SEGMENT_HEADER_BYTES)
+            if header.type != FrameType.SCHEMA:
+                raise BadHeader("a segment starts with its schema")
+            return header
+        except BadHeader as error:
+            newer = isinstance(error, NewerVersion)
+            raise refusal(reader, Bad(SEGMENT_HEADER_BYTES, str(error), newer)) from None
+
+    def first_offset(self, segment_id: int | None = None) -> int:
+        """Offset of the first record of a segment; of the oldest by default."""
+        oldest = self.segments[0] if segment_id is None else segment_id
+        return self._schema_frame(oldest).first_offset
+
+    def schema(self) -> RecordSchema:
+        """The record schema in force at the end."""
+        reader = self.reader(self.segments[-1])
+        try:
+            return reader.schema(reader.header_at(SEGMENT_HEADER_BYTES))
+        except BadHeader as error:
+            raise CorruptLog(reader.path, SEGMENT_HEADER_BYTES, str(error)) from None
+
+    # -- frames -------------------------------------------------------------------------------
+
+    def frames(self, start: Address | None = None) -> Iterator[Frame]:
+        """BATCH frames in order, from a frame's address (or the oldest) to the end as last seen.
+
+        Raises:
+            CorruptLog: damage on the way.
+        """
+        here = start or Address(self.segments[0], SEGMENT_HEADER_BYTES)
+        for segment_id in self._segments_from(here.segment_id):
+            reader = self.reader(segment_id)
+            byte = here.byte if segment_id == here.segment_id else SEGMENT_HEADER_BYTES
+            try:
+                for at, header in reader.frames(byte, self.segment_end(segment_id)):
+                    if header.type == FrameType.BATCH:
+                        yield Frame(Address(segment_id, at), header)
+            except BadFrame as error:
+                raise refusal(reader, error.bad) from None
+
+    def frame_at(self, address: Address) -> Frame:
+        """The BATCH frame at an address that the log itself names.
+
+        Raises:
+            CorruptLog: there is none.
+        """
+        reader = self.reader(address.segment_id)
+        try:
+            header = reader.header_at(address.byte)
+            if header.type != FrameType.BATCH:
+                raise BadHeader(f"expected records, found a frame of type {header.type}")
+        except BadHeader as error:
+            raise CorruptLog(reader.path, address.byte, str(error)) from None
+        return Frame(address, header)
+
+    def before(self, frame: Frame) -> Frame | None:
+        """The stream's previous frame; ``None`` before the first.
+
+        Raises:
+            CorruptLog: what stands there is not the previous frame.
+            OutOfRange: it is trimmed.
+        """
+        header = frame.header
+        if header.prev_segment == NONE:
+            return None
+        previous = self.frame_at(Address(header.prev_segment, header.prev_byte))
+        expected = (header.seq - 1, header.first_offset)
+        if (previous.header.seq, previous.header.end_offset) != expected:
+            path = self.reader(header.prev_segment).path
+            raise CorruptLog(path, header.prev_byte, f"not the frame before number {header.seq}")
+        return previous
+
+    def last(self) -> Frame | None:
+        """The newest frame; ``None`` in a log without records."""
+        return self.frame_at(self.end.last) if self.end.last else None
+
+    def records(self, frame: Frame, backward: bool = False) -> pa.RecordBatch:
+        """A frame's records, checksum and structure proven.
+
+        Raises:
+            CorruptLog: they are damaged.
+        """
+        reader, header = self.reader(frame.address.segment_id), frame.header
+        try:
+            body = reader.body_at(frame.address.byte, header, backward)
+            schema = reader.schema(header)
+            return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
+        except BadHeader as error:
+            raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
+
+    # -- searching without an index -----------------------------------------------------------
+
+    def find_offset(self, offset: int) -> Frame | None:
+        """The frame that holds record ``offset``; ``None`` at the end.
+
+        Raises:
+            OutOfRange: trimmed, or beyond the end.
+        """
+        if offset < self.first_offset() or offset > self.end.offset:
+            raise OutOfRange(
+                f"{self.folder.path}: offset {offset} is not in "
+                f"{self.first_offset()} … {self.end.offset}"
+            )
+        start = self._last_segment_from(lambda segment_id: self.first_offset(segment_id) <= offset)
+        for frame in self.frames(Address(start, SEGMENT_HEADER_BYTES)):
+            if offset < frame.header.end_offset:
+                return frame
+        return None
+
+    def find_seq(self, seq: int) -> Frame:
+        """The frame of this number.
+
+        Raises:
+            OutOfRange: trimmed, or not there yet.
+        """
+        first = self._schema_frame(self.segments[0]).seq
+        if first <= seq < self.end.seq:
+            start = self._last_segment_from(lambda s: self._schema_frame(s).seq <= seq)
+            for frame in self.frames(Address(start, SEGMENT_HEADER_BYTES)):
+                if frame.header.seq == seq:
+                    return frame
+        raise OutOfRange(f"{self.folder.path}: frame {seq} is not in {first} … {self.end.seq - 1}")
+
+    def find_timestamp(self, timestamp_us: int, start: Address | None = None) -> Frame | None:
+        """The first frame that can hold a record at or after the moment; ``None`` at the end."""
+        for frame in self.frames(start):
+            if frame.header.max_timestamp_us >= timestamp_us:
+                return frame
+        return None
+
+    def _last_segment_from(self, holds: Callable[[int], bool]) -> int:
+        """The last segment for which ``holds``; it holds for a run from the first on."""
+        segments = self.segments
+        low, high = 0, len(segments) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if holds(segments[middle]) else (low, middle - 1)
+        return segments[low]
+
+
+def despite_trims(strand: Strand, search: Callable[[], _Found]) -> _Found:
+    """A search looks at segments that it does not end in: trimmed meanwhile, they are no answer.
+
+    Raises:
+        OutOfRange: with nothing trimmed since the last look.
+    """
+    while True:
+        first = strand.segments[0]
+        try:
+            return search()
+        except OutOfRange:
+            strand.refresh()
+            if strand.segments[0] == first:
+                raise

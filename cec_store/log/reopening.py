@@ -1,0 +1,241 @@
+"""Making a queue, and opening one for append after whatever happened to it. docs/format.md §7."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from cec_store.errors import CorruptLog, DiskFull, Fenced, NotAQueue, SchemaMismatch
+from cec_store.format.bodies import Body
+from cec_store.format.frame import FRAME_MAGIC_BYTES, BadHeader, Codec, FrameType
+from cec_store.format.manifest import Manifest
+from cec_store.format.schema import RecordSchema
+from cec_store.log.epochs import claim_epoch, newest_claim, publish_manifest, read_manifest
+from cec_store.log.segment import SegmentReader
+from cec_store.log.tail import Tail, read_tail
+from cec_store.log.writer import Cursor, FrameMarks, LogWriter, Predecessor, Surroundings
+from cec_store.storage.folder import Folder
+from cec_store.storage.names import (
+    WRITER_LOCK,
+    claimed_epoch_of,
+    manifest_epoch_of,
+    segment_id_of,
+    segment_name,
+    torn_name,
+)
+from cec_store.storage.publishing import remove, write_file
+
+_LOOKS = 4
+_TORN_BYTES_MAX = 64 << 20
+
+
+@dataclass(frozen=True)
+class RecoveryReport:
+    """What opening for append found and did."""
+
+    carried_frames: int = 0
+    """Whole frames that nobody had vouched for, written again into the new segment."""
+    torn_bytes: int = 0
+    """Bytes of an unfinished write, cut off; a copy is in the ``.torn`` file."""
+    torn_reason: str = ""
+
+
+def create(folder: Folder, schema: RecordSchema, surroundings: Surroundings) -> LogWriter:
+    """Make a queue in an empty folder.
+
+    Raises:
+        CorruptLog: there are segments but no manifest.
+        NotAQueue: other files are there.
+    """
+    _clear_unfinished_creation(folder)
+    manifest = Manifest(0, surroundings.entropy(16), 0, 0)
+    writer = LogWriter(folder, manifest, schema, Cursor(), surroundings)
+    writer.begin_segment(Predecessor(), 0)
+    with writer.closed_on_failure():
+        writer.publish_segment()
+    return writer
+
+
+def _clear_unfinished_creation(folder: Folder) -> None:
+    """Remove what a crash during :func:`create` can leave, and nothing else."""
+    names = folder.names()
+    claims = [name for name in names if claimed_epoch_of(name) is not None]
+    own = {WRITER_LOCK, *claims}
+    leftovers = [name for name in names if name not in own and not name.startswith("manifest-")]
+    foreign = [name for name in leftovers if segment_id_of(name) is None]
+    if foreign:
+        raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
+    for name in reversed(leftovers):  # nothing is removed unless all may be
+        if segment_id_of(name) != 0 or _holds_records(folder):
+            raise CorruptLog(f"{folder.path}/{name}", 0, "segments without a manifest")
+        folder.unlink(name)
+    # Of who opened a queue whose manifest was there to be read, but not on disk.
+    for name in claims:
+        folder.unlink(name)
+
+
+def _holds_records(folder: Folder) -> bool:
+    try:
+        tail = read_tail(SegmentReader(folder, 0))
+    except CorruptLog:
+        # Either never finished, or a queue that was damaged after it lost its manifest. Whoever
+        # was making it had come no further than the schema, the first frame.
+        name = segment_name(0)
+        return folder.read(name, 0, folder.size(name)).count(FRAME_MAGIC_BYTES) > 1
+    return any(header.type == FrameType.BATCH for _, header in tail.frames)
+
+
+def reopen(
+    folder: Folder, schema: RecordSchema | None, surroundings: Surroundings
+) -> tuple[LogWriter, RecoveryReport]:
+    """Take over the queue: fence its last writer, decide what its tail means, start a new segment.
+
+    Raises:
+        CorruptLog: damage where the log was acknowledged; nothing is changed.
+        SchemaMismatch: ``schema`` is not the queue's.
+    """
+    # Damage must be refused before anything is changed on disk, so look first and again later.
+    stored = _schema_of(*_first_look(folder))
+    check_schema(folder, schema, stored)
+    epoch = claim_epoch(folder)
+    # Only now does the last writer's manifest say all that it ever acknowledged.
+    manifest = replace(read_manifest(folder), epoch=epoch)
+    publish_manifest(folder, manifest)
+    _remove_older_manifests(folder, epoch)
+    reader, tail = _newest_tail(folder, manifest)
+    writer = LogWriter(
+        folder, manifest, stored, _cursor_at(manifest.newest_segment, tail), surroundings
+    )
+    predecessor = Predecessor(
+        manifest.newest_segment, tail.vouched_end, reader.header.salt, tail.chain
+    )
+    _begin_segment(writer, predecessor)
+    with writer.closed_on_failure():
+        carried = _carry_over(writer, reader, tail)
+        writer.publish_segment()
+        writer.sync()
+        if tail.torn_bytes:
+            _keep_torn(folder, reader, tail)
+        if tail.file_bytes > tail.vouched_end:
+            folder.truncate(reader.name, tail.vouched_end)
+    return writer, RecoveryReport(carried, tail.torn_bytes, tail.reason if tail.torn_bytes else "")
+
+
+def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchema) -> None:
+    """Whether the queue is what the caller takes it for; what was not said may be anything.
+
+    Raises:
+        SchemaMismatch: other columns, or another timestamp column.
+    """
+    if asked is None:
+        return
+    if asked.arrow != stored.arrow:
+        raise SchemaMismatch(
+            f"{folder.path}: the queue's columns are\n{stored.arrow}\nnot\n{asked.arrow}"
+        )
+    if asked.timestamp_column not in (None, stored.timestamp_column):
+        raise SchemaMismatch(
+            f"{folder.path}: the queue's timestamp column is {stored.timestamp_column!r}, "
+            f"not {asked.timestamp_column!r}"
+        )
+
+
+def _first_look(folder: Folder) -> tuple[SegmentReader, Tail]:
+    """The newest segment, next to a writer that may not be dead: only what stays bad is damage."""
+    for _ in range(_LOOKS - 1):
+        manifest = read_manifest(folder)
+        with suppress(CorruptLog):
+            return _newest_tail(folder, manifest)
+    return _newest_tail(folder, read_manifest(folder))
+
+
+def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:
+    """Remove the strays and begin the next segment."""
+    _remove_strays(writer.folder, writer.manifest)
+    try:
+        writer.begin_segment(predecessor, predecessor.segment_id + 1)
+    except Fenced:
+        # The last writer was in a roll and made the file just now. It cannot publish it any more.
+        _remove_strays(writer.folder, writer.manifest)
+        writer.begin_segment(predecessor, predecessor.segment_id + 1)
+
+
+def _newest_tail(folder: Folder, manifest: Manifest) -> tuple[SegmentReader, Tail]:
+    present = {segment_id_of(name) for name in folder.names()}
+    for segment_id in range(manifest.first_segment, manifest.newest_segment + 1):
+        if segment_id not in present:
+            path = f"{folder.path}/{segment_name(segment_id)}"
+            raise CorruptLog(path, 0, "the segment is missing")
+    reader = SegmentReader(folder, manifest.newest_segment)
+    if reader.header.log_id != manifest.log_id:
+        raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
+    tail = read_tail(reader)
+    if not tail.frames or tail.frames[0][1].type != FrameType.SCHEMA:
+        # A published segment was durable with its schema.
+        raise CorruptLog(reader.path, tail.end, tail.reason or "the segment has no schema")
+    return reader, tail
+
+
+def _schema_of(reader: SegmentReader, tail: Tail) -> RecordSchema:
+    try:
+        return reader.schema(tail.frames[0][1])
+    except BadHeader as error:
+        raise CorruptLog(reader.path, tail.frames[0][0], str(error)) from None
+
+
+def _cursor_at(segment_id: int, tail: Tail) -> Cursor:
+    """Where numbering goes on behind the vouched frames."""
+    first = tail.frames[0][1]
+    cursor = Cursor(first.seq, first.first_offset, (first.prev_segment, first.prev_byte))
+    for byte, header in tail.frames:
+        if header.type == FrameType.BATCH and byte < tail.vouched_end:
+            cursor = Cursor(header.seq + 1, header.end_offset, (segment_id, byte))
+    return cursor
+
+
+def _carry_over(writer: LogWriter, reader: SegmentReader, tail: Tail) -> int:
+    """Write unvouched whole frames again: after a failed sync they may be in memory only."""
+    carried = 0
+    for byte, header in tail.frames:
+        if header.type != FrameType.BATCH or byte < tail.vouched_end:
+            continue
+        stored = reader.body_at(byte, header).to_pybytes()
+        body = Body(stored, header.raw_bytes, Codec(header.codec), header.record_count,
+                    header.min_timestamp_us, header.max_timestamp_us)  # fmt: skip
+        writer.append(
+            body, FrameMarks(header.open_windows, header.extent_records, header.input_upto)
+        )
+        carried += 1
+    return carried
+
+
+def _keep_torn(folder: Folder, reader: SegmentReader, tail: Tail) -> None:
+    name = torn_name(reader.header.segment_id)
+    if name in folder.names():
+        folder.unlink(name)
+    size = min(tail.torn_bytes, _TORN_BYTES_MAX)
+    # The copy is for people: a full disk must not keep the queue from opening.
+    with suppress(DiskFull):
+        write_file(folder, name, folder.read(reader.name, tail.end, size))
+
+
+def _remove_strays(folder: Folder, manifest: Manifest) -> None:
+    """Segments that were being born, and trimmed ones, when a writer died."""
+    names = folder.names()
+    if newest_claim(names) > manifest.epoch:
+        raise Fenced(f"{folder.path}: another writer is taking over as well")
+    for name in names:
+        segment_id = segment_id_of(name)
+        if segment_id is None:
+            continue
+        if not manifest.first_segment <= segment_id <= manifest.newest_segment:
+            remove(folder, name)
+    folder.sync_names()
+
+
+def _remove_older_manifests(folder: Folder, epoch: int) -> None:
+    """And the claims, which the manifest of ``epoch`` makes good."""
+    for name in folder.names():
+        older, claimed = manifest_epoch_of(name), claimed_epoch_of(name)
+        if (older is not None and older < epoch) or (claimed is not None and claimed <= epoch):
+            remove(folder, name)

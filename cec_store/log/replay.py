@@ -1,0 +1,173 @@
+"""Reading a queue again from a moment or a position, to its end or along with its writer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from threading import Event
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.format.columns import values_of
+from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
+from cec_store.log.frames import Frame
+from cec_store.log.reader import Strand, despite_trims
+from cec_store.values import Address, Position, to_timestamp_us
+
+OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
+OFFSET = "_offset"
+Moment = datetime | int | Position
+_POLL_S = 0.01
+
+
+class Seek(Protocol):
+    """Finds frames: an index, or a scan of the headers (:class:`Strand` itself)."""
+
+    def find_timestamp(self, timestamp_us: int) -> Frame | None:
+        """The first frame that can hold a record at or after the moment; ``None`` at the end."""
+
+    def find_offset(self, offset: int) -> Frame | None:
+        """The frame that holds the record; ``None`` at the end."""
+
+
+def offset_at(chain: Strand, seek: Seek, moment: Moment) -> int:
+    """Offset of the earliest record whose timestamp is at or after the moment, of any kind.
+
+    The end where there is none. A :class:`Position` is taken as it is. (As ``offsetsForTimes`` in
+    Kafka: with timestamps that go backward, records behind it may be earlier than the moment.)
+    """
+    if isinstance(moment, Position):
+        return moment.offset
+    timestamp_us = to_timestamp_us(moment)
+
+    def search() -> int:
+        frame = seek.find_timestamp(timestamp_us)
+        if frame is None:
+            return chain.end.offset
+        row = _first_at_or_after(chain.records(frame), timestamp_us)
+        return frame.header.first_offset + row
+
+    return despite_trims(chain, search)
+
+
+def _first_at_or_after(records: pa.RecordBatch, timestamp_us: int) -> int:
+    """The first row at or after the moment; the number of rows where there is none."""
+    times = values_of(records.column(TIMESTAMP), "i8")
+    late = times >= timestamp_us
+    return int(late.argmax()) if late.any() else records.num_rows
+
+
+class Replay(Iterator[pa.RecordBatch]):
+    """Arrow batches of a queue's records, one frame each, in order.
+
+    :attr:`cursor` is the next unread position after the batch last returned; store it and pass it
+    as ``since`` to go on from there.
+    """
+
+    def __init__(
+        self,
+        chain: Strand,
+        seek: Seek,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        follow: bool = False,
+        kinds: Collection[RecordKind] = OUTPUT_KINDS,
+        include_metadata: bool = False,
+        include_state: bool = False,
+    ) -> None:
+        self._chain = chain
+        self._seek = seek
+        self._follow = follow
+        self._stopped = Event()
+        self._kinds = frozenset(kinds)
+        if since is None:
+            start = despite_trims(chain, chain.first_offset)
+        else:
+            start = offset_at(chain, self._seek, since)
+        self.cursor = Position(start)
+        """The next unread record."""
+        self._until_offset = until.offset if isinstance(until, Position) else None
+        self._until_us: int | None = None
+        if until is not None and not isinstance(until, Position):
+            self._until_us = to_timestamp_us(until)
+        schema = chain.schema()
+        extra = [n for n in (KEY, STATE) if include_state and n in schema.arrow.names]
+        self._names = [*schema.data.names, *extra]
+        self._with_metadata = include_metadata
+        self._batches = self._run()
+
+    def __next__(self) -> pa.RecordBatch:
+        return next(self._batches)
+
+    def stop(self) -> None:
+        """End a replay that follows the writer, from any thread."""
+        self._stopped.set()
+
+    def _run(self) -> Iterator[pa.RecordBatch]:
+        here = self._locate(self._seek)
+        while not self._stopped.is_set():
+            for frame in self._chain.frames(here) if here else ():
+                here = frame.next_address
+                records = self._wanted_part(frame)
+                if records is not None:
+                    yield records
+                if self._stopped.is_set() or self._at_limit(frame):
+                    return
+            if not self._follow:
+                return
+            here = self._wait_for_more()
+
+    def _locate(self, seek: Seek) -> Address | None:
+        frame = despite_trims(self._chain, lambda: seek.find_offset(self.cursor.offset))
+        return frame.address if frame else None
+
+    def _wait_for_more(self) -> Address | None:
+        """Where to go on once the log has grown; the newest frames may stand in a new segment."""
+        while not self._stopped.is_set():
+            if self._chain.refresh().offset > self.cursor.offset:
+                return self._locate(self._chain)
+            self._stopped.wait(_POLL_S)
+        return None
+
+    def _wanted_part(self, frame: Frame) -> pa.RecordBatch | None:
+        """The frame's rows at or after the cursor, before the limit, and of these kinds."""
+        first = frame.header.first_offset
+        if frame.header.end_offset <= self.cursor.offset:
+            return None
+        records = self._chain.records(frame)
+        start, stop = max(0, self.cursor.offset - first), records.num_rows
+        if self._until_offset is not None:
+            stop = min(stop, self._until_offset - first)
+        if self._until_us is not None and frame.header.max_timestamp_us >= self._until_us:
+            stop = min(stop, start + _first_at_or_after(records.slice(start), self._until_us))
+        stop = max(start, stop)
+        part = self._select(records.slice(start, stop - start), first + start)
+        self.cursor = Position(first + stop)
+        return part if part.num_rows else None
+
+    def _at_limit(self, frame: Frame) -> bool:
+        if self._until_offset is not None and self.cursor.offset >= self._until_offset:
+            return True
+        return self.cursor.offset < frame.header.end_offset
+
+    def _select(self, records: pa.RecordBatch, first_offset: int) -> pa.RecordBatch:
+        columns = self._columns(records)
+        if self._with_metadata:
+            for name in (TIMESTAMP, KIND):
+                columns = columns.append_column(name, records.column(name))
+            offsets = np.arange(first_offset, first_offset + records.num_rows)
+            columns = columns.append_column(OFFSET, pa.array(offsets))
+        wanted = self._wanted(records)
+        return columns if pc.all(wanted).as_py() else columns.filter(wanted)
+
+    def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """What is returned of records, besides their metadata."""
+        return records.select(self._names)
+
+    def _wanted(self, records: pa.RecordBatch) -> pa.BooleanArray:
+        """Which rows are returned."""
+        return pc.is_in(records.column(KIND), pa.array(sorted(self._kinds), pa.uint8()))

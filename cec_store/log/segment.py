@@ -1,0 +1,260 @@
+"""One segment file: reading its frames, and appending to it. docs/format.md §3–§5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from cec_store.errors import CorruptLog, OutOfRange, StorageError, UnsupportedVersion
+from cec_store.format.frame import (
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC_BYTES,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    FrameHeader,
+    FrameType,
+    NewerVersion,
+    SegmentHeader,
+    body_is_sound,
+    decode_frame_header,
+    decode_segment_header,
+    extend_chain,
+)
+from cec_store.format.schema import RecordSchema
+from cec_store.storage.folder import AppendFile, Folder
+from cec_store.storage.names import segment_name
+
+# Large reads spare the cost of many small ones (CEC paper, II.B "CEC challenges": 256 KB).
+_WINDOW_BYTES = 1 << 20
+_HEADER_WINDOW_BYTES = 64 << 10
+_HEADERS_APART_BYTES = 4 << 10
+
+
+@dataclass(frozen=True)
+class Bad:
+    """The first place of a segment that is not a whole, valid frame."""
+
+    byte: int
+    reason: str
+    newer: bool = False
+    """A sound frame of a later format: to be refused, not cut."""
+
+
+@contextmanager
+def _trimmed_where_gone(folder: Folder, name: str) -> Iterator[None]:
+    """A segment that was there when its reader was made can only have been trimmed since."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise OutOfRange(f"{folder.path}/{name}: the segment has been trimmed") from None
+
+
+class _Window:
+    """A stretch of the file in memory, so that neighbouring reads cost one call."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._start = 0
+        self._data = pa.py_buffer(b"")
+
+    def read(self, byte: int, size: int, load_from: int, load_bytes: int) -> pa.Buffer:
+        """``size`` bytes at ``byte``, fewer at the end of the file; on a miss loads a stretch."""
+        inside = byte - self._start
+        if inside < 0 or inside + size > self._data.size:
+            start = max(0, min(load_from, byte))
+            with _trimmed_where_gone(self._folder, self._name):
+                data = self._folder.read(self._name, start, max(load_bytes, byte + size - start))
+            self._data, self._start = pa.py_buffer(data), start
+            inside = byte - start
+        if inside >= self._data.size:
+            return pa.py_buffer(b"")
+        return self._data.slice(inside, min(size, self._data.size - inside))
+
+
+class SegmentReader:
+    """Reads one segment. Keeps a window of the file; not for use by two threads at once."""
+
+    def __init__(self, folder: Folder, segment_id: int) -> None:
+        """Raises :class:`CorruptLog` or :class:`UnsupportedVersion` for a header not sound."""
+        self.name = segment_name(segment_id)
+        self.path = f"{folder.path}/{self.name}"
+        self._folder = folder
+        self._schemas: dict[int, RecordSchema] = {}
+        try:
+            data = folder.read(self.name, 0, SEGMENT_HEADER_BYTES)
+            self.header = decode_segment_header(data)
+        except FileNotFoundError:
+            raise CorruptLog(self.path, 0, "the segment is missing") from None
+        except NewerVersion as error:
+            raise UnsupportedVersion(f"{self.path}: {error}: upgrade cec-store") from None
+        except BadHeader as error:
+            raise CorruptLog(self.path, 0, str(error)) from None
+        if self.header.segment_id != segment_id:
+            raise CorruptLog(self.path, 0, f"the file is segment {self.header.segment_id}")
+        self._window = _Window(folder, self.name)
+
+    def size(self) -> int:
+        """Bytes in the file now."""
+        with _trimmed_where_gone(self._folder, self.name):
+            return self._folder.size(self.name)
+
+    def reload(self) -> None:
+        """Forget what was read: the file may have grown."""
+        self._window = _Window(self._folder, self.name)
+
+    def header_at(self, byte: int) -> FrameHeader:
+        """The frame header at ``byte``.
+
+        Raises:
+            BadHeader: there is no sound header of this segment.
+        """
+        data = self._window.read(byte, FRAME_HEADER_BYTES, byte, _HEADER_WINDOW_BYTES)
+        header = decode_frame_header(data.to_pybytes())
+        if header.salt != self.header.salt:
+            raise BadHeader("the frame belongs to another segment")
+        return header
+
+    def body_at(self, byte: int, header: FrameHeader, backward: bool = False) -> pa.Buffer:
+        """The body of the frame at ``byte``, its CRC proven.
+
+        Raises:
+            BadHeader: cut short or failing its checksum.
+        """
+        start = byte + FRAME_HEADER_BYTES
+        end = start + header.body_bytes
+        load = (end - _WINDOW_BYTES) if backward else start
+        body = self._window.read(start, header.body_bytes, load, _WINDOW_BYTES)
+        if not body_is_sound(header, body):
+            short = body.size < header.body_bytes
+            raise BadHeader("body cut short" if short else "body fails its checksum")
+        return body
+
+    def frames(self, start: int = SEGMENT_HEADER_BYTES, stop: int | None = None,
+               bodies: bool = False, due: int | None = None
+               ) -> Iterator[tuple[int, FrameHeader]]:  # fmt: skip
+        """Frames in ``[start, stop)`` as (byte, header); ``bodies`` checks their CRCs too.
+
+        ``due`` is the number of the first one, where known: a frame that was lost, repeated or
+        moved shows by its number.
+
+        Raises:
+            BadFrame: at the first place that is no whole frame, unless it is ``stop``.
+        """
+        byte = start
+        if start == SEGMENT_HEADER_BYTES:
+            due = self.header.first_seq
+        while stop is None or byte < stop:
+            try:
+                header = self.header_at(byte)
+                if due not in (None, header.seq):
+                    raise BadHeader(f"frame number {header.seq} where {due} is due")
+                if stop is not None and byte + header.frame_bytes > stop:
+                    raise BadHeader(f"the frame goes on beyond byte {stop}, the end")
+                if bodies:
+                    self.body_at(byte, header)
+                elif header.body_bytes and not self._reaches(byte, header):
+                    raise BadHeader("body cut short")
+            except BadHeader as error:
+                raise BadFrame(Bad(byte, str(error), isinstance(error, NewerVersion))) from None
+            yield byte, header
+            byte += header.frame_bytes
+            due = header.seq + (header.type == FrameType.BATCH)
+
+    def _reaches(self, byte: int, header: FrameHeader) -> bool:
+        """Whether the frame's last byte is there. Loads the header behind it as well."""
+        last = byte + header.frame_bytes - 1
+        is_large = header.frame_bytes >= _HEADER_WINDOW_BYTES  # so the next one probably is
+        load_bytes = _HEADERS_APART_BYTES if is_large else _HEADER_WINDOW_BYTES
+        return bool(self._window.read(last, 1, last, load_bytes).size)
+
+    def schema(self, header: FrameHeader) -> RecordSchema:
+        """The record schema that governs this frame.
+
+        Raises:
+            BadHeader: no sound SCHEMA frame where the header says.
+        """
+        if header.schema_byte not in self._schemas:
+            frame = self.header_at(header.schema_byte)
+            if frame.type != FrameType.SCHEMA:
+                raise BadHeader(f"no schema at byte {header.schema_byte}")
+            body = self.body_at(header.schema_byte, frame).to_pybytes()
+            self._schemas[header.schema_byte] = RecordSchema.decode(body)
+        return self._schemas[header.schema_byte]
+
+    def headers_beyond(self, byte: int) -> Iterator[FrameHeader]:
+        """Every intact frame header of this segment beyond a bad byte, found by its magic."""
+        rest = max(0, self.size() - byte)
+        with _trimmed_where_gone(self._folder, self.name):
+            data = self._folder.read(self.name, byte, rest)
+        at = data.find(FRAME_MAGIC_BYTES)
+        while at >= 0:
+            try:
+                header = decode_frame_header(data, at)
+                if header.salt == self.header.salt:
+                    yield header
+            except BadHeader:
+                at = data.find(FRAME_MAGIC_BYTES, at + 1)
+                continue
+            at = data.find(FRAME_MAGIC_BYTES, at + 1)
+
+
+class BadFrame(Exception):
+    """Carries a :class:`Bad`; never leaves the log's rooms."""
+
+    def __init__(self, bad: Bad) -> None:
+        self.bad = bad
+        super().__init__(bad.reason)
+
+
+class SegmentWriter:
+    """Appends frames to a segment of its own. Not for use by two threads at once."""
+
+    def __init__(self, folder: Folder, header: SegmentHeader) -> None:
+        """Create the file and write its header (not yet durable)."""
+        self.header = header
+        self.chain = extend_chain(0, int.from_bytes(header.encode()[-4:], "little"))
+        self.bytes = 0
+        """Bytes handed to the kernel."""
+        self.synced_bytes = 0
+        """Bytes known to be on disk."""
+        self.frames = 0
+        self._file: AppendFile = folder.create(segment_name(header.segment_id))
+        try:
+            self._write([header.encode()])
+        except StorageError:
+            self._file.close()
+            raise
+
+    def _write(self, parts: list[bytes]) -> None:
+        self._file.write(parts)
+        self.bytes += sum(map(len, parts))
+
+    def append(self, header: bytes, body: bytes = b"") -> int:
+        """Write one frame and return its byte."""
+        byte = self.bytes
+        self._write([header, body] if body else [header])
+        self.chain = extend_chain(self.chain, int.from_bytes(header[-4:], "little"))
+        self.frames += 1
+        return byte
+
+    def sync(self) -> None:
+        """Return once all of it is on disk."""
+        written = self.bytes
+        self._file.sync()
+        self.synced_bytes = written
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def refusal(reader: SegmentReader, bad: Bad) -> CorruptLog | UnsupportedVersion:
+    """The error for a frame that ought to be sound."""
+    if bad.newer:
+        return UnsupportedVersion(
+            f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store"
+        )
+    return CorruptLog(reader.path, bad.byte, bad.reason)

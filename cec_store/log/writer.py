@@ -1,0 +1,241 @@
+"""Appends to a queue's newest segment, syncs, vouches and rolls: one thread, no waiting.
+
+:mod:`cec_store.log.pipeline` runs it in the background; :mod:`cec_store.log.reopening` makes one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+from cec_store.errors import Fenced, StorageError
+from cec_store.format.bodies import Body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
+    LOG_STREAM,
+    NONE,
+    RECORD_STREAM,
+    SEGMENT_HEADER_BYTES,
+    Footer,
+    FrameType,
+    SegmentHeader,
+    encode_frame_header,
+)
+from cec_store.format.manifest import Manifest
+from cec_store.format.schema import RecordSchema
+from cec_store.log.epochs import newest_claim, publish_manifest
+from cec_store.log.segment import SegmentWriter
+from cec_store.storage.folder import Folder
+from cec_store.storage.names import segment_name
+from cec_store.storage.publishing import remove
+
+
+@dataclass(frozen=True)
+class FrameMarks:
+    """What the writer of records says about a frame besides its records."""
+
+    open_windows: int = 0
+    """N at the end of the frame."""
+    extent_records: int = 0
+    """q at the end of the frame."""
+    input_upto: int = 0
+    """Input taken when the frame was made, summed over the inputs."""
+
+
+@dataclass(frozen=True)
+class Predecessor:
+    """The bytes that a new segment builds on."""
+
+    segment_id: int = NONE
+    bytes: int = 0
+    salt: int = 0
+    chain: int = 0
+
+
+@dataclass
+class Cursor:
+    """Where the next frame goes in the numbering of the stream."""
+
+    seq: int = 0
+    offset: int = 0
+    previous: tuple[int, int] = (NONE, 0)
+
+
+@dataclass
+class Surroundings:
+    """What a writer takes from outside; tests put in their own."""
+
+    clock_us: Callable[[], int]
+    entropy: Callable[[int], bytes] = field(default=secrets.token_bytes)
+
+
+class LogWriter:
+    """The one writer of a queue. Every error leaves it unusable: make a new one by recovery."""
+
+    def __init__(self, folder: Folder, manifest: Manifest, schema: RecordSchema,
+                 cursor: Cursor, surroundings: Surroundings) -> None:  # fmt: skip
+        self.folder = folder
+        self.manifest = manifest
+        self.schema = schema
+        self.cursor = cursor
+        self._surroundings = surroundings
+        self._segment: SegmentWriter
+        self.durable = Cursor(cursor.seq, cursor.offset)
+        """Everything below is on disk."""
+
+    @property
+    def segment_bytes(self) -> int:
+        return self._segment.bytes
+
+    @property
+    def segment_has_records(self) -> bool:
+        return self.cursor.previous[0] == self._segment.header.segment_id
+
+    @property
+    def unsynced_bytes(self) -> int:
+        return self._segment.bytes - self._segment.synced_bytes
+
+    def begin_segment(self, predecessor: Predecessor, segment_id: int) -> None:
+        """Create a segment with the schema as its first frame; not yet durable or published."""
+        header = SegmentHeader(
+            epoch=self.manifest.epoch,
+            log_id=self.manifest.log_id,
+            segment_id=segment_id,
+            salt=int.from_bytes(self._surroundings.entropy(8), "little"),
+            first_seq=self.cursor.seq,
+            prev_segment=predecessor.segment_id,
+            prev_bytes=predecessor.bytes,
+            prev_salt=predecessor.salt,
+            prev_chain=predecessor.chain,
+            created_us=self._surroundings.clock_us(),
+        )
+        try:
+            self._segment = SegmentWriter(self.folder, header)
+        except FileExistsError:
+            raise Fenced(
+                f"{self.folder.path}/{segment_name(segment_id)} exists: "
+                "another writer has taken over"
+            ) from None
+        body = self.schema.encode()
+        with self.closed_on_failure():
+            self._append(FrameType.SCHEMA, RECORD_STREAM, body)
+
+    @contextmanager
+    def closed_on_failure(self) -> Iterator[None]:
+        """For who makes a writer: on an error nobody else will have it, to close its file."""
+        try:
+            yield
+        except BaseException:
+            with suppress(StorageError):
+                self.close()
+            raise
+
+    def publish_segment(self) -> None:
+        """Make the newest segment durable and part of the log."""
+        self._segment.sync()
+        self.folder.sync_names()
+        self._check_epoch()
+        self.manifest = replace(self.manifest, newest_segment=self._segment.header.segment_id)
+        publish_manifest(self.folder, self.manifest)
+
+    def append(self, body: Body, marks: FrameMarks) -> None:
+        """Write one BATCH frame under the next number."""
+        header = encode_frame_header(
+            FrameType.BATCH,
+            **self._common(RECORD_STREAM),
+            codec=body.codec,
+            timestamps_us=(body.min_timestamp_us, body.max_timestamp_us),
+            extent_records=marks.extent_records,
+            input_upto=marks.input_upto,
+            record_count=body.record_count,
+            open_windows=marks.open_windows,
+            body_bytes=len(body.stored),
+            raw_bytes=body.raw_bytes,
+            body_crc=crc32c(body.stored),
+        )
+        byte = self._segment.append(header, body.stored)
+        self.cursor.seq += 1
+        self.cursor.offset += body.record_count
+        self.cursor.previous = (self._segment.header.segment_id, byte)
+
+    def _append(self, frame_type: FrameType, stream_id: int, body: bytes = b"") -> None:
+        """Write a frame without records; it carries the number of the next one with."""
+        header = encode_frame_header(
+            frame_type,
+            **self._common(stream_id),
+            body_bytes=len(body),
+            raw_bytes=len(body),
+            body_crc=crc32c(body),
+        )
+        self._segment.append(header, body)
+
+    def _common(self, stream_id: int) -> dict:  # type: ignore[type-arg]
+        return {
+            "stream_id": stream_id,
+            "epoch": self.manifest.epoch,
+            "seq": self.cursor.seq,
+            "first_offset": self.cursor.offset if stream_id != LOG_STREAM else 0,
+            "previous": self.cursor.previous if stream_id != LOG_STREAM else (NONE, 0),
+            "schema_byte": SEGMENT_HEADER_BYTES,
+            "durable_upto": self._segment.synced_bytes,
+            "salt": self._segment.header.salt,
+        }
+
+    def sync(self) -> None:
+        """Put everything on disk and vouch for it. Only then may it be acknowledged.
+
+        Raises:
+            Fenced: another writer has taken over; nothing new is acknowledged.
+        """
+        self._segment.sync()
+        # Only now: checking before the write could acknowledge what a successor never sees.
+        self._check_epoch()
+        self._append(FrameType.COMMIT, LOG_STREAM)
+        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+
+    def _check_epoch(self) -> None:
+        epoch = newest_claim(self.folder.names())
+        if epoch > self.manifest.epoch:
+            raise Fenced(
+                f"{self.folder.path}: a writer of epoch {epoch} has taken over from epoch "
+                f"{self.manifest.epoch}"
+            )
+
+    def complete(self) -> None:
+        """Write the FOOTER and put all of the segment on disk."""
+        segment = self._segment
+        footer = Footer(segment.frames, segment.bytes, segment.chain).encode()
+        self._append(FrameType.FOOTER, LOG_STREAM, footer)
+        segment.sync()
+
+    def roll(self) -> None:
+        """Complete the segment and begin the next."""
+        self.sync()
+        self.complete()
+        old = self._segment
+        old.close()
+        predecessor = Predecessor(old.header.segment_id, old.bytes, old.header.salt, old.chain)
+        self.begin_segment(predecessor, old.header.segment_id + 1)
+        self.publish_segment()
+
+    def trim(self, first_segment: int) -> list[int]:
+        """Remove the segments below ``first_segment``; returns their numbers."""
+        if first_segment <= self.manifest.first_segment:
+            return []
+        old = range(self.manifest.first_segment, first_segment)
+        # The COMMIT, too: without it a reader sees fewer frames, and might end in what is removed.
+        self._segment.sync()
+        self._check_epoch()
+        self.manifest = replace(self.manifest, first_segment=first_segment)
+        publish_manifest(self.folder, self.manifest)
+        self._check_epoch()
+        for segment_id in old:
+            remove(self.folder, segment_name(segment_id))
+        self.folder.sync_names()
+        return list(old)
+
+    def close(self) -> None:
+        """Close the file, synced or not."""
+        self._segment.close()

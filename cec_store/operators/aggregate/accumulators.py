@@ -1,0 +1,203 @@
+"""What a window accumulates: counts, sums and extremes, in one array each over all windows.
+
+Values are folded in strictly from the first row to the last (``ufunc.at`` goes through its
+indexes one by one, where ``reduceat`` would sum pairwise), and an average is divided only at the
+end. So a window's state does not depend, bit for bit, on how the input was cut into steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cec_store.format.columns import Ints, values_of
+from cec_store.operators.keys.encoder import fixed_column, valid_of
+
+Arrays = list[NDArray[Any]]
+
+FUNCTIONS = ("avg", "count", "max", "min", "sum")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One accumulator: what is done to which column, and in which NumPy type."""
+
+    function: str
+    column: str
+    data_type: pa.DataType
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.function}({self.column})"
+
+    def empty(self, count: int) -> NDArray[Any]:
+        """The accumulator before the first value."""
+        if self.function in ("count", "sum"):
+            return np.zeros(count, self.dtype)
+        is_min = self.function == "min"
+        if self.dtype == "f8":
+            return np.full(count, np.inf if is_min else -np.inf)
+        limits = np.iinfo(self.dtype)
+        return np.full(count, limits.max if is_min else limits.min, self.dtype)
+
+    def fold(self, into: NDArray[Any], at: Ints, values: NDArray[Any]) -> None:
+        if self.function == "count" and len(into) <= 4 * len(at):
+            into += np.bincount(at, minlength=len(into))
+            return
+        if self.function == "count":
+            np.add.at(into, at, 1)
+            return
+        fold = {"sum": np.add, "min": np.minimum, "max": np.maximum}[self.function]
+        with np.errstate(invalid="ignore", over="ignore"):  # inf - inf is NaN, and no news
+            fold.at(into, at, values)
+
+    def column_of(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
+        """As Arrow, in the type of the input column for extremes; null where not ``valid``."""
+        if self.dtype == "f8":
+            size = self.data_type.bit_width // 8
+            values = values.astype(f"f{size}", copy=False).view(f"i{size}").astype(np.int64)
+        return fixed_column(self.data_type, [values.view(np.int64)], valid)
+
+
+class Accumulators:
+    """The aggregates of one operator.
+
+    Raises ``ValueError`` for an unknown function or column, and for a column of a type that the
+    function does not take: sums and averages take integers and floats, extremes also times.
+    Integer sums are int64 and wrap around; a NaN makes a float extreme NaN.
+    """
+
+    def __init__(self, aggregates: Mapping[str, Sequence[str]], schema: pa.Schema) -> None:
+        self._outputs: list[tuple[str, str, str | None]] = []
+        parts: dict[str, _Part] = {}
+        for name, (function, *columns) in aggregates.items():
+            column = _checked_column(name, function, columns, schema)
+            self._outputs.append((name, function, column))
+            if column is None:
+                continue
+            needed = ["count"] if function == "count" else ["count", function]
+            for each in needed:
+                part = _part("sum" if each == "avg" else each, column, schema)
+                parts.setdefault(part.name, part)
+        self._parts = list(parts.values())
+        self._columns = sorted({part.column for part in self._parts})
+        self.state_fields = [pa.field(part.name, part.data_type) for part in self._parts]
+        self.output_fields = [self._output_field(*output) for output in self._outputs]
+
+    def empty(self, count: int) -> Arrays:
+        """Accumulators of ``count`` windows that have taken nothing."""
+        return [part.empty(count) for part in self._parts]
+
+    def fold(self, into: Arrays, at: Ints, rows: Ints, batch: pa.RecordBatch) -> None:
+        """Fold row ``rows[i]`` of ``batch`` into window ``at[i]``, for ``i`` from first to last."""
+        for name in self._columns:
+            column = batch.column(name)
+            mine = [place for place, part in enumerate(self._parts) if part.column == name]
+            valid = valid_of(column)
+            taken = None if valid is None else np.flatnonzero(valid[rows])
+            windows = at if taken is None else at[taken]
+            values: dict[str, NDArray[Any]] = {}
+            for place in mine:
+                part = self._parts[place]
+                if part.function != "count" and part.dtype not in values:
+                    whole = _numbers(column, part.dtype)
+                    values[part.dtype] = whole[rows if taken is None else rows[taken]]
+                part.fold(into[place], windows, values.get(part.dtype, windows))
+
+    def states(self, arrays: Arrays) -> list[pa.Array]:
+        """State columns; an accumulator that has taken no value is null."""
+        return [
+            part.column_of(values, None if part.function == "count" else self._some(arrays, part))
+            for part, values in zip(self._parts, arrays, strict=True)
+        ]
+
+    def from_states(self, states: Sequence[pa.Array]) -> Arrays:
+        """The inverse of :meth:`states`."""
+        arrays = []
+        for part, column in zip(self._parts, states, strict=True):
+            values = np.array(_numbers(column, part.dtype))
+            valid = valid_of(column)
+            arrays.append(values if valid is None else np.where(valid, values, part.empty(1)))
+        return arrays
+
+    def results(self, arrays: Arrays, row_counts: Ints) -> list[pa.Array]:
+        """Output columns; an aggregate of nothing but a count is null."""
+        by_name = {part.name: values for part, values in zip(self._parts, arrays, strict=True)}
+        part_of = {part.name: part for part in self._parts}
+        columns = []
+        for _, function, column in self._outputs:
+            if column is None:
+                columns.append(pa.array(row_counts))
+                continue
+            counts = by_name[f"count({column})"]
+            if function == "count":
+                columns.append(pa.array(counts))
+                continue
+            some = None if counts.all() else counts > 0
+            if function == "avg":
+                average = by_name[f"sum({column})"] / np.maximum(counts, 1)
+                columns.append(fixed_column(pa.float64(), [average.view(np.int64)], some))
+            else:
+                name = f"{function}({column})"
+                columns.append(part_of[name].column_of(by_name[name], some))
+        return columns
+
+    def _some(self, arrays: Arrays, part: _Part) -> NDArray[np.bool_] | None:
+        """Which windows have taken a value of the part's column; ``None`` for all."""
+        names = [each.name for each in self._parts]
+        counts = arrays[names.index(f"count({part.column})")]
+        return None if counts.all() else counts > 0
+
+    def _output_field(self, name: str, function: str, column: str | None) -> pa.Field:
+        if function == "count":
+            return pa.field(name, pa.int64())
+        if function == "avg":
+            return pa.field(name, pa.float64())
+        types = {part.name: part.data_type for part in self._parts}
+        return pa.field(name, types[f"{function}({column})"])
+
+
+def _checked_column(
+    name: str, function: str, columns: Sequence[str], schema: pa.Schema
+) -> str | None:
+    if function not in FUNCTIONS:
+        raise ValueError(f"{name}: no aggregate {function!r}; there are {', '.join(FUNCTIONS)}")
+    if len(columns) > 1 or (not columns and function != "count"):
+        raise ValueError(f"{name}: {function} takes one column, not {list(columns)}")
+    if not columns:
+        return None
+    if schema.get_field_index(columns[0]) < 0:
+        raise ValueError(f"{name}: no column {columns[0]!r} in the input")
+    return columns[0]
+
+
+def _part(function: str, column: str, schema: pa.Schema) -> _Part:
+    data_type = schema.field(column).type
+    if function == "count":
+        return _Part(function, column, pa.int64(), "i8")
+    is_integer, is_float = pa.types.is_integer(data_type), pa.types.is_floating(data_type)
+    if function == "sum" and (is_integer or is_float):
+        wide = pa.float64() if is_float else pa.int64()
+        return _Part(function, column, wide, "f8" if is_float else "i8")
+    is_time = pa.types.is_temporal(data_type) and not pa.types.is_interval(data_type)
+    if function != "sum" and (is_integer or is_float or is_time):
+        is_unsigned = pa.types.is_unsigned_integer(data_type)
+        dtype = "f8" if is_float else "u8" if is_unsigned else "i8"
+        return _Part(function, column, data_type, dtype)
+    raise ValueError(f"cannot take {function} of column {column!r} of type {data_type}")
+
+
+def _numbers(column: pa.Array, dtype: str) -> NDArray[Any]:
+    """A column's values widened to ``dtype``; anything may stand for a null."""
+    data_type = column.type
+    kind = "f" if pa.types.is_floating(data_type) else "i"
+    if pa.types.is_unsigned_integer(data_type):
+        kind = "u"
+    values = values_of(column, f"{kind}{data_type.bit_width // 8}")
+    return values.astype(dtype, copy=False)

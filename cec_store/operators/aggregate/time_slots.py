@@ -1,0 +1,168 @@
+"""Time windows: a key's rows by their time, until a watermark has passed the window's end."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cec_store.format.columns import Ints
+from cec_store.operators.aggregate.accumulators import Accumulators
+from cec_store.operators.aggregate.slots import NO_SLOTS, Closed, Rows, Slots
+from cec_store.operators.aggregate.windows import Deadlines, TimeWindow
+from cec_store.operators.keys.encoder import KeyEncoder, KeyWords
+from cec_store.operators.keys.words import WordTable
+
+
+class TimeSlots(Slots):
+    """Time windows: slot 0 is the watermark's, key ``k`` (group and start) has slot ``k + 1``.
+
+    A window closes at the first row at or after which the watermark, the largest time seen so
+    far, has reached its end. From that row on it is closed for good: later rows of it are late.
+    """
+
+    def __init__(self, window: TimeWindow, keys: KeyEncoder, accumulators: Accumulators) -> None:
+        super().__init__(keys, accumulators)
+        self._window = window
+        self._deadlines = Deadlines()
+        self.watermark_us: int | None = None
+        self.late_rows = 0
+        """Rows that came too late for at least one of their windows."""
+        self.untimed_rows = 0
+        """Rows without a time, which belong to no window."""
+
+    def take(self, rows: Rows) -> Closed:
+        timed, times_us = self._timed(rows)
+        if not len(timed):
+            return self._closed(NO_SLOTS, NO_SLOTS)
+        if self.watermark_us is None:
+            self.open_count += 1
+            self.rows[0] = 1
+            self.fresh.append(np.zeros(1, np.int64))
+        else:
+            times_us = np.append(self.watermark_us, times_us)
+        marks_us = np.maximum.accumulate(times_us)[-len(timed) :]
+        times_us = times_us[-len(timed) :]
+        self.watermark_us = int(marks_us[-1])
+
+        starts_us, is_open = self._entries(times_us, marks_us)
+        groups = self.keys.words(rows.groups)
+        if rows.has_time is not None:
+            groups = groups.take(timed)
+        slots = self._slots_of(groups, starts_us, is_open)
+        at, starts_us = _open_entries(timed, starts_us, is_open)
+        self.reserve(self.keys.bound + 1)
+        self._open(slots, rows.sums[at], starts_us)
+        np.add.at(self.rows, slots, 1)
+        self.accumulators.fold(self.arrays, slots, at, rows.batch)
+
+        due = self._deadlines.pop(self.watermark_us)
+        ends_us = self.numbers[due] + self._window.size_us
+        causes = timed[np.searchsorted(marks_us, ends_us)]
+        order = np.lexsort((self.opened[due], ends_us, causes))
+        return self._closed(due[order], causes[order])
+
+    def catch_up(self, rows: Rows) -> None:
+        timed, times_us = self._timed(rows)
+        if not len(timed) or self.watermark_us is None:
+            return
+        # Rows below the watermark's own position are in it already: the maximum is the same.
+        self.watermark_us = max(self.watermark_us, int(times_us.max()))
+        at, starts_us = _open_entries(timed, *self._entries(times_us))
+        key = self.keys.words(rows.groups, insert=False).take(at).with_word(starts_us)
+        codes = self.keys.lookup_words(key)
+        self.fold_restored(np.where(codes >= 0, codes + 1, -1), at, rows)
+
+    def trim(self) -> None:
+        """Forget the keys of closed windows."""
+        window_count = self.open_count - 1
+        if self.keys.wants_trim(window_count):
+            self.keys.trim(np.flatnonzero(self.rows[1 : self.keys.bound + 1]))
+
+    def codes(self, slots: Ints) -> Ints:
+        """The key code of each slot."""
+        return slots - 1
+
+    def slots(self, codes: Ints, numbers: Ints) -> Ints:
+        """The slot of each key's window."""
+        self.reserve(self.keys.bound + 1)
+        self._deadlines.push(numbers + self._window.size_us, codes + 1)
+        return codes + 1
+
+    def _timed(self, rows: Rows) -> tuple[Ints, Ints]:
+        """The rows that have a time, and their times."""
+        if rows.has_time is None:
+            return np.arange(len(rows.times_us)), rows.times_us
+        timed = np.flatnonzero(rows.has_time)
+        self.untimed_rows += len(rows.times_us) - len(timed)
+        return timed, rows.times_us[timed]
+
+    def _entries(
+        self, times_us: Ints, marks_us: Ints | None = None
+    ) -> tuple[Ints, NDArray[np.bool_]]:
+        """The starts of each row's windows, and which of them it is in and not late for.
+
+        Shapes (rows, lanes). Without watermarks no row is late.
+        """
+        starts_us, holds = self._window.starts_us(times_us)
+        is_open = np.ones(starts_us.shape, np.bool_) if holds is None else holds
+        if marks_us is not None:
+            is_late = is_open & (starts_us + self._window.size_us <= marks_us[:, None])
+            self.late_rows += int(is_late.any(axis=1).sum())
+            is_open = is_open & ~is_late
+        return starts_us, is_open
+
+    def _slots_of(self, groups: KeyWords, starts_us: Ints, is_open: NDArray[np.bool_]) -> Ints:
+        """The slot of each entry that is open, row by row; new keys get one."""
+        if self._window.lanes == 1:
+            rows = np.flatnonzero(is_open)
+            return self.keys.encode_words(groups.take(rows).with_word(starts_us[rows, 0])) + 1
+        # Rows of one group with one newest window have all their windows in common. In most
+        # steps they are many: each window is then looked up once for all of them.
+        alike = WordTable(len(groups.words) + 1)
+        kind = alike.encode([*groups.words, starts_us[:, 0]], groups.nulls)
+        first = np.empty(alike.bound, np.int64)
+        first[kind[::-1]] = np.arange(len(kind))[::-1]
+        row, lane = np.nonzero(is_open)
+        is_wanted = np.zeros((alike.bound, self._window.lanes), np.bool_)
+        is_wanted[kind[row], lane] = True
+        which, lanes = np.nonzero(is_wanted)
+        key = groups.take(first[which]).with_word(starts_us[first[which], lanes])
+        slots = np.zeros(is_wanted.shape, np.int64)
+        slots[which, lanes] = self.keys.encode_words(key) + 1
+        return slots[kind[row], lane]
+
+    def _open(self, slots: Ints, sums: Ints, starts_us: Ints) -> None:
+        """Open a window in each slot that has none, at the first entry that names it."""
+        entries = np.flatnonzero(self.rows[slots] == 0)
+        new = slots[entries]
+        self.opened[new[::-1]] = entries[::-1]
+        first = entries[self.opened[new] == entries]
+        new = slots[first]
+        self.fill(
+            new,
+            np.zeros(len(new), np.int64),
+            sums[first],
+            starts_us[first],
+            self.accumulators.empty(len(new)),
+        )
+        self._deadlines.push(starts_us[first] + self._window.size_us, new)
+        self.fresh.append(new)
+        self.open_count += len(new)
+
+    def _closed(self, slots: Ints, causes: Ints) -> Closed:
+        done = Closed(
+            slots,
+            causes,
+            self.rows[slots],
+            self.opened[slots],
+            self.numbers[slots],
+            [values[slots] for values in self.arrays],
+        )
+        self.rows[slots] = 0
+        self.open_count -= len(slots)
+        return done
+
+
+def _open_entries(rows: Ints, starts_us: Ints, is_open: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """The row and the window's start of each entry that is open, row by row."""
+    return np.broadcast_to(rows[:, None], starts_us.shape)[is_open], starts_us[is_open]

@@ -1,0 +1,126 @@
+"""What goes into one step of an operator and what comes out of it, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cec_store.format.columns import Ints
+from cec_store.format.schema import RecordKind
+
+
+@dataclass(frozen=True)
+class InputBatch:
+    """Rows of one input, in its order.
+
+    ``offsets[i]`` is the offset of row ``i`` in its input: strictly increasing, unique, not
+    necessarily gap-free (control records of an upstream queue take offsets too).
+    """
+
+    batch: pa.RecordBatch
+    offsets: Ints
+    timestamps_us: Ints
+
+
+class Source(Protocol):
+    """An input that can be read again from any offset.
+
+    One that also has a ``consumer`` (:class:`cec_store.Consumer`) is acknowledged by the runner.
+    """
+
+    schema: pa.Schema
+
+    def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
+        """Rows whose offset is in ``[start, stop)``; ``stop=None`` reads to the end."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Rows that an operator takes at once; all their effects land in one atomic frame.
+
+    Row ``i`` of the step is the next row of ``batches[source[i]]``. ``positions[i, j]`` is the
+    *next unread* offset of input ``j`` once row ``i`` has been taken, so it never falls along
+    ``i``, and the sum over ``j`` rises strictly.
+    """
+
+    batches: tuple[pa.RecordBatch, ...]
+    source: NDArray[np.int8]
+    positions: Ints
+    """Shape (rows, inputs)."""
+    timestamps_us: Ints
+    """Shape (rows,)."""
+
+    @property
+    def rows(self) -> int:
+        return len(self.timestamps_us)
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What a step did. Slots name open windows: small integers that the operator reuses."""
+
+    rows: pa.RecordBatch
+    """Output rows in the order of the input rows that caused them."""
+    keys: pa.StructArray | None
+    """Window key of each output row where they are results; ``None`` for data rows."""
+    causes: Ints
+    """For each output row the row of the step that caused it; never falls."""
+    closed: Ints
+    """Slots closed in this step that were open before it."""
+    opened: Ints
+    """Slots opened in this step and still open at its end (may name a slot just closed)."""
+    renewed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Slots open before it whose state no longer goes back to input from before it (a watermark
+    that has risen), but to that from :meth:`Operator.preload_start` on."""
+
+
+class Operator(Protocol):
+    """A stream operator whose state is split by window (design: CEC paper, II.B and III)."""
+
+    output_schema: pa.Schema
+    output_kind: RecordKind
+    inputs: int
+    key_schema: pa.Schema | None
+    """Fields of a window key; ``None`` where the operator keeps no state."""
+    state_schema: pa.Schema | None
+    """Fields of a window's state."""
+
+    @property
+    def open_windows(self) -> int:
+        """N: the windows open now."""
+
+    def apply(self, step: Step) -> Effects:
+        """Take the rows, change the state, and say what happened."""
+
+    def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
+        """Keys and states of these open windows as they are now."""
+
+    def restore(self, keys: pa.StructArray, states: pa.StructArray, positions: Ints) -> Ints:
+        """Load open windows into a fresh operator and return the slot of each.
+
+        ``positions`` has shape (windows, inputs): window ``i`` has taken every input row below
+        ``positions[i]``.
+        """
+
+    def preload_start(self) -> Ints | None:
+        """Offsets from which raw input must be loaded again to restore the state, or ``None``.
+
+        After :meth:`restore` that of the footprints, afterwards that of one made now. Only an
+        operator whose state *is* its input (the join) returns offsets, and they never fall.
+        """
+
+    def preload(self, source: int, batch: InputBatch) -> None:
+        """Load rows below the restored position again, with no output."""
+
+    def catch_up(self, step: Step) -> None:
+        """Take rows that were taken before the crash, and emit nothing.
+
+        Applied to rows from T up to the position that the log's end reflects. A row changes a
+        window only if that window was restored and the row lies at or after its position; no
+        window opens or closes: whatever is open at the end has been restored.
+        """

@@ -1,0 +1,1 @@
+"""What operators read: sources that can be read again, merged into one order."""

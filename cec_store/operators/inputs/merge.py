@@ -1,0 +1,135 @@
+"""Several inputs into one sequence of steps whose order does not depend on their batches.
+
+Of the inputs' next rows the one with the smallest timestamp goes first, of equal ones that of
+the lowest input. Where timestamps go backward inside an input, a row waits for the rows before
+it, so what counts is the largest timestamp of its input from its head on: the *due* time. (Rows
+that have left hold nothing up, so the count may begin anew at each head.) Rows are decided as
+soon as no row still to come can leave before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.format.columns import Ints
+from cec_store.operators.contract import InputBatch, Step
+
+BATCH_ROWS_MAX = 65_536
+INPUTS_MAX = 127  # a step numbers them in one signed byte
+
+
+class _Head:
+    """What is read of one input and not emitted yet."""
+
+    def __init__(self, source: Iterator[InputBatch], schema: pa.Schema) -> None:
+        self.is_ended = False
+        self._source = source
+        columns = [pa.array([], field.type) for field in schema]
+        none = np.empty(0, np.int64)
+        self._read = InputBatch(pa.record_batch(columns, schema=schema), none, none)
+        self.due_us: Ints = none
+
+    def fill(self) -> None:
+        """Read on until there is a row, or the input ends."""
+        while not len(self.due_us) and not self.is_ended:
+            read = next(self._source, None)
+            if read is None:
+                self.is_ended = True
+            elif len(read.offsets):
+                self._read = read
+                self.due_us = np.maximum.accumulate(read.timestamps_us)
+
+    def take(self, count: int) -> tuple[InputBatch, Ints]:
+        """Take the first ``count`` rows, and when they are due."""
+        read, due_us = self._read, self.due_us
+        self.due_us = due_us[count:]
+        self._read = _rows(read, count, None)
+        return _rows(read, 0, count), due_us[:count]
+
+
+def _rows(read: InputBatch, start: int, stop: int | None) -> InputBatch:
+    length = None if stop is None else stop - start
+    part = slice(start, stop)
+    return InputBatch(read.batch.slice(start, length), read.offsets[part], read.timestamps_us[part])
+
+
+def merge(
+    inputs: Sequence[Iterator[InputBatch]],
+    starts: Ints,
+    schemas: Sequence[pa.Schema],
+    rows_max: int = BATCH_ROWS_MAX,
+) -> Iterator[Step]:
+    """Steps of at most ``rows_max`` rows that hold every row of the inputs, in order.
+
+    ``starts`` has shape (inputs,): the offsets from which they are read. ``schemas`` are theirs;
+    an input without rows in a step has an empty batch in it. Reading on from the positions of
+    any row gives the rows after it in the same order.
+    """
+    if len(inputs) > INPUTS_MAX:
+        raise ValueError(f"{len(inputs)} inputs, and at most {INPUTS_MAX} can be merged")
+    heads = [_Head(source, schema) for source, schema in zip(inputs, schemas, strict=True)]
+    next_unread = np.array(starts, np.int64)
+    while True:
+        for head in heads:
+            head.fill()
+        if not any(len(head.due_us) for head in heads):
+            return
+        taken = [head.take(count) for head, count in zip(heads, _decided(heads), strict=True)]
+        for step in _steps(taken, next_unread, rows_max):
+            yield step
+            next_unread = step.positions[-1]
+
+
+def _decided(heads: list[_Head]) -> list[int]:
+    """How many rows of each head come before all rows still to be read."""
+    reading = [(int(head.due_us[-1]), j) for j, head in enumerate(heads) if not head.is_ended]
+    if not reading:
+        return [len(head.due_us) for head in heads]
+    # What the inputs still hold leaves after the last rows read: the one due first decides, and
+    # its own input, read to that row, goes first among equals.
+    due_us, decider = min(reading)
+    return [
+        int(np.searchsorted(head.due_us, due_us, side="right" if j <= decider else "left"))
+        for j, head in enumerate(heads)
+    ]
+
+
+def _steps(
+    taken: list[tuple[InputBatch, Ints]], next_unread: Ints, rows_max: int
+) -> Iterator[Step]:
+    counts = [len(due_us) for _, due_us in taken]
+    source = np.repeat(np.arange(len(taken), dtype=np.int8), counts)
+    if len(taken) > 1:
+        due_us = np.concatenate([due_us for _, due_us in taken])
+        order = np.argsort(due_us, kind="stable")
+        source = source[order]
+        timestamps_us = np.concatenate([read.timestamps_us for read, _ in taken])[order]
+    else:
+        timestamps_us = taken[0][0].timestamps_us
+    positions = np.empty((len(source), len(taken)), np.int64)
+    unread = np.zeros((len(source) + 1, len(taken)), np.int64)
+    for j, (read, _) in enumerate(taken):
+        # Rows of input j before each row of the merged order, and the offset that comes next.
+        unread[1:, j] = np.cumsum(source == j)
+        after = np.concatenate([next_unread[j : j + 1], read.offsets + 1])
+        positions[:, j] = after[unread[1:, j]]
+    for start in range(0, len(source), rows_max):
+        stop = min(start + rows_max, len(source))
+        batches = tuple(
+            read.batch.slice(unread[start, j], unread[stop, j] - unread[start, j])
+            for j, (read, _) in enumerate(taken)
+        )
+        part = slice(start, stop)
+        yield Step(batches, source[part], positions[part], timestamps_us[part])
+
+
+def interleave(step: Step) -> pa.RecordBatch:
+    """The rows of a step as one batch, in the step's order. The batches must share a schema."""
+    if len(step.batches) == 1:
+        return step.batches[0]
+    row_of = np.empty(step.rows, np.int64)
+    row_of[np.argsort(step.source, kind="stable")] = np.arange(step.rows)
+    return pa.concat_batches(step.batches).take(pa.array(row_of))

@@ -1,0 +1,90 @@
+"""Inputs that can be read again from any offset: an Arrow table, or another queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.format.columns import values_of
+from cec_store.format.records import kinds_of, to_timestamps
+from cec_store.format.schema import TIMESTAMP, RecordKind
+from cec_store.log.chain import Chain
+from cec_store.log.reader import despite_trims
+from cec_store.operators.contract import InputBatch, Source
+from cec_store.queues.consumers import Consumer
+
+
+class ArrowSource:
+    """A table in memory or on disk; a row's offset is its number."""
+
+    def __init__(
+        self, table: pa.Table, timestamp_column: str, batch_rows_max: int = 65_536
+    ) -> None:
+        """Raises :class:`SchemaMismatch` where the column holds no timestamps."""
+        self.schema: pa.Schema = table.schema
+        self._table = table
+        self._timestamp_column = timestamp_column
+        self._batch_rows_max = batch_rows_max
+
+    def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
+        """Rows ``[start, stop)``."""
+        stop = self._table.num_rows if stop is None else min(stop, self._table.num_rows)
+        rows = self._table.slice(start, max(0, stop - start))
+        for batch in rows.to_batches(max_chunksize=self._batch_rows_max):
+            times = to_timestamps(batch.column(self._timestamp_column)).cast(pa.int64())
+            offsets = np.arange(start, start + batch.num_rows)
+            yield InputBatch(batch, offsets, values_of(times, "i8"))
+            start += batch.num_rows
+
+
+class QueueSource:
+    """The output of an upstream queue, as far as it is durable (CEC paper, appendix)."""
+
+    def __init__(self, chain: Callable[[], Chain], consumer: Consumer | None = None) -> None:
+        """``chain`` opens a reader of the queue, as ``OutputQueue.chain`` does.
+
+        With a ``consumer`` of that queue the runner acknowledges what it has taken of it, so that
+        the queue keeps what a recovery will ask for, and can be trimmed of the rest.
+        """
+        self.consumer = consumer
+        self._open = chain
+        self.schema: pa.Schema = chain().schema().data
+
+    def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
+        """Output records with offsets in ``[start, stop)``; footprints are passed over.
+
+        Raises:
+            OutOfRange: ``start`` is trimmed.
+        """
+        chain = self._open()
+        if start >= chain.end.offset:
+            return
+        first = despite_trims(chain, lambda: chain.find_offset(max(start, 0)))
+        for frame in chain.frames(first.address) if first else ():
+            offset = frame.header.first_offset
+            if stop is not None and offset >= stop:
+                return
+            records = chain.records(frame)
+            low = max(0, start - offset)
+            high = records.num_rows if stop is None else min(records.num_rows, stop - offset)
+            if low < high:
+                yield from self._output(records.slice(low, high - low), offset + low)
+
+    def _output(self, records: pa.RecordBatch, first_offset: int) -> Iterator[InputBatch]:
+        kinds = kinds_of(records)
+        (rows,) = np.nonzero((kinds == RecordKind.DATA) | (kinds == RecordKind.RESULT))
+        if len(rows):
+            output = records if len(rows) == len(kinds) else records.take(pa.array(rows))
+            times = values_of(output.column(TIMESTAMP), "i8")
+            yield InputBatch(output.select(self.schema.names), first_offset + rows, times)
+
+
+def consumers_of(sources: Sequence[Source]) -> list[Consumer | None]:
+    """Who acknowledges each source; ``ValueError`` where two would do so by one consumer."""
+    consumers: list[Consumer | None] = [getattr(each, "consumer", None) for each in sources]
+    named = [each for each in consumers if each is not None]
+    if len(set(map(id, named))) < len(named):
+        raise ValueError("two inputs have one consumer: register one for each")
+    return consumers

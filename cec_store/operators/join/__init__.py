@@ -1,0 +1,1 @@
+"""The windowed join of two streams."""

@@ -1,0 +1,241 @@
+"""Windowed stream join (CEC paper, V): its state is its input, so it remembers where to reread.
+
+A row waits until no row to come can match it: the watermark W is the largest timestamp so far,
+in the merged order of both inputs, and a row below W − within is gone. A pair leaves at the
+later of its two rows, if the earlier one is not gone then. Both depend on the merged order alone,
+never on how it was cut into steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.format.columns import Ints
+from cec_store.format.schema import RecordKind
+from cec_store.operators.contract import Effects, InputBatch, Step
+from cec_store.operators.join.waiting import NONE, Waiting, in_reach
+from cec_store.operators.keys.encoder import KeyEncoder, key_type, valid_of
+
+_WITHIN_MAX_US = 2**61
+
+
+class WindowJoin:
+    """Pairs of a left and a right row with equal keys, at most ``within_us`` apart in time.
+
+    Output: the ``on`` columns once, then the other columns of the left and of the right, with a
+    suffix where both have the name. Rows leave in the order (later row, offset of the earlier
+    one). A null in a key matches nothing. Timestamps beyond ±2**62 microseconds would wrap.
+
+    Raises ``ValueError`` for key columns that are missing or differ in type, and for two output
+    columns of one name.
+    """
+
+    inputs = 2
+    output_kind = RecordKind.DATA
+    key_schema: pa.Schema | None = pa.schema([pa.field("_window", pa.int64())])
+    """There is one window, and its key is null."""
+    state_schema: pa.Schema | None = pa.schema(
+        [("low_left", pa.int64()), ("low_right", pa.int64()), ("watermark", pa.int64())]
+    )
+    """For each input the lowest offset that is still needed, and the largest timestamp so far."""
+
+    def __init__(
+        self,
+        left_schema: pa.Schema,
+        right_schema: pa.Schema,
+        *,
+        on: Sequence[str],
+        within_us: int,
+        suffixes: tuple[str, str] = ("_left", "_right"),
+    ) -> None:
+        if not 0 <= within_us <= _WITHIN_MAX_US:
+            raise ValueError(f"within_us is {within_us}, not in 0 to {_WITHIN_MAX_US}")
+        self._on = list(on)
+        self._within_us = within_us
+        self._keys = KeyEncoder(_key_schema(left_schema, right_schema, self._on))
+        self.output_schema = _output_schema(left_schema, right_schema, self._on, suffixes)
+        self._waiting = (Waiting.none(left_schema), Waiting.none(right_schema))
+        self._watermark_us: int | None = None
+        self._next_unread: Ints = np.zeros(2, np.int64)
+        self._restored: Ints | None = None
+        self._lows: Ints | None = None
+        """As :meth:`_needed`, or as the restored footprint has it; ``None`` before the first."""
+
+    @property
+    def open_windows(self) -> int:
+        return 0 if self._watermark_us is None else 1
+
+    def apply(self, step: Step) -> Effects:
+        if not step.rows:
+            return self._effects(NONE, NONE, NONE)
+        before_us = self._watermark_us
+        held = [len(waiting.codes) for waiting in self._waiting]
+        marks_us = self._mark(step.timestamps_us)
+        codes = self._take(step, None)
+        found = [self._match(step, side, held, codes, marks_us) for side in (0, 1)]
+        causes, left, right, partners = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.lexsort((partners, causes))
+        effects = self._effects(causes[order], left[order], right[order])
+        self._forget()
+        window = np.zeros(1, np.int64)
+        if before_us is None:
+            return replace(effects, opened=window)
+        return replace(effects, renewed=window[marks_us[-1:] > before_us])
+
+    def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
+        lows = self._needed()
+        state = {"low_left": lows[0], "low_right": lows[1], "watermark": self._watermark_us}
+        assert self.key_schema is not None
+        assert self.state_schema is not None
+        keys = pa.array([None] * len(slots), pa.struct(list(self.key_schema)))
+        return keys, pa.array([state] * len(slots), pa.struct(list(self.state_schema)))
+
+    def restore(self, keys: pa.StructArray, states: pa.StructArray, positions: Ints) -> Ints:
+        if len(keys) > 1:
+            raise ValueError(f"a join has one window, not {len(keys)}")
+        if len(keys):
+            state = states[0].as_py()
+            self._watermark_us = state["watermark"]
+            self._restored = np.array(positions[0])
+            self._next_unread = np.array(positions[0])
+            self._lows = np.array([state["low_left"], state["low_right"]])
+        return np.zeros(len(keys), np.int64)
+
+    def preload_start(self) -> Ints | None:
+        return self._lows
+
+    def preload(self, source: int, batch: InputBatch) -> None:
+        assert self._restored is not None
+        assert self._watermark_us is not None
+        codes = self._codes(batch.batch)
+        codes[batch.offsets >= self._restored[source]] = -1
+        waiting = self._waiting[source]
+        waiting.append(batch.batch, codes, batch.timestamps_us, batch.offsets)
+        waiting.drop_before(self._watermark_us - self._within_us)
+
+    def catch_up(self, step: Step) -> None:
+        if self._restored is None or not step.rows:
+            return
+        # Rows below the footprint's position are in its watermark already.
+        self._mark(step.timestamps_us)
+        self._take(step, self._restored)
+        self._forget()
+
+    def _mark(self, timestamps_us: Ints) -> Ints:
+        """The watermark at each row, the row included."""
+        first = timestamps_us[0] if self._watermark_us is None else self._watermark_us
+        marks_us = np.maximum(np.maximum.accumulate(timestamps_us), first)
+        self._watermark_us = int(marks_us[-1])
+        return marks_us
+
+    def _take(self, step: Step, start: Ints | None) -> list[Ints]:
+        """Let the step's rows wait, from the offsets ``start`` on; the key codes of each input."""
+        codes = []
+        for side, waiting in enumerate(self._waiting):
+            rows = np.flatnonzero(step.source == side)
+            offsets = step.positions[rows, side] - 1
+            codes.append(self._codes(step.batches[side]))
+            if start is not None:
+                codes[side][offsets < start[side]] = -1
+            waiting.append(step.batches[side], codes[side], step.timestamps_us[rows], offsets)
+        self._next_unread = np.maximum(self._next_unread, step.positions[-1])
+        return codes
+
+    def _codes(self, batch: pa.RecordBatch) -> Ints:
+        """The code of each row's key, -1 where a part of it is null."""
+        columns = [batch.column(name) for name in self._on]
+        is_whole = np.ones(batch.num_rows, np.bool_)
+        for valid in map(valid_of, columns):
+            if valid is not None:
+                is_whole &= valid
+        codes = np.full(batch.num_rows, -1, np.int64)
+        if is_whole.all():
+            return self._keys.encode(columns)
+        codes[is_whole] = self._keys.encode([each.filter(pa.array(is_whole)) for each in columns])
+        return codes
+
+    def _match(
+        self, step: Step, side: int, held: list[int], codes: list[Ints], marks_us: Ints
+    ) -> tuple[Ints, Ints, Ints, Ints]:
+        """Pairs whose later row is of this input.
+
+        The later row's place in the step, the places of the left and of the right row, and the
+        offset of the earlier row.
+        """
+        mine, other = self._waiting[side], self._waiting[1 - side]
+        mine_at, other_at = (
+            np.flatnonzero(step.source == each)[codes[each] >= 0] for each in (side, 1 - side)
+        )
+        order = np.concatenate([np.full(held[1 - side], -1), other_at])
+        new = slice(held[side], None)
+        latest_us = mine.timestamps_us[new] + self._within_us
+        earliest_us = marks_us[mine_at] - self._within_us
+        later, earlier = in_reach(
+            mine.codes[new], earliest_us, latest_us, other.codes, other.timestamps_us
+        )
+        came_before = order[earlier] < mine_at[later]
+        later, earlier = later[came_before], earlier[came_before]
+        places = [mine.place[new][later], other.place[earlier]]
+        left, right = places if side == 0 else places[::-1]
+        return mine_at[later], left, right, other.offsets[earlier]
+
+    def _effects(self, causes: Ints, left: Ints, right: Ints) -> Effects:
+        sides = [self._waiting[0].rows(left), self._waiting[1].rows(right)]
+        keys = [sides[0].column(name) for name in self._on]
+        rest = [
+            side.column(place)
+            for side in sides
+            for place, name in enumerate(side.schema.names)
+            if name not in self._on
+        ]
+        rows = pa.record_batch([*keys, *rest], schema=self.output_schema)
+        return Effects(rows=rows, keys=None, causes=causes, closed=NONE, opened=NONE)
+
+    def _forget(self) -> None:
+        assert self._watermark_us is not None
+        for waiting in self._waiting:
+            waiting.drop_before(self._watermark_us - self._within_us)
+        if self._keys.wants_trim(sum(len(waiting.codes) for waiting in self._waiting)):
+            codes = [waiting.codes for waiting in self._waiting]
+            self._keys.trim(np.unique(np.concatenate(codes)))
+        self._lows = np.array(self._needed())
+
+    def _needed(self) -> list[int]:
+        """For each input the lowest offset that can still match."""
+        return [
+            int(waiting.offsets[0]) if len(waiting.offsets) else int(unread)
+            for waiting, unread in zip(self._waiting, self._next_unread, strict=True)
+        ]
+
+
+def _key_schema(left: pa.Schema, right: pa.Schema, on: list[str]) -> pa.Schema:
+    fields = []
+    for name in on:
+        if left.get_field_index(name) < 0 or right.get_field_index(name) < 0:
+            raise ValueError(f"no column {name!r} in both inputs to join on")
+        types = [key_type(schema.field(name).type) for schema in (left, right)]
+        if types[0] != types[1]:
+            raise ValueError(f"column {name!r} is {types[0]} on the left, {types[1]} on the right")
+        fields.append(pa.field(name, types[0]))
+    return pa.schema(fields)
+
+
+def _output_schema(
+    left: pa.Schema, right: pa.Schema, on: list[str], suffixes: tuple[str, str]
+) -> pa.Schema:
+    fields = [left.field(name) for name in on]
+    shared = set(left.names) & set(right.names)
+    for schema, suffix in zip((left, right), suffixes, strict=True):
+        fields += [
+            field.with_name(field.name + suffix * (field.name in shared))
+            for field in schema
+            if field.name not in on
+        ]
+    names = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two output columns of one name in {names}")
+    return pa.schema(fields)

@@ -1,0 +1,1 @@
+"""Group-by columns of any type to dense codes and back."""

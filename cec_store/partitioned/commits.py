@@ -1,0 +1,39 @@
+"""The log of commits, read from its newest back. docs/format.md §11."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cec_store.errors import CorruptLog, OutOfRange
+from cec_store.format.commit import COMMIT_SCHEMA, Commit
+from cec_store.log.chain import Chain
+from cec_store.log.frames import Frame
+
+
+def newest_first(chain: Chain) -> Iterator[Commit]:
+    """The commits that are left, from the newest back.
+
+    Raises:
+        CorruptLog: damaged, or not the log of commits.
+    """
+    frame = chain.last()
+    while frame is not None:
+        yield from reversed(_commits(chain, frame))
+        try:
+            frame = chain.before(frame)
+        except OutOfRange:
+            return
+
+
+def newest(chain: Chain) -> Commit:
+    """The newest commit; of a queue without any, the one that took in nothing."""
+    return next(newest_first(chain), Commit())
+
+
+def _commits(chain: Chain, frame: Frame) -> list[Commit]:
+    rows = chain.records(frame).select(COMMIT_SCHEMA.data.names).to_pylist()
+    try:
+        return [Commit.from_row(row) for row in rows]
+    except (TypeError, ValueError, KeyError) as error:
+        path = chain.reader(frame.address.segment_id).path
+        raise CorruptLog(path, frame.address.byte, f"no commit: {error}") from None

@@ -1,0 +1,156 @@
+"""Reading a queue as numbered partitions, whether it has many or is a plain one. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cec_store.errors import CorruptLog, NotAQueue
+from cec_store.format.commit import Commit
+from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.log.chain import Chain
+from cec_store.log.epochs import newest_epoch
+from cec_store.log.replay import OUTPUT_KINDS, Replay
+from cec_store.partitioned.commits import newest_first
+from cec_store.queues.output_queue import OutputQueue
+from cec_store.storage.folder import FolderTree
+from cec_store.storage.names import COMMITS_FOLDER, partition_name
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
+
+Ends = dict[int, int]
+"""Next unread offset of each partition."""
+
+
+class Partitions:
+    """The partitions of one queue; a plain queue is partition 0 of itself."""
+
+    def __init__(self, folder: FolderTree) -> None:
+        """Raises :class:`NotAQueue` where there is neither kind."""
+        self.folder = folder
+        self._queues: dict[int, OutputQueue] = {}
+        self._chains: dict[int, Chain] = {}
+        self._commits: Chain | None = None
+        self._shown: tuple[int, ...] = (0,)
+        if is_partitioned(folder):
+            self._commits = Chain(folder.folder(COMMITS_FOLDER))
+        elif newest_epoch(folder) is None:
+            raise NotAQueue(f"{folder.path}: no queue here")
+        self.schema: RecordSchema = self.queue(0).schema
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether it is a queue of many partitions, though there may be one only as yet."""
+        return self._commits is not None
+
+    def queue(self, number: int) -> OutputQueue:
+        """One partition, open for reading."""
+        if number not in self._queues:
+            self._queues[number] = OutputQueue(self._folder_of(number), "r")
+        return self._queues[number]
+
+    def _folder_of(self, number: int) -> FolderTree:
+        return self.folder if self._commits is None else self.folder.folder(partition_name(number))
+
+    def first(self, number: int) -> int:
+        """Oldest offset that is left of a partition."""
+        return self._chain(number).first_offset()
+
+    def ends(self) -> Ends:
+        """Where the queue ends now, with every commit in all partitions or in none.
+
+        Raises:
+            CorruptLog: damage where the queue was acknowledged.
+        """
+        if self._commits is None:
+            return {0: self._chain(0).end.offset}
+        self._commits.refresh()
+        oldest: Commit | None = None
+        for commit in newest_first(self._commits):
+            if oldest is not None:
+                self._require(commit.ends)  # for another commit came after it
+            if commit.ends == self._shown or self._reach(commit.ends):
+                self._shown = commit.ends
+                return dict(enumerate(commit.ends))
+            oldest = commit
+        if oldest is not None and not oldest.is_first:
+            path = self._commits.folder.path
+            raise CorruptLog(path, 0, "the partitions have less than any commit says that is left")
+        return dict(enumerate(self._shown))
+
+    def _reach(self, ends: tuple[int, ...]) -> bool:
+        """Whether all partitions show that much."""
+        shown = dict(enumerate(self._shown))
+        for number, end in enumerate(ends):
+            if end > shown.get(number, 0) or number not in shown:
+                try:
+                    if self._chain(number).end.offset < end:
+                        return False
+                except NotAQueue:
+                    return False  # the committer is about to make it
+        return True
+
+    def _require(self, ends: tuple[int, ...]) -> None:
+        """All partitions must hold that much, though after a power cut they may not show it."""
+        for number, end in enumerate(ends):
+            chain = self._chain(number)
+            if chain.written_offset < end:
+                what = f"it ends with record {chain.written_offset}, of {end} that are committed"
+                raise CorruptLog(chain.folder.path, 0, what)
+
+    def _chain(self, number: int) -> Chain:
+        """A partition as it is now."""
+        chain = self._chains.get(number)
+        if chain is None:
+            chain = self._chains[number] = Chain(self._folder_of(number))
+        else:
+            chain.refresh()
+        return chain
+
+    def offset_at(self, number: int, timestamp_us: int) -> int | None:
+        """Earliest record of a partition at or after the moment; ``None`` where there is none."""
+        offset = self.queue(number).position_at(timestamp_us).offset
+        return offset if offset < self.ends().get(number, 0) else None
+
+    def narrowed(
+        self, number: int, start: int, stop: int, low_us: int, high_us: int
+    ) -> tuple[int, int]:
+        """The part of ``[start, stop)`` outside of which no record is of ``low_us … high_us``.
+
+        The index finds its beginning; its end is found by the headers, for moments may go back.
+        """
+        if low_us > MIN_TIMESTAMP_US:
+            start = max(start, self.queue(number).position_at(low_us).offset)
+        if high_us < MAX_TIMESTAMP_US and start < stop:
+            chain = self._chain(number)
+            first = chain.find_offset(start)
+            last = start
+            for frame in chain.frames(first.address) if first else ():
+                if frame.header.first_offset >= stop:
+                    break
+                if frame.header.min_timestamp_us <= high_us:
+                    last = frame.header.end_offset
+            stop = min(stop, last)
+        return start, max(start, stop)
+
+    def replay(
+        self,
+        number: int,
+        start: int,
+        stop: int,
+        *,
+        kinds: Collection[RecordKind] = OUTPUT_KINDS,
+        include_metadata: bool = False,
+        include_state: bool = False,
+    ) -> Replay:
+        """Batches of a partition from one offset to another, as ``OutputQueue.replay``."""
+        return self.queue(number).replay(
+            Position(start),
+            Position(stop),
+            kinds=kinds,
+            include_metadata=include_metadata,
+            include_state=include_state,
+        )
+
+
+def is_partitioned(folder: FolderTree) -> bool:
+    """Whether there is a queue of many partitions here (docs/format.md §11)."""
+    return newest_epoch(folder.folder(COMMITS_FOLDER)) is not None

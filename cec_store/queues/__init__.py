@@ -1,0 +1,1 @@
+"""The output queue of one operator: its writer, its consumers, and what it may forget."""

@@ -1,0 +1,224 @@
+"""Who reads a queue, and what they still need of it. docs/format.md §10.
+
+High-availability paper (Hwang and others, 2005), 5.2: a consumer acknowledges what it has received
+(level 0), and what it will never ask for again because its effects are saved (level 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from cec_store.errors import ConsumerInUse, OutOfRange, QueueLocked
+from cec_store.format.acknowledgement import Acknowledgement
+from cec_store.log.chain import Chain
+from cec_store.log.reader import despite_trims
+from cec_store.queues.acknowledgements import acknowledgements, read_acknowledgement
+from cec_store.storage.folder import Folder, Lock
+from cec_store.storage.names import (
+    CONSUMERS_LOCK,
+    acknowledgement_name,
+    check_consumer_name,
+    consumer_lock_name,
+)
+from cec_store.storage.publishing import publish_file
+from cec_store.storage.retrying import patiently
+
+_LOCK_WAIT_S = 10.0
+
+
+@contextmanager
+def consumers_locked(folder: Folder) -> Iterator[None]:
+    """Keeps trims and registrations apart, so that of two the later sees what the earlier did.
+
+    Raises:
+        QueueLocked: somebody has held it for ten seconds.
+    """
+    try:
+        lock = patiently(lambda: folder.lock(CONSUMERS_LOCK), QueueLocked, _LOCK_WAIT_S)
+    except QueueLocked:
+        raise QueueLocked(
+            f"{folder.path}/{CONSUMERS_LOCK}: held for {_LOCK_WAIT_S:.0f} s by a trim or "
+            "a registration that hangs; end that process"
+        ) from None
+    with closing(lock):
+        yield
+
+
+class Consumer:
+    """A reader that the queue waits for: no trim takes what it needs. One holder at a time."""
+
+    def __init__(
+        self, folder: Folder, name: str, start: int | None, clock_us: Callable[[], int]
+    ) -> None:
+        """See :meth:`cec_store.queues.queue.Queue.consumer`."""
+        self.name = check_consumer_name(name)
+        self._folder = folder
+        self._clock_us = clock_us
+        # Who makes the queue may not have done this yet: our files are not to outlive its manifest.
+        folder.sync_names()
+        self._lock: Lock | None = _lock_of(folder, name)
+        try:
+            with consumers_locked(folder):
+                self._chain = Chain(folder)
+                self._said = self._find_or_register(start)
+        except BaseException:
+            self.close()
+            raise
+
+    def _find_or_register(self, start: int | None) -> Acknowledgement:
+        oldest, end = self._chain.first_offset(), self._chain.end.offset
+        log_id = self._chain.manifest.log_id
+        try:
+            said = read_acknowledgement(self._folder, self.name, log_id)
+        except FileNotFoundError:
+            at = oldest if start is None else _check_offset(start)
+            if not oldest <= at <= end:
+                raise OutOfRange(
+                    f"{self._folder.path}: consumer {self.name!r} cannot start at {at}, which is "
+                    f"not in {oldest} … {end}"
+                ) from None
+            said = Acknowledgement(log_id, at, at, at, self._clock_us())
+            self._publish(said)
+        if said.effects_saved < oldest:
+            raise OutOfRange(
+                f"{self._folder.path}: consumer {self.name!r} needs records from "
+                f"{said.effects_saved} on, and the oldest is {oldest}: was the file restored from "
+                "an old copy? Drop the consumer and register it anew"
+            )
+        return said
+
+    @property
+    def start(self) -> int:
+        """Where it registered."""
+        return self._said.start
+
+    @property
+    def received(self) -> int:
+        """Level 0: every record below this offset has been received."""
+        return self._said.received
+
+    @property
+    def effects_saved(self) -> int:
+        """Level 1: no record below this offset will be asked for again."""
+        return self._said.effects_saved
+
+    def acknowledge(self, *, received: int | None = None, effects_saved: int | None = None) -> None:
+        """Say how far this consumer is; returns once that is on disk.
+
+        ``effects_saved`` implies ``received``. Numbers that are below what was said before say
+        nothing new, so that one may acknowledge again after a restart.
+
+        Raises:
+            OutOfRange: above the queue's durable end.
+            ValueError: effects of records that were not received, or a consumer that is closed.
+        """
+        if self._lock is None:
+            raise ValueError(f"consumer {self.name!r} is closed; it acknowledges no more")
+        saved = _check_offset(effects_saved or 0)
+        if received is not None and saved > _check_offset(received):
+            raise ValueError(f"effects saved up to {saved}, and only received up to {received}")
+        got = max(received or 0, saved, self.received)
+        saved = max(saved, self.effects_saved)
+        # The end may look lower than it was, until a writer opens the queue after a power cut.
+        if got > max(self.received, self._chain.end.offset) and got > self._chain.refresh().offset:
+            raise OutOfRange(
+                f"{self._folder.path}: consumer {self.name!r} acknowledges {got}, the queue's "
+                f"durable end is {self._chain.end.offset}"
+            )
+        if (got, saved) != (self.received, self.effects_saved):
+            said = replace(self._said, received=got, effects_saved=saved)
+            self._publish(replace(said, acknowledged_us=self._clock_us()))
+
+    def _publish(self, said: Acknowledgement) -> None:
+        publish_file(self._folder, acknowledgement_name(self.name), said.encode())
+        self._said = said
+
+    def close(self) -> None:
+        """Let go of the name. The consumer stays registered, and the queue goes on waiting."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _lock_of(folder: Folder, name: str) -> Lock:
+    try:
+        return folder.lock(consumer_lock_name(name))
+    except QueueLocked:
+        raise ConsumerInUse(
+            f"{folder.path}: consumer {name!r} is in use; close it there, or take another name"
+        ) from None
+
+
+def _check_offset(offset: int) -> int:
+    if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 1 << 63:
+        raise ValueError(f"not an offset: {offset!r}")
+    return offset
+
+
+def drop_consumer(folder: Folder, name: str) -> None:
+    """See :meth:`cec_store.queues.queue.Queue.drop_consumer`."""
+    file_name = acknowledgement_name(check_consumer_name(name))
+    if file_name not in folder.names():
+        raise ValueError(f"{folder.path}: no consumer {name!r}")
+    lock = _lock_of(folder, name)
+    try:
+        with suppress(FileNotFoundError):  # dropped by somebody else meanwhile
+            folder.unlink(file_name)
+        folder.sync_names()
+    finally:
+        lock.close()
+
+
+@dataclass(frozen=True)
+class ConsumerState:
+    """How far a consumer is."""
+
+    name: str
+    received: int
+    """Level 0, a next-unread offset."""
+    effects_saved: int
+    """Level 1, a next-unread offset: from here on the queue keeps its records for this one."""
+    lag_records: int
+    """Records of every kind that it has not received."""
+    lag_us: int
+    """Microseconds from the next of these to the newest, by the records' timestamps."""
+    acknowledged_us: int
+    """When it last had something to say."""
+
+
+def consumer_states(chain: Chain) -> list[ConsumerState]:
+    """All registered consumers by name; raises as :func:`acknowledgements`."""
+    said = acknowledgements(chain.folder, chain.manifest.log_id)
+    return [
+        ConsumerState(
+            name,
+            each.received,
+            each.effects_saved,
+            max(0, chain.end.offset - each.received),
+            _lag_us(chain, each.received),
+            each.acknowledged_us,
+        )
+        for name, each in sorted(said.items())
+    ]
+
+
+def _lag_us(chain: Chain, received: int) -> int:
+    if received >= chain.end.offset:
+        return 0
+
+    def span() -> int:
+        due = max(received, chain.first_offset())
+        first, last = chain.find_offset(due), chain.find_offset(chain.end.offset - 1)
+        assert first is not None
+        assert last is not None
+        return last.header.max_timestamp_us - first.header.min_timestamp_us
+
+    return max(0, despite_trims(chain, span))

@@ -1,0 +1,118 @@
+"""The door: a queue together with its index, its replay and its eventual checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+from threading import Lock
+
+from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, rebuild
+from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.indexes.timestamp import TimestampIndex
+from cec_store.log.chain import Chain
+from cec_store.log.options import QueueOptions
+from cec_store.log.replay import OUTPUT_KINDS, Moment, Replay, Seek, offset_at
+from cec_store.queues.queue import Queue, now_us
+from cec_store.storage.folder import Folder
+from cec_store.values import Extent, Position
+
+
+class OutputQueue(Queue):
+    """An output queue with everything that can be asked of it. See :func:`open_queue`."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        mode: str,
+        schema: RecordSchema | None = None,
+        options: QueueOptions | None = None,
+        *,
+        takeover: bool = False,
+        clock_us: Callable[[], int] = now_us,
+    ) -> None:
+        super().__init__(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
+        self._index: TimestampIndex | None = None
+        self._index_lock = Lock()
+
+    def replay(
+        self,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        follow: bool = False,
+        kinds: Collection[RecordKind] = OUTPUT_KINDS,
+        include_metadata: bool = False,
+        include_state: bool = False,
+    ) -> Replay:
+        """Arrow batches from a moment or position on, up to (not including) another.
+
+        ``since`` and ``until`` are a datetime (UTC if it has no zone), epoch microseconds, or a
+        :class:`Position`. A moment means the earliest record at or after it; the default is
+        everything that is left. With ``follow`` the replay waits for more at the end; stop it by
+        ``stop()``. ``include_metadata`` adds the columns ``_timestamp``, ``_kind``, ``_offset``;
+        ``include_state`` those that an operator's queue has of ``_key`` and ``_state``.
+        Only durable records are returned.
+
+        Raises:
+            OutOfRange: a position that is trimmed or does not exist yet.
+            CorruptLog: damage on the way; everything before it has been returned.
+        """
+        chain = self.chain()
+        return Replay(
+            chain,
+            self._seek(chain),
+            since,
+            until,
+            follow=follow,
+            kinds=kinds,
+            include_metadata=include_metadata,
+            include_state=include_state,
+        )
+
+    def position_at(self, moment: datetime | int) -> Position:
+        """The position of the earliest record at or after the moment; the end if there is none."""
+        chain = self.chain()
+        return Position(offset_at(chain, self._seek(chain), moment))
+
+    def rebuild(self, at: int | None = None) -> EventualCheckpoint:
+        """The eventual checkpoint at the end of frame ``at`` (a number that append returned).
+
+        By default that of the newest durable frame. See :mod:`cec_store.checkpoints.rebuild`.
+        """
+        return rebuild(self.chain(), at)
+
+    def extent(self, at: int | None = None) -> Extent:
+        """What such a rebuild would read; looks at headers only."""
+        return extent(self.chain(), at)
+
+    def reindex(self) -> int:
+        """Make the index anew from the log; returns the number of frames in it.
+
+        Raises:
+            ReadOnly: the queue is open for reading, or no index can be written here.
+        """
+        self._writing()
+        return self._timestamp_index().rebuild(self.chain())
+
+    def close(self) -> None:
+        """Make everything durable, leave the index for the next to open, and let go.
+
+        Raises:
+            DurabilityLost, DiskFull, Fenced: the last appends could not be made durable.
+        """
+        try:
+            super().close()
+        finally:
+            with self._index_lock:
+                if self._index is not None:
+                    self._index.close()
+
+    def _timestamp_index(self) -> TimestampIndex:
+        # Made when first asked for: who only appends does not pay for it.
+        with self._index_lock:
+            if self._index is None:
+                self._index = TimestampIndex(self.chain(), writable=self.mode != "r")
+            return self._index
+
+    def _seek(self, chain: Chain) -> Seek:
+        return self._timestamp_index().seek(chain)

@@ -1,0 +1,263 @@
+"""The output queue: append, sync, roll, trim. Replay and rebuild are rooms of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
+from cec_store.format.records import data_records, fit_columns, to_timestamps
+from cec_store.format.schema import RecordSchema
+from cec_store.log.chain import Chain
+from cec_store.log.epochs import newest_epoch
+from cec_store.log.options import QueueOptions
+from cec_store.log.pipeline import Pipeline
+from cec_store.log.reopening import RecoveryReport, check_schema, create, reopen
+from cec_store.log.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
+from cec_store.queues.trimming import trim
+from cec_store.storage.folder import Folder, Lock
+from cec_store.storage.names import WRITER_LOCK
+
+MODES = ("r", "a", "x")
+
+
+def now_us() -> int:
+    """Microseconds since 1970 UTC."""
+    return time.time_ns() // 1000
+
+
+class Queue:
+    """A persistent output queue, open for reading (``r``) or for append (``a``, ``x``)."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        mode: str,
+        schema: RecordSchema | None = None,
+        options: QueueOptions | None = None,
+        *,
+        takeover: bool = False,
+        clock_us: Callable[[], int] = now_us,
+    ) -> None:
+        """See :func:`cec_store.open_queue`."""
+        if mode not in MODES:
+            raise ValueError(f"mode={mode!r}: 'r' reads, 'a' appends, 'x' makes a new queue")
+        self.folder = folder
+        self.mode = mode
+        self.options = options or QueueOptions()
+        self.report = RecoveryReport()
+        """What opening for append found."""
+        self._clock_us = clock_us
+        self._lock: Lock | None = None
+        self._pipeline: Pipeline | None = None
+        if mode == "r":
+            self._chain = Chain(folder)
+            self.schema = self._chain.schema()
+            if schema is not None:
+                self.require_schema(schema)
+            return
+        writer = self._open_writer(schema, takeover)
+        self.schema = writer.schema
+        self._pipeline = Pipeline(writer, self.options)
+
+    def _open_writer(self, schema: RecordSchema | None, takeover: bool) -> LogWriter:
+        exists = newest_epoch(self.folder) is not None
+        if not exists and schema is None:
+            raise NotAQueue(f"{self.folder.path}: no queue here; give a schema to make one")
+        if exists and self.mode == "x":
+            raise FileExistsError(f"{self.folder.path}: there is a queue already")
+        self.folder.make()
+        try:
+            self._lock = self.folder.lock(WRITER_LOCK)
+        except QueueLocked:
+            # Whoever is making the queue cannot be fenced: it has no epoch yet.
+            if not takeover or not exists:
+                raise
+        surroundings = Surroundings(self._clock_us)
+        try:
+            # Looked for again: somebody may have made it before this one had the lock.
+            exists = newest_epoch(self.folder) is not None
+            if exists and self.mode == "x":
+                raise FileExistsError(f"{self.folder.path}: there is a queue already")
+            if not exists and schema is not None:
+                return create(self.folder, schema, surroundings)
+            writer, self.report = reopen(self.folder, schema, surroundings)
+            return writer
+        except BaseException:
+            self._release()
+            raise
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def append(
+        self, batch: pa.RecordBatch, timestamps: pa.Array | None = None, *, sync: bool = False
+    ) -> int:
+        """Append a batch of data as one atomic frame and return the frame's number.
+
+        It is *acknowledged* once :meth:`await_durable` of that number returns. ``timestamps``
+        (Arrow timestamps or int64 microseconds, one a row) default to the queue's timestamp
+        column, and without one to the time of this call. A batch without rows writes nothing.
+
+        Raises:
+            SchemaMismatch: columns or timestamps of another type.
+            FrameTooLarge: split the batch.
+            OutOfRange: the numbers of frames or records, below 2^63, are used up.
+            ReadOnly, Poisoned: this queue cannot be appended to, or not any more.
+        """
+        pipeline = self._writing()
+        if self.schema.inputs:
+            raise SchemaMismatch(
+                f"{self.folder.path}: an operator writes this queue; run it by a Runner"
+            )
+        fit_columns(self.schema.data, batch)
+        if timestamps is None and self.schema.timestamp_column is not None:
+            timestamps = batch.column(self.schema.timestamp_column)
+        if timestamps is None:
+            timestamps = pa.array(np.full(batch.num_rows, self._clock_us(), np.int64))
+        if len(timestamps) != batch.num_rows:
+            raise SchemaMismatch(f"{len(timestamps)} timestamps for {batch.num_rows} rows")
+        records = data_records(self.schema, batch, to_timestamps(timestamps))
+        seq = self.append_records(records) if batch.num_rows else pipeline.end.seq - 1
+        if sync:
+            self.await_durable(seq)
+        return seq
+
+    def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
+        """Append records of any kind, in the record schema, as one atomic frame."""
+        pipeline = self._writing()
+        if records.schema != self.schema.arrow:
+            raise SchemaMismatch(f"records of\n{records.schema}\nnot\n{self.schema.arrow}")
+        return pipeline.submit(records, marks or FrameMarks())
+
+    def sync(self) -> None:
+        """Return once everything appended is on disk.
+
+        Raises:
+            DurabilityLost, DiskFull, Fenced: it cannot be acknowledged; open the queue again.
+        """
+        self.await_durable(self._writing().end.seq - 1)
+
+    def await_durable(self, seq: int, timeout_s: float | None = None) -> None:
+        """Return once frame ``seq`` and all before it are on disk; raises as :meth:`sync` does."""
+        if seq >= 0:
+            self._writing().await_durable(seq, timeout_s)
+
+    def roll(self) -> None:
+        """Complete the segment and start a new one; everything before is then on disk."""
+        pipeline = self._writing()
+        pipeline.call(pipeline.roll)
+
+    def trim(self, before: int | None = None) -> int:
+        """Remove whole segments that nobody needs, of records below ``before`` if that is given.
+
+        What a rebuild at the end needs stays, and what a consumer has not acknowledged as saved.
+        Without ``before`` and without consumers nothing is removed. Returns the oldest offset that
+        is left.
+
+        Raises:
+            OutOfRange: ``before`` is above the end.
+            CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs.
+        """
+        pipeline = self._writing()
+        return trim(
+            self.folder, before, lambda first: pipeline.call(lambda: pipeline.writer.trim(first))
+        ).first_offset
+
+    # -- consumers ----------------------------------------------------------------------------
+
+    def consumer(self, name: str, *, start: int | None = None) -> Consumer:
+        """Act as the consumer of this name, for which the queue keeps what it needs.
+
+        The first use registers it, durably, at offset ``start`` (default: the oldest there is);
+        later ones go on with what it has acknowledged. Close it to let go of the name. Works in
+        any mode, beside the writer.
+
+        Raises:
+            ConsumerInUse: somebody else acts under this name.
+            OutOfRange: ``start`` is trimmed or not there yet.
+            CorruptLog, UnsupportedVersion: what it has acknowledged cannot be read.
+            ValueError: not a name: 1 to 100 of ``A-Z a-z 0-9 . _ -``.
+        """
+        return Consumer(self.folder, name, start, self._clock_us)
+
+    def consumers(self) -> list[ConsumerState]:
+        """All registered consumers by name, those that have gone among them, with their lag.
+
+        Raises:
+            CorruptLog, UnsupportedVersion: what one of them has acknowledged cannot be read.
+        """
+        return consumer_states(self.chain())
+
+    def drop_consumer(self, name: str) -> None:
+        """Forget a consumer, damaged or not: the queue waits for it no more.
+
+        Raises:
+            ConsumerInUse: somebody acts under this name.
+            ValueError: there is none.
+        """
+        drop_consumer(self.folder, name)
+
+    # -- state --------------------------------------------------------------------------------
+
+    @property
+    def durable_offset(self) -> int:
+        """Every record below this offset is on disk."""
+        if self._pipeline is None:
+            return self._chain.refresh().offset
+        return self._pipeline.durable.offset
+
+    @property
+    def end_offset(self) -> int:
+        """The next record's offset; below :attr:`durable_offset` nothing can be lost."""
+        return self.durable_offset if self._pipeline is None else self._pipeline.end.offset
+
+    def require_schema(self, wanted: RecordSchema) -> RecordSchema:
+        """The queue's schema, which must be this one.
+
+        Raises:
+            SchemaMismatch: it is not.
+        """
+        check_schema(self.folder, wanted, self.schema)
+        return self.schema
+
+    def chain(self) -> Chain:
+        """A reader of its own over all that is durable now."""
+        return Chain(self.folder)
+
+    def _writing(self) -> Pipeline:
+        if self._pipeline is None:
+            raise ReadOnly(f"{self.folder.path}: opened for reading; open with mode='a' to append")
+        return self._pipeline
+
+    def close(self) -> None:
+        """Make everything durable and let go of the queue.
+
+        Raises:
+            DurabilityLost, DiskFull, Fenced: the last appends could not be made durable.
+        """
+        try:
+            if self._pipeline is not None:
+                self._pipeline.close()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self):  # type: ignore[no-untyped-def]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

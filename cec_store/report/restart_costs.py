@@ -1,0 +1,110 @@
+"""What a restart costs, and what it would cost with another target Q."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cec_store.errors import CecError
+from cec_store.inspector.measuring.crash_costs import LoadRates
+from cec_store.inspector.measuring.extent_history import WhatIf
+from cec_store.inspector.measuring.extents import frame_at
+from cec_store.inspector.measuring.what_if import Outcome, outcomes_of, simulate, together
+from cec_store.report.facts import LogFacts
+
+Document = dict[str, Any]
+_FACTORS = tuple(np.geomspace(1.1, 32, 18).round(3).tolist())
+"""Targets to try, in open windows where there were most."""
+_SIMULATED_BYTES_MAX = 64 << 20
+_SIMULATED_LOGS_MAX = 32
+"""More logs, or longer ones, are not gone through: that would take longer than all the rest."""
+
+
+def restart_of(logs: Sequence[LogFacts], rates: LoadRates) -> Document:
+    """What getting the state back takes, one log after the other."""
+    rows = sum(facts.replay_rows for facts in logs)
+    return {
+        "load_s": sum(
+            rates.load_s(facts.extent_bytes, facts.extent_raw_bytes, facts.extent_records)
+            for facts in logs
+            if facts.footprints is not None
+        ),
+        "replay_rows": rows,
+        "replay_s": rows / rates.replay_rows_per_s,
+    }
+
+
+class Targets:
+    """What other targets would cost, of some logs together; each log is gone through once."""
+
+    def __init__(self, rates: LoadRates) -> None:
+        self._rates = rates
+        self._known: dict[str, tuple[Outcome, ...]] = {}
+
+    def curve(self, logs: Sequence[LogFacts]) -> Document | None:
+        """Over Q: the time of a load, and CHECKs for each other record."""
+        logs = [f for f in logs if f.footprints is not None and f.open_windows]
+        if not logs:
+            return None
+        now = sum(facts.extent_records for facts in logs)
+        curve = self._simulated(logs) or self._modelled(logs)
+        q = curve["extent_records"]
+        scale = sum(facts.extent_bytes for facts in logs) / max(1, now)
+        raw_scale = sum(facts.extent_raw_bytes for facts in logs) / max(1, now)
+        rates = self._rates
+        loads = [rates.load_s(int(n * scale), int(n * raw_scale), n) for n in q]
+        others = (len(logs) - 1) * rates.fixed_s
+        return {
+            **curve,
+            "load_s": [seconds + others for seconds in loads],
+            "now": now,
+            "open_windows": sum(facts.open_windows for facts in logs),
+        }
+
+    def _simulated(self, logs: Sequence[LogFacts]) -> Document | None:
+        """With what the queries asked for as it was recorded, and other CHECKs."""
+        size = sum(facts.history.bytes for facts in logs)
+        if size > _SIMULATED_BYTES_MAX or len(logs) > _SIMULATED_LOGS_MAX:
+            return None
+        try:
+            recorded, *tried = together([self._outcomes(facts) for facts in logs])
+        except (CecError, ValueError):
+            return None  # forgotten, or too much trimmed: nothing to begin with
+        return {
+            "is_simulated": True,
+            "extent_target": [sum(_target(f, factor) for f in logs) for factor in _FACTORS],
+            "extent_records": [each.extent_max for each in tried],
+            "checks_per_record": [each.check_overhead for each in tried],
+            "recorded_checks_per_record": recorded.check_overhead,
+        }
+
+    def _outcomes(self, facts: LogFacts) -> tuple[Outcome, ...]:
+        path = facts.log.folder.path
+        if path not in self._known:
+            targets = [WhatIf(extent_records=_target(facts, factor)) for factor in _FACTORS]
+            self._known[path] = outcomes_of(
+                simulate(*frame_at(facts.log.folder, facts.at), targets)
+            )
+        return self._known[path]
+
+    @staticmethod
+    def _modelled(logs: Sequence[LogFacts]) -> Document:
+        """Between two CHECKs of a window the log advances by Q − N records.
+
+        So each record brings N ÷ (Q − N) CHECKs; see :mod:`cec_store.checkpoints.policy`.
+        """
+        windows = sum(facts.windows_max for facts in logs)
+        q = [sum(_target(facts, factor) for facts in logs) for factor in _FACTORS]
+        return {
+            "is_simulated": False,
+            "extent_target": q,
+            "extent_records": q,
+            "checks_per_record": [windows / max(1, each - windows) for each in q],
+            "recorded_checks_per_record": None,
+        }
+
+
+def _target(facts: LogFacts, factor: float) -> int:
+    return max(facts.windows_max + 1, round(facts.windows_max * factor))

@@ -1,0 +1,1 @@
+"""The logs of Spark's state stores, read without Spark."""

@@ -1,0 +1,189 @@
+"""One segment of a state log: how far it is sound, and which versions it has. docs/format.md §9."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from cec_store.errors import CorruptLog, UnsupportedVersion
+from cec_store.format.frame import (
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC_BYTES,
+    NOT_COUNTED,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    FrameHeader,
+    FrameType,
+    SegmentHeader,
+    decode_frame_header,
+    extend_chain,
+)
+from cec_store.format.schema import RecordSchema
+from cec_store.log.epochs import newest_claim
+from cec_store.log.frames import Frame
+from cec_store.log.segment import Bad, BadFrame, SegmentReader, refusal
+from cec_store.storage.folder import Folder
+from cec_store.storage.names import WRITER_LOCK, segment_id_of, segment_name
+from cec_store.values import Address
+
+STATE_SCHEMA = RecordSchema(
+    pa.schema([]),
+    key=pa.schema([("family", pa.uint16()), ("key", pa.binary())]),
+    state=pa.schema([("value", pa.binary()), ("renewed", pa.bool_())]),
+    inputs=1,
+)
+MERGED = 1
+"""This bit of a segment's number says that maintenance made it out of others."""
+_FIRST_ID = 1 << 32  # an ordinal is at least 1
+
+
+def is_state_log(folder: Folder) -> bool:
+    """Whether a Spark state store left its log here: segments, and nothing that a queue has."""
+    names = folder.names() if folder.exists() else []
+    if newest_claim(names) >= 0 or WRITER_LOCK in names:
+        return False
+    return any((segment_id_of(name) or 0) >= _FIRST_ID for name in names)
+
+
+def unique_id(frame: Frame) -> str:
+    """How checkpoint format V2 of Spark calls the version that this frame ends."""
+    header = frame.header
+    return f"{frame.address.segment_id:016x}-{header.salt:016x}-{header.seq:x}"
+
+
+class Chains(Protocol):
+    """A number for each byte at which a frame ends."""
+
+    def __getitem__(self, byte: int, /) -> int: ...
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One segment, up to the first place that is no whole frame."""
+
+    segment_id: int
+    path: str
+    header: SegmentHeader | None
+    schema: FrameHeader | None
+    """Its SCHEMA frame, which says on which version the segment builds."""
+    frames: Sequence[Frame]
+    end: int
+    reason: str
+    """Why the file goes on beyond ``end``; empty where it does not."""
+    refusal: CorruptLog | UnsupportedVersion | None
+    """Damage: something vouches for what is beyond. ``None`` for an unfinished write."""
+    chains: Chains
+    """Chain CRC by the byte at which a frame ends."""
+
+    def frame_of(self, seq: int) -> Frame | None:
+        """The frame of this number, if it is here."""
+        place = seq - self.frames[0].header.seq if self.frames else -1
+        return self.frames[place] if 0 <= place < len(self.frames) else None
+
+    @property
+    def commits(self) -> Iterator[Frame]:
+        """The last frame of each commit."""
+        return (f for f in self.frames if f.header.open_windows != NOT_COUNTED)
+
+    @property
+    def reached(self) -> int:
+        """The newest version that is whole here, or else the one built on; -1: unknown."""
+        base = -1 if self.schema is None else self.schema.input_upto
+        return max((frame.header.input_upto for frame in self.commits), default=base)
+
+    def hides(self, version: int) -> bool:
+        """Whether this version may have been here, and been acknowledged."""
+        return self.refusal is not None and version > self.reached
+
+    def error(self) -> CorruptLog | UnsupportedVersion:
+        """For who needs what is beyond the end."""
+        return self.refusal or CorruptLog(self.path, self.end, self.reason or "the file ends here")
+
+
+def grow(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
+    """Read the headers of a segment, of which others say that ``vouched`` bytes are on disk."""
+    growth = _look(folder, reader, vouched)
+    while growth.refusal:
+        # Its writer may have gone on between two reads: only what stays bad is damage.
+        reader.reload()
+        again = _look(folder, reader, vouched)
+        if again.end == growth.end:
+            break
+        growth = again
+    return growth
+
+
+def _look(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
+    segment_id = reader.header.segment_id
+    found: list[Frame] = []
+    chains: dict[int, int] = {}
+    chain = extend_chain(0, int.from_bytes(reader.header.encode()[-4:], "little"))
+    bad = Bad(SEGMENT_HEADER_BYTES, "")
+    try:
+        for byte, header in reader.frames():
+            if byte == SEGMENT_HEADER_BYTES and header.type != FrameType.SCHEMA:
+                raise BadFrame(Bad(byte, "a segment starts with its schema"))
+            found.append(Frame(Address(segment_id, byte), header))
+            chain = extend_chain(chain, header.header_crc)
+            chains[byte + header.frame_bytes] = chain
+    except BadFrame as error:
+        bad = error.bad
+    is_end = bad.byte >= reader.size()
+    claimed = max([vouched, *(frame.header.durable_upto for frame in found)])
+    is_damage = claimed > bad.byte or bad.newer
+    if not is_damage and not is_end:
+        rest = folder.read(reader.name, bad.byte, reader.size() - bad.byte)
+        is_damage = not _is_unfinished(rest) or any(reader.headers_beyond(bad.byte + 1))
+    return Growth(
+        segment_id=segment_id,
+        path=reader.path,
+        header=reader.header,
+        schema=found[0].header if found else None,
+        frames=tuple(frame for frame in found if frame.header.type == FrameType.BATCH),
+        end=bad.byte,
+        reason="" if is_end else bad.reason,
+        refusal=refusal(reader, bad) if is_damage else None,
+        chains=chains,
+    )
+
+
+def _is_unfinished(data: bytes) -> bool:
+    """Whether an unfinished write may have left this at the end of a file: too little, or zeros."""
+    if len(data) < FRAME_HEADER_BYTES or not any(data[FRAME_HEADER_BYTES - 4 :]):
+        return True
+    try:
+        return decode_frame_header(data).frame_bytes > len(data)
+    except BadHeader:
+        return False
+
+
+def headless(
+    folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVersion, vouched: int
+) -> Growth:
+    """A segment whose header is not sound: torn at birth, unless something shows otherwise."""
+    name = segment_name(segment_id)
+    data = folder.read(name, 0, folder.size(name))
+    is_damage = vouched > 0 or not _is_unfinished(data) or any(_intact_headers(data))
+    return Growth(
+        segment_id=segment_id,
+        path=f"{folder.path}/{name}",
+        header=None,
+        schema=None,
+        frames=(),
+        end=0,
+        reason=error.reason if isinstance(error, CorruptLog) else str(error),
+        refusal=error if is_damage or isinstance(error, UnsupportedVersion) else None,
+        chains={},
+    )
+
+
+def _intact_headers(data: bytes) -> Iterator[FrameHeader]:
+    at = data.find(FRAME_MAGIC_BYTES)
+    while at >= 0:
+        with suppress(BadHeader):  # four bytes that only look like the beginning of one
+            yield decode_frame_header(data, at)
+        at = data.find(FRAME_MAGIC_BYTES, at + 1)

@@ -1,0 +1,211 @@
+"""A Spark state store's log, read at any version that it holds. Nothing is ever written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+from types import TracebackType
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, extent_frames, rebuild
+from cec_store.errors import CecError, CorruptLog, OutOfRange
+from cec_store.format.schema import KEY, STATE, RecordKind, input_column
+from cec_store.log.replay import Moment, Replay, offset_at
+from cec_store.state_logs.segments import unique_id
+from cec_store.state_logs.tree import StateTree
+from cec_store.state_logs.versions import Lineage
+from cec_store.storage.folder import Folder
+from cec_store.values import Extent, Position
+
+CHANGE_KINDS = frozenset({RecordKind.OPEN, RecordKind.CHECK, RecordKind.RESULT})
+CHANGES = pa.schema(
+    [("version", pa.int64()), ("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())]
+)
+"""What a replay of a state log gives: who set a key when to what; a null value removes it."""
+_LOOKS = 4
+_Answer = TypeVar("_Answer")
+
+
+class StateLog:
+    """The log of one state store. ``at`` is a version, a unique id of checkpoint format V2, or by
+    default the newest version. Of several attempts at a version the latest counts.
+
+    Every method looks at the directory anew, and raises :class:`CorruptLog` for damage that the
+    version needs and :class:`OutOfRange` for a version that is not there; both name the version
+    wanted and the newest one that is sound.
+    """
+
+    mode = "r"
+
+    def __init__(self, folder: Folder, tree: StateTree | None = None) -> None:
+        """``tree`` is a look at the directory just taken, for what is asked first.
+
+        Raises :class:`NotAQueue` where there is none; see :func:`cec_store.open_queue`.
+        """
+        self.folder = folder
+        self._looked_at = tree
+        self.schema = (tree or StateTree(folder)).schema()
+
+    def versions(self) -> list[int]:
+        """The versions that can be rebuilt, ascending, as far as headers show."""
+        return self._tried(lambda tree: [v for v in tree.versions() if _is_reachable(tree, v)])
+
+    def unique_id(self, at: int | str | None = None) -> str:
+        """What checkpoint format V2 calls this version."""
+        return self._read(at, lambda lineage: unique_id(lineage.last_frame))
+
+    def rebuild(self, at: int | str | None = None) -> EventualCheckpoint:
+        """The state at a version: an open window is a key, its position the version that set it."""
+        return self._read(at, rebuild)
+
+    def extent(self, at: int | str | None = None) -> Extent:
+        """What such a rebuild would read; looks at headers only."""
+        return self._read(at, extent)
+
+    def replay(
+        self,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        *,
+        at: int | str | None = None,
+        kinds: Collection[RecordKind] = CHANGE_KINDS,
+        include_metadata: bool = False,
+    ) -> Replay:
+        """What was put and removed up to a version, as Arrow batches of :data:`CHANGES`.
+
+        Begins with the oldest record that is left. Footprints that were only renewed are left out.
+        See :meth:`cec_store.OutputQueue.replay`.
+        """
+
+        def work(lineage: Lineage) -> Replay:
+            return _ChangeReplay(
+                lineage, lineage, since, until, kinds=kinds, include_metadata=include_metadata
+            )
+
+        return self._read(at, work)
+
+    def changes(self, first: int, at: int | str | None = None) -> pa.Table:
+        """What the versions from ``first`` on changed, as :meth:`replay` gives it.
+
+        Raises:
+            OutOfRange: the changes of ``first`` are not all there any more.
+        """
+        return self._read(
+            at, lambda lineage: pa.Table.from_batches(self._since(lineage, first), CHANGES)
+        )
+
+    def replay_from(self, first: int, at: int | str | None = None) -> Replay:
+        """The same, a frame at a time."""
+        return self._read(at, lambda lineage: self._since(lineage, first))
+
+    def _since(self, lineage: Lineage, first: int) -> Replay:
+        if lineage.built_on >= first:
+            raise OutOfRange(
+                f"{self.folder.path}: changes are kept from version {lineage.built_on + 1} on, "
+                f"not those of {first}"
+            )
+        frames = (f for f in lineage.frames() if f.header.input_upto >= first)
+        found = next(frames, None)
+        since = Position(lineage.end.offset if found is None else found.header.first_offset)
+        return _ChangeReplay(lineage, lineage, since, kinds=CHANGE_KINDS)
+
+    def position_at(self, moment: datetime | int, at: int | str | None = None) -> Position:
+        """The position of the earliest record at or after the moment; the end if there is none."""
+        return self._read(at, lambda lineage: Position(offset_at(lineage, lineage, moment)))
+
+    def lineage(self, at: int | str | None = None) -> Lineage:
+        """A reader of the frames that a version builds on."""
+        return self._read(at, lambda lineage: lineage)
+
+    def checked_lineage(self, at: int | str | None = None) -> Lineage:
+        """The same, with the checksum of every frame that the version's state needs checked."""
+
+        def work(lineage: Lineage) -> Lineage:
+            _check_bodies(lineage)
+            return lineage
+
+        return self._read(at, work)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __enter__(self) -> StateLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- looking, and saying what went wrong --------------------------------------------------
+
+    def _read(self, at: int | str | None, work: Callable[[Lineage], _Answer]) -> _Answer:
+        def answer(tree: StateTree) -> _Answer:
+            try:
+                return work(Lineage(tree, tree.find(at)))
+            except CorruptLog as error:
+                reason = f"{error.reason}; {_wanted(tree, at)}"
+                raise CorruptLog(error.path, error.byte, reason) from error
+            except OutOfRange as error:
+                raise OutOfRange(f"{error}; {_wanted(tree, at)}") from error
+
+        return self._tried(answer)
+
+    def _tried(self, work: Callable[[StateTree], _Answer]) -> _Answer:
+        """Maintenance may merge or forget segments while they are read: then look again."""
+        for _ in range(_LOOKS - 1):
+            tree, self._looked_at = self._looked_at or StateTree(self.folder), None
+            try:
+                return work(tree)
+            except (OutOfRange, CorruptLog, FileNotFoundError):
+                if StateTree(self.folder).ids == tree.ids:
+                    raise
+        return work(StateTree(self.folder))
+
+
+class _ChangeReplay(Replay):
+    def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        family, key = records.column(KEY).flatten()
+        value, _ = records.column(STATE).flatten()
+        version = records.column(input_column(0))
+        return pa.RecordBatch.from_arrays([version, family, key, value], schema=CHANGES)
+
+    def _wanted(self, records: pa.RecordBatch) -> pa.BooleanArray:
+        _, renewed = records.column(STATE).flatten()
+        return pc.and_not(super()._wanted(records), renewed.fill_null(False))
+
+
+def _is_reachable(tree: StateTree, version: int) -> bool:
+    try:
+        extent(Lineage(tree, tree.find(version)))
+    except (CorruptLog, OutOfRange):
+        return False
+    return True
+
+
+def _wanted(tree: StateTree, at: int | str | None) -> str:
+    """What was asked for and what there is; every body that the answer needs has been read."""
+    what = "the newest version was wanted" if at is None else f"version {at} was wanted"
+    for version in reversed(tree.versions()):
+        if _is_sound(tree, version):
+            return f"{what}; the newest sound one is {version}"
+    return f"{what}; none is sound"
+
+
+def _is_sound(tree: StateTree, version: int) -> bool:
+    try:
+        _check_bodies(Lineage(tree, tree.find(version)))
+    except CecError:
+        return False
+    return True
+
+
+def _check_bodies(lineage: Lineage) -> None:
+    for frame in extent_frames(lineage, lineage.last_frame):
+        lineage.check_body(frame)

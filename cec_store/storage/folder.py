@@ -1,0 +1,65 @@
+"""The contract of a folder and its files, which each kind of store keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}")
+
+
+class AppendFile(Protocol):
+    """A file open for writing at its end."""
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Hand all parts to the kernel, in order."""
+
+    def sync(self) -> None:
+        """Return once everything written is on disk."""
+
+    def close(self) -> None:
+        """Close; errors of the close are raised."""
+
+
+class Lock(Protocol):
+    """Held until closed or until the process ends."""
+
+    def close(self) -> None:
+        """Let go."""
+
+
+class Folder(Protocol):
+    """One directory; names are plain file names within it."""
+
+    path: str
+
+    def exists(self) -> bool: ...
+    def make(self) -> None: ...
+    def names(self) -> list[str]: ...
+    def size(self, name: str) -> int: ...
+    def read(self, name: str, byte: int, size: int) -> bytes: ...
+    def create(self, name: str) -> AppendFile: ...
+    def truncate(self, name: str, size: int) -> None: ...
+    def rename(self, source: str, target: str) -> None: ...
+    def unlink(self, name: str) -> None: ...
+    def sync_names(self) -> None: ...
+    def lock(self, name: str) -> Lock: ...
+
+
+class FolderTree(Folder, Protocol):
+    """A directory with directories in it."""
+
+    def folder(self, name: str) -> FolderTree: ...
+    def remove(self) -> None: ...
+
+
+def check_name(name: str) -> str:
+    """A name that cannot leave its folder.
+
+    Raises:
+        ValueError: anything but 1 to 127 of ``A-Z a-z 0-9 . _ -``, a letter or digit first.
+    """
+    if not _NAME.fullmatch(name) or name.endswith("."):
+        raise ValueError(f"not a file name of this store: {name!r}")
+    return name

@@ -1,0 +1,183 @@
+"""Folders with all that is in them: made whole or not at all, sharing files where that can be.
+
+And single files for people, at whatever path they name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import PurePath
+from typing import BinaryIO
+
+from cec_store.storage.folder import Folder, check_name
+from cec_store.storage.local import LocalFolder, os_errors_of
+
+_CHUNK_BYTES = 1 << 20
+# Another file system, one without links, not one's own file, or as many as a file may have.
+_NO_LINK = {
+    errno.EXDEV,
+    errno.EPERM,
+    errno.EACCES,
+    errno.EMLINK,
+    errno.ENOSYS,
+    errno.EOPNOTSUPP,
+}
+
+
+def subfolders(folder: LocalFolder) -> dict[str, LocalFolder]:
+    """The folders inside one, whatever they are called: Spark has names of its own."""
+    with os_errors_of(folder.path), os.scandir(folder.path) as entries:
+        found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return {entry.name: LocalFolder(entry.path) for entry in found}
+
+
+def checksums_of(folder: LocalFolder, name: str) -> bytes:
+    """What Hadoop's local file system keeps hidden beside a file of this name; empty: nothing."""
+    path = os.path.join(folder.path, f".{check_name(name)}.crc")
+    with os_errors_of(path):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return b""
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+
+
+def check_new(path: str | PurePath) -> LocalFolder:
+    """The folder of this path, which is not there yet.
+
+    Raises:
+        FileExistsError: something is.
+    """
+    folder = LocalFolder(path)
+    if os.path.lexists(folder.path):
+        raise FileExistsError(f"{folder.path}: is there already; name a folder that is not")
+    return folder
+
+
+@contextmanager
+def new_tree(path: str | PurePath) -> Iterator[LocalFolder]:
+    """A folder to be filled; once the block is done it is at ``path``, its name on disk.
+
+    On any failure nothing is left. Killed in the middle, a hidden sibling `.<name>.<random>.tmp`
+    is, which is nobody's and can be deleted.
+
+    Raises:
+        FileExistsError: there is something at ``path``.
+    """
+    target = check_new(path)
+    parent, name = os.path.split(target.path)
+    building = LocalFolder(os.path.join(parent, f".{name}.{secrets.token_hex(4)}.tmp"))
+    try:
+        building.make()
+        yield building
+        with os_errors_of(target.path):
+            _rename_folder(building.path, target.path)
+    except BaseException:
+        # What went wrong is worth more than that the remains could not be deleted.
+        shutil.rmtree(building.path, ignore_errors=True)
+        raise
+    LocalFolder(parent).sync_names()
+
+
+def _rename_folder(source: str, target: str) -> None:
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.ENOTDIR, errno.EEXIST):
+            raise
+        raise FileExistsError(f"{target}: somebody else has made it meanwhile") from error
+
+
+@contextmanager
+def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
+    """A file to be written; once the block is done it is at ``path``, on disk and whole.
+
+    On any failure what was there stays, and nothing else. Killed in the middle, a hidden sibling
+    `.<name>.<random>.tmp` is left, which is nobody's and can be deleted.
+
+    Raises:
+        FileExistsError: there is something at ``path``, and it is not to be replaced.
+    """
+    target = os.path.abspath(os.fspath(path))
+    taken = FileExistsError(f"{target}: is there already; --force replaces it")
+    if os.path.isdir(target) or (os.path.lexists(target) and not replace):
+        raise taken
+    parent, name = os.path.split(target)
+    building = os.path.join(parent, f".{name}.{secrets.token_hex(4)}.tmp")
+    with os_errors_of(target):
+        file = open(building, "xb")  # noqa: SIM115
+    try:
+        with os_errors_of(target):
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            if replace:
+                os.replace(building, target)
+            elif not _link_file(building, target, taken):
+                os.rename(building, target)
+    finally:
+        file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(building)
+    LocalFolder(parent).sync_names()
+
+
+def _link_file(source: str, target: str, taken: FileExistsError) -> bool:
+    """A rename would replace what somebody else has put there meanwhile; a link does not."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise taken from None
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return False
+        raise
+    return True
+
+
+def link(source: LocalFolder, name: str, target: LocalFolder) -> bool:
+    """One more name for a file, its bytes on disk; False where the file system has no links.
+
+    Whoever writes to the file then writes to both: only for files that nobody writes to any more.
+    """
+    old, new = (os.path.join(folder.path, check_name(name)) for folder in (source, target))
+    with os_errors_of(old):
+        try:
+            os.link(old, new, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in _NO_LINK:
+                return False
+            raise
+        # Its writer may never have synced it.
+        descriptor = os.open(new, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    return True
+
+
+def copy(source: Folder, name: str, target: Folder, size: int) -> None:
+    """The first ``size`` bytes of a file as a new one of the same name, on disk.
+
+    Raises:
+        FileNotFoundError: the file is not there, or not that long any more.
+    """
+    file = target.create(name)
+    try:
+        for byte in range(0, size, _CHUNK_BYTES):
+            wanted = min(_CHUNK_BYTES, size - byte)
+            data = source.read(name, byte, wanted)
+            if len(data) < wanted:
+                raise FileNotFoundError(f"{source.path}/{name}: was cut while it was copied")
+            file.write([data])
+        file.sync()
+    finally:
+        file.close()

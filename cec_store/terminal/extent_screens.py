@@ -1,0 +1,191 @@
+"""How `cec-store extent` shows what it found: one log in full, many as a table with a line each."""
+
+from __future__ import annotations
+
+from cec_store.inspector.measuring.crash_costs import CALIBRATED, DEFAULT, REMEMBERED, LoadRates
+from cec_store.inspector.measuring.extents import ExtentReport, OperatorState
+from cec_store.inspector.measuring.overview import LogExtent, Overview
+from cec_store.terminal.screens import Cell, Screen
+from cec_store.terminal.wording import duration, moment, places, size, value
+
+_RATES = {
+    DEFAULT: "defaults, which are a guess; --calibrate measures those of this machine",
+    CALIBRATED: "measured on this machine just now",
+    REMEMBERED: "measured on this machine by an earlier --calibrate",
+}
+
+
+def show_extent(screen: Screen, found: Overview, rates: LoadRates, top: int) -> None:
+    """Totals, extents, what a crash costs, the oldest windows, and what other targets had given."""
+    if len(found.logs) == 1:
+        _show_log(screen, found, found.logs[0], rates)
+    else:
+        _show_logs(screen, found, rates)
+    states = [each.report for each in found.logs if each.report and each.report.state]
+    if states:
+        _show_rates(screen, rates, any(report.version is None for report in states))
+    _show_windows(screen, found, rates, top)
+    _show_what_if(screen, found)
+    for fault in found.faults:
+        screen.line(f"damaged: {fault}", "bold red")
+    for each in found.logs:
+        if each.damage:
+            name = f"{each.log.name}: " if each.log.name else ""
+            screen.line(f"damaged: {name}{each.damage}", "bold red")
+
+
+def seconds(value: float) -> str:
+    """A length that is no more exact than an estimate can be."""
+    if value >= 10:
+        return f"{value:,.0f} s"
+    if value >= 1:
+        return f"{value:.1f} s"
+    return f"{value * 1000:.0f} ms" if value >= 1e-3 else "< 1 ms"
+
+
+def _show_log(screen: Screen, found: Overview, each: LogExtent, rates: LoadRates) -> None:
+    report = each.report
+    if report is None:
+        screen.line(each.log.folder.path)
+        return
+    totals = report.totals
+    rows = [
+        ("segments", f"{totals.segments:,} ({size(totals.bytes)})"),
+        ("frames", f"{totals.frames:,}"),
+        ("records", f"{totals.records:,}"),
+        ("offsets", f"{totals.first_offset:,} to {totals.end_offset:,}"),
+        ("time", f"{moment(totals.first_timestamp_us)} to {moment(totals.last_timestamp_us)}"),
+    ]
+    if totals.kinds is not None:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in totals.kinds.items() if count)
+        rows.append(("kinds", kinds or "–"))
+    if report.has_state and totals.write_amplification is not None:
+        asked = "put or removal" if totals.is_state else "record of output"
+        rows.append(
+            ("write amplification", f"{totals.write_amplification:.2f} records for each {asked}")
+        )
+        rows.append(("CHECK overhead", f"{totals.check_overhead or 0:.2f} for each other record"))
+    if report.version is not None:
+        rows.append(("version", f"{report.version:,}"))
+    if totals.unreadable:
+        rows.append(("unreadable", f"{totals.unreadable:,} places; see cec-store verify"))
+    screen.pairs(report.path, rows)
+    if report.state is not None:
+        _show_state(screen, each, report, report.state, rates)
+    elif not report.has_state and not each.damage:
+        screen.line("no operator writes this queue, so it has no state and no extent")
+
+
+def _show_state(
+    screen: Screen, each: LogExtent, report: ExtentReport, state: OperatorState, rates: LoadRates
+) -> None:
+    extent = state.extent
+    reach = (
+        f"{extent.records:,} records in {extent.frames:,} frame{'s' * (extent.frames != 1)}, "
+        f"{size(extent.bytes)}, {extent.segments:,} segment{'s' * (extent.segments != 1)}"
+    )
+    age = f"{moment(state.oldest_timestamp_us)}, {duration(state.age_us)} before the end"
+    has_input = report.version is None
+    replay = [
+        ("replay from T", f"input {places(state.replay_from)}"),
+        ("replay u", f"{state.replay_rows:,} rows, up to {places(state.replay_upto)}"),
+    ]
+    cost = state.cost(rates, has_input=has_input)
+    crash = f"{seconds(cost.load_s)} to load"
+    crash += f", {seconds(cost.replay_s)} to replay" if has_input else ""
+    screen.pairs(
+        "a restart would read back",
+        [
+            ("open windows N", f"{extent.open_windows:,}"),
+            ("extent q", reach),
+            ("target Q", _target(each)),
+            ("oldest footprint", age if state.oldest_timestamp_us is not None else "–"),
+            *(replay if has_input else []),
+            ("a crash now costs", crash),
+        ],
+    )
+
+
+def _show_rates(screen: Screen, rates: LoadRates, has_input: bool) -> None:
+    what = _RATES[rates.source]
+    if has_input and rates.source != DEFAULT:
+        what += "; a replay at a default rate, as no log says how fast its operator is"
+    screen.line(f"rates: {what}")
+
+
+def _target(each: LogExtent) -> str:
+    """The log does not say what was set."""
+    cost, most = each.cost_records, each.default_target
+    if cost is None or most is None:
+        return "–"
+    met = "kept" if cost <= most else "passed"
+    is_store = each.report is not None and each.report.version is not None
+    counted = f" ({cost:,} with 128 for each frame)" if is_store else ""
+    return f"not recorded; the default, {most:,} records, is {met}{counted}"
+
+
+def _show_logs(screen: Screen, found: Overview, rates: LoadRates) -> None:
+    title = f"{found.place.path}: {found.place.kind.value}"
+    if found.version is not None:
+        title += f", version {found.version:,}"
+    if found.timestamp_us is not None:
+        title += f" (batch {found.version - 1:,} of {moment(found.timestamp_us)})"  # type: ignore[operator]
+    names = ["log", "N", "q", "frames", "size", "segments", "T", "age", "load", "q/N"]
+    rows: list[list[Cell]] = []
+    for each in found.logs:
+        name = each.log.name
+        state = each.report.state if each.report is not None else None
+        if state is None or each.report is None:
+            rows.append([name, *[None] * 7, "damaged" if each.damage else None, None])
+            continue
+        extent = state.extent
+        cost = state.cost(rates, has_input=each.report.version is None)
+        rows.append(
+            [name, extent.open_windows, extent.records, extent.frames, size(extent.bytes),
+             extent.segments, moment(state.oldest_timestamp_us), duration(state.age_us),
+             seconds(cost.load_s),
+             f"{extent.records / extent.open_windows:.2f}" if extent.open_windows else None]
+        )  # fmt: skip
+    total = found.totals(rates)
+    rows.append(
+        ["all", total["open_windows"], total["extent_records"], total["extent_frames"],
+         size(total["extent_bytes"]), total["extent_segments"], None, None,
+         seconds(total["load_s"]), None]
+    )  # fmt: skip
+    screen.table(title, names, rows)
+    screen.line(f"a crash now costs {seconds(total['load_s'])} to load all, one after the other")
+
+
+def _show_windows(screen: Screen, found: Overview, rates: LoadRates, top: int) -> None:
+    is_many = len(found.logs) > 1
+    rows: list[list[Cell]] = []
+    for each, window in found.oldest_windows(top):
+        assert each.report is not None
+        assert each.report.state is not None
+        freed = seconds(each.report.state.freed_s(window, rates))
+        rows.append(
+            [*([each.log.name] if is_many else []), value(window.key), window.kind, window.offset,
+             places(window.position), moment(window.timestamp_us), window.records_back,
+             window.replay_rows, window.records_freed, freed]
+        )  # fmt: skip
+    if rows:
+        position = "version" if found.place.has_versions else "input"
+        names = ["key", "footprint", "offset", position, "time", "q from here", "u from here",
+                 "renewing frees", "saves"]  # fmt: skip
+        title = "windows with the oldest footprints"
+        screen.table(title, [*(["log"] if is_many else []), *names], rows)
+
+
+def _show_what_if(screen: Screen, found: Overview) -> None:
+    outcomes = found.what_if()
+    if not outcomes:
+        return
+    rows: list[list[Cell]] = [
+        [o.target, o.extent_records, o.extent_max, o.replay_rows, o.checks,
+         f"{o.check_overhead:.3f}"]
+        for o in outcomes
+    ]  # fmt: skip
+    title = "what other targets would have given"
+    title += ", all logs together" if len(found.logs) > 1 else ""
+    names = ["target", "q now", "q at most", "u now", "CHECKs", "for each other record"]
+    screen.table(title, names, rows)

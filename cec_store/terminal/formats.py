@@ -1,0 +1,188 @@
+"""Batches as text for people, JSON, CSV, an Arrow stream or Parquet, written as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any, Protocol, TextIO
+
+import pyarrow as pa
+
+from cec_store.errors import SchemaMismatch
+from cec_store.format.schema import KIND, TIMESTAMP, RecordKind
+from cec_store.inspector.showing.rows import finite, printable, records_as_rows
+from cec_store.log.replay import OFFSET
+from cec_store.terminal.columnar import ArrowWriter, CsvWriter, ParquetWriter, flat_columns
+
+_WIDTH_MAX = 40
+
+
+class Format(str, Enum):
+    """How rows are written."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+    JSON = "json"
+    CSV = "csv"
+    ARROW = "arrow"
+    PARQUET = "parquet"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a terminal may show it."""
+        return self not in (Format.ARROW, Format.PARQUET)
+
+
+def replay_schema(data: pa.Schema, include_metadata: bool) -> pa.Schema:
+    """The columns of what a replay yields."""
+    if not include_metadata:
+        return data
+    extra = [(TIMESTAMP, pa.timestamp("us", "UTC")), (KIND, pa.uint8()), (OFFSET, pa.int64())]
+    return pa.schema([*data, *(pa.field(*column) for column in extra)])
+
+
+def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The first ``limit`` rows; asks for no batch more than they need."""
+    left = limit
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        yield batch.slice(0, left)
+        left -= min(left, batch.num_rows)
+        if left == 0:
+            return
+
+
+def write_batches(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    form: Format,
+    out: TextIO,
+    about: Callable[[], dict[str, Any]] = dict,
+) -> int:
+    """Write all of it, each batch as soon as it is there; returns the number of rows.
+
+    ``about`` is what a JSON document says besides its rows, asked for once they are written.
+
+    Raises:
+        SchemaMismatch: the format has no such columns.
+    """
+    kinds: dict[Format, Callable[[TextIO, pa.Schema], _Writer]] = {
+        Format.JSONL: _Lines,
+        Format.JSON: lambda out, schema: _Document(out, schema, about),
+        Format.CSV: CsvWriter,
+        Format.TABLE: _Columns,
+        Format.ARROW: ArrowWriter,
+        Format.PARQUET: ParquetWriter,
+    }
+    try:
+        writer = kinds[form](out, schema)
+        count = 0
+        for batch in batches:
+            writer.write(batch)
+            out.flush()
+            count += batch.num_rows
+        writer.close()
+        out.flush()
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        columns = ", ".join(f"{field.name} {field.type}" for field in schema)
+        raise SchemaMismatch(
+            f"{form.value} cannot hold these columns: {columns} ({error}); try arrow"
+        ) from error
+    return count
+
+
+class _Writer(Protocol):
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
+    """A thousand at a time: a batch may be large, and its rows need not all be Python objects."""
+    for start in range(0, batch.num_rows, 1000):
+        rows = records_as_rows(batch.slice(start, 1000))
+        for row in rows:
+            if KIND in row:
+                row[KIND] = RecordKind(row[KIND]).name
+        yield rows
+
+
+def _text(row: dict[str, Any]) -> str:
+    # NaN is no JSON.
+    return json.dumps(finite(row), ensure_ascii=False, allow_nan=False)
+
+
+class _Lines(_Writer):
+    def __init__(self, out: TextIO, schema: pa.Schema) -> None:
+        self._out = out
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for rows in _rows(batch):
+            self._out.writelines(_text(row) + "\n" for row in rows)
+
+    def close(self) -> None:
+        """Each line is whole."""
+
+
+class _Document(_Writer):
+    """One object with all rows in it, of which only a few are ever held."""
+
+    def __init__(self, out: TextIO, schema: pa.Schema, about: Callable[[], dict[str, Any]]) -> None:
+        self._out = out
+        self._about = about
+        self._before = '{\n  "rows": [\n    '
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for rows in _rows(batch):
+            for row in rows:
+                self._out.write(self._before + _text(row))
+                self._before = ",\n    "
+
+    def close(self) -> None:
+        end = "\n  ]" if self._before.startswith(",") else '{\n  "rows": []'
+        about = json.dumps(finite(self._about()), indent=2, ensure_ascii=False, allow_nan=False)
+        self._out.write(f"{end},{about[1:]}\n")
+
+
+class _Columns(_Writer):
+    """Aligned columns, as wide as the first rows need: a replay may never end."""
+
+    def __init__(self, out: TextIO, schema: pa.Schema) -> None:
+        self._out = out
+        self._widths: list[int] | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        flat = dict(flat_columns(batch))
+        right = [pa.types.is_integer(c.type) or pa.types.is_floating(c.type) for c in flat.values()]
+        for rows in _rows(pa.RecordBatch.from_arrays([*flat.values()], [*flat])):
+            texts = [[_cell(value) for value in row.values()] for row in rows]
+            if self._widths is None:
+                columns = zip(flat, *texts, strict=True)
+                self._widths = [min(max(map(len, column)), _WIDTH_MAX) for column in columns]
+                self._line([printable(name) for name in flat], right)
+            for text in texts:
+                self._line(text, right)
+
+    def close(self) -> None:
+        """Each line is whole."""
+
+    def _line(self, cells: list[str], right: list[bool]) -> None:
+        assert self._widths is not None
+        parts = [
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(cells, self._widths, right, strict=True)
+        ]
+        self._out.write("  ".join(parts).rstrip() + "\n")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, (dict, list)):
+        value = json.dumps(finite(value), ensure_ascii=False)
+    return printable(str(value))

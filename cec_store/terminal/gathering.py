@@ -1,0 +1,68 @@
+"""One answer of each log of a place, or why there is none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import typer
+
+from cec_store.errors import CecError, CorruptLog, OutOfRange
+from cec_store.inspector.places.places import Log, Place
+from cec_store.terminal.documents import document, log_fields
+from cec_store.terminal.exit_status import DAMAGED
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass
+class Gathered(Generic[_Answer]):
+    """Answers by log."""
+
+    place: Place
+    answers: list[tuple[Log, _Answer]]
+    problems: list[tuple[Log, str]]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all logs could be read."""
+        return not self.problems
+
+    def as_json(
+        self, told: Callable[[_Answer], dict[str, Any]], totals: dict[str, Any], **own: Any
+    ) -> dict[str, Any]:
+        """The document of a verb; of a log that cannot be read only why."""
+        found = {log: {**log_fields(log), **told(a), "problem": ""} for log, a in self.answers}
+        found |= {log: {**log_fields(log), "problem": text} for log, text in self.problems}
+        order = [log for log in self.place.logs if log in found]
+        return document(self.place, self.is_sound, [found[log] for log in order], totals, **own)
+
+    def end(self) -> None:
+        """Raises where a log could not be read, and says which."""
+        for _, text in self.problems:
+            sys.stderr.write(f"cec-store: {text}\n")
+        if self.problems:
+            raise typer.Exit(DAMAGED)
+
+
+def gather(place: Place, logs: Iterable[Log], ask: Callable[[Log], _Answer]) -> Gathered[_Answer]:
+    """Ask all logs.
+
+    Raises:
+        CecError: what is asked for is none of damage.
+    """
+    gathered: Gathered[_Answer] = Gathered(place, [], [])
+    for log in logs:
+        try:
+            gathered.answers.append((log, ask(log)))
+        except OutOfRange:
+            raise
+        except CorruptLog as error:
+            gathered.problems.append((log, str(error)))
+        except CecError as error:
+            if len(place.logs) == 1:
+                raise
+            gathered.problems.append((log, str(error)))
+    return gathered

@@ -1,0 +1,35 @@
+"""The report of a place, looked at and written to a file."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import version as release_of
+from pathlib import Path
+from typing import Any
+
+from cec_store.inspector.places.places import Place
+from cec_store.report.document import report_on
+from cec_store.report.page import page_of
+from cec_store.storage.trees import new_file
+from cec_store.terminal.screens import Screen
+
+
+def make_report(screen: Screen, place: Place, **options: Any) -> dict[str, Any]:
+    """The document of a place, with a bar on a terminal; options are those of `report_on`."""
+    with screen.bar() as bar:
+        task = bar.add_task("reading", total=len(place.logs))
+        document = report_on(place, done=lambda count: bar.update(task, completed=count), **options)
+    now_us = time.time_ns() // 1000
+    return {**document, "made_us": now_us, "release": release_of("cec-store")}
+
+
+def write_report(document: dict[str, Any], output: Path, overwrite: bool) -> int:
+    """Write the page, whole or not at all; returns its size in bytes.
+
+    Raises:
+        FileExistsError: there is a file, which is not to be overwritten.
+    """
+    page = page_of(document).encode()
+    with new_file(output, overwrite) as file:
+        file.write(page)
+    return len(page)

@@ -1,0 +1,118 @@
+"""How the command line shows things: tables on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from cec_store.inspector.showing.rows import finite, printable
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import segment_id_of
+
+Cell = str | int | float | None
+
+
+class Screen:
+    """Standard output, and standard error for what is only of interest while it lasts."""
+
+    def __init__(self) -> None:
+        self.out = Console(highlight=False, soft_wrap=True)
+        self.error = Console(stderr=True, highlight=False)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.out.is_terminal
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """One line, styled on a terminal only."""
+        text = printable(text)
+        if self.is_terminal:
+            self.out.print(text, style=style or None, markup=False)
+        else:
+            sys.stdout.write(text + "\n")
+
+    def note(self, text: str) -> None:
+        """One line on standard error."""
+        self.error.print(printable(text), markup=False)
+
+    def document(self, value: Any) -> None:
+        """The one JSON document of a verb."""
+        text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(text + "\n")
+
+    def json_line(self, value: Any) -> None:
+        """One of many JSON objects."""
+        text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(text + "\n")
+
+    def pairs(self, title: str, rows: Sequence[tuple[str, str]]) -> None:
+        """Names with their values."""
+        if self.is_terminal:
+            table = Table(title=Text(title), title_justify="left", show_header=False)
+            for row in rows:
+                table.add_row(*map(Text, row))
+            self.out.print(table)
+            return
+        self.line(title)
+        width = max(len(name) for name, _ in rows)
+        for name, value in rows:
+            self.line(f"  {name:<{width}}  {value}".rstrip())
+
+    def table(self, title: str, names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+        """Rows under names; numbers stand to the right."""
+        texts = [[_text(cell) for cell in row] for row in rows]
+        right = [all(not isinstance(row[n], str) for row in rows) for n in range(len(names))]
+        if self.is_terminal:
+            table = Table(title=title, title_justify="left")
+            for name, is_right in zip(names, right, strict=True):
+                table.add_column(name, justify="right" if is_right else "left", overflow="fold")
+            for text in texts:
+                table.add_row(*map(Text, text))
+            self.out.print(table)
+            return
+        self.line(title)
+        widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
+        for row in [list(names), *texts]:
+            cells = [
+                cell.rjust(width) if is_right else cell.ljust(width)
+                for cell, width, is_right in zip(row, widths, right, strict=True)
+            ]
+            self.line("  " + "  ".join(cells).rstrip())
+
+    @contextmanager
+    def bytes_progress(self, what: str, *folders: LocalFolder) -> Iterator[Callable[[int], None]]:
+        """A bar on standard error while logs are read; nothing where that is no terminal."""
+        total = 0
+        for folder in folders if self.error.is_terminal else ():
+            for name in folder.names() if folder.exists() else []:
+                with suppress(FileNotFoundError):  # trimmed this very moment
+                    total += folder.size(name) if segment_id_of(name) is not None else 0
+        with self.bar() as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda done: bar.update(task, completed=done)
+
+    def bar(self) -> Progress:
+        """A progress bar on standard error, that is shown on a terminal only."""
+        return Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.error,
+            transient=True,
+            disable=not self.error.is_terminal,
+        )
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return "–"
+    return f"{cell:,}" if isinstance(cell, int) else printable(str(cell))

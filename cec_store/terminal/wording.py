@@ -1,0 +1,50 @@
+"""Sizes, moments and values in words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cec_store.inspector.showing.rows import finite
+from cec_store.values import format_timestamp_us
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def size(count: int) -> str:
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{count:,} bytes" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
+
+
+def moment(timestamp_us: int | None) -> str:
+    return "–" if timestamp_us is None else format_timestamp_us(timestamp_us)
+
+
+def duration(microseconds: int | None) -> str:
+    """The two largest units of a stretch of time."""
+    if microseconds is None:
+        return "–"
+    sign, rest = ("-" if microseconds < 0 else ""), abs(microseconds)
+    parts = []
+    for name, size in (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000)):
+        if rest >= size:
+            parts.append(f"{rest // size:,} {name}")
+            rest %= size
+    if len(parts) < 2:
+        parts.append(f"{rest / 1e6:g} s")
+    return sign + " ".join(parts[:2])
+
+
+def value(value: Any) -> str:
+    return json.dumps(finite(value), ensure_ascii=False, default=str)
+
+
+def places(positions: tuple[int, ...]) -> str:
+    return ", ".join(f"{position:,}" for position in positions)
+
+
+def counted(count: int, name: str) -> str:
+    """So many of what has this name."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"

@@ -1,0 +1,203 @@
+"""Trims, new indexes and dropped consumers of a queue, of many partitions or of none.
+
+Each is planned first, for all partitions and without a change on disk, and then carried out, with
+nobody else writing. Where one partition cannot be read, nothing is done to any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cec_store.errors import CecError
+from cec_store.indexes.timestamp import TimestampIndex
+from cec_store.inspector.places.places import Log, Place, PlaceKind
+from cec_store.log.chain import Chain
+from cec_store.log.reopening import reopen
+from cec_store.log.replay import Moment, offset_at
+from cec_store.log.writer import Surroundings
+from cec_store.partitioned.committer import commits_locked
+from cec_store.queues.acknowledgements import acknowledgements, read_acknowledgement
+from cec_store.queues.consumers import drop_consumer
+from cec_store.queues.queue import now_us
+from cec_store.queues.trimming import TrimPlan, plan_trim, trim
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import (
+    INDEX_FOLDER,
+    WRITER_LOCK,
+    acknowledgement_name,
+    check_consumer_name,
+    segment_name,
+)
+
+
+def queues_of(place: Place) -> tuple[Log, ...]:
+    """The queues in which records stand.
+
+    Raises:
+        ValueError: a state store or a checkpoint.
+    """
+    if place.has_versions:
+        raise ValueError(
+            f"{place.path}: a {place.kind.value}, and no queue; Spark's own maintenance forgets "
+            "what no kept version needs (spark.sql.streaming.minBatchesToRetain)"
+        )
+    is_many = place.kind is PlaceKind.PARTITIONED_QUEUE
+    return tuple(log for log in place.logs if not is_many or log.partition is not None)
+
+
+@contextmanager
+def _writing(place: Place) -> Iterator[None]:
+    """Keeps all others from writing to the queue."""
+    folder = LocalFolder(place.path)
+    if place.kind is PlaceKind.PARTITIONED_QUEUE:
+        with commits_locked(folder):
+            yield
+        return
+    lock = folder.lock(WRITER_LOCK)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+# -- trims ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trim:
+    """What a trim takes of one queue."""
+
+    log: Log
+    before: int | None
+    """Only records below this offset."""
+    plan: TrimPlan
+    files: tuple[str, ...]
+    bytes: int
+    oldest_offset: int
+    """Of the records that there are now."""
+
+
+def plan_trim_of(log: Log, before: Moment | None) -> Trim:
+    """Look what would go.
+
+    Raises:
+        OutOfRange: ``before`` is above the end.
+        CorruptLog, UnsupportedVersion: it cannot be read who needs what.
+    """
+    chain = Chain(log.folder)
+    limit = None if before is None else offset_at(chain, chain, before)
+    plan = plan_trim(chain, acknowledgements(log.folder, chain.manifest.log_id), limit)
+    names = tuple(map(segment_name, range(plan.first_segment - plan.segments, plan.first_segment)))
+    size = sum(map(log.folder.size, names))
+    return Trim(log, limit, plan, names, size, chain.first_offset())
+
+
+def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
+    """Remove the segments; a queue of which none goes is not touched.
+
+    Raises:
+        QueueLocked: somebody else is writing.
+        CecError: as for any opening for append.
+    """
+    due = [each for each in planned if each.plan.segments]
+    if not due:
+        return
+    with _writing(place):
+        for each in due:
+            writer, _ = reopen(each.log.folder, None, Surroundings(now_us))
+            try:
+                trim(each.log.folder, each.before, writer.trim)
+            finally:
+                writer.close()
+
+
+# -- indexes ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reindex:
+    """What making an index anew deletes, and over how many frames it goes."""
+
+    log: Log
+    files: tuple[str, ...]
+    bytes: int
+    frames: int
+
+
+def indexed(place: Place) -> tuple[Log, ...]:
+    """The queues, and the log of commits if it has an index."""
+    queues = queues_of(place)
+    others = (log for log in place.logs if log not in queues)
+    return (*queues, *(log for log in others if INDEX_FOLDER in log.folder.names()))
+
+
+def plan_reindex_of(log: Log) -> Reindex:
+    """Look what is there; raises :class:`CecError` where the log cannot be read."""
+    chain = Chain(log.folder)
+    first = next(chain.frames(), None)
+    frames = chain.end.seq - first.header.seq if first is not None else 0
+    folder = log.folder.folder(INDEX_FOLDER)
+    names = tuple(folder.names()) if folder.exists() else ()
+    return Reindex(log, names, sum(map(folder.size, names)), frames)
+
+
+def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> list[int]:
+    """Make them anew; returns how many frames are in each."""
+    with _writing(place):
+        return [_reindex(each.log) for each in planned]
+
+
+def _reindex(log: Log) -> int:
+    chain = Chain(log.folder)
+    index = TimestampIndex(chain, writable=True)
+    try:
+        return index.rebuild(chain)
+    finally:
+        index.close()
+
+
+# -- consumers --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drop:
+    """What dropping a consumer deletes in one queue."""
+
+    log: Log
+    file: str
+    bytes: int
+    effects_saved: int | None
+    """From here on the queue has kept its records for it; ``None``: that cannot be read."""
+
+
+def plan_drops(place: Place, name: str) -> list[Drop]:
+    """Where there is such a consumer.
+
+    Raises:
+        ValueError: nowhere.
+    """
+    file = acknowledgement_name(check_consumer_name(name))
+    there = [log for log in queues_of(place) if file in log.folder.names()]
+    if not there:
+        raise ValueError(f"{place.path}: no consumer {name!r}")
+    return [Drop(log, file, log.folder.size(file), _saved(log, name)) for log in there]
+
+
+def _saved(log: Log, name: str) -> int | None:
+    try:
+        chain = Chain(log.folder)
+        return read_acknowledgement(log.folder, name, chain.manifest.log_id).effects_saved
+    except CecError:
+        return None
+
+
+def carry_out_drops(planned: Iterable[Drop], name: str) -> None:
+    """Forget the consumer.
+
+    Raises:
+        ConsumerInUse: somebody acts under this name.
+    """
+    for each in planned:
+        drop_consumer(each.log.folder, name)

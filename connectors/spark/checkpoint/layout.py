@@ -1,0 +1,279 @@
+"""How Spark lays out a checkpoint directory, read without Spark.
+
+::
+
+    metadata                                  {"id": …}: the query's id
+    offsets/N                                 what batch N is to read; written before it runs
+    commits/N                                 written once batch N is done
+    sources/I/…                               what source I keeps for itself
+    state/OPERATOR/PARTITION[/STORE]/…        one state log each; batch N makes version N + 1
+
+Other names are leftovers: checksums of Hadoop (`.0.crc`) and files that were never renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from cec_store.connectors.spark.checkpoint.parsing import (
+    Parsed,
+    damaged,
+    json_object,
+    lists_of_texts,
+    parsed,
+    whole_number,
+)
+from cec_store.errors import NotACheckpoint, OutOfRange, UnsupportedVersion
+from cec_store.storage.folder import Folder
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.trees import subfolders
+from cec_store.values import format_timestamp_us, to_timestamp_us
+
+METADATA = "metadata"
+OFFSETS = "offsets"
+COMMITS = "commits"
+SOURCES = "sources"
+STATE = "state"
+DEFAULT_STORE = "default"
+NO_OFFSET = "-"
+"""What stands in offsets/N for a source that has not begun."""
+# The order of their unique ids in commits/N, as SymmetricHashJoinStateManager puts them.
+_JOIN_STORES = (
+    "left-keyToNumValues",
+    "left-keyWithIndexToValue",
+    "right-keyToNumValues",
+    "right-keyWithIndexToValue",
+)
+_VERSION = re.compile(rb"v[0-9]{1,9}")
+_VERSIONS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """One file of offsets/: what a batch was to read."""
+
+    timestamp_us: int
+    """When the batch began."""
+    conf: Mapping[str, str]
+    """Settings that hold for the life of the checkpoint."""
+    sources: Mapping[str, str | None]
+    """Where each source was to be read to, in words of its own; None: it had not begun.
+
+    By the name of the folder in sources/ that the source may have."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One file of commits/: what a batch left behind."""
+
+    unique_ids: Mapping[int, list[list[str]]] | None
+    """By operator, then partition, then store; None with checkpoint format V1."""
+
+    def unique_id(self, operator: int, partition: int, store: str) -> str | None:
+        """Raises ``LookupError`` or ``ValueError`` where there is no such store."""
+        if self.unique_ids is None:
+            return None
+        stores = self.unique_ids[operator][partition]
+        return stores[_JOIN_STORES.index(store) if len(stores) > 1 else 0]
+
+
+class StateFolder(NamedTuple):
+    """Where one state store has its log."""
+
+    operator: int
+    partition: int
+    store: str
+    folder: LocalFolder
+
+
+class Checkpoint:
+    """A Spark query's checkpoint directory. Every method looks anew; nothing is ever written."""
+
+    def __init__(self, path: str | PurePath) -> None:
+        """Raises :class:`NotACheckpoint` where no streaming query has left one."""
+        self.folder = LocalFolder(path)
+        there = self.folder.names() if self.folder.exists() else []
+        if OFFSETS not in there or (METADATA not in there and STATE not in there):
+            raise NotACheckpoint(
+                f"{self.folder.path}: no checkpoint of a Spark query here "
+                f"(one has a file {METADATA!r} and a folder {OFFSETS!r}); give what the query has "
+                "as checkpointLocation, as a path of this machine"
+            )
+
+    @property
+    def path(self) -> str:
+        return self.folder.path
+
+    @cached_property
+    def query_id(self) -> str:
+        """What Spark calls the query, over all its restarts.
+
+        Raises:
+            CorruptLog: the file that says so is damaged, or missing.
+        """
+        try:
+            data = self.folder.read(METADATA, 0, self.folder.size(METADATA))
+        except FileNotFoundError:
+            raise damaged(f"{self.path}/{METADATA}", 0, "the file is missing") from None
+        said = parsed(f"{self.path}/{METADATA}", data, lambda: json_object(json.loads(data)))
+        if not isinstance(said.get("id"), str):
+            raise damaged(f"{self.path}/{METADATA}", 0, "it names no query id")
+        return str(said["id"])
+
+    # -- batches ------------------------------------------------------------------------------
+
+    def logged_batches(self) -> list[int]:
+        """Batches of which the offsets are kept, ascending: the last may not be committed."""
+        return _numbers(self.folder.folder(OFFSETS))
+
+    def committed_batches(self) -> list[int]:
+        """Batches that were committed and of which the offsets are kept, ascending."""
+        commits = self.folder.folder(COMMITS)
+        return sorted({*_numbers(commits)} & {*self.logged_batches()}) if commits.exists() else []
+
+    def newest_batch(self) -> int:
+        """The last committed batch.
+
+        Raises:
+            OutOfRange: none is.
+        """
+        return self._kept()[-1]
+
+    def batch_at(self, moment: datetime | int) -> int:
+        """The newest committed batch that began at this moment (microseconds, if an int) or before.
+
+        Raises:
+            OutOfRange: the moment is before all that are kept.
+        """
+        moment_us = to_timestamp_us(moment)
+        batches = self._kept()
+        for batch in reversed(batches):
+            if self.offsets(batch).timestamp_us <= moment_us:
+                return batch
+        first_us = self.offsets(batches[0]).timestamp_us
+        raise OutOfRange(
+            f"{self.path}: no batch that began at {format_timestamp_us(moment_us)} or before is "
+            f"kept; the earliest is batch {batches[0]}, at {format_timestamp_us(first_us)}"
+        )
+
+    def _kept(self) -> list[int]:
+        batches = self.committed_batches()
+        if not batches:
+            raise OutOfRange(f"{self.path}: the query has committed no batch yet")
+        return batches
+
+    def offsets(self, batch: int) -> Offsets:
+        """What a batch was to read.
+
+        Raises:
+            CorruptLog: the file is damaged.
+            OutOfRange: it is not kept.
+            UnsupportedVersion: a newer Spark wrote it.
+        """
+
+        def parse(version: int, first: Any, rest: list[str]) -> Offsets:
+            lines = [(str(number), line) for number, line in enumerate(rest)]
+            if version > 1:  # each line begins with the name of its source
+                lines = [(line.split(":", 1)[0], line.split(":", 1)[1]) for line in rest]
+            sources = {name: None if line == NO_OFFSET else line for name, line in lines}
+            conf = {str(k): str(v) for k, v in json_object(first.get("conf", {})).items()}
+            return Offsets(whole_number(first["batchTimestampMs"]) * 1000, conf, sources)
+
+        return self._read_log(OFFSETS, batch, parse)
+
+    def commit(self, batch: int) -> Commit:
+        """What a batch left behind; errors as for :meth:`offsets`."""
+
+        def parse(version: int, first: Any, rest: list[str]) -> Commit:
+            ids = first.get("stateUniqueIds")
+            if ids is None:
+                return Commit(None)
+            return Commit(
+                {int(operator): lists_of_texts(each) for operator, each in json_object(ids).items()}
+            )
+
+        return self._read_log(COMMITS, batch, parse)
+
+    def _read_log(
+        self, log: str, batch: int, parse: Callable[[int, Any, list[str]], Parsed]
+    ) -> Parsed:
+        folder = self.folder.folder(log)
+        path = f"{folder.path}/{batch}"
+        try:
+            data = folder.read(str(batch), 0, folder.size(str(batch)))
+        except FileNotFoundError:
+            raise OutOfRange(f"{path}: batch {batch} is not kept here") from None
+        head, _, tail = data.partition(b"\n")
+        if not _VERSION.fullmatch(head):
+            raise damaged(path, 0, f"it begins with {head[:20]!r}, which is no version")
+        version = int(head[1:])
+        if version not in _VERSIONS:
+            raise UnsupportedVersion(f"{path}: written in format v{version}; known are v1 and v2")
+
+        def parse_lines() -> Parsed:
+            first, *rest = tail.decode().split("\n")
+            return parse(version, json_object(json.loads(first)), rest)
+
+        return parsed(path, data, parse_lines, len(head) + 1)
+
+    # -- state --------------------------------------------------------------------------------
+
+    def state_folders(self, operator: int | None = None) -> list[StateFolder]:
+        """Where the state stores of an operator, or of all, have their logs.
+
+        A folder that is lost while others of its operator are there is listed all the same, so
+        that who reads it meets the loss.
+        """
+        state = self.folder.folder(STATE)
+        found: list[StateFolder] = []
+        for number, operator_folder in _numbered(state):
+            if operator in (None, number):
+                found += _stores_of(number, operator_folder)
+        return found
+
+    def unique_id(self, batch: int, operator: int, partition: int, store: str) -> str | None:
+        """What checkpoint format V2 calls the state that a batch left; None with format V1.
+
+        Raises:
+            OutOfRange: the batch is not kept, or had no such store.
+        """
+        commit = self.commit(batch)
+        try:
+            return commit.unique_id(operator, partition, store)
+        except (LookupError, ValueError):
+            path = f"{self.path}/{COMMITS}/{batch}"
+            raise OutOfRange(
+                f"{path}: names no state of operator {operator}, partition {partition}, {store}"
+            ) from None
+
+
+def _stores_of(operator: int, folder: LocalFolder) -> list[StateFolder]:
+    partitions = dict(_numbered(folder))
+    # A folder that begins with an underscore is Spark's: schemas.
+    stores = sorted(
+        {s for each in partitions.values() for s in subfolders(each) if s[0] not in "._"}
+    )
+    return [
+        StateFolder(operator, partition, store or DEFAULT_STORE, LocalFolder(at))
+        for partition in range(max(partitions, default=-1) + 1)
+        for store in stores or [""]
+        for at in [PurePath(folder.path, str(partition), store)]
+    ]
+
+
+def _numbers(folder: Folder) -> list[int]:
+    return sorted(int(name) for name in folder.names() if name.isascii() and name.isdigit())
+
+
+def _numbered(folder: LocalFolder) -> list[tuple[int, LocalFolder]]:
+    inside = subfolders(folder) if folder.exists() else {}
+    return sorted(
+        (int(name), each) for name, each in inside.items() if name.isascii() and name.isdigit()
+    )

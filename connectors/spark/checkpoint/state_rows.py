@@ -1,0 +1,78 @@
+"""Keys and values of a state store as Spark's columns, out of the bytes that stand in its log."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, STATE
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    METADATA_FOLDER,
+    StateSchema,
+    read_state_schema,
+)
+from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow, decode_rows
+from cec_store.errors import SchemaMismatch
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.trees import subfolders
+
+DEFAULT_FAMILY = 1
+"""The column family that operators use; the other names families."""
+
+
+class StateDecoder:
+    """Decodes the rows of one store. Its columns are structs of what Spark notes in its schema."""
+
+    def __init__(self, schema: StateSchema) -> None:
+        self.schema = schema
+
+    def keys(self, stored: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Raises :class:`SchemaMismatch` where these bytes are not of the schema."""
+        return self._decoded(stored, self.schema.key, self.schema.prefix_fields)
+
+    def values(self, stored: pa.ChunkedArray) -> pa.ChunkedArray:
+        """As :meth:`keys`; null where there is none."""
+        return self._decoded(stored, self.schema.value, 0)
+
+    def _decoded(
+        self, stored: pa.ChunkedArray, kind: pa.StructType, prefix_fields: int
+    ) -> pa.ChunkedArray:
+        try:
+            return decode_rows(stored, kind, prefix_fields)
+        except BadRow as error:
+            raise SchemaMismatch(
+                f"{error}: these rows are not of the schema in {self.schema.path}"
+            ) from None
+
+    def windows(self, keys: pa.StructArray, states: pa.StructArray) -> tuple[pa.Array, pa.Array]:
+        """Keys and states as a log has them, decoded: nulls of states stay.
+
+        Left as they are where some are of a column family that is not the operator's.
+        """
+        families, stored = keys.flatten()
+        if not pc.all(pc.equal(families, DEFAULT_FAMILY)).as_py():
+            return keys, states
+        values = self.values(pa.chunked_array([states.flatten()[0]]))
+        return (
+            self.keys(pa.chunked_array([stored])).combine_chunks(),
+            values.combine_chunks(),
+        )
+
+
+def decoder_of(folder: LocalFolder) -> StateDecoder | None:
+    """The decoder of the state store in ``state/OPERATOR/PARTITION[/STORE]`` of a checkpoint.
+
+    ``None`` where the folder stands alone, without what Spark notes of it.
+
+    Raises:
+        CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
+    """
+    path = PurePath(folder.path)
+    for partition, store in ((path, DEFAULT_STORE), (path.parent, path.name)):
+        operator = LocalFolder(partition.parent)
+        is_place = partition.name.isdecimal() and partition.parent.parent.name == STATE
+        if is_place and METADATA_FOLDER in subfolders(operator):
+            return StateDecoder(read_state_schema(operator, store))
+    return None

@@ -1,0 +1,220 @@
+"""What Spark notes of a state store: the columns of its keys and values, and how keys are encoded.
+
+::
+
+    state/OPERATOR/_metadata/metadata          v1, and a line of JSON: its stores and partitions
+    state/OPERATOR/0[/STORE]/_metadata/schema  Java's UTF strings: v1 or v2, and two schemas as JSON
+
+In v2 a schema is a number of pieces, since a UTF string of Java holds 65,535 bytes. There is a v3,
+which Spark writes for operators that it gives to its RocksDB provider only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import pyarrow as pa
+
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
+from cec_store.connectors.spark.checkpoint.parsing import damaged
+from cec_store.errors import NotAQueue, SchemaMismatch, UnsupportedVersion
+from cec_store.storage.local import LocalFolder
+
+METADATA_FOLDER = "_metadata"
+_ARROW_TYPES = {
+    "void": pa.null(),
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_DECIMAL = re.compile(r"decimal\(([0-9]{1,2}),(-?[0-9]{1,2})\)")
+_DAYS_TO_SECONDS = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+_YEARS_TO_MONTHS = re.compile(r"interval (year|month)( to month)?")
+_TIME = re.compile(r"time\([0-9]\)")
+
+
+@dataclass(frozen=True)
+class StateSchema:
+    """Of one state store, as Arrow types."""
+
+    path: str
+    """The file that Spark keeps it in."""
+    key: pa.StructType
+    value: pa.StructType
+    prefix_fields: int
+    """So many fields of a key come first, apart from the others; 0: they all stand together."""
+    partitions: int
+    """As many as there should be."""
+
+
+def read_state_schema(operator_folder: LocalFolder, store: str) -> StateSchema:
+    """The schema of one of an operator's stores.
+
+    Raises:
+        NotAQueue: there is no such operator.
+        ValueError: it has no such store.
+        SchemaMismatch: a column is of a type that is not supported.
+        UnsupportedVersion: the schema is in a format that this release does not read.
+        CorruptLog: what Spark wrote is damaged or missing.
+    """
+    stores = _stores_of(operator_folder)
+    if store not in stores:
+        raise ValueError(f"{operator_folder.path}: no store {store!r}; there are {sorted(stores)}")
+    prefix_fields, partitions = stores[store]
+    path, data = _spark_file(store_folder(operator_folder, 0, store), "schema")
+    texts = _JavaTexts(path, data)
+    version = texts.one()
+    if version not in ("v1", "v2"):
+        raise UnsupportedVersion(f"{path}: a state schema {version!r}; this release reads v1, v2")
+    key, value = (texts.one() if version == "v1" else texts.pieces() for _ in range(2))
+    keys, values = _struct_of(path, "key", key), _struct_of(path, "value", value)
+    if not 0 <= prefix_fields <= keys.num_fields:
+        raise SchemaMismatch(f"{path}: fewer columns than the {prefix_fields} of a key's prefix")
+    # Where all rows have one key, as with a limit, only one task has any: the others never run.
+    is_one_key = all(pa.types.is_null(field.type) for field in keys)
+    return StateSchema(path, keys, values, prefix_fields, 1 if is_one_key else partitions)
+
+
+def store_folder(operator_folder: LocalFolder, partition: int, store: str) -> LocalFolder:
+    """Where a store keeps a partition."""
+    name = "" if store == DEFAULT_STORE else store
+    return LocalFolder(PurePath(operator_folder.path, str(partition), name))
+
+
+def _stores_of(operator_folder: LocalFolder) -> dict[str, tuple[int, int]]:
+    """Columns of a key's prefix, and partitions, of each store."""
+    if not operator_folder.exists():
+        raise NotAQueue(f"{operator_folder.path}: the query has no such stateful operator")
+    path, data = _spark_file(operator_folder, "metadata")
+    version, _, text = data.partition(b"\n")
+    if version != b"v1":
+        raise UnsupportedVersion(f"{path}: metadata {version[:20]!r}; this release reads v1")
+    try:
+        return {
+            str(each["storeName"]): (int(each["numColsPrefixKey"]), int(each["numPartitions"]))
+            for each in json.loads(text)["stateStoreInfo"]
+        }
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise damaged(path, len(version) + 1, f"not what Spark writes: {error}") from None
+
+
+def _spark_file(folder: LocalFolder, name: str) -> tuple[str, bytes]:
+    place = LocalFolder(PurePath(folder.path, METADATA_FOLDER))
+    path = f"{place.path}/{name}"
+    try:
+        return path, place.read(name, 0, place.size(name))
+    except FileNotFoundError:
+        raise damaged(path, 0, "the file is missing") from None
+
+
+class _JavaTexts:
+    """What a ``DataOutputStream`` of Java wrote: strings, and numbers of pieces of them."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self._path = path
+        self._data = data
+        self._at = 0
+
+    def one(self) -> str:
+        """Java writes characters beyond 16 bits as two, of three bytes each."""
+        at = self._at
+        try:
+            text = self._take(self._number(2)).decode("utf-8", "surrogatepass")
+            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError as error:
+            raise damaged(self._path, at, f"not a string of Java's: {error}") from None
+
+    def pieces(self) -> str:
+        count = self._number(4)
+        return "".join(self.one() for _ in range(min(count, len(self._data))))
+
+    def _number(self, size: int) -> int:
+        return int.from_bytes(self._take(size), "big")
+
+    def _take(self, size: int) -> bytes:
+        part = self._data[self._at : self._at + size]
+        if len(part) < size:
+            raise damaged(self._path, self._at, "the file ends too early")
+        self._at += size
+        return part
+
+
+def _struct_of(path: str, name: str, text: str) -> pa.StructType:
+    try:
+        kind = _arrow_type(name, json.loads(text))
+    except SchemaMismatch as error:
+        raise SchemaMismatch(f"{path}: {error}") from None
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise damaged(path, 0, f"the schema of the {name} is not Spark's JSON: {error}") from None
+    if not pa.types.is_struct(kind):
+        raise damaged(path, 0, f"the schema of the {name} is no struct but {kind}")
+    return kind
+
+
+def _arrow_type(column: str, said: Any) -> pa.DataType:
+    """Spark's type, of which the JSON is given, in Arrow.
+
+    Raises:
+        SchemaMismatch: there is none.
+    """
+    if isinstance(said, str):
+        return _simple_type(column, said)
+    what = said["type"]
+    if what == "struct":
+        names = _told_apart([str(each["name"]) for each in said["fields"]])
+        kinds = [_arrow_type(f"{column}.{each['name']}", each["type"]) for each in said["fields"]]
+        return pa.struct(list(zip(names, kinds, strict=True)))
+    if what == "array":
+        return pa.list_(pa.field("element", _arrow_type(f"{column}[]", said["elementType"])))
+    if what == "map":
+        key = _arrow_type(f"{column}.key", said["keyType"])
+        return pa.map_(key, _arrow_type(f"{column}.value", said["valueType"]))
+    raise _unsupported(column, what)
+
+
+def _simple_type(column: str, said: str) -> pa.DataType:
+    if said in _ARROW_TYPES:
+        return _ARROW_TYPES[said]
+    if decimal := _DECIMAL.fullmatch(said):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    if _DAYS_TO_SECONDS.fullmatch(said):
+        return pa.duration("us")
+    if _YEARS_TO_MONTHS.fullmatch(said):
+        return pa.month_day_nano_interval()
+    if _TIME.fullmatch(said):
+        return pa.time64("ns")
+    raise _unsupported(column, said)
+
+
+def _unsupported(column: str, said: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"column {column} is of Spark's type {said!r}, which cannot be read without Spark"
+    )
+
+
+def _told_apart(names: list[str]) -> list[str]:
+    """Spark calls two sums of one query both `sum`; tables here have each name once."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        told = name if seen[name] == 1 else f"{name}_{seen[name]}"
+        while seen[name] > 1 and told in names:
+            seen[name] += 1
+            told = f"{name}_{seen[name]}"
+        found.append(told)
+    return found

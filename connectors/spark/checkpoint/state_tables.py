@@ -1,0 +1,175 @@
+"""The state of a Spark query as Arrow tables, read from its checkpoint without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, STATE, Checkpoint
+from cec_store.connectors.spark.checkpoint.state_rows import DEFAULT_FAMILY, StateDecoder
+from cec_store.connectors.spark.checkpoint.state_schema import read_state_schema, store_folder
+from cec_store.errors import OutOfRange, SchemaMismatch
+from cec_store.state_logs.state_log import StateLog
+
+_JOIN_SIDES = {side: f"{side}-keyWithIndexToValue" for side in ("left", "right")}
+
+
+def read_state(
+    checkpoint: str | PurePath,
+    *,
+    operator: int = 0,
+    store: str = DEFAULT_STORE,
+    partition: int | None = None,
+    version: int | None = None,
+    at: datetime | int | None = None,
+) -> pa.Table:
+    """The state of a query's operator: a row for each key that is open, in no certain order.
+
+    Columns are ``key`` and ``value`` (structs) and ``partition_id``, as Spark's reader
+    ``statestore`` has them. ``store`` may be ``"left"`` or ``"right"`` for the rows that a join
+    waits with on a side, as ``joinSide`` has them. Batch N makes version N + 1; the default is the
+    newest version committed, and ``at`` (a datetime, or epoch microseconds) means the newest of a
+    batch that had begun by then. Spark may run or not; nothing is written.
+
+    Raises:
+        NotACheckpoint, NotAQueue: no checkpoint, no such operator, or state kept by another
+            provider.
+        ValueError: no such store or partition, or both ``version`` and ``at``.
+        OutOfRange: a version or moment that is not kept any more, or not committed yet.
+        SchemaMismatch: a column of a type that cannot be read; nothing has been read then.
+        CorruptLog, UnsupportedVersion: refused.
+    """
+    if version is not None and at is not None:
+        raise ValueError("give version or at, not both")
+    found = Checkpoint(checkpoint)
+    batch = found.batch_at(at) if at is not None else _batch_of(found, version)
+    reader = _Reader(found, batch, operator, _JOIN_SIDES.get(store, store))
+    table = reader.table(reader.state, partition)
+    return _side(table) if store in _JOIN_SIDES else table
+
+
+def read_changes(
+    checkpoint: str | PurePath,
+    from_version: int,
+    to_version: int,
+    *,
+    operator: int = 0,
+    store: str = DEFAULT_STORE,
+    partition: int | None = None,
+) -> pa.Table:
+    """What the batches that made these versions, both included, changed of an operator's state.
+
+    Columns are ``batch_id`` (one below the version), ``change_type`` (``"update"`` or
+    ``"delete"``), ``key``, ``value`` (null for a delete) and ``partition_id``, as Spark's reader
+    ``statestore`` has them with ``readChangeFeed``. A key stands once for each batch that changed
+    it, with what the batch left in the end; batches stand in order in each partition.
+
+    Raises:
+        OutOfRange: what ``from_version`` changed is not kept any more.
+        ValueError: ``from_version`` is not between 1 and ``to_version``.
+        Others as :func:`read_state`.
+    """
+    if not 1 <= from_version <= to_version:
+        raise ValueError(f"versions {from_version} to {to_version} are no range of versions")
+    found = Checkpoint(checkpoint)
+    reader = _Reader(found, _batch_of(found, to_version), operator, store)
+    return reader.table(lambda each: reader.changes(each, from_version), partition)
+
+
+def _batch_of(checkpoint: Checkpoint, version: int | None) -> int:
+    """The batch that made a version, or the newest."""
+    newest = checkpoint.newest_batch()
+    if version is None:
+        return newest
+    batches = checkpoint.committed_batches()
+    if version - 1 not in batches:
+        raise OutOfRange(
+            f"{checkpoint.path}: version {version} is not among those committed and kept: "
+            f"{batches[0] + 1} to {newest + 1}"
+        )
+    return version - 1
+
+
+def _side(table: pa.Table) -> pa.Table:
+    """The rows that a join waits with, without what it notes of each for itself."""
+    key, value = (_without_last(table[name]) for name in ("key", "value"))
+    if table["value"].type[-1].name != "matched":  # as in the first of Spark's formats
+        value = table["value"]
+    return pa.table({"key": key, "value": value, "partition_id": table["partition_id"]})
+
+
+def _without_last(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    fields = list(column.type)[:-1]
+    chunks = [
+        pa.StructArray.from_arrays(each.flatten()[:-1], fields=fields) for each in column.chunks
+    ]
+    return pa.chunked_array(chunks, type=pa.struct(fields))
+
+
+class _Reader:
+    """Reads one store of one operator as one batch left it."""
+
+    def __init__(self, checkpoint: Checkpoint, batch: int, operator: int, store: str) -> None:
+        self._checkpoint = checkpoint
+        self._batch = batch
+        self._operator = operator
+        self._store = store
+        self._folder = checkpoint.folder.folder(STATE).folder(str(operator))
+        self._schema = read_state_schema(self._folder, store)
+        self._decoder = StateDecoder(self._schema)
+
+    def table(self, read: Callable[[int], pa.Table], partition: int | None) -> pa.Table:
+        """What is read of a partition, or of all."""
+        found = self._checkpoint.state_folders(self._operator)
+        count = max(self._schema.partitions, *(each.partition + 1 for each in found))
+        if partition is None:
+            # Decompressing, hashing and gathering leave the interpreter's lock to others.
+            with ThreadPoolExecutor(pa.cpu_count()) as threads:
+                return pa.concat_tables(threads.map(read, range(count)))
+        if not 0 <= partition < count:
+            raise ValueError(f"{self._folder.path}: no partition {partition}; there are {count}")
+        return read(partition)
+
+    def state(self, partition: int) -> pa.Table:
+        log, at = self._log(partition)
+        rebuilt = log.rebuild(at)
+        (family, key), (value, _) = rebuilt.keys.flatten(), rebuilt.states.flatten()
+        stored = pa.table({"family": family, "key": key, "value": value})
+        return pa.table(self._columns(log, partition, _of_operator(stored)))
+
+    def changes(self, partition: int, first: int) -> pa.Table:
+        log, at = self._log(partition)
+        stored = _of_operator(log.changes(first, at))
+        is_gone = stored["value"].is_null()
+        told = {
+            "batch_id": pc.subtract(stored["version"], 1),
+            "change_type": pc.if_else(is_gone, "delete", "update"),
+        }
+        return pa.table({**told, **self._columns(log, partition, stored)})
+
+    def _log(self, partition: int) -> tuple[StateLog, int | str]:
+        """The log, and how it knows what the batch left."""
+        folder = store_folder(self._folder, partition, self._store)
+        unique_id = self._checkpoint.unique_id(self._batch, self._operator, partition, self._store)
+        return StateLog(folder), unique_id or self._batch + 1
+
+    def _columns(self, log: StateLog, partition: int, stored: pa.Table) -> dict[str, Any]:
+        try:
+            key, value = self._decoder.keys(stored["key"]), self._decoder.values(stored["value"])
+        except SchemaMismatch as error:
+            raise SchemaMismatch(f"{log.folder.path}: {error}") from None
+        numbers = pa.array(np.full(len(stored), partition, np.int32))
+        return {"key": key, "value": value, "partition_id": numbers}
+
+
+def _of_operator(stored: pa.Table) -> pa.Table:
+    """Rows of the family that operators use; the other names families."""
+    is_default = pc.equal(stored["family"], DEFAULT_FAMILY)
+    return stored if pc.all(is_default).as_py() else stored.filter(is_default)

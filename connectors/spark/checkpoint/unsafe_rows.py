@@ -1,0 +1,296 @@
+"""Spark's UnsafeRows as Arrow columns: many rows at a time, no loop over them.
+
+A row is a null bit for each field (in words of 8 bytes), a word for each field, and what does not
+fit into a word behind them; its word then says where, as ``offset << 32 | size`` from the row's
+beginning. An array is the number of its elements, their null bits, and elements of their own
+width, else words as in a row. A map is the size of its array of keys, that array, and one of the
+values. (Spark: ``UnsafeRow``, ``UnsafeArrayData``, ``UnsafeMapData`` and their writers.)
+
+A range of bytes is looked at only after it has been found to lie inside the one it is part of, so
+no row can make a reader look at another's bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cec_store.format.columns import Ints
+
+Flags = NDArray[np.bool_]
+
+ROWS_AT_A_TIME = 1 << 17
+"""Few enough that the places of their fields stay in the processor's cache."""
+_ENCODING_VERSION = 0
+_WIDE_DECIMAL_BYTES = 16
+_COMPACT_DIGITS_MAX = 18
+
+
+class BadRow(ValueError):
+    """Bytes that are no row of the schema."""
+
+
+def decode_rows(
+    encoded: pa.ChunkedArray, kind: pa.StructType, prefix_fields: int = 0
+) -> pa.ChunkedArray:
+    """Rows as a state store keeps them: a version byte each, and then the row.
+
+    With ``prefix_fields`` a row is cut in two behind so many fields, for scans by prefix: the size
+    of the first part (an int), and the parts. A null stays one.
+
+    Raises:
+        BadRow: bytes that are no row of the schema.
+    """
+    chunks = [
+        _decode(rows.slice(first, ROWS_AT_A_TIME), kind, prefix_fields)
+        for rows in encoded.chunks
+        for first in range(0, len(rows), ROWS_AT_A_TIME)
+    ]
+    decoded = pa.chunked_array(chunks, type=kind)
+    try:
+        decoded.validate(full=True)  # strings are UTF-8, and numbers within their types
+    except pa.ArrowInvalid as error:
+        raise BadRow(str(error)) from None
+    return decoded
+
+
+def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) -> pa.StructArray:
+    if not len(encoded):
+        return pa.array([], kind)
+    if encoded.null_count:
+        there = encoded.is_valid().to_numpy(zero_copy_only=False)
+        return _spread(_decode(encoded.drop_null(), kind, prefix_fields), there)
+    _, ends, data = encoded.buffers()
+    places = np.frombuffer(ends, "<i4", len(encoded) + 1, encoded.offset * 4).astype(np.int64)
+    heap = _Heap(data, np.frombuffer(data, np.uint8))
+    steps = np.diff(places)
+    is_even = (steps == steps[0]).all()
+    rows = _Ranges(places[:-1], places[1:], int(steps[0]) if is_even else 0)
+    if not prefix_fields:
+        return _structs(heap, kind, _unversioned(heap, rows))
+    _require(rows.sizes >= 4, "too short for a key in two parts")
+    middle = rows.start + 4 + heap.read(rows.start, "<i4")
+    _require(middle <= rows.end, "a first part longer than its key")
+    fields = list(kind)
+    parts = [
+        (_Ranges(rows.start + 4, middle), fields[:prefix_fields]),
+        (_Ranges(middle, rows.end), fields[prefix_fields:]),
+    ]
+    columns: list[pa.Array] = []
+    for part, of in parts:
+        columns += _structs(heap, pa.struct(of), _unversioned(heap, part)).flatten()
+    return pa.Array.from_buffers(kind, len(encoded), [None], children=columns)
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """Places of rows, or of parts of them: bytes from ``start`` to before ``end``."""
+
+    start: Ints
+    end: Ints
+    step: int = 0
+    """From each to the next, if it is the same for all."""
+
+    @cached_property
+    def sizes(self) -> Ints:
+        return self.end - self.start
+
+    def take(self, which: Any) -> _Ranges:
+        return _Ranges(self.start[which], self.end[which])
+
+
+@dataclass(frozen=True)
+class _Heap:
+    """All bytes that rows and their parts lie in."""
+
+    buffer: pa.Buffer
+    data: NDArray[np.uint8]
+
+    def read(self, at: Ints, dtype: str, step: int = 0) -> NDArray[Any]:
+        """The number at each place, however it is aligned. All places must be inside.
+
+        With a ``step`` they are so far from one another: several times as fast.
+        """
+        size = np.dtype(dtype).itemsize
+        if not len(at):
+            return np.empty(0, dtype)
+        if step:
+            return np.ndarray((len(at),), dtype, self.data, int(at[0]), (step,)).copy()
+        anywhere = np.ndarray((len(self.data) - size + 1,), dtype, self.data, 0, (1,))
+        return anywhere[at]
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """The words of one column: where each stands, and the row or array that it counts from."""
+
+    at: Ints
+    of: _Ranges
+    there: Flags | None
+    """Which are not null; ``None`` where none is."""
+    step: int = 0
+
+
+def _require(holds: Any, what: str) -> None:
+    if not np.all(holds):
+        raise BadRow(what)
+
+
+def _unversioned(heap: _Heap, rows: _Ranges) -> _Ranges:
+    _require(rows.sizes >= 1, "nothing where a row should be")
+    versions = heap.read(rows.start, "u1", rows.step)
+    _require(versions == _ENCODING_VERSION, "a row in an encoding that is not known")
+    return _Ranges(rows.start + 1, rows.end, rows.step)
+
+
+def _structs(heap: _Heap, kind: pa.StructType, rows: _Ranges) -> pa.StructArray:
+    bit_words = -(-kind.num_fields // 64)
+    _require(rows.sizes >= 8 * (bit_words + kind.num_fields), "too short for its fields")
+    columns = []
+    for number in range(kind.num_fields):
+        if number % 64 == 0:
+            nulls = heap.read(rows.start + number // 8, "<i8", rows.step)
+        at = rows.start + 8 * (bit_words + number)
+        there = _there(nulls, number % 64)
+        slots = _Slots(at, rows, there, rows.step)
+        columns.append(_column(heap, kind.field(number).type, slots))
+    return pa.Array.from_buffers(kind, len(rows.start), [None], children=columns)
+
+
+def _there(nulls: Ints, bit: int | Ints) -> Flags | None:
+    if not nulls.any():
+        return None
+    there: Flags = (nulls >> bit) & 1 == 0
+    return None if there.all() else there
+
+
+def _elements(heap: _Heap, kind: pa.DataType, arrays: _Ranges) -> tuple[Ints, pa.Array]:
+    """Of arrays: where each begins among all elements, and these."""
+    _require(arrays.sizes >= 8, "too short for an array")
+    counts = heap.read(arrays.start, "<i8")
+    width = np.dtype(_in_a_word(kind) or "<i8").itemsize
+    # No element takes no space, so that no count is large enough to overflow below.
+    _require((counts >= 0) & (counts <= arrays.sizes), "an array of an impossible length")
+    heads = 8 + (counts + 63) // 64 * 8
+    _require(heads + counts * width <= arrays.sizes, "an array longer than its bytes")
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise BadRow("more than 2^31 elements in the arrays of one batch of rows")
+    array = np.repeat(np.arange(len(counts)), counts)
+    number = np.arange(offsets[-1]) - offsets[array]
+    of = arrays.take(array)
+    nulls = heap.read(of.start + 8 + number // 64 * 8, "<i8")
+    at = of.start + heads[array] + number * width
+    return offsets, _column(heap, kind, _Slots(at, of, _there(nulls, number % 64)))
+
+
+def _lists(heap: _Heap, kind: pa.ListType, arrays: _Ranges) -> pa.ListArray:
+    offsets, values = _elements(heap, kind.value_type, arrays)
+    ends = pa.py_buffer(offsets.astype(np.int32))
+    return pa.Array.from_buffers(kind, len(arrays.start), [None, ends], children=[values])
+
+
+def _maps(heap: _Heap, kind: pa.MapType, maps: _Ranges) -> pa.MapArray:
+    _require(maps.sizes >= 8, "too short for a map")
+    key_bytes = heap.read(maps.start, "<i8")
+    _require((key_bytes >= 0) & (key_bytes <= maps.sizes - 8), "a map longer than its bytes")
+    middle = maps.start + 8 + key_bytes
+    offsets, keys = _elements(heap, kind.key_type, _Ranges(maps.start + 8, middle))
+    ends, items = _elements(heap, kind.item_type, _Ranges(middle, maps.end))
+    _require(offsets == ends, "a map with more keys than values, or fewer")
+    _require(keys.is_valid().to_numpy(zero_copy_only=False), "a map with a null for a key")
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=kind)
+
+
+def _binaries(heap: _Heap, kind: pa.DataType, parts: _Ranges) -> pa.Array:
+    # Rows follow one another, and so do the elements of an array: all parts and all that lies
+    # between them are one column over the bytes as they are, of which Arrow takes every other.
+    _require(parts.start[1:] >= parts.end[:-1], "elements that are not in order")
+    count = len(parts.start)
+    if not count:
+        return pa.array([], kind)
+    ends = np.stack([parts.start, parts.end], axis=1).reshape(-1).astype(np.int32)
+    every = pa.Array.from_buffers(kind, 2 * count - 1, [None, pa.py_buffer(ends), heap.buffer])
+    return every.take(pa.array(np.arange(0, 2 * count, 2)))
+
+
+def _wide_decimals(heap: _Heap, kind: pa.DataType, parts: _Ranges) -> pa.Array:
+    """Up to 16 bytes, the most significant first; as many as the number needs."""
+    sizes = parts.sizes
+    _require((sizes >= 1) & (sizes <= _WIDE_DECIMAL_BYTES), "a decimal of an impossible size")
+    number = np.zeros((len(sizes), _WIDE_DECIMAL_BYTES), np.uint8)
+    for byte in range(_WIDE_DECIMAL_BYTES):  # from the least significant on
+        has_byte = sizes > byte
+        if byte:
+            number[:, byte] = (number[:, byte - 1].view(np.int8) >> 7).view(np.uint8)
+        number[has_byte, byte] = heap.read(parts.end[has_byte] - 1 - byte, "u1")
+    return pa.Array.from_buffers(kind, len(sizes), [None, pa.py_buffer(number)])
+
+
+_PARTS: dict[int, Callable[[_Heap, Any, _Ranges], pa.Array]] = {
+    pa.lib.Type_STRUCT: _structs,
+    pa.lib.Type_LIST: _lists,
+    pa.lib.Type_MAP: _maps,
+    pa.lib.Type_BINARY: _binaries,
+    pa.lib.Type_STRING: _binaries,
+    pa.lib.Type_DECIMAL128: _wide_decimals,
+}
+
+
+def _column(heap: _Heap, kind: pa.DataType, slots: _Slots) -> pa.Array:
+    if pa.types.is_null(kind):
+        return pa.nulls(len(slots.at))
+    dtype = _in_a_word(kind)
+    if dtype is not None:
+        return _numbers(kind, heap.read(slots.at, dtype, slots.step), slots.there)
+    at, of = slots.at, slots.of
+    if slots.there is not None:
+        at, of = at[slots.there], of.take(slots.there)
+    words = heap.read(at, "<i8")
+    start = of.start + (words >> 32)
+    end = start + (words & 0xFFFFFFFF)
+    _require((words >= 0) & (end <= of.end), "a field that points beyond its row")
+    column = _PARTS[kind.id](heap, kind, _Ranges(start, end))
+    return column if slots.there is None else _spread(column, slots.there)
+
+
+def _numbers(kind: pa.DataType, values: NDArray[Any], there: Flags | None) -> pa.Array:
+    """A column of values that stand in their words; anything may stand for a null."""
+    count = len(values)
+    if pa.types.is_boolean(kind):
+        values = np.packbits(values != 0, bitorder="little")
+    elif pa.types.is_decimal(kind):
+        values = np.stack([values, values >> 63], axis=1)
+    elif pa.types.is_interval(kind):
+        months = np.zeros((count, 4), "<i4")  # then days, and nanoseconds in two words
+        months[:, 0] = values
+        values = months
+    valid = None
+    if there is not None:
+        valid = pa.py_buffer(np.packbits(there, bitorder="little"))
+    return pa.Array.from_buffers(kind, count, [valid, pa.py_buffer(values)])
+
+
+def _in_a_word(kind: pa.DataType) -> str | None:
+    """How a value stands in its word; ``None`` for what stands elsewhere."""
+    if pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return "u1"
+    if pa.types.is_interval(kind):  # months alone
+        return "<i4"
+    if pa.types.is_decimal(kind):
+        return "<i8" if kind.precision <= _COMPACT_DIGITS_MAX else None
+    if pa.types.is_floating(kind):
+        return f"<f{kind.bit_width // 8}"
+    return f"<i{kind.bit_width // 8}" if pa.types.is_primitive(kind) else None
+
+
+def _spread(column: pa.Array, there: Flags) -> pa.Array:
+    """A column of those that are there, with nulls in between."""
+    places = np.cumsum(there) - 1
+    return column.take(pa.array(places, mask=~there))

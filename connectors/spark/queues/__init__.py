@@ -1,0 +1,1 @@
+"""`format("cec")`: queues as a source and a sink."""

@@ -1,0 +1,1 @@
+"""Switching the provider on: settings, the jar, Java, the session."""

@@ -1,0 +1,198 @@
+"""The jar with the state store provider: carried by the wheel, or compiled on first use.
+
+The Scala compiler is a part of pyspark. A jar belongs to one version of Spark and one state of the
+sources; both are in its name in the cache, and in the manifest of the one that a wheel carries.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+
+from cec_store.connectors.spark.setup.environment import (
+    VARIABLES,
+    Variables,
+    cache_folder,
+    publish,
+    run_program,
+)
+from cec_store.connectors.spark.setup.java import JAVA_NEEDED, Java, find_java
+from cec_store.errors import CompilationFailed, SparkUnavailable
+
+_HERE = Path(__file__).resolve().parent.parent
+SOURCES = _HERE / "scala"
+CARRIED = _HERE / "jars"
+KNOWN_TO_COMPILE = "4.3"
+_MANIFEST = "META-INF/MANIFEST.MF"
+_COMPILER_PARTS = ("scala-compiler", "scala-library", "scala-reflect")
+# Half the time of a JVM that optimises: it lives for a few seconds only.
+_JVM_FLAGS = ("-Xmx1g", "-Xss4m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_COMPILE_TIMEOUT_S = 600
+_MESSAGE_CHARACTERS = 4_000
+_DOS_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same classes make the same jar
+
+
+@dataclass(frozen=True)
+class Spark:
+    """An installed Spark, by its folder of jars."""
+
+    jars: Path
+    version: str
+
+
+def find_spark(variables: Variables = VARIABLES) -> Spark:
+    """The Spark that pyspark would start: `SPARK_HOME`, or the one inside the package.
+
+    Raises:
+        SparkUnavailable: none is installed, it has no jars, or it is no Spark 4.
+    """
+    spec = find_spec("pyspark")
+    package = Path(spec.origin).parent if spec and spec.origin else None
+    told = variables.get("SPARK_HOME")
+    homes = [Path(told)] if told else [package / "spark-distribution", package] if package else []
+    for home in homes:
+        for core in sorted((home / "jars").glob("spark-core_*.jar")):
+            version = core.stem.partition("_")[2].partition("-")[2]
+            if not version.startswith("4."):
+                raise SparkUnavailable(
+                    f"{home} is Spark {version}; the state store provider needs Spark 4"
+                )
+            return Spark(home / "jars", version)
+    if not homes:
+        raise SparkUnavailable("pyspark is not installed: pip install 'cec-store[spark]'")
+    raise SparkUnavailable(
+        f"{homes[-1]} has no jars/spark-core_*.jar"
+        + (": SPARK_HOME points to no Spark" if told else ": a client-only pyspark has no Spark")
+    )
+
+
+def _scala_files(sources: Path) -> list[Path]:
+    files = sorted(sources.glob("*.scala"))
+    if not files:
+        raise CompilationFailed(f"{sources} holds no Scala source: the installation is incomplete")
+    return files
+
+
+def sources_key(sources: Path, java: Java | None = None) -> str:
+    """Changes with any source, and with how it is compiled."""
+    digest = sha256(" ".join(_target_flags(java)).encode())
+    for file in _scala_files(sources):
+        data = file.read_bytes()
+        digest.update(f"\0{file.name}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()[:32]
+
+
+def _target_flags(java: Java | None) -> tuple[str, ...]:
+    if java is None or java.knows_older_releases:
+        return ("-release", str(JAVA_NEEDED))
+    # Without signatures of Java 17 the calls are checked against those of the runtime at hand.
+    return (f"-target:{JAVA_NEEDED}",)
+
+
+def jar(
+    variables: Variables = VARIABLES, *, sources: Path = SOURCES, carried: Path = CARRIED
+) -> Path:
+    """The provider's jar for the installed Spark; compiled if there is none yet (some seconds).
+
+    Raises:
+        SparkUnavailable: no Spark 4, or no Java 17 or newer to compile with.
+        CompilationFailed: with the compiler's own message.
+    """
+    spark = find_spark(variables)
+    name = jar_name(spark)
+    wheels = carried / name
+    if _recorded_key(wheels) == sources_key(sources):
+        return wheels
+    java = find_java(variables)
+    key = sources_key(sources, java)
+    cached = cache_folder(variables) / spark.version / key / name
+    if not cached.exists():
+        publish(cached, compile_jar(spark, java, sources))
+    return cached
+
+
+def copy_jar(folder: Path, variables: Variables = VARIABLES) -> Path:
+    """The provider's jar under its own name in another folder: a wheel's, or an image's."""
+    found = jar(variables)
+    return publish(folder / found.name, found.read_bytes())
+
+
+def jar_name(spark: Spark) -> str:
+    return f"cec-store-spark-{spark.version}.jar"
+
+
+def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
+    """Compile all Scala sources against this Spark and pack what comes out.
+
+    Raises:
+        CompilationFailed: with the compiler's own message.
+    """
+    with tempfile.TemporaryDirectory(prefix="cec-store-scala-") as folder:
+        command: list[str | Path] = [
+            java.executable, *_JVM_FLAGS,
+            "-cp", _class_path(_compiler_jars(spark)), "scala.tools.nsc.Main",
+            *_target_flags(java), "-nowarn", "-deprecation",
+            "-classpath", _class_path(sorted(spark.jars.glob("*.jar"))),
+            "-d", folder, *_scala_files(sources),
+        ]  # fmt: skip
+        try:
+            status, text = run_program(command, _COMPILE_TIMEOUT_S)
+        except (OSError, TimeoutError) as error:
+            raise CompilationFailed(f"the Scala compiler: {error}") from error
+        classes = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in Path(folder).rglob("*")
+            if path.is_file()
+        }
+    if status != 0 or not classes:
+        said = text.strip()[:_MESSAGE_CHARACTERS]
+        raise CompilationFailed(
+            f"the provider does not compile against Spark {spark.version}; it is known to do so "
+            f"against {KNOWN_TO_COMPILE} (compiler's status {status}):\n{said}"
+        )
+    return _packed(spark, sources_key(sources, java), classes)
+
+
+def _compiler_jars(spark: Spark) -> list[Path]:
+    found = [path for part in _COMPILER_PARTS for path in spark.jars.glob(f"{part}-2.13.*.jar")]
+    if len(found) != len(_COMPILER_PARTS):
+        raise SparkUnavailable(
+            f"{spark.jars} lacks the Scala 2.13 compiler that Spark 4 carries: "
+            f"{', '.join(_COMPILER_PARTS)}"
+        )
+    return found
+
+
+def _class_path(jars: Iterable[Path]) -> str:
+    return ":".join(map(str, jars))
+
+
+def _packed(spark: Spark, key: str, classes: dict[str, bytes]) -> bytes:
+    manifest = f"Manifest-Version: 1.0\r\nCec-Store-Spark: {spark.version}\r\nCec-Store-Key: {key}"
+    entries = {_MANIFEST: f"{manifest}\r\n\r\n".encode(), **dict(sorted(classes.items()))}
+    data = BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(zipfile.ZipInfo(name, _DOS_EPOCH), content, zipfile.ZIP_DEFLATED)
+    return data.getvalue()
+
+
+def _recorded_key(path: Path) -> str | None:
+    """What the jar that a wheel carries was made from; None where there is no such jar."""
+    if not path.exists():
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = archive.read(_MANIFEST).decode(errors="replace")
+    except (zipfile.BadZipFile, KeyError, OSError):
+        return None  # damaged or not ours: it is compiled anew
+    found = re.search(r"^Cec-Store-Key: (\w+)\r?$", manifest, re.MULTILINE)
+    return found[1] if found else None

@@ -1,0 +1,69 @@
+"""What the connector asks of the machine: variables, programs, and a cache folder of its own.
+
+The log's files are `cec_store.storage.local`' business; nothing here touches a log.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+Variables = Mapping[str, str]
+VARIABLES = os.environ
+
+
+def find_program(name: str, variables: Variables) -> Path | None:
+    """The program that a shell with these variables would start."""
+    found = shutil.which(name, path=variables.get("PATH", os.defpath))
+    return Path(found) if found else None
+
+
+def run_program(command: Sequence[str | Path], timeout_s: float) -> tuple[int, str]:
+    """Exit status and all output, in order.
+
+    Raises:
+        OSError: it cannot be started.
+        TimeoutError: it was killed after ``timeout_s``.
+    """
+    try:
+        done = subprocess.run(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"{command[0]} did not end within {timeout_s:g} s") from error
+    return done.returncode, done.stdout
+
+
+def cache_folder(variables: Variables) -> Path:
+    """Where this user's compiled jars and wrappers are kept; it can be deleted at any time."""
+    told = Path(variables.get("XDG_CACHE_HOME") or "cache")
+    base = told if told.is_absolute() else Path.home() / ".cache"  # as the XDG text demands
+    return base / "cec-store" / "spark"
+
+
+def publish(path: Path, data: bytes, mode: int = 0o644) -> Path:
+    """Write a file so that others see all of it or none of it, however many write it at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), mode)
+            file.flush()
+            os.fsync(file.fileno())  # after a power cut the name must not stand for no bytes
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return path

@@ -1,0 +1,108 @@
+"""Giving the settings to a session: jars that are there already stay, a running JVM gets ours."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cec_store.connectors.spark.setup.compiler import find_spark
+from cec_store.connectors.spark.setup.environment import VARIABLES, Variables
+from cec_store.connectors.spark.setup.java import prepare_variables
+from cec_store.connectors.spark.setup.settings import JARS, PROVIDER, check_names
+from cec_store.errors import SparkUnavailable
+
+_SUBMIT = "PYSPARK_SUBMIT_ARGS"
+_GROWING_LOADER = "org.apache.spark.util.MutableURLClassLoader"
+_OURS = re.compile(r"cec-store-spark-[^/]*\.jar")
+
+Builder = TypeVar("Builder")
+
+
+def with_jar(jars: str, jar: str) -> str:
+    """A value of `spark.jars` with our jar at its end, and no other version of it."""
+    others = [each.strip() for each in jars.split(",")]
+    kept = [each for each in others if each and not _OURS.fullmatch(each.rsplit("/", 1)[-1])]
+    return ",".join([*kept, jar])
+
+
+def submit_arguments_with_jar(arguments: str, jar: str) -> str:
+    """`PYSPARK_SUBMIT_ARGS` with our jar in the jars that it names; as it was if it names none.
+
+    They stand behind what the builder sets on the launcher's command line, so they would win.
+    """
+    words = shlex.split(arguments)
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else ""
+        if before == "--jars":
+            words[place] = with_jar(word, jar)
+        elif word.startswith("--jars="):
+            words[place] = "--jars=" + with_jar(word.removeprefix("--jars="), jar)
+        elif before in ("--conf", "-c") and word.startswith(f"{JARS}="):
+            words[place] = f"{JARS}=" + with_jar(word.removeprefix(f"{JARS}="), jar)
+    changed = shlex.join(words)
+    return arguments if changed == shlex.join(shlex.split(arguments)) else changed
+
+
+def default_properties(variables: Variables) -> dict[str, str]:
+    """What `spark-defaults.conf` says; empty where there is none."""
+    home = find_spark(variables).jars.parent
+    path = Path(variables.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
+    if not path.is_file():
+        return {}
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    pairs = [re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line[:1] not in "#!"]
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def apply(
+    builder: Builder,
+    settings: dict[str, str],
+    variables: MutableMapping[str, str] = VARIABLES,
+) -> Builder:
+    """Set them on a `SparkSession.builder`, and prepare what its JVM will need.
+
+    Raises:
+        ValueError: the builder holds a misspelt setting of ours, or another target.
+        SparkUnavailable: a JVM is running already and cannot be made to load the provider.
+    """
+    options: dict[str, Any] = dict(getattr(builder, "_options", {}))
+    check_names({**options, **settings})
+    prepare_variables(variables)
+    jar = settings[JARS]
+    _add_to_running_jvm(jar, variables)
+    # What a builder sets hides the same name in spark-defaults.conf.
+    inherited = options.get(JARS) or default_properties(variables).get(JARS, "")
+    if _SUBMIT in variables:
+        variables[_SUBMIT] = submit_arguments_with_jar(variables[_SUBMIT], jar)
+    for name, value in {**settings, JARS: with_jar(str(inherited), jar)}.items():
+        builder.config(name, value)  # type: ignore[attr-defined]
+    return builder
+
+
+def _add_to_running_jvm(jar: str, variables: Variables) -> None:
+    """Make the provider known to a JVM that is up: `spark.jars` comes too late for its driver.
+
+    So it is below spark-submit, and after an earlier session of this process, stopped or not.
+    """
+    from pyspark import SparkContext  # takes a while, and `conf` does not need it
+
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in variables:
+        return
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    is_loadable = jvm.org.apache.spark.util.Utils.classIsLoadable
+    if not is_loadable(PROVIDER):
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        if jvm.java.lang.Class.forName(_GROWING_LOADER).isInstance(loader):
+            loader.addURL(jvm.java.io.File(jar).toURI().toURL())
+        if not is_loadable(PROVIDER):
+            raise SparkUnavailable(
+                f"a Spark JVM is running already and does not know {PROVIDER}: start the process "
+                "anew, or give spark-submit what `cec-store spark conf` prints"
+            )
+    context: Any = SparkContext._active_spark_context
+    if context is not None:
+        context._jsc.addJar(jar)  # to its executors; one that starts now takes spark.jars
