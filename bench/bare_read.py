@@ -13,7 +13,7 @@ from rounds import stopwatch
 
 from cec_store.checkpoints.rebuild import extent_frames
 from cec_store.format.frame import FRAME_HEADER_BYTES
-from cec_store.log.reader import Strand
+from cec_store.log.reader import LogReader
 from cec_store.storage.names import segment_name
 
 
@@ -27,20 +27,20 @@ class Stretches:
     schema: pa.Schema
 
 
-def extent_stretches(strand: Strand) -> Stretches:
+def extent_stretches(log: LogReader) -> Stretches:
     """What a rebuild at the end reads."""
-    last = strand.last()
-    frames = list(extent_frames(strand, last)) if last else []
+    last = log.last()
+    frames = list(extent_frames(log, last)) if last else []
     places = [
         (
-            f"{strand.folder.path}/{segment_name(frame.address.segment_id)}",
+            f"{log.folder.path}/{segment_name(frame.address.segment_id)}",
             frame.address.byte,
             frame.header.frame_bytes,
         )
         for frame in frames
     ]
     sizes = [frame.header.raw_bytes for frame in frames]
-    return Stretches(places, sizes, strand.schema().arrow)
+    return Stretches(places, sizes, log.schema().arrow)
 
 
 def bare_read_time(frames: Stretches) -> float:

@@ -84,7 +84,7 @@ def main(asked: Options) -> None:
     found = verify(folder)
     if not found.is_sound:
         raise SystemExit(f"the log is damaged: {found.faults[:3]}")
-    frames = extent_stretches(StateLog(folder).lineage())
+    frames = extent_stretches(StateLog(folder).version_reader())
     results = race(
         {
             "extent": timed(lambda: inspect_extent(folder)),

@@ -25,7 +25,7 @@ from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
 from cec_store.log.reopening import create
-from cec_store.log.writer import FrameMarks, Surroundings
+from cec_store.log.writer import ClockAndEntropy, FrameMarks
 from cec_store.storage.local import LocalFolder
 
 FRAMES, FRAMES_MANY = 10_000, 100_000
@@ -47,7 +47,7 @@ def build(path: Path, frames: int) -> float:
     folder = LocalFolder(path)
     folder.make()
     with stopwatch() as taken:
-        writer = create(folder, SCHEMA, Surroundings(lambda: time.time_ns() // 1000))
+        writer = create(folder, SCHEMA, ClockAndEntropy(lambda: time.time_ns() // 1000))
         for start in range(0, rows, FRAME_ROWS):
             writer.append(encode_body(records.slice(start, FRAME_ROWS), 1), FrameMarks())
             if writer.segment_bytes > SEGMENT_BYTES:

@@ -21,7 +21,7 @@ from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
 from cec_store.log.options import QueueOptions, SyncMode
 from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
 from cec_store.queues.queue import Queue
 
 SUBSET_WRITES = 4
@@ -54,11 +54,11 @@ def schema() -> RecordSchema:
     return RecordSchema(pa.schema([("x", pa.int64())]))
 
 
-def surroundings(seed: str) -> Surroundings:
+def clock_and_entropy(seed: str) -> ClockAndEntropy:
     """Clock and entropy that are the same in every run."""
     ticks = count(1)
     generator = random.Random(seed)
-    return Surroundings(lambda: next(ticks), generator.randbytes)
+    return ClockAndEntropy(lambda: next(ticks), generator.randbytes)
 
 
 class Log:
@@ -67,7 +67,7 @@ class Log:
     def __init__(self, folder: SimulatedFolder, seed: str) -> None:
         self.folder = folder
         self.seed = seed
-        self.around = surroundings(seed)
+        self.around = clock_and_entropy(seed)
         self.writer: LogWriter
         self.marks = folder.marks if isinstance(folder.marks, Marks) else Marks()
         self.texts = count(1)

@@ -134,7 +134,7 @@ def read_segment(data: bytes) -> None:
                 frame = chain.before(frame)
     before = folder.snapshot()
     try:
-        writer, _ = reopen(folder, None, make_vectors.surroundings())
+        writer, _ = reopen(folder, None, make_vectors.clock_and_entropy())
     except LOUD:
         assert folder.snapshot() == before, "refused, and yet changed"
         raise

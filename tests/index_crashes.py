@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
-from crash_states import WORKLOADS, Log, schema, snapshots_of, surroundings
+from crash_states import WORKLOADS, Log, clock_and_entropy, schema, snapshots_of
 from index_oracle import assert_equals_scan, build, chain_of, published_file, rows_of
 from simulated_folder import Image, SimulatedFolder
 
@@ -183,7 +183,7 @@ def check(path: Path) -> None:
     index = TimestampIndex(chain)
     assert_equals_scan(index, chain)
     index.close()
-    writer, _ = reopen(LocalFolder(path), schema(), surroundings("index"))
+    writer, _ = reopen(LocalFolder(path), schema(), clock_and_entropy("index"))
     writer.close()
     chain = chain_of(path)
     index = TimestampIndex(chain, writable=True)

@@ -33,7 +33,7 @@ from cec_store.format.frame import (
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
 from cec_store.storage.names import WRITER_LOCK, segment_name
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
@@ -282,17 +282,17 @@ QUEUE_SAYS = (
 )
 
 
-def surroundings() -> Surroundings:
+def clock_and_entropy() -> ClockAndEntropy:
     ticks = itertools.count(CREATED_US, 1_000_000)
     draws = itertools.count(1)
-    return Surroundings(
+    return ClockAndEntropy(
         lambda: next(ticks), lambda size: hashlib.sha256(bytes([next(draws)])).digest()[:size]
     )
 
 
 def queue_files() -> dict[str, bytes]:
     folder = MemoryFolder({})
-    around = surroundings()
+    around = clock_and_entropy()
 
     def append(writer: LogWriter, number: int) -> None:
         records = records_of(SCHEMAS["plain"], QUEUE_BATCHES[number])

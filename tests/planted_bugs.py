@@ -24,7 +24,7 @@ from cec_store.log import reopening as recovery
 from cec_store.log import segment, tail, writer
 from cec_store.log.segment import SegmentReader, SegmentWriter
 from cec_store.log.writer import Cursor, LogWriter
-from cec_store.operators.needed_input import Indicators
+from cec_store.operators.needed_input import NeededInput
 from cec_store.operators.runner import Runner
 from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.staging import StagedReader
@@ -251,8 +251,8 @@ def acknowledges_input_before_its_output_is_on_disk() -> None:
 
 @bug
 def acknowledges_what_a_join_reads_again() -> None:
-    first = Indicators.place
-    Indicators.place = lambda self, position, more=None: first(self, position)
+    first = NeededInput.place
+    NeededInput.place = lambda self, position, more=None: first(self, position)
 
 
 @bug

@@ -319,7 +319,7 @@ class Grown:
             return True
         return attempt.end <= SegmentReader(self.folder, ids[place + 1]).header.prev_bytes
 
-    def lineage(self, commit: Commit) -> list[int]:
+    def version_reader(self, commit: Commit) -> list[int]:
         """Segments from the oldest to that of the commit, by what their headers say."""
         ids = [commit.segment_id]
         while (before := SegmentReader(self.folder, ids[-1]).header.prev_segment) != NONE:
@@ -371,7 +371,7 @@ def grow(folder: Folder, random: Random, steps: int = 14, merges: bool = True) -
     for writer, _ in writers:
         writer.close()
     if merges and random.random() < 0.5:
-        ids = grown.lineage(random.choice(grown.attempts))
+        ids = grown.version_reader(random.choice(grown.attempts))
         first = random.randrange(len(ids))
         ids = ids[first:]
         if len(ids) > 1:

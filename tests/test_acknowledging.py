@@ -36,7 +36,7 @@ from cec_store.operators import (
     record_schema,
 )
 from cec_store.operators import needed_input as indicators
-from cec_store.operators.needed_input import Indicators
+from cec_store.operators.needed_input import NeededInput
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_id_of
 
@@ -391,7 +391,7 @@ def test_who_keeps_no_indicators_says_so():
 
 def test_old_indicators_get_sparse_and_ask_for_a_little_more(monkeypatch):
     monkeypatch.setattr(indicators, "_KEPT_MAX", 16)
-    kept = Indicators(0, np.array([0]))
+    kept = NeededInput(0, np.array([0]))
     for end in range(1, 1000):
         kept.note(end, np.array([10 * end]))
     causes = [int(kept.cause(offset)[0]) for offset in range(1000)]

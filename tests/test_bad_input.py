@@ -48,7 +48,7 @@ OTHER = RecordSchema(pa.schema([("m", pa.string())]))
 def a_queue(schema: str = "plain") -> MemoryFolder:
     """Two acknowledged frames in one segment."""
     folder = MemoryFolder({})
-    writer = create(folder, SCHEMAS[schema], make_vectors.surroundings())
+    writer = create(folder, SCHEMAS[schema], make_vectors.clock_and_entropy())
     rows = PLAIN_ROWS if schema == "plain" else OPERATOR_ROWS
     for _ in range(2):
         writer.append(encode_body(records_of(SCHEMAS[schema], rows), 1), FrameMarks())
@@ -130,7 +130,7 @@ def test_later_segments_without_their_manifest_keep_the_first() -> None:
 def test_a_creation_that_died_is_begun_again() -> None:
     """At any byte of the first segment: nothing of it was ever acknowledged."""
     whole = MemoryFolder({})
-    create(whole, PLAIN, make_vectors.surroundings())
+    create(whole, PLAIN, make_vectors.clock_and_entropy())
     data = bytes(whole.files[segment_name(0)])
     for size in [*range(0, len(data), 37), len(data)]:
         for rest in (b"", bytes(len(data) - size)):

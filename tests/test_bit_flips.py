@@ -48,7 +48,7 @@ def operator_queue() -> Corpus:
     folder, schema = MemoryFolder({}), SCHEMAS["operator"]
     parts = [OPERATOR_ROWS[:2], OPERATOR_ROWS[2:], OPERATOR_ROWS[3:4]]
     batches = [records_of(schema, rows) for rows in parts]
-    writer = create(folder, schema, make_vectors.surroundings())
+    writer = create(folder, schema, make_vectors.clock_and_entropy())
     for batch in batches[:2]:
         writer.append(encode_body(batch, 1), FrameMarks())
         writer.sync()
@@ -103,7 +103,7 @@ def outcome_of_reading(folder: MemoryFolder, corpus: Corpus) -> str:
 def outcome_of_appending(folder: MemoryFolder, corpus: Corpus, may_lose: bool = False) -> str:
     before = folder.snapshot()
     try:
-        writer, _ = reopen(folder, None, make_vectors.surroundings())
+        writer, _ = reopen(folder, None, make_vectors.clock_and_entropy())
     except LOUD:
         assert folder.snapshot() == before, "refused, and yet changed"
         return "refused"

@@ -36,7 +36,7 @@ def random_queue(seed: int) -> tuple[MemoryFolder, LogWriter]:
     """Rolls, reopenings, trims, empty frames and segments, timestamps that repeat and go back."""
     generator = random.Random(seed)
     folder = MemoryFolder({})
-    around = make_vectors.surroundings()
+    around = make_vectors.clock_and_entropy()
     writer = create(folder, PLAIN, around)
     for _ in range(generator.randint(5, 40)):
         step = generator.choice(["append"] * 6 + ["sync", "roll", "reopen", "trim"])
@@ -172,7 +172,7 @@ def test_records_read_alike_in_both_directions(chain: Chain) -> None:
 
 def test_only_vouched_frames_are_shown() -> None:
     folder = MemoryFolder({})
-    writer = create(folder, PLAIN, make_vectors.surroundings())
+    writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     chain = Chain(folder)
     assert (chain.end.seq, chain.end.offset, chain.end.last) == (0, 0, None)
     assert (chain.last(), list(chain.frames())) == (None, [])
@@ -192,7 +192,7 @@ def test_only_vouched_frames_are_shown() -> None:
 
 def test_a_reader_follows_through_rolls_reopenings_and_trims() -> None:
     folder = MemoryFolder({})
-    around = make_vectors.surroundings()
+    around = make_vectors.clock_and_entropy()
     writer = create(folder, PLAIN, around)
     chain = Chain(folder)
     for i in range(12):
@@ -211,7 +211,7 @@ def test_a_reader_follows_through_rolls_reopenings_and_trims() -> None:
 
 def test_a_trim_under_a_reader_is_out_of_range() -> None:
     folder = MemoryFolder({})
-    writer = create(folder, PLAIN, make_vectors.surroundings())
+    writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     for i in range(4):
         append(writer, i)
         writer.roll()
@@ -236,7 +236,7 @@ class Growing(MemoryFolder):
 
 def test_a_writer_that_is_always_faster_is_no_damage() -> None:
     folder = Growing({})
-    writer = create(folder, PLAIN, make_vectors.surroundings())
+    writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     left = iter(range(20))
 
     def grow() -> None:
@@ -260,7 +260,7 @@ def sealed(data: bytearray, start: int, stop: int) -> None:
 
 def small_queue() -> MemoryFolder:
     folder = MemoryFolder({})
-    writer = create(folder, PLAIN, make_vectors.surroundings())
+    writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     for i in range(3):
         append(writer, i)
         append(writer, i)
@@ -277,13 +277,13 @@ def test_a_missing_segment_is_damage() -> None:
             list(Chain(folder).frames())
         before = folder.snapshot()
         with pytest.raises(CorruptLog, match="missing"):
-            reopen(folder, None, make_vectors.surroundings())
+            reopen(folder, None, make_vectors.clock_and_entropy())
         assert folder.snapshot() == before
 
 
 def test_a_segment_of_another_queue_is_refused() -> None:
     folder, other = small_queue(), MemoryFolder({})
-    around = make_vectors.surroundings()
+    around = make_vectors.clock_and_entropy()
     around.entropy(1)
     create(other, PLAIN, around)
     folder.files[segment_name(0)] = other.files[segment_name(0)]
@@ -293,7 +293,7 @@ def test_a_segment_of_another_queue_is_refused() -> None:
 
 def test_an_older_copy_of_a_segment_is_refused() -> None:
     """A backup of one file: sound in itself, of this queue, and not what its successor saw."""
-    folder, around = MemoryFolder({}), make_vectors.surroundings()
+    folder, around = MemoryFolder({}), make_vectors.clock_and_entropy()
     writer = create(folder, PLAIN, around)
     append(writer, 1)
     writer.roll()

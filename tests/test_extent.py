@@ -178,11 +178,11 @@ def test_calibration_times_an_extent(tmp_path: Path) -> None:
     path = made.make_operator_queue(
         tmp_path / "q", 30_000, window=CountWindow(20, 1), step_rows=900
     )
-    strand, last = frame_at(made.folder_of(path))
-    rates = calibrate(strand, extent_of(strand, last))
+    log, last = frame_at(made.folder_of(path))
+    rates = calibrate(log, extent_of(log, last))
     assert rates is None, "too little to be timed"
-    frames = list(strand.frames())
-    rates = calibrate(strand, frames, seconds_max=0.2)
+    frames = list(log.frames())
+    rates = calibrate(log, frames, seconds_max=0.2)
     assert rates is not None
     assert rates.source == "calibrated"
     assert 1e5 < rates.decode_bytes_per_s < 1e12

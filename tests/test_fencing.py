@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from crash_states import ONLY_STATE, FrameText, read_all, schema, surroundings
+from crash_states import ONLY_STATE, FrameText, clock_and_entropy, read_all, schema
 from killed_writer import FENCED, LOCKED, SCHEMA, batch_of
 from simulated_folder import SimulatedFolder
 from suites import Tally
@@ -113,7 +113,7 @@ SCRIPTS: dict[str, Callable[[Side, LogWriter], None]] = {
 
 
 def take_over(side: Side, folder: SimulatedFolder) -> None:
-    writer, _ = reopen(folder, schema(), surroundings("successor"))
+    writer, _ = reopen(folder, schema(), clock_and_entropy("successor"))
     side.append(writer, b"of the successor")
     side.sync(writer)
     writer.close()
@@ -124,7 +124,7 @@ class Race:
 
     def __init__(self, script: str) -> None:
         self.folder = SimulatedFolder()
-        first = create(self.folder, schema(), surroundings("first"))
+        first = create(self.folder, schema(), clock_and_entropy("first"))
         self.before: list[FrameText] = []
         for number in range(2):
             text = b"first %d" % number
@@ -155,7 +155,7 @@ class Race:
         assert error is None, f"the successor failed: {error!r}"
         error = self.zombie.error
         assert error is None or isinstance(error, Fenced), f"the zombie got {error!r}"
-        writer, _ = reopen(self.folder, schema(), surroundings("last"))
+        writer, _ = reopen(self.folder, schema(), clock_and_entropy("last"))
         writer.close()
         first, texts = read_all(self.folder)
         texts = self.before[:first] + texts

@@ -116,7 +116,7 @@ def test_a_version_is_the_same_and_the_newest(version: int, seed: int, steps: in
 
 def goes_on(folder: LocalFolder, base: Commit, at: int | str) -> None:
     """As the provider does: on the frame that it loaded, in a segment of its own."""
-    last = StateLog(folder).lineage(at).last_frame
+    last = StateLog(folder).version_reader(at).last_frame
     end = last.next_address.byte
     base = replace(
         base, segment_id=last.address.segment_id, byte=last.address.byte, end=end,

@@ -299,7 +299,7 @@ def test_queue_encodes_again() -> None:
 
 def test_queue_can_be_appended_to() -> None:
     folder = queue_folder()
-    writer, report = reopen(folder, make_vectors.SCHEMAS["plain"], make_vectors.surroundings())
+    writer, report = reopen(folder, make_vectors.SCHEMAS["plain"], make_vectors.clock_and_entropy())
     assert (report.carried_frames, report.torn_bytes) == (0, 0)
     assert (writer.cursor.seq, writer.cursor.offset) == (4, 7)
     writer.close()

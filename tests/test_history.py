@@ -101,8 +101,8 @@ def test_footprints_of_a_state_store_are_those_counted_one_by_one(
         rows: Rows = {key: None if random.random() < 0.3 else (batch, "") for key in names}
         made_here.batch(rows, renew=2)
     made_here.close()
-    strand = StateLog(made.folder_of(made_here.folder(0))).lineage()
-    found = read_footprints(strand, strand.last_frame)
+    log = StateLog(made.folder_of(made_here.folder(0))).version_reader()
+    found = read_footprints(log, log.last_frame)
     check(made_here.folder(0), found)
     assert found.renewals.sum() > 5
     assert found.updates.max() > 1
@@ -188,10 +188,10 @@ def test_what_a_restart_reads_of_each_segment_adds_up_to_the_extent(tmp_path: Pa
 def test_an_attempt_that_was_given_up_is_no_part_of_the_history(tmp_path: Path) -> None:
     checkpoint = grown(tmp_path / "c", partitions=1)
     folder = made.folder_of(checkpoint.folder(0))
-    strand = StateLog(folder).lineage()
-    before = read_history(folder, strand)
+    log = StateLog(folder).version_reader()
+    before = read_history(folder, log)
     checkpoint.attempt(0, {("nobody", 0): (1, "")})
-    after = read_history(folder, StateLog(folder).lineage(checkpoint.batches))
+    after = read_history(folder, StateLog(folder).version_reader(checkpoint.batches))
     # With checkpoint format V1 the latest attempt counts: the one that it replaces is given up.
     assert [s.number for s in after.stretches] == [s.number for s in before.stretches]
     assert sum(use.abandoned_bytes for use in after.segments) > 0
@@ -201,12 +201,12 @@ def test_an_attempt_that_was_given_up_is_no_part_of_the_history(tmp_path: Path) 
 def test_what_was_written_after_a_version_has_not_been_given_up(tmp_path: Path) -> None:
     checkpoint = grown(tmp_path / "c", partitions=1)
     folder = made.folder_of(checkpoint.folder(0))
-    strand = StateLog(folder).lineage(3)
-    found = read_history(folder, strand, strand.last_frame)
+    log = StateLog(folder).version_reader(3)
+    found = read_history(folder, log, log.last_frame)
     assert [s.number for s in found.stretches] == [1, 2, 3]
     assert sum(use.abandoned_bytes for use in found.segments) == 0
     checkpoint.attempt(0, {("nobody", 0): (1, "")})
-    replaced = StateLog(folder).lineage()
+    replaced = StateLog(folder).version_reader()
     found = read_history(folder, replaced, replaced.last_frame)
     assert sum(use.abandoned_bytes for use in found.segments) > 0
 

@@ -34,7 +34,7 @@ ROWS = [plain_rows(*[(i, i)] * (1 + 400 * (i % 3 == 0))) for i in range(12)]
 def a_queue() -> MemoryFolder:
     """One segment with small and large frames, so that windows end everywhere."""
     folder = MemoryFolder({})
-    writer = create(folder, PLAIN, make_vectors.surroundings())
+    writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     for rows in ROWS:
         writer.append(encode_body(records_of(PLAIN, rows), 1), FrameMarks())
         writer.sync()

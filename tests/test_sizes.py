@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from crash_states import surroundings
+from crash_states import clock_and_entropy
 from suites import Tally
 
 from cec_store import Position, open_queue
@@ -34,7 +34,7 @@ END = 2**63 - 1
 
 def queue_from(path: Path, seq: int = 0, offset: int = 0, segment_id: int = 0) -> Path:
     """A new queue, the first of whose frames, records or segments has that number."""
-    folder, around = LocalFolder(path), surroundings("sizes")
+    folder, around = LocalFolder(path), clock_and_entropy("sizes")
     folder.make()
     manifest = Manifest(0, around.entropy(16), segment_id, segment_id)
     writer = LogWriter(folder, manifest, X, Cursor(seq, offset), around)
@@ -143,7 +143,7 @@ def test_a_segment_may_be_larger_than_a_limit(
     folder = SparseFolder(tmp_path / "queue")
     folder.make()
     rows = (60 << 20) // 17
-    writer = create(folder, X, surroundings("sparse"))
+    writer = create(folder, X, clock_and_entropy("sparse"))
     while writer.segment_bytes < limits[-1]:
         number = writer.cursor.seq
         stamps = to_timestamps(pa.array(np.full(rows, number)))
@@ -155,7 +155,7 @@ def test_a_segment_may_be_larger_than_a_limit(
     writer.append(Body(raw, len(raw), Codec.NONE, rows, number, number), FrameMarks())  # carried
     frames, size = writer.cursor.seq, writer.segment_bytes
     writer.close()
-    writer, report = reopen(folder, X, surroundings("again"))
+    writer, report = reopen(folder, X, clock_and_entropy("again"))
     writer.close()
     assert report.carried_frames == 1, "beyond the limit as before it"
     chain = Chain(folder)

@@ -144,7 +144,7 @@ def test_state_and_changes_of_a_random_log_are_those_of_its_writers(
 def _is_before(folder: Any, versions: Any, first: int, last: int) -> bool:
     """Whether the last version was made out of the first, and not of another attempt at it."""
     made_of = versions[first].unique_id
-    lineage = StateLog(folder).lineage(last)
+    lineage = StateLog(folder).version_reader(last)
     ids = [
         f"{f.address.segment_id:016x}-{f.header.salt:016x}-{f.header.seq:x}"
         for f in lineage.frames()

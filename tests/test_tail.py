@@ -43,7 +43,7 @@ def append(writer: LogWriter, number: int) -> None:
 def segment(*steps: int | str) -> MemoryFolder:
     """A queue of one segment: a number appends that batch, "s" syncs, "f" writes a footer."""
     folder = MemoryFolder({})
-    writer = create(folder, PLAIN, make_vectors.surroundings())
+    writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     for step in steps:
         if step == "s":
             writer.sync()
@@ -80,7 +80,7 @@ def assert_refused(folder: MemoryFolder, at: int) -> None:
     before = folder.snapshot()
     for attempt in (
         lambda: tail_of(folder),
-        lambda: reopen(folder, None, make_vectors.surroundings()),
+        lambda: reopen(folder, None, make_vectors.clock_and_entropy()),
         lambda: read_all(folder),
     ):
         with pytest.raises(CorruptLog) as caught:
@@ -180,7 +180,7 @@ def test_a_tail_torn_at_any_byte_is_the_end_of_the_log() -> None:
         assert (tail.end, len(tail.frames)) == (whole[-1], len(whole))
         assert (tail.vouched_end, tail.torn_bytes) == (vouched_end(), cut - whole[-1])
         assert read_all(folder) == BATCHES[:3]
-        writer, report = reopen(folder, None, make_vectors.surroundings())
+        writer, report = reopen(folder, None, make_vectors.clock_and_entropy())
         writer.close()
         carried = len(whole) - 6
         assert (report.carried_frames, report.torn_bytes) == (carried, cut - whole[-1])
@@ -224,7 +224,7 @@ def test_a_bad_frame_is_not_skipped_though_whole_ones_follow() -> None:
     folder.files[SEGMENT][byte + 130] ^= 1
     tail = tail_of(folder)
     assert (tail.verdict, tail.end) == (Verdict.TORN_TAIL, byte)
-    writer, report = reopen(folder, None, make_vectors.surroundings())
+    writer, report = reopen(folder, None, make_vectors.clock_and_entropy())
     writer.close()
     assert report.carried_frames == 0
     assert report.torn_bytes == len(LIVE.files[SEGMENT]) - byte
@@ -275,7 +275,7 @@ def test_a_published_segment_without_its_schema_is_refused() -> None:
         folder = MemoryFolder({**LIVE.files, SEGMENT: data[:size]})
         before = folder.snapshot()
         for attempt in (
-            lambda folder=folder: reopen(folder, None, make_vectors.surroundings()),
+            lambda folder=folder: reopen(folder, None, make_vectors.clock_and_entropy()),
             lambda folder=folder: read_all(folder),
         ):
             with pytest.raises(CorruptLog, match="byte 128"):
@@ -292,7 +292,7 @@ def test_a_footer_seals() -> None:
     assert tail.frames[-1][1].type == FrameType.FOOTER
     assert tail.verdict is Verdict.COMPLETE
     assert tail.end == tail.file_bytes
-    writer, report = reopen(folder, None, make_vectors.surroundings())
+    writer, report = reopen(folder, None, make_vectors.clock_and_entropy())
     writer.close()
     assert report.torn_bytes == 0
     assert read_all(folder) == BATCHES[:2]
@@ -346,7 +346,7 @@ def test_a_seal_that_is_no_frame_end_is_damage() -> None:
 def with_foreign_frame(number: int, behind: tuple[int | str, ...]) -> tuple[MemoryFolder, int]:
     """A sound frame of a type that is not known, at the end or with acknowledged ones behind."""
     folder = MemoryFolder({})
-    writer = create(folder, PLAIN, make_vectors.surroundings())
+    writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     append(writer, 0)
     writer.sync()
     header = encode_frame_header(
@@ -370,7 +370,7 @@ def test_an_unknown_frame_type_is_refused_as_such(behind: tuple[int | str, ...])
     before = folder.snapshot()
     for attempt in (
         lambda: tail_of(folder),
-        lambda: reopen(folder, None, make_vectors.surroundings()),
+        lambda: reopen(folder, None, make_vectors.clock_and_entropy()),
         lambda: read_all(folder),
     ):
         with pytest.raises(UnsupportedVersion, match=f"byte {byte}: frame type 9") as caught:
@@ -385,6 +385,6 @@ def test_an_unknown_frame_type_that_may_be_skipped_is(behind: tuple[int | str, .
     assert tail_of(folder).verdict is Verdict.CLEAN_END
     vouched = 2 if "s" in behind else 1
     assert read_all(folder) == BATCHES[:vouched]
-    writer, _ = reopen(folder, None, make_vectors.surroundings())
+    writer, _ = reopen(folder, None, make_vectors.clock_and_entropy())
     writer.close()
     assert read_all(folder) == BATCHES[: 1 + (1 in behind)]

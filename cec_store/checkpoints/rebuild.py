@@ -19,7 +19,7 @@ from cec_store.format.columns import Ints, values_of
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
 from cec_store.format.schema import KEY, KIND, STATE, RecordKind, RecordSchema, input_column
 from cec_store.log.frames import Frame
-from cec_store.log.reader import Strand
+from cec_store.log.reader import LogReader
 from cec_store.values import Extent
 
 
@@ -54,7 +54,7 @@ class EventualCheckpoint:
         return len(self.keys)
 
 
-def rebuild(chain: Strand, seq: int | None = None) -> EventualCheckpoint:
+def rebuild(chain: LogReader, seq: int | None = None) -> EventualCheckpoint:
     """The eventual checkpoint at the end of frame ``seq``; of the newest vouched frame by default.
 
     Raises:
@@ -84,7 +84,7 @@ def rebuild(chain: Strand, seq: int | None = None) -> EventualCheckpoint:
     return _gather(chain, frames, table, positions)
 
 
-def extent(chain: Strand, seq: int | None = None) -> Extent:
+def extent(chain: LogReader, seq: int | None = None) -> Extent:
     """What a rebuild at this frame would read; looks at frame headers only."""
     last = _counted(chain, seq)
     if last is None:
@@ -95,7 +95,7 @@ def extent(chain: Strand, seq: int | None = None) -> Extent:
     return _extent_of(frames, header.open_windows, first, header.end_offset)
 
 
-def _counted(chain: Strand, seq: int | None) -> Frame | None:
+def _counted(chain: LogReader, seq: int | None) -> Frame | None:
     """The frame asked for, or the newest; its windows must have been counted."""
     frame = chain.last() if seq is None else chain.find_seq(seq)
     if frame is not None and frame.header.open_windows == NOT_COUNTED:
@@ -105,7 +105,7 @@ def _counted(chain: Strand, seq: int | None) -> Frame | None:
     return frame
 
 
-def extent_frames(chain: Strand, last: Frame) -> Iterator[Frame]:
+def extent_frames(chain: LogReader, last: Frame) -> Iterator[Frame]:
     """Frames from the newest back to the one with the oldest footprint that still counts."""
     needed = last.header.end_offset - last.header.extent_records
     frame: Frame | None = last
@@ -149,7 +149,7 @@ def _upto(last: FrameHeader, positions: Ints) -> Ints:
 
 
 def _gather(
-    chain: Strand, frames: list[Frame], table: pa.Table, positions: Ints
+    chain: LogReader, frames: list[Frame], table: pa.Table, positions: Ints
 ) -> EventualCheckpoint:
     """Decide by the newest record of each key; rows of ``table`` are in log order."""
     last = frames[-1].header

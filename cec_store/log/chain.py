@@ -11,16 +11,14 @@ from collections.abc import Iterable
 from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.manifest import Manifest
 from cec_store.log.epochs import read_manifest
-from cec_store.log.frames import End, Frame
-from cec_store.log.reader import Strand
+from cec_store.log.frames import LogEnd
+from cec_store.log.reader import LogReader
 from cec_store.log.segment import SegmentReader
-from cec_store.log.visible_end import Frontier
+from cec_store.log.visible_end import VisibleEnd
 from cec_store.storage.folder import Folder
 
-__all__ = ["Chain", "End", "Frame"]
 
-
-class Chain(Strand):
+class Chain(LogReader):
     """A reader of the whole queue. Cheap to make; not for use by two threads at once."""
 
     def __init__(self, folder: Folder) -> None:
@@ -36,16 +34,16 @@ class Chain(Strand):
     # -- where the log ends -------------------------------------------------------------------
 
     @property
-    def end(self) -> End:
+    def end(self) -> LogEnd:
         """Where the log ended when last looked at."""
-        return self._frontier.end
+        return self._visible_end.end
 
     @property
     def written_offset(self) -> int:
         """Where whole frames ended then, of which the newest may not be on disk."""
-        return self._frontier.written_offset
+        return self._visible_end.written_offset
 
-    def refresh(self) -> End:
+    def refresh(self) -> LogEnd:
         """Look again how far the log reaches.
 
         Raises:
@@ -56,9 +54,9 @@ class Chain(Strand):
             newest = self.manifest.newest_segment
             try:
                 if newest != self._newest:
-                    self._frontier = Frontier(self.reader(newest), self._schema_frame(newest))
+                    self._visible_end = VisibleEnd(self.reader(newest), self._schema_frame(newest))
                     self._newest = newest
-                end = self._frontier.advance()
+                end = self._visible_end.advance()
             except OutOfRange:
                 continue  # it has been completed and trimmed since: look at the manifest again
             # Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.

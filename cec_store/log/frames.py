@@ -21,7 +21,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class End:
+class LogEnd:
     """Where the readable log ends."""
 
     seq: int

@@ -22,7 +22,7 @@ from cec_store.format.frame import (
     NewerVersion,
 )
 from cec_store.format.schema import RecordSchema
-from cec_store.log.frames import End, Frame
+from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.segment import Bad, BadFrame, SegmentReader, refusal
 from cec_store.storage.folder import Folder
 from cec_store.values import Address
@@ -30,18 +30,18 @@ from cec_store.values import Address
 _Found = TypeVar("_Found")
 
 
-class Strand(ABC):
+class LogReader(ABC):
     """Reads frames and records; where the segments are and end is for who inherits to say."""
 
     folder: Folder
 
     @property
     @abstractmethod
-    def end(self) -> End:
+    def end(self) -> LogEnd:
         """Where the log ended when last looked at."""
 
     @abstractmethod
-    def refresh(self) -> End:
+    def refresh(self) -> LogEnd:
         """Look again how far the log reaches."""
 
     @property
@@ -207,17 +207,17 @@ class Strand(ABC):
         return segments[low]
 
 
-def despite_trims(strand: Strand, search: Callable[[], _Found]) -> _Found:
+def despite_trims(log: LogReader, search: Callable[[], _Found]) -> _Found:
     """A search looks at segments that it does not end in: trimmed meanwhile, they are no answer.
 
     Raises:
         OutOfRange: with nothing trimmed since the last look.
     """
     while True:
-        first = strand.segments[0]
+        first = log.segments[0]
         try:
             return search()
         except OutOfRange:
-            strand.refresh()
-            if strand.segments[0] == first:
+            log.refresh()
+            if log.segments[0] == first:
                 raise

@@ -13,7 +13,7 @@ from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import claim_epoch, newest_claim, publish_manifest, read_manifest
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Tail, read_tail
-from cec_store.log.writer import Cursor, FrameMarks, LogWriter, Predecessor, Surroundings
+from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     WRITER_LOCK,
@@ -40,7 +40,7 @@ class RecoveryReport:
     torn_reason: str = ""
 
 
-def create(folder: Folder, schema: RecordSchema, surroundings: Surroundings) -> LogWriter:
+def create(folder: Folder, schema: RecordSchema, clock_and_entropy: ClockAndEntropy) -> LogWriter:
     """Make a queue in an empty folder.
 
     Raises:
@@ -48,8 +48,8 @@ def create(folder: Folder, schema: RecordSchema, surroundings: Surroundings) -> 
         NotAQueue: other files are there.
     """
     _clear_unfinished_creation(folder)
-    manifest = Manifest(0, surroundings.entropy(16), 0, 0)
-    writer = LogWriter(folder, manifest, schema, Cursor(), surroundings)
+    manifest = Manifest(0, clock_and_entropy.entropy(16), 0, 0)
+    writer = LogWriter(folder, manifest, schema, Cursor(), clock_and_entropy)
     writer.begin_segment(Predecessor(), 0)
     with writer.closed_on_failure():
         writer.publish_segment()
@@ -86,7 +86,7 @@ def _holds_records(folder: Folder) -> bool:
 
 
 def reopen(
-    folder: Folder, schema: RecordSchema | None, surroundings: Surroundings
+    folder: Folder, schema: RecordSchema | None, clock_and_entropy: ClockAndEntropy
 ) -> tuple[LogWriter, RecoveryReport]:
     """Take over the queue: fence its last writer, decide what its tail means, start a new segment.
 
@@ -104,7 +104,7 @@ def reopen(
     _remove_older_manifests(folder, epoch)
     reader, tail = _newest_tail(folder, manifest)
     writer = LogWriter(
-        folder, manifest, stored, _cursor_at(manifest.newest_segment, tail), surroundings
+        folder, manifest, stored, _cursor_at(manifest.newest_segment, tail), clock_and_entropy
     )
     predecessor = Predecessor(
         manifest.newest_segment, tail.vouched_end, reader.header.salt, tail.chain

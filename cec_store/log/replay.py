@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from cec_store.format.columns import values_of
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
 from cec_store.log.frames import Frame
-from cec_store.log.reader import Strand, despite_trims
+from cec_store.log.reader import LogReader, despite_trims
 from cec_store.values import Address, Position, to_timestamp_us
 
 OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
@@ -24,7 +24,7 @@ _POLL_S = 0.01
 
 
 class Seek(Protocol):
-    """Finds frames: an index, or a scan of the headers (:class:`Strand` itself)."""
+    """Finds frames: an index, or a scan of the headers (:class:`LogReader` itself)."""
 
     def find_timestamp(self, timestamp_us: int) -> Frame | None:
         """The first frame that can hold a record at or after the moment; ``None`` at the end."""
@@ -33,7 +33,7 @@ class Seek(Protocol):
         """The frame that holds the record; ``None`` at the end."""
 
 
-def offset_at(chain: Strand, seek: Seek, moment: Moment) -> int:
+def offset_at(chain: LogReader, seek: Seek, moment: Moment) -> int:
     """Offset of the earliest record whose timestamp is at or after the moment, of any kind.
 
     The end where there is none. A :class:`Position` is taken as it is. (As ``offsetsForTimes`` in
@@ -69,7 +69,7 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def __init__(
         self,
-        chain: Strand,
+        chain: LogReader,
         seek: Seek,
         since: Moment | None = None,
         until: Moment | None = None,

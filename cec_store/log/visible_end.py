@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, FrameHeader, FrameType
-from cec_store.log.frames import End, Frame
+from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.segment import Bad, BadFrame, SegmentReader, refusal
 from cec_store.values import Address
 
 _LOOKS = 4
 
 
-class Frontier:
+class VisibleEnd:
     """Follows the newest segment; :attr:`end` covers vouched frames only."""
 
     def __init__(self, reader: SegmentReader, schema_frame: FrameHeader) -> None:
@@ -21,7 +21,7 @@ class Frontier:
         self._claimed = 0
         self._waiting: list[Frame] = []
         previous = Address(schema_frame.prev_segment, schema_frame.prev_byte)
-        self.end = End(
+        self.end = LogEnd(
             seq=schema_frame.seq,
             offset=schema_frame.first_offset,
             address=Address(self._segment_id, SEGMENT_HEADER_BYTES + schema_frame.frame_bytes),
@@ -33,7 +33,7 @@ class Frontier:
         """Where the whole frames end, vouched for or not."""
         return self._waiting[-1].header.end_offset if self._waiting else self.end.offset
 
-    def advance(self) -> End:
+    def advance(self) -> LogEnd:
         """Read on from where the last look ended.
 
         Raises:
@@ -80,4 +80,4 @@ class Frontier:
             del self._waiting[: len(vouched)]
             last = vouched[-1]
             header = last.header
-            self.end = End(header.seq + 1, header.end_offset, last.next_address, last.address)
+            self.end = LogEnd(header.seq + 1, header.end_offset, last.next_address, last.address)

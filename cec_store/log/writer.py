@@ -64,7 +64,7 @@ class Cursor:
 
 
 @dataclass
-class Surroundings:
+class ClockAndEntropy:
     """What a writer takes from outside; tests put in their own."""
 
     clock_us: Callable[[], int]
@@ -75,12 +75,12 @@ class LogWriter:
     """The one writer of a queue. Every error leaves it unusable: make a new one by recovery."""
 
     def __init__(self, folder: Folder, manifest: Manifest, schema: RecordSchema,
-                 cursor: Cursor, surroundings: Surroundings) -> None:  # fmt: skip
+                 cursor: Cursor, clock_and_entropy: ClockAndEntropy) -> None:  # fmt: skip
         self.folder = folder
         self.manifest = manifest
         self.schema = schema
         self.cursor = cursor
-        self._surroundings = surroundings
+        self._clock_and_entropy = clock_and_entropy
         self._segment: SegmentWriter
         self.durable = Cursor(cursor.seq, cursor.offset)
         """Everything below is on disk."""
@@ -103,13 +103,13 @@ class LogWriter:
             epoch=self.manifest.epoch,
             log_id=self.manifest.log_id,
             segment_id=segment_id,
-            salt=int.from_bytes(self._surroundings.entropy(8), "little"),
+            salt=int.from_bytes(self._clock_and_entropy.entropy(8), "little"),
             first_seq=self.cursor.seq,
             prev_segment=predecessor.segment_id,
             prev_bytes=predecessor.bytes,
             prev_salt=predecessor.salt,
             prev_chain=predecessor.chain,
-            created_us=self._surroundings.clock_us(),
+            created_us=self._clock_and_entropy.clock_us(),
         )
         try:
             self._segment = SegmentWriter(self.folder, header)

@@ -17,7 +17,7 @@ from cec_store.format.columns import Ints
 _KEPT_MAX = 4096
 
 
-class Indicators:
+class NeededInput:
     """Lows are input positions, shape (inputs,): all input from there on is needed."""
 
     def __init__(self, end_offset: int, low: Ints) -> None:

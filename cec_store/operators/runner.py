@@ -25,7 +25,7 @@ from cec_store.operators.contract import Effects, Operator, Source, Step
 from cec_store.operators.frame_builder import Stacker
 from cec_store.operators.inputs.merge import BATCH_ROWS_MAX, merge
 from cec_store.operators.inputs.sources import consumers_of
-from cec_store.operators.needed_input import Indicators, lower
+from cec_store.operators.needed_input import NeededInput, lower
 from cec_store.queues.queue import Queue
 from cec_store.values import Extent
 
@@ -103,7 +103,7 @@ class Runner:
         self._end_offset = queue.end_offset
         is_new = queue.chain().end.seq == 0
         self._position: Ints = self._start() if is_new else np.zeros(operator.inputs, np.int64)
-        self._indicators = Indicators(self._end_offset, self._position)
+        self._indicators = NeededInput(self._end_offset, self._position)
         self.recovery: Recovery | None = None if is_new else self._recover()
 
     def _start(self) -> Ints:

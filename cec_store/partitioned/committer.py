@@ -21,7 +21,7 @@ from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
 from cec_store.log.reopening import create
-from cec_store.log.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
 from cec_store.partitioned.commits import newest
 from cec_store.partitioned.kept_writers import KeptWriters
 from cec_store.partitioned.partitions import is_partitioned
@@ -35,7 +35,7 @@ from cec_store.storage.names import (
     partition_name,
     staged_name,
 )
-from cec_store.storage.retrying import patiently
+from cec_store.storage.retrying import retry_while_busy
 
 _AT_ONCE = 8
 """Partitions that are written at the same time; their syncs overlap."""
@@ -63,8 +63,8 @@ class Committer:
             NotAQueue: something else is in the folder.
         """
         self._folder = folder
-        self._surroundings = Surroundings(clock_us)
-        self._writers = KeptWriters(folder, self._surroundings, segment_bytes)
+        self._clock_and_entropy = ClockAndEntropy(clock_us)
+        self._writers = KeptWriters(folder, self._clock_and_entropy, segment_bytes)
         self._last = Commit()
         self.schema = schema
         if not is_partitioned(folder):
@@ -90,7 +90,7 @@ class Committer:
                 part = folder.folder(name)
                 part.make()
                 if newest_epoch(part) is None:
-                    create(part, schema, self._surroundings).close()
+                    create(part, schema, self._clock_and_entropy).close()
             folder.sync_names()
 
     def _check_schema(self) -> None:
@@ -105,7 +105,9 @@ class Committer:
 
     def stager(self, query: str, batch: int, number: int) -> Stager:
         """For one task attempt: what it writes of partition ``number`` of a batch."""
-        return Stager(self._staged(query, batch), number, self.schema, self._surroundings.clock_us)
+        return Stager(
+            self._staged(query, batch), number, self.schema, self._clock_and_entropy.clock_us
+        )
 
     def _staged(self, query: str, batch: int) -> FolderTree:
         staged = self._folder.folder(STAGED_FOLDER)
@@ -175,7 +177,7 @@ class Committer:
             # The newest commit stands in the segment before.
             writer.trim(writer.manifest.newest_segment - 1)
         batch = commit.as_batch()
-        times = to_timestamps(pa.array([self._surroundings.clock_us()]))
+        times = to_timestamps(pa.array([self._clock_and_entropy.clock_us()]))
         writer.append(encode_body(data_records(COMMIT_SCHEMA, batch, times), 1), FrameMarks())
         writer.sync()
         self._last = commit
@@ -240,7 +242,7 @@ def commits_locked(folder: FolderTree) -> AbstractContextManager[Lock]:
         QueueLocked: somebody has been committing for a minute.
     """
     commits = folder.folder(COMMITS_FOLDER)
-    return closing(patiently(lambda: commits.lock(WRITER_LOCK), QueueLocked, _LOCK_WAIT_S))
+    return closing(retry_while_busy(lambda: commits.lock(WRITER_LOCK), QueueLocked, _LOCK_WAIT_S))
 
 
 def _told(schema: RecordSchema) -> str:

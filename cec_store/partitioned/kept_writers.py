@@ -12,7 +12,7 @@ from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_claim, newest_epoch, read_manifest
 from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
 from cec_store.queues.trimming import trim
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import segment_name
@@ -23,9 +23,11 @@ _log = logging.getLogger(__name__)
 class KeptWriters:
     """One for each folder in the queue's own. Whoever uses them holds the queue's lock."""
 
-    def __init__(self, folder: FolderTree, surroundings: Surroundings, segment_bytes: int) -> None:
+    def __init__(
+        self, folder: FolderTree, clock_and_entropy: ClockAndEntropy, segment_bytes: int
+    ) -> None:
         self._folder = folder
-        self._surroundings = surroundings
+        self._clock_and_entropy = clock_and_entropy
         self._segment_bytes = segment_bytes
         self._writers: dict[str, LogWriter] = {}
 
@@ -48,9 +50,9 @@ class KeptWriters:
             writer.close()
         folder.make()
         if newest_epoch(folder) is None:
-            writer = create(folder, schema, self._surroundings)
+            writer = create(folder, schema, self._clock_and_entropy)
         else:
-            writer, _ = reopen(folder, schema, self._surroundings)
+            writer, _ = reopen(folder, schema, self._clock_and_entropy)
         self._writers[name] = writer
         return writer
 

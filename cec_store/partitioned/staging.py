@@ -19,7 +19,7 @@ from cec_store.format.manifest import Manifest
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.segment import BadFrame, SegmentReader
-from cec_store.log.writer import Cursor, FrameMarks, LogWriter, Predecessor, Surroundings
+from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_name
 
@@ -98,8 +98,8 @@ class Stager:
     def _begin(self) -> LogWriter:
         self._folder.make()
         manifest = Manifest(0, _NO_LOG, self._segment_id, self._segment_id)
-        surroundings = Surroundings(self._clock_us)
-        writer = LogWriter(self._folder, manifest, self._schema, Cursor(), surroundings)
+        clock_and_entropy = ClockAndEntropy(self._clock_us)
+        writer = LogWriter(self._folder, manifest, self._schema, Cursor(), clock_and_entropy)
         writer.begin_segment(Predecessor(), self._segment_id)
         return writer
 

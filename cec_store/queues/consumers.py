@@ -23,7 +23,7 @@ from cec_store.storage.names import (
     consumer_lock_name,
 )
 from cec_store.storage.publishing import publish_file
-from cec_store.storage.retrying import patiently
+from cec_store.storage.retrying import retry_while_busy
 
 _LOCK_WAIT_S = 10.0
 
@@ -36,7 +36,7 @@ def consumers_locked(folder: Folder) -> Iterator[None]:
         QueueLocked: somebody has held it for ten seconds.
     """
     try:
-        lock = patiently(lambda: folder.lock(CONSUMERS_LOCK), QueueLocked, _LOCK_WAIT_S)
+        lock = retry_while_busy(lambda: folder.lock(CONSUMERS_LOCK), QueueLocked, _LOCK_WAIT_S)
     except QueueLocked:
         raise QueueLocked(
             f"{folder.path}/{CONSUMERS_LOCK}: held for {_LOCK_WAIT_S:.0f} s by a trim or "

@@ -17,7 +17,7 @@ from cec_store.log.epochs import newest_epoch
 from cec_store.log.options import QueueOptions
 from cec_store.log.pipeline import Pipeline
 from cec_store.log.reopening import RecoveryReport, check_schema, create, reopen
-from cec_store.log.writer import FrameMarks, LogWriter, Surroundings
+from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
 from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
 from cec_store.queues.trimming import trim
 from cec_store.storage.folder import Folder, Lock
@@ -78,15 +78,15 @@ class Queue:
             # Whoever is making the queue cannot be fenced: it has no epoch yet.
             if not takeover or not exists:
                 raise
-        surroundings = Surroundings(self._clock_us)
+        clock_and_entropy = ClockAndEntropy(self._clock_us)
         try:
             # Looked for again: somebody may have made it before this one had the lock.
             exists = newest_epoch(self.folder) is not None
             if exists and self.mode == "x":
                 raise FileExistsError(f"{self.folder.path}: there is a queue already")
             if not exists and schema is not None:
-                return create(self.folder, schema, surroundings)
-            writer, self.report = reopen(self.folder, schema, surroundings)
+                return create(self.folder, schema, clock_and_entropy)
+            writer, self.report = reopen(self.folder, schema, clock_and_entropy)
             return writer
         except BaseException:
             self._release()

@@ -121,14 +121,14 @@ def read_facts(place: Place, log: Log, at: At) -> LogFacts:
 
 def _read(facts: LogFacts, place: Place, at: At) -> None:
     log = facts.log
-    strand, last = None, None
+    log_reader, last = None, None
     try:
         facts.at = _named(facts, place, at)
-        strand, last = frame_at(log.folder, facts.at)
+        log_reader, last = frame_at(log.folder, facts.at)
         facts.last = last.header if last is not None else None
-        facts.is_operators = strand.schema().inputs > 0
+        facts.is_operators = log_reader.schema().inputs > 0
         if last is not None and facts.has_windows:
-            facts.footprints = read_footprints(strand, last)
+            facts.footprints = read_footprints(log_reader, last)
     except OutOfRange:
         raise
     except CecError as error:
@@ -140,7 +140,7 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
     extent_from = 2**63
     if facts.last is not None and facts.footprints is not None:
         extent_from = facts.last.end_offset - facts.last.extent_records
-    facts.history = read_history(log.folder, strand, last, extent_from)
+    facts.history = read_history(log.folder, log_reader, last, extent_from)
     facts.damage += [Damage.of_fault(log.name, fault) for fault in facts.history.damage]
 
 

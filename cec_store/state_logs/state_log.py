@@ -16,7 +16,7 @@ from cec_store.format.schema import KEY, STATE, RecordKind, input_column
 from cec_store.log.replay import Moment, Replay, offset_at
 from cec_store.state_logs.segments import unique_id
 from cec_store.state_logs.tree import StateTree
-from cec_store.state_logs.versions import Lineage
+from cec_store.state_logs.versions import VersionReader
 from cec_store.storage.folder import Folder
 from cec_store.values import Extent, Position
 
@@ -80,7 +80,7 @@ class StateLog:
         See :meth:`cec_store.OutputQueue.replay`.
         """
 
-        def work(lineage: Lineage) -> Replay:
+        def work(lineage: VersionReader) -> Replay:
             return _ChangeReplay(
                 lineage, lineage, since, until, kinds=kinds, include_metadata=include_metadata
             )
@@ -101,7 +101,7 @@ class StateLog:
         """The same, a frame at a time."""
         return self._read(at, lambda lineage: self._since(lineage, first))
 
-    def _since(self, lineage: Lineage, first: int) -> Replay:
+    def _since(self, lineage: VersionReader, first: int) -> Replay:
         if lineage.built_on >= first:
             raise OutOfRange(
                 f"{self.folder.path}: changes are kept from version {lineage.built_on + 1} on, "
@@ -116,14 +116,14 @@ class StateLog:
         """The position of the earliest record at or after the moment; the end if there is none."""
         return self._read(at, lambda lineage: Position(offset_at(lineage, lineage, moment)))
 
-    def lineage(self, at: int | str | None = None) -> Lineage:
+    def version_reader(self, at: int | str | None = None) -> VersionReader:
         """A reader of the frames that a version builds on."""
         return self._read(at, lambda lineage: lineage)
 
-    def checked_lineage(self, at: int | str | None = None) -> Lineage:
+    def checked_version_reader(self, at: int | str | None = None) -> VersionReader:
         """The same, with the checksum of every frame that the version's state needs checked."""
 
-        def work(lineage: Lineage) -> Lineage:
+        def work(lineage: VersionReader) -> VersionReader:
             _check_bodies(lineage)
             return lineage
 
@@ -145,10 +145,10 @@ class StateLog:
 
     # -- looking, and saying what went wrong --------------------------------------------------
 
-    def _read(self, at: int | str | None, work: Callable[[Lineage], _Answer]) -> _Answer:
+    def _read(self, at: int | str | None, work: Callable[[VersionReader], _Answer]) -> _Answer:
         def answer(tree: StateTree) -> _Answer:
             try:
-                return work(Lineage(tree, tree.find(at)))
+                return work(VersionReader(tree, tree.find(at)))
             except CorruptLog as error:
                 reason = f"{error.reason}; {_wanted(tree, at)}"
                 raise CorruptLog(error.path, error.byte, reason) from error
@@ -183,7 +183,7 @@ class _ChangeReplay(Replay):
 
 def _is_reachable(tree: StateTree, version: int) -> bool:
     try:
-        extent(Lineage(tree, tree.find(version)))
+        extent(VersionReader(tree, tree.find(version)))
     except (CorruptLog, OutOfRange):
         return False
     return True
@@ -200,12 +200,12 @@ def _wanted(tree: StateTree, at: int | str | None) -> str:
 
 def _is_sound(tree: StateTree, version: int) -> bool:
     try:
-        _check_bodies(Lineage(tree, tree.find(version)))
+        _check_bodies(VersionReader(tree, tree.find(version)))
     except CecError:
         return False
     return True
 
 
-def _check_bodies(lineage: Lineage) -> None:
+def _check_bodies(lineage: VersionReader) -> None:
     for frame in extent_frames(lineage, lineage.last_frame):
         lineage.check_body(frame)

@@ -1,4 +1,4 @@
-"""One version of a state log with all that it builds on: a strand out of the tree."""
+"""One version of a state log with all that it builds on, read as a log of its own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from cec_store.errors import CorruptLog
-from cec_store.log.frames import End, Frame
-from cec_store.log.reader import Strand
+from cec_store.log.frames import Frame, LogEnd
+from cec_store.log.reader import LogReader
 from cec_store.log.segment import SegmentReader
 from cec_store.state_logs.tree import StateTree
 
 
-class Lineage(Strand):
+class VersionReader(LogReader):
     """Reads a state log up to the end of one version. Later frames are not there for it."""
 
     def __init__(self, tree: StateTree, last: Frame) -> None:
@@ -30,12 +30,12 @@ class Lineage(Strand):
         return self._schema_frame(self.segments[0]).input_upto
 
     @property
-    def end(self) -> End:
+    def end(self) -> LogEnd:
         """The end of the version's last frame."""
         header, address = self.last_frame.header, self.last_frame.next_address
-        return End(header.seq + 1, header.end_offset, address, self.last_frame.address)
+        return LogEnd(header.seq + 1, header.end_offset, address, self.last_frame.address)
 
-    def refresh(self) -> End:
+    def refresh(self) -> LogEnd:
         """A version stays what it is."""
         return self.end
 

@@ -10,7 +10,7 @@ _POLL_S = 0.01
 _Taken = TypeVar("_Taken")
 
 
-def patiently(take: Callable[[], _Taken], busy: type[Exception], wait_s: float) -> _Taken:
+def retry_while_busy(take: Callable[[], _Taken], busy: type[Exception], wait_s: float) -> _Taken:
     """What ``take`` gives, as soon as it does not raise ``busy``; after ``wait_s`` it may."""
     until_s = time.monotonic() + wait_s
     while True:

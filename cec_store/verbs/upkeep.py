@@ -16,7 +16,7 @@ from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
 from cec_store.log.reopening import reopen
 from cec_store.log.replay import Moment, offset_at
-from cec_store.log.writer import Surroundings
+from cec_store.log.writer import ClockAndEntropy
 from cec_store.partitioned.committer import commits_locked
 from cec_store.queues.acknowledgements import acknowledgements, read_acknowledgement
 from cec_store.queues.consumers import drop_consumer
@@ -106,7 +106,7 @@ def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
         return
     with _writing(place):
         for each in due:
-            writer, _ = reopen(each.log.folder, None, Surroundings(now_us))
+            writer, _ = reopen(each.log.folder, None, ClockAndEntropy(now_us))
             try:
                 trim(each.log.folder, each.before, writer.trim)
             finally:

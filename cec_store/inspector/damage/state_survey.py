@@ -77,7 +77,7 @@ class StateSurvey:
         Raises:
             OutOfRange, CorruptLog: it is not there, or out of reach.
         """
-        lineage = StateLog(self.folder).lineage(at)
+        lineage = StateLog(self.folder).version_reader(at)
         return {number: lineage.segment_end(number) for number in lineage.segments}
 
 

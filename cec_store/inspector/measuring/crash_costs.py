@@ -19,7 +19,7 @@ import pyarrow as pa
 from cec_store.checkpoints.last_rows import last_rows
 from cec_store.format.schema import KEY
 from cec_store.log.frames import Frame
-from cec_store.log.reader import Strand
+from cec_store.log.reader import LogReader
 
 DEFAULT, REMEMBERED, CALIBRATED = "default", "remembered", "calibrated"
 _SAMPLE_BYTES_MAX = 128 << 20
@@ -64,7 +64,7 @@ class CrashCost:
 
 
 def calibrate(
-    strand: Strand, frames: Sequence[Frame], seconds_max: float = 3.0
+    log_reader: LogReader, frames: Sequence[Frame], seconds_max: float = 3.0
 ) -> LoadRates | None:
     """Rates of this machine, timed on an extent's frames, of which a sample may stand for all.
 
@@ -80,12 +80,12 @@ def calibrate(
             break
         sample.append(frame)
         stored, raw = stored + frame.header.body_bytes, raw + frame.header.raw_bytes
-    if raw < _RAW_BYTES_MIN or strand.schema().key is None:
+    if raw < _RAW_BYTES_MIN or log_reader.schema().key is None:
         return None
     best: list[float] = []
     began = time.perf_counter()
     for _ in range(_ROUNDS):
-        taken = _timed(strand, sample)
+        taken = _timed(log_reader, sample)
         best = [min(pair) for pair in zip(best or taken, taken, strict=True)]
         if time.perf_counter() - began > seconds_max:
             break
@@ -99,18 +99,18 @@ def calibrate(
     )
 
 
-def _timed(strand: Strand, frames: Sequence[Frame]) -> list[float]:
+def _timed(log_reader: LogReader, frames: Sequence[Frame]) -> list[float]:
     """Seconds to read the frames; to read and decode them; to decide about their keys."""
     stamps = [time.perf_counter()]
     for frame in frames:
-        reader = strand.reader(frame.address.segment_id)
+        reader = log_reader.reader(frame.address.segment_id)
         reader.reload()
         reader.body_at(frame.address.byte, frame.header)
     stamps.append(time.perf_counter())
     keys = []
     for frame in frames:
-        strand.reader(frame.address.segment_id).reload()
-        keys.append(strand.records(frame).column(KEY))
+        log_reader.reader(frame.address.segment_id).reload()
+        keys.append(log_reader.records(frame).column(KEY))
     stamps.append(time.perf_counter())
     last_rows(pa.chunked_array(keys).combine_chunks())
     stamps.append(time.perf_counter())

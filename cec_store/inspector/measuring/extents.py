@@ -25,11 +25,11 @@ from cec_store.inspector.measuring.totals import Totals, totals_of
 from cec_store.inspector.showing.dump_rows import RecordDecoder
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
-from cec_store.log.reader import Strand
+from cec_store.log.reader import LogReader
 from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.state_logs.tree import StateTree
-from cec_store.state_logs.versions import Lineage
+from cec_store.state_logs.versions import VersionReader
 from cec_store.storage.folder import Folder
 from cec_store.values import Extent
 
@@ -133,12 +133,12 @@ def inspect_extent(
     tree = survey.tree if isinstance(survey, StateSurvey) else None
     for looks_left in reversed(range(_LOOKS)):
         try:
-            strand, last = frame_at(folder, at, tree)
+            log_reader, last = frame_at(folder, at, tree)
             tree = None  # the next look is a new one
-            version = strand.version if isinstance(strand, Lineage) else None
-            has_state = strand.schema().inputs > 0
+            version = log_reader.version if isinstance(log_reader, VersionReader) else None
+            has_state = log_reader.schema().inputs > 0
             if has_state:
-                state = _state(strand, last, top, decoder, progress)
+                state = _state(log_reader, last, top, decoder, progress)
         except RecoveryError:
             has_state = False  # written without checkpoints
         except OutOfRange as error:
@@ -155,7 +155,7 @@ def inspect_extent(
 
 def frame_at(
     folder: Folder, at: int | str | None = None, tree: StateTree | None = None
-) -> tuple[Strand, Frame | None]:
+) -> tuple[LogReader, Frame | None]:
     """A reader of a log, and the last frame that counts for ``at``; ``None`` in an empty log.
 
     ``tree`` is a look at a state log's directory just taken.
@@ -166,24 +166,24 @@ def frame_at(
         NotAQueue: nothing of a log here; or a unique id, and no state log.
     """
     if isinstance(at, str) or is_state_log(folder):
-        lineage = StateLog(folder, tree).lineage(at)
+        lineage = StateLog(folder, tree).version_reader(at)
         return lineage, lineage.last_frame
     chain = Chain(folder)
     return chain, chain.last() if at is None else chain.find_seq(at)
 
 
 def _state(
-    strand: Strand,
+    log_reader: LogReader,
     last: Frame | None,
     top: int,
     decoder: StateDecoder | None,
     progress: Progress | None,
 ) -> OperatorState:
-    schema = strand.schema()
-    frames = extent_of(strand, last)
-    upto = _upto(strand, last, schema.inputs)
+    schema = log_reader.schema()
+    frames = extent_of(log_reader, last)
+    upto = _upto(log_reader, last, schema.inputs)
     q = last.header.extent_records if last is not None else 0
-    end = last.header.end_offset if last is not None else strand.end.offset
+    end = last.header.end_offset if last is not None else log_reader.end.offset
     extent = Extent(
         records=q,
         frames=len(frames),
@@ -194,7 +194,7 @@ def _state(
         end_offset=end,
     )
     # One more than is shown: what a footprint frees reaches up to the next one.
-    found = oldest_footprints(strand, frames, top + 1, progress) if q else None
+    found = oldest_footprints(log_reader, frames, top + 1, progress) if q else None
     windows = () if found is None else _windows(found, extent, upto, decoder)
     replay_from = np.array(windows[0].position) if windows else upto
     oldest_us = windows[0].timestamp_us if windows else None
@@ -211,7 +211,7 @@ def _state(
     )
 
 
-def extent_of(strand: Strand, last: Frame | None) -> list[Frame]:
+def extent_of(log_reader: LogReader, last: Frame | None) -> list[Frame]:
     """The frames that a rebuild at ``last`` reads, oldest first.
 
     Raises:
@@ -221,17 +221,17 @@ def extent_of(strand: Strand, last: Frame | None) -> list[Frame]:
     if last is None:
         return []
     if last.header.open_windows == NOT_COUNTED:
-        raise RecoveryError(f"{strand.folder.path}: written without checkpoints")
-    return list(extent_frames(strand, last))[::-1]
+        raise RecoveryError(f"{log_reader.folder.path}: written without checkpoints")
+    return list(extent_frames(log_reader, last))[::-1]
 
 
-def _upto(strand: Strand, last: Frame | None, inputs: int) -> Ints:
+def _upto(log_reader: LogReader, last: Frame | None, inputs: int) -> Ints:
     """The input that the log reflects, shape (inputs,)."""
     if last is None:
         return np.zeros(inputs, np.int64)
     if inputs == 1:
         return np.array([last.header.input_upto])
-    positions = inputs_of(strand.records(last), inputs)
+    positions = inputs_of(log_reader.records(last), inputs)
     return positions[-1] if len(positions) else np.zeros(inputs, np.int64)
 
 

@@ -27,7 +27,7 @@ from cec_store.inspector.measuring.oldest import key_columns, oldest_footprints
 from cec_store.inspector.measuring.sketches import sketches_of
 from cec_store.inspector.showing.rows import rows_of
 from cec_store.log.frames import Frame
-from cec_store.log.reader import Strand
+from cec_store.log.reader import LogReader
 from cec_store.operators.keys.encoder import KeyEncoder
 
 _RENEWED, _INPUT = "renewed", "input"
@@ -102,7 +102,7 @@ class Footprints:
         return rows_of(keys)
 
 
-def read_footprints(strand: Strand, last: Frame) -> Footprints:
+def read_footprints(log_reader: LogReader, last: Frame) -> Footprints:
     """Of the windows open at the end of a frame, whose windows must have been counted.
 
     Raises:
@@ -110,22 +110,22 @@ def read_footprints(strand: Strand, last: Frame) -> Footprints:
         OutOfRange: a part of the extent is trimmed.
         ValueError: keys of a type that no operator makes.
     """
-    frames = list(extent_frames(strand, last))[::-1]
+    frames = list(extent_frames(log_reader, last))[::-1]
     skipped_bits = max(0, (last.header.open_windows // WINDOWS_MAX).bit_length())
-    tally = _Tally(strand.schema(), last.header.end_offset - last.header.extent_records)
+    tally = _Tally(log_reader.schema(), last.header.end_offset - last.header.extent_records)
     if skipped_bits:
-        tally.sample(skipped_bits, oldest_footprints(strand, frames, _OLDEST).records)
+        tally.sample(skipped_bits, oldest_footprints(log_reader, frames, _OLDEST).records)
     waiting: list[pa.RecordBatch] = []
     first_offset = 0
     for frame in frames:
         first_offset = first_offset if waiting else frame.header.first_offset
-        waiting.append(tally.columns_of(strand.records(frame)))
+        waiting.append(tally.columns_of(log_reader.records(frame)))
         if frame is last or sum(map(len, waiting)) >= _ROWS_AT_A_TIME:
             tally.take(first_offset, concat(waiting))
             waiting.clear()
     found = tally.footprints(last.header)
     if not skipped_bits and len(found.offsets) != last.header.open_windows:
-        path = strand.reader(last.address.segment_id).path
+        path = log_reader.reader(last.address.segment_id).path
         what = f"the frame counts {last.header.open_windows} open windows, its extent has "
         raise CorruptLog(path, last.address.byte, f"{what}{len(found.offsets)}")
     return found

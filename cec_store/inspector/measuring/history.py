@@ -16,7 +16,7 @@ from cec_store.inspector.damage.scan import Found, Gap
 from cec_store.inspector.damage.state_survey import StateSurvey, survey_of
 from cec_store.inspector.damage.survey import Part, Survey
 from cec_store.log.frames import Frame
-from cec_store.log.reader import Strand
+from cec_store.log.reader import LogReader
 from cec_store.storage.folder import Folder
 
 STRETCHES_MAX = 1024
@@ -139,15 +139,15 @@ class History:
 
 def read_history(
     folder: Folder,
-    strand: Strand | None = None,
+    log_reader: LogReader | None = None,
     last: Frame | None = None,
     extent_from: int = _NO_EXTENT,
 ) -> History:
     """Walk through every header of a log, over damage and on.
 
-    ``strand`` says which frames count, up to ``last``, and ``extent_from`` is the offset of the
-    oldest record that a rebuild there needs. Without a strand (damage keeps it out of reach) all
-    sound frames count.
+    ``log_reader`` says which frames count, up to ``last``, and ``extent_from`` is the offset of the
+    oldest record that a rebuild there needs. Without one (damage keeps the log out of reach)
+    all sound frames count.
 
     Raises:
         NotAQueue: neither a queue here nor a state log.
@@ -158,7 +158,7 @@ def read_history(
     if last is not None:
         last_number = last.header.input_upto if is_state else last.header.seq
     history = History(damage=list(survey.faults))
-    ends = _ends(strand) if strand is not None else None
+    ends = _ends(log_reader) if log_reader is not None else None
     for part in survey.parts():
         if isinstance(part, Fault):
             history.damage.append(part)
@@ -179,10 +179,12 @@ def read_history(
     return history
 
 
-def _ends(strand: Strand) -> dict[int, int] | None:
+def _ends(log_reader: LogReader) -> dict[int, int] | None:
     """Of each segment the bytes that count; ``None`` where damage hides it, which is told then."""
     try:
-        return {segment_id: strand.segment_end(segment_id) for segment_id in strand.segments}
+        return {
+            segment_id: log_reader.segment_end(segment_id) for segment_id in log_reader.segments
+        }
     except CorruptLog:
         return None
 

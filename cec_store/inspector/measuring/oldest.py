@@ -23,7 +23,7 @@ from cec_store.format.records import kinds_of
 from cec_store.format.schema import KEY, RecordKind, RecordSchema
 from cec_store.inspector.measuring.sketches import sketches_of
 from cec_store.log.frames import Frame
-from cec_store.log.reader import Strand
+from cec_store.log.reader import LogReader
 from cec_store.operators.keys.encoder import KeyEncoder
 from cec_store.operators.keys.words import grown
 
@@ -59,7 +59,7 @@ class Footprints:
 
 
 def oldest_footprints(
-    strand: Strand, frames: Sequence[Frame], count: int, progress: Progress | None = None
+    log_reader: LogReader, frames: Sequence[Frame], count: int, progress: Progress | None = None
 ) -> Footprints:
     """Of the ``count`` windows with the oldest footprints, in their order.
 
@@ -72,16 +72,16 @@ def oldest_footprints(
     first_offset = last.end_offset - last.extent_records
     wanted = min(count, last.open_windows)
     if wanted == 0:
-        return _materialised(strand, frames, [])
+        return _materialised(log_reader, frames, [])
     if wanted == 1:  # by what q is, the extent's first record
-        return _materialised(strand, frames, [first_offset])
+        return _materialised(log_reader, frames, [first_offset])
     found: list[int] = []
     start, keys_max = first_offset, _KEYS_FIRST
     while len(found) < wanted and start < last.end_offset:
-        search = _Search(strand.schema(), start, min(keys_max, KEYS_MAX))
+        search = _Search(log_reader.schema(), start, min(keys_max, KEYS_MAX))
         for frame in frames:
             if frame.header.end_offset > start:
-                search.take(frame, strand.records(frame))
+                search.take(frame, log_reader.records(frame))
                 if progress is not None:
                     progress(frame.header.frame_bytes)
         found += search.live().tolist()
@@ -92,11 +92,11 @@ def oldest_footprints(
     ]:
         at = frames[-1].address
         raise CorruptLog(
-            strand.reader(at.segment_id).path, at.byte,
+            log_reader.reader(at.segment_id).path, at.byte,
             f"the frame counts {last.open_windows} open windows from record {first_offset} on, "
             f"its extent has {len(found)} from {found[0] if found else last.end_offset} on",
         )  # fmt: skip
-    return _materialised(strand, frames, found[:wanted])
+    return _materialised(log_reader, frames, found[:wanted])
 
 
 class _Search:
@@ -170,7 +170,9 @@ def _place_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
     return places
 
 
-def _materialised(strand: Strand, frames: Sequence[Frame], offsets: Sequence[int]) -> Footprints:
+def _materialised(
+    log_reader: LogReader, frames: Sequence[Frame], offsets: Sequence[int]
+) -> Footprints:
     """The records at these offsets, which rise."""
     parts: list[pa.RecordBatch] = []
     todo = list(offsets)
@@ -178,9 +180,9 @@ def _materialised(strand: Strand, frames: Sequence[Frame], offsets: Sequence[int
         here = [offset for offset in todo if offset < frame.header.end_offset]
         if here:
             rows = [offset - frame.header.first_offset for offset in here]
-            parts.append(strand.records(frame).take(pa.array(rows)))
+            parts.append(log_reader.records(frame).take(pa.array(rows)))
             todo = todo[len(here) :]
         if not todo:
             break
-    empty = pa.RecordBatch.from_pylist([], strand.schema().arrow)
+    empty = pa.RecordBatch.from_pylist([], log_reader.schema().arrow)
     return Footprints(list(offsets), pa.concat_batches(parts) if parts else empty)

@@ -252,5 +252,5 @@ def calibrated(overview: Overview) -> LoadRates | None:
         return None
     chosen = overview.logs[max(sized)[1]]
     at = chosen.report.version if chosen.report is not None else None
-    strand, last = frame_at(chosen.log.folder, at)
-    return calibrate(strand, extent_of(strand, last))
+    log_reader, last = frame_at(chosen.log.folder, at)
+    return calibrate(log_reader, extent_of(log_reader, last))

@@ -29,9 +29,9 @@ from cec_store.inspector.measuring.extent_history import (
 )
 from cec_store.inspector.measuring.oldest import key_columns, key_encoder
 from cec_store.log.frames import Frame
-from cec_store.log.reader import Strand
+from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
-from cec_store.state_logs.versions import Lineage
+from cec_store.state_logs.versions import VersionReader
 
 Progress = Callable[[int], None]
 
@@ -106,7 +106,7 @@ def together(logs: Sequence[Sequence[Outcome]]) -> tuple[Outcome, ...]:
 
 
 def simulate(
-    strand: Strand,
+    log_reader: LogReader,
     last: Frame | None,
     targets: Sequence[WhatIf],
     progress: Progress | None = None,
@@ -123,42 +123,43 @@ def simulate(
         CorruptLog: damage on the way.
         ValueError: a target that such a log cannot have.
     """
-    is_state = isinstance(strand, Lineage)
+    is_state = isinstance(log_reader, VersionReader)
     if is_state and any(each.replay_rows is not None for each in targets):
         raise ValueError("a state store replays no input: give it a target Q alone")
-    walk = _Walk(strand, [StoreCourse(t) if is_state else QueueCourse(t) for t in targets])
-    for frames in _commits(strand, last):
+    walk = _Walk(log_reader, [StoreCourse(t) if is_state else QueueCourse(t) for t in targets])
+    for frames in _commits(log_reader, last):
         walk.take(frames)
         if progress is not None:
             progress(sum(frame.header.frame_bytes for frame in frames))
     return walk.history(targets)
 
 
-def _commits(strand: Strand, last: Frame | None) -> Iterator[list[Frame]]:
+def _commits(log_reader: LogReader, last: Frame | None) -> Iterator[list[Frame]]:
     """The frames of each commit up to a frame; of a queue each is one."""
     pending: list[Frame] = []
-    for frame in strand.frames() if last is not None else ():
+    for frame in log_reader.frames() if last is not None else ():
         if last is not None and frame.header.seq > last.header.seq:
             return
         pending.append(frame)
         if frame.header.open_windows != NOT_COUNTED:
             yield pending
             pending = []
-        elif not isinstance(strand, Lineage):
+        elif not isinstance(log_reader, VersionReader):
             raise RecoveryError(
-                f"{strand.folder.path}: frame {frame.header.seq} was written without checkpoints"
+                f"{log_reader.folder.path}: frame {frame.header.seq} was written "
+                "without checkpoints"
             )
 
 
 class _Walk:
     """Takes the log apart, commit by commit."""
 
-    def __init__(self, strand: Strand, courses: Sequence[RecordedCourse]) -> None:
-        self._strand = strand
-        self._is_state = isinstance(strand, Lineage)
-        self._keys = key_encoder(strand.schema())
+    def __init__(self, log_reader: LogReader, courses: Sequence[RecordedCourse]) -> None:
+        self._log_reader = log_reader
+        self._is_state = isinstance(log_reader, VersionReader)
+        self._keys = key_encoder(log_reader.schema())
         self._is_open = np.zeros(1024, np.bool_)
-        self._first_offset = strand.first_offset()
+        self._first_offset = log_reader.first_offset()
         self._recorded = RecordedCourse(end=self._first_offset)
         self._courses = courses
         self._commits: list[tuple[int, int]] = []
@@ -198,7 +199,7 @@ class _Walk:
         said = (frame.header.open_windows, frame.header.extent_records)
         counted = (self._recorded.windows.open_windows, self._recorded.figures[-1][0])
         if said != counted:
-            path = self._strand.reader(frame.address.segment_id).path
+            path = self._log_reader.reader(frame.address.segment_id).path
             raise CorruptLog(
                 path, frame.address.byte,
                 f"the frame counts N = {said[0]} and q = {said[1]}, its records say {counted}",
@@ -206,8 +207,8 @@ class _Walk:
 
     def _commit(self, frames: list[Frame]) -> Commit:
         header = frames[-1].header
-        names = [name for name in (KEY, STATE) if name in self._strand.schema().arrow.names]
-        parts = [self._strand.records(frame) for frame in frames]
+        names = [name for name in (KEY, STATE) if name in self._log_reader.schema().arrow.names]
+        parts = [self._log_reader.records(frame) for frame in frames]
         kinds = np.concatenate([kinds_of(part) for part in parts])
         is_renewed = kinds == RecordKind.CHECK
         slots = np.full(len(kinds), -1, np.int64)

@@ -67,7 +67,7 @@ def version_before(place: Place, point: Point) -> int:
         return point.version
     found = version_at(place, point)
     return (
-        StateLog(place.logs[0].folder).lineage(found).version
+        StateLog(place.logs[0].folder).version_reader(found).version
         if isinstance(found, str)
         else int(found or 0)
     )

@@ -21,7 +21,7 @@ from cec_store.inspector.verifying.recount import RecordChecks
 from cec_store.log.frames import Frame
 from cec_store.state_logs.segments import STATE_SCHEMA
 from cec_store.state_logs.tree import StateTree
-from cec_store.state_logs.versions import Lineage
+from cec_store.state_logs.versions import VersionReader
 from cec_store.storage.folder import Folder
 from cec_store.values import Address
 
@@ -71,7 +71,7 @@ class StateRecount:
     def run(self) -> None:
         """The newest branch first, so that those given up are short."""
         for tip in self._tips():
-            self._branch(Lineage(self._tree, tip), tip)
+            self._branch(VersionReader(self._tree, tip), tip)
 
     def _tips(self) -> list[Frame]:
         """Frames on which nothing builds, those of the youngest segments first."""
@@ -85,7 +85,7 @@ class StateRecount:
         ends = [g.frames[-1] for g in map(self._tree.growth, self._tree.ids) if g.frames]
         return [frame for frame in reversed(ends) if frame.address not in bases]
 
-    def _branch(self, lineage: Lineage, tip: Frame) -> None:
+    def _branch(self, lineage: VersionReader, tip: Frame) -> None:
         fresh: list[Frame] = []
         frame: Frame | None = tip
         known: list[Frame] = []

@@ -13,7 +13,7 @@ from cec_store.format.columns import Ints
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
 from cec_store.inspector.verifying.kept_versions import KeptVersions
 from cec_store.state_logs.tree import StateTree
-from cec_store.state_logs.versions import Lineage
+from cec_store.state_logs.versions import VersionReader
 
 _REBUILT_BYTES_MAX = 96 << 20
 """A rebuild holds its extent in memory, decompressed, and more than once."""
@@ -126,7 +126,7 @@ class VersionFaults:
         too_large = 0
         for version in versions.tolist():
             frame = self._kept.frame(version)
-            lineage = Lineage(self._tree, frame)
+            lineage = VersionReader(self._tree, frame)
             size = sum(each.header.raw_bytes for each in extent_frames(lineage, frame))
             if size > _REBUILT_BYTES_MAX:
                 too_large += 1

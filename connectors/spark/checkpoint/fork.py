@@ -176,7 +176,7 @@ def _version(old: Checkpoint, batch: int, state: StateFolder) -> int | str:
 
 
 def _state_parts(old: Checkpoint, batch: int, state: StateFolder) -> Iterator[_Part]:
-    lineage = StateLog(state.folder).checked_lineage(_version(old, batch, state))
+    lineage = StateLog(state.folder).checked_version_reader(_version(old, batch, state))
     for segment_id in lineage.segments:
         name, end = segment_name(segment_id), lineage.segment_end(segment_id)
         # On the others a segment builds: what late attempts may still add there are versions

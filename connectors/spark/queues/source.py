@@ -39,7 +39,7 @@ from cec_store.partitioned.partitions import Partitions
 from cec_store.partitioned.reading import PARTITION, with_partition
 from cec_store.queues.consumers import Consumer
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.retrying import patiently
+from cec_store.storage.retrying import retry_while_busy
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, to_timestamp_us
 
 _RELEASE_S = 3.0
@@ -269,7 +269,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             queue = self._partitions.queue(number)
             register = partial(queue.consumer, name or "", start=offset)
             # A query that has just been stopped may not have let go yet.
-            self._consumers[number] = patiently(register, ConsumerInUse, _RELEASE_S)
+            self._consumers[number] = retry_while_busy(register, ConsumerInUse, _RELEASE_S)
 
     def _begin(self, start: Offsets, ends: Offsets) -> Offsets:
         """``start``, with partitions that were added since, from their beginning."""
