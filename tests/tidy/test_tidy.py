@@ -1,0 +1,398 @@
+"""The rules of the house, read from the source itself. To change a rule, change it here first."""
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from support.paths import ROOT
+
+# A file imports only from lines above its own; rooms on one line do not import one another.
+# `x.*` is a room with everything in it, `cec_store` is the package's door.
+LAYERS = """
+errors units
+arrow_limits checksum columns layout mounts patience
+last_rows
+files
+manifest frame acknowledgement trees
+offset_lengths
+records
+segment
+tail frontier
+strand state_segments
+chain state_tree
+lineage consumers
+writer trimming
+pipeline recovery
+queue
+policy
+checkpoint rebuild replay
+state_log
+operators.effects operators.words
+operators.dictionary
+operators.keys
+operators.windows operators.merge operators.waiting operators.sources
+operators.accumulators operators.indicators operators.stacker
+operators.slots
+operators.count_slots operators.time_slots
+operators.aggregate operators.join operators.stateless
+operators.runner
+operators
+indexes.entries
+indexes.recent indexes.environment
+indexes.generations indexes.stored
+indexes.timestamp
+indexes
+store staging
+commits kept_writers
+committer
+partitions
+reading
+connectors.spark.settings connectors.spark.parsing
+connectors.spark.checkpoint connectors.spark.unsafe_rows
+connectors.spark.source_logs connectors.spark.state_schema
+connectors.spark.fork connectors.spark.state_rows
+connectors.spark.state_tables
+cec_store
+inspector.places
+inspector.faults inspector.scan inspector.recount inspector.rows inspector.selecting
+inspector.costs inspector.sketches inspector.courses
+inspector.oldest
+inspector.survey inspector.points inspector.whole_segments
+inspector.audit inspector.state_survey inspector.state_recount inspector.dump_rows
+inspector.totals inspector.kept_versions
+inspector.version_faults inspector.index_verification
+inspector.verification inspector.extents inspector.dumping
+inspector.what_if
+inspector.overview
+inspector.state_verification inspector.following inspector.states
+inspector.spark_files inspector.partitioned_verification inspector.place_dump inspector.differences
+inspector.place_verification
+inspector.history inspector.footprints
+inspector connectors.*
+upkeep
+flights comparing watching
+embedded_demo_child spark_demo_feed
+embedded_demo spark_demo_job spark_demo_results
+spark_demo
+columnar
+formats
+screens
+report.*
+demo
+verbs.arguments verbs.wording
+verbs.*
+cli
+"""
+RANKS = {room: rank for rank, line in enumerate(LAYERS.split("\n")) for room in line.split()}
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 300
+ROOTS = ("cec_store", "cli")  # what people start from: everything must be reached from here
+NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
+# Who may import these. Nobody may unpickle: a log may come from anyone.
+IMPORTERS: dict[str, set[str]] = {
+    **{name: set() for name in ("pickle", "cloudpickle", "dill", "marshal", "shelve")},
+    **{name: {"files"} for name in ("mmap", "fcntl")},
+    "shutil": {"trees", "connectors.spark.environment"},
+    # The demos kill a child of their own.
+    "signal": {"embedded_demo", "spark_demo"},
+    "subprocess": {"embedded_demo", "spark_demo", "connectors.spark.environment"},
+    "os": {"files", "trees", "embedded_demo", "spark_demo", "connectors.spark.environment"},
+}
+# Each member of these is named in docs/format.md.
+ENUMS_ON_DISK = {"frame": "FrameType", "records": "RecordKind"}
+
+
+def module_name(path: Path) -> str:
+    """`cec_store/operators/join.py` and `indexes/timestamp.py` without the suffix, dotted."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[1:] if parts[0] == "cec_store" else parts
+    return ".".join(p for p in parts if p != "__init__") or "cec_store"
+
+
+# Where the links are no links, as in an unpacked sdist, the first folder alone has every file.
+FILES = {
+    module_name(path): path
+    for folder in ("cec_store", "indexes", "connectors")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
+SOURCES = {name: path.read_text(encoding="utf-8") for name, path in FILES.items()}
+DOCS = [p for p in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if p.exists()]
+each_module = pytest.mark.parametrize("name", sorted(SOURCES))
+
+
+def room(name: str) -> str:
+    """The entry of LAYERS that a module stands under."""
+    package = name.split(".")[0] + ".*"
+    return package if package in RANKS and name not in RANKS else name
+
+
+def imported(name: str, source: str, known: set[str]) -> set[str]:
+    """Full names of what a file imports, anywhere in it; the package's own without `cec_store.`."""
+    is_package = name == "cec_store" or any(k.startswith(name + ".") for k in known)
+    here = [] if name == "cec_store" else name.split(".")
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            up = node.level - is_package
+            base = ["cec_store", *here[: len(here) - up]] if node.level else []
+            base = ".".join([*base, *filter(None, [node.module])])
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                found.add(full if full.removeprefix("cec_store.") in known else base)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found.update(a.value for a in node.args if isinstance(a, ast.Constant))
+    return {target.removeprefix("cec_store.") for target in found}
+
+
+def layer_breaks(name: str, source: str, known: set[str]) -> list[str]:
+    if room(name) not in RANKS:
+        return [f"{name} stands on no line of LAYERS"]
+    breaks = []
+    for target in sorted(imported(name, source, known) & (known | {"cec_store"})):
+        same_room = room(target) == room(name) and room(name).endswith(".*")
+        if not same_room and RANKS.get(room(target), len(RANKS)) >= RANKS[room(name)]:
+            breaks.append(f"{name} imports {target}, which is not above it")
+    return breaks
+
+
+def length_breaks(source: str) -> list[str]:
+    count = len(source.splitlines())
+    breaks = [f"{count} lines in a file"] if count > FILE_LINES_MAX else []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            count = (node.end_lineno or 0) - node.lineno + 1
+            breaks += [f"{count} lines in {node.name}"] if count > FUNCTION_LINES_MAX else []
+    return breaks
+
+
+def ban_breaks(name: str, source: str) -> list[str]:
+    targets = {target.split(".")[0] for target in imported(name, source, set())}
+    breaks = [f"imports {t}" for t in sorted(targets) if name not in IMPORTERS.get(t, {name})]
+    # `import indexes` works in a checkout only: an installed package has no such name.
+    breaks += re.findall(r"^\s*(?:from|import) (?:indexes|connectors)\b", source, re.MULTILINE)
+    breaks += [f"named {part}" for part in name.split(".") if part in NOUNLESS]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"eval", "exec", "__import__"}:
+            breaks.append(f"calls {ast.unparse(node.func)}")
+    return breaks
+
+
+def unreached(sources: dict[str, str], roots: tuple[str, ...]) -> set[str]:
+    """Modules with code in them that no root imports, however far away."""
+    todo, reached = list(roots), set(roots)
+    while todo:
+        name = todo.pop()
+        for target in imported(name, sources.get(name, ""), set(sources)):
+            parts = target.split(".")
+            steps = {".".join(parts[: n + 1]) for n in range(len(parts))} - reached
+            reached |= steps
+            todo += steps
+    return {n for n in set(sources) - reached if len(ast.parse(sources[n]).body) > 1}
+
+
+def unmentioned(names: set[str], text: str) -> set[str]:
+    return {name for name in names if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)}
+
+
+def isort_key(name: str) -> tuple[int, str]:
+    """Constants, classes, functions: the order that ruff keeps as well."""
+    return (0 if len(name) > 1 and name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+def public_breaks(source: str) -> list[str]:
+    """`__all__` is sorted, and is exactly what the door imports or defines under a public name."""
+    listed: list[str] = []
+    bound: set[str] = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom):
+            bound |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if ast.unparse(target) == "__all__":
+                listed = ast.literal_eval(node.value)
+            else:
+                bound.add(ast.unparse(target))
+    public = {name for name in bound if not name.startswith("_")}
+    breaks = [] if sorted(listed, key=isort_key) == list(listed) else ["not sorted"]
+    breaks += [f"lists {name}, which is not there" for name in sorted(set(listed) - bound)]
+    return breaks + [f"does not list {name}" for name in sorted(public - set(listed))]
+
+
+def enum_members(source: str, enum: str) -> set[str]:
+    return {
+        ast.unparse(line.targets[0])
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef) and node.name == enum
+        for line in node.body
+        if isinstance(line, ast.Assign)
+    }
+
+
+def docs_text() -> str:
+    assert DOCS, "no README.md and no docs/*.md"
+    return "\n".join(path.read_text(encoding="utf-8") for path in DOCS)
+
+
+def need(*names: str) -> None:
+    missing = [name for name in names if name not in SOURCES]
+    if missing:
+        pytest.skip(f"not written yet: {', '.join(missing)}")
+
+
+def test_there_are_files_to_check() -> None:
+    assert len(SOURCES) >= 5
+    assert {"indexes", "connectors"} <= set(SOURCES)
+    assert len(RANKS) == len(LAYERS.split()), "a room stands on two lines of LAYERS"
+
+
+@pytest.mark.parametrize("folder", ["indexes", "connectors"])
+def test_folder_is_part_of_the_package(folder: str) -> None:
+    assert (ROOT / "cec_store" / folder).samefile(ROOT / folder)
+
+
+@each_module
+def test_imports_point_upward(name: str) -> None:
+    assert layer_breaks(name, SOURCES[name], set(SOURCES)) == []
+
+
+@each_module
+def test_lengths(name: str) -> None:
+    assert length_breaks(SOURCES[name]) == []
+
+
+@each_module
+def test_bans(name: str) -> None:
+    assert ban_breaks(name, SOURCES[name]) == []
+
+
+def test_every_module_is_reached() -> None:
+    need(*ROOTS)
+    assert unreached(SOURCES, ROOTS) == set()
+
+
+def test_public_names_are_true_and_documented() -> None:
+    need("cec_store")
+    assert public_breaks(SOURCES["cec_store"]) == []
+    listed = set(importlib.import_module("cec_store").__all__)
+    assert listed
+    assert unmentioned(listed, docs_text()) == set()
+
+
+def test_verbs_are_documented() -> None:
+    need("cli")
+    typer = pytest.importorskip("typer")
+    cli = importlib.import_module("cec_store.cli")
+    app = next(value for value in vars(cli).values() if isinstance(value, typer.Typer))
+    verbs = set(typer.main.get_group(app).commands)
+    assert verbs
+    assert unmentioned({f"cec-store {verb}" for verb in verbs}, docs_text()) == set()
+
+
+@pytest.mark.parametrize(("name", "enum"), ENUMS_ON_DISK.items())
+def test_format_names_every_kind(name: str, enum: str) -> None:
+    need(name)
+    members = enum_members(SOURCES[name], enum)
+    assert members, f"{name} has no {enum}"
+    text = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    assert unmentioned(members, text) == set()
+
+
+# The rules themselves can fail.
+
+KNOWN = {"errors", "frame", "queue", "cli", "store", "operators", "operators.keys", "connectors.x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "caught"),
+    [
+        ("frame", "from cec_store.errors import CecError", False),
+        ("frame", "import cec_store.queue", True),
+        ("frame", "from cec_store import queue", True),
+        ("frame", "from . import queue", True),
+        ("frame", "from .queue import Queue", True),
+        ("frame", "def f():\n    from cec_store.queue import Queue", True),
+        ("frame", "import_module('cec_store.queue')", True),
+        ("frame", "from cec_store import open_queue", True),
+        ("frame", "from cec_store.manifest import Manifest", False),  # not in KNOWN: not a file
+        ("operators.keys", "from ..frame import Frame", False),
+        ("operators.keys", "from . import merge", True),
+        ("operators", "from .keys import Keys", False),
+        ("cec_store", "from .store import open_queue", False),
+        ("cec_store", "from .cli import main", True),
+        ("connectors.y", "from cec_store.connectors.x import X", False),
+        ("nowhere", "", True),
+    ],
+)
+def test_layer_rule(name: str, source: str, caught: bool) -> None:
+    assert bool(layer_breaks(name, source, KNOWN)) is caught
+
+
+@pytest.mark.parametrize(
+    ("source", "caught"),
+    [
+        ("def f():\n" + "    pass\n" * (FUNCTION_LINES_MAX - 1), False),
+        ("def f():\n" + "    pass\n" * FUNCTION_LINES_MAX, True),
+        ("x = 1\n" * FILE_LINES_MAX, False),
+        ("x = 1\n" * (FILE_LINES_MAX + 1), True),
+    ],
+)
+def test_length_rule(source: str, caught: bool) -> None:
+    assert bool(length_breaks(source)) is caught
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "caught"),
+    [
+        ("files", "import os", False),
+        ("frame", "import os.path", True),
+        ("frame", "from os import replace", True),
+        ("embedded_demo", "import os, signal", False),
+        ("files", "import pickle", True),
+        ("frame", "from marshal import loads", True),
+        ("frame", "eval('1')", True),
+        ("frame", "re.compile('eval(')", False),
+        ("cli", "from indexes import timestamp", True),
+        ("cli", "from cec_store.indexes import timestamp", False),
+        ("operators.utils", "", True),
+    ],
+)
+def test_ban_rule(name: str, source: str, caught: bool) -> None:
+    assert bool(ban_breaks(name, source)) is caught
+
+
+def test_reach_rule() -> None:
+    code = "x = 1\ny = 2"
+    sources = {
+        "cec_store": "from .store import a",
+        "store": "import cec_store.queue",
+        "queue": code,
+    }
+    assert unreached(sources, ("cec_store",)) == set()
+    assert unreached({**sources, "frame": code, "indexes": '"""Words."""'}, ROOTS) == {"frame"}
+
+
+@pytest.mark.parametrize(
+    ("source", "caught"),
+    [
+        ("from .a import B, f\n__all__ = ['B', 'f']", False),
+        ("from .a import B, f\n__all__ = ['f', 'B']", True),
+        ("from .a import B, f\n__all__ = ['B']", True),
+        ("from .a import B\n__all__ = ['B', 'f']", True),
+    ],
+)
+def test_public_rule(source: str, caught: bool) -> None:
+    assert bool(public_breaks(source)) is caught
+
+
+def test_mention_rule() -> None:
+    source = "class Kind(IntEnum):\n    'Frozen.'\n    OPEN = 1\n    RESULT = 2"
+    assert unmentioned(enum_members(source, "Kind"), "| `OPEN` | REOPEN RESULTS |") == {"RESULT"}
+    assert unmentioned({"cec-store dump"}, "cec-store dump-all") == {"cec-store dump"}
