@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-SOURCE = Path(__file__).with_name("faultshim.c")
+from support.paths import SUPPORT
+
+SOURCE = SUPPORT / "disks" / "faultshim.c"
 ERRORS = ("EIO", "ENOSPC", "EDQUOT", "EFBIG", "EINTR")
 KINDS = (*ERRORS, "short", "kill")
 

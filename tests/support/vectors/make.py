@@ -1,8 +1,8 @@
-"""How tests/data/vectors/v1 was made. `PYTHONPATH=tests python -m support.vectors.make` adds
-what is missing.
+"""How tests/data/vectors/v1 was made.
 
-What exists is never written again: it is what is on people's disks. The expected values below are
-written by hand and go to cases.json; nothing in them is read back from the bytes.
+`PYTHONPATH=tests python -m support.vectors.make` adds what is missing. What exists is never
+written again: it is what is on people's disks. The expected values below are written by hand and go
+to cases.json; nothing in them is read back from the bytes.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ LOG_ID = bytes(range(16))
 SALT = 0x0123_4567_89AB_CDEF
 CREATED_US = 1_357_016_400_000_000  # 2013-01-01 05:00 UTC
 
+# Part of cases.json, which keeps the paths of the day when the bytes were made.
 PROVENANCE = (
     "Made by tests/make_vectors.py with the first release of format version 1. The values under "
     "'expect' were written by hand, from docs/format.md, before the bytes were made. Integers are "
