@@ -49,8 +49,8 @@ check: setup
 	$(BIN)/mypy
 
 # The fault suites at full size: they read CEC_CRASH for their counts. SUITE=name runs one of them
-# (tests/suites.py). Each prints a line that docs/durability.md can take. A test may take twenty
-# minutes, so one is taken for hung, and every thread's stack printed, only after forty.
+# (tests/support/runs/suites.py). Each prints a line that docs/durability.md can take. A test may
+# take twenty minutes, so one is taken for hung, and every thread's stack printed, only after forty.
 SUITE ?=
 FULL := -o faulthandler_timeout=2400
 crash: setup
@@ -64,7 +64,7 @@ endif
 
 # Small changes of frame, tail, queue, rebuild and index, of which the tests have to notice most.
 mutate: setup
-	$(BIN)/python tests/mutation.py $(MODULES)
+	PYTHONPATH=tests $(BIN)/python -m support.runs.mutation $(MODULES)
 
 bench: setup
 	$(BIN)/python bench/run_all.py

@@ -6,37 +6,45 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-import suites
 from hypothesis import settings
 
-# Files whose tests start Spark, or a JVM for half a minute: `make test` runs them after the others,
-# those first that take longest, so that no worker is left alone with one in the end.
+from support.paths import TESTS, below_tests
+from support.runs import suites
+from support.runs.counts import CRASH_FULL
+
+# Files, relative to this folder, whose tests start Spark, or a JVM for half a minute. `make test`
+# runs them after the others, those first that take longest, so that no worker is left alone with
+# one in the end.
 SPARK_FILES = (
-    "test_spark_operators.py",
-    "test_spark_queue.py",
-    "test_spark_queue_faults.py",
-    "test_spark_kills.py",
-    "test_spark_examples.py",
-    "test_spark_damage.py",
-    "test_spark_chains.py",
-    "test_spark_configure.py",
-    "test_spark_provider.py",
-    "test_spark_readers.py",
-    "test_spark_folders.py",
-    "test_spark_read_state.py",
-    "test_spark_vectors.py",
-    "test_spark_races.py",
-    "test_spark_what_if.py",
-    "test_spark_cluster.py",
-    "test_spark_fork.py",
-    "test_spark_checkpoint_damage.py",
-    "test_spark_lost_state.py",
+    "connectors/provider/test_operators.py",
+    "connectors/queues/test_queue.py",
+    "connectors/queues/test_faults.py",
+    "connectors/provider/test_kills.py",
+    "tidy/test_spark_examples.py",
+    "connectors/provider/test_damage.py",
+    "connectors/queues/test_chains.py",
+    "connectors/setup/test_configure.py",
+    "connectors/provider/test_calls.py",
+    "connectors/provider/test_readers.py",
+    "connectors/provider/test_folders.py",
+    "connectors/checkpoint/test_spark_read_state.py",
+    "connectors/provider/test_vectors.py",
+    "connectors/provider/test_races.py",
+    "connectors/provider/test_what_if.py",
+    "connectors/provider/test_cluster.py",
+    "connectors/checkpoint/test_spark_fork.py",
+    "connectors/provider/test_checkpoint_damage.py",
+    "connectors/provider/test_lost_state.py",
 )
 
 HAS_SPARK = find_spec("pyspark") is not None
 collect_ignore = [] if HAS_SPARK else list(SPARK_FILES)
 
-CRASH_FULL = os.environ.get("CEC_CRASH", "quick") == "full"
+# Programs that tests start, and Spark's Python workers, import `support` as well.
+if str(TESTS) not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(TESTS), os.environ.get("PYTHONPATH")])
+    )
 
 # No deadline: a busy machine is not a defect. The blob makes a failure elsewhere repeatable here.
 settings.register_profile("quick", deadline=None, print_blob=True, max_examples=50)
@@ -46,7 +54,7 @@ settings.load_profile("full" if CRASH_FULL else "quick")
 
 def pytest_configure() -> None:
     if os.environ.get("CEC_PLANT"):
-        import planted_bugs
+        from support.runs import planted_bugs
 
         planted_bugs.plant_what_is_asked_for()
 
@@ -57,9 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.name in SPARK_FILES:
+        if below_tests(item.path) in SPARK_FILES:
             item.add_marker(pytest.mark.spark)
-    items.sort(key=lambda item: _place_of(item.path.name))
+    items.sort(key=lambda item: _place_of(below_tests(item.path)))
     suites.choose(config, items)
 
 
@@ -98,23 +106,23 @@ def tally(request: pytest.FixtureRequest) -> suites.Tally:
 def jvms_start_fast(request: pytest.FixtureRequest) -> None:
     """Where tests with Spark are run, all that they start takes Spark's classes from an archive."""
     if any(item.get_closest_marker("spark") for item in request.session.items):
-        import spark_archive
+        from support.spark import archive
 
-        os.environ["SPARK_SUBMIT_OPTS"] = spark_archive.submit_options()
+        os.environ["SPARK_SUBMIT_OPTS"] = archive.submit_options()
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A session in local[2], one in each process. Queries choose their provider by `spark.conf`."""
-    import spark_session
+    from support.spark import session as sessions
 
-    session = spark_session.start_session("local[2]")
+    session = sessions.start_session("local[2]")
     yield session
-    spark_session.stop_session(session)
+    sessions.stop_session(session)
 
 
 @pytest.fixture(scope="session")
 def references(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from spark_runs import References
+    from support.spark.runs import References
 
     return References(spark, tmp_path_factory.mktemp)

@@ -1,0 +1,147 @@
+"""The benchmarks run, and end with the figures under their names. Nothing is timed here."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.paths import BENCH
+
+FIGURES = {
+    "append.py": {"append_vs_ipc", "append_vs_sqlite"},
+    "rebuild.py": {"rebuild_vs_reference", "rebuild_vs_read"},
+    "overhead.py": {"throughput_kept_open_only", "throughput_kept_q2", "records_per_s_core"},
+}
+
+
+@pytest.mark.parametrize("script", FIGURES)
+def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
+    tiny = ["--quick", "--rounds", "1", "--scale", "0.02", "--dir", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(BENCH / script), *tiny],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    *lines, last = done.stdout.splitlines()
+    assert lines, "nothing for people to read"
+    figures = json.loads(last)
+    assert figures.keys() >= FIGURES[script]
+    assert all(isinstance(value, (int, float)) and value > 0 for value in figures.values())
+    assert list(tmp_path.iterdir()) == [], "it leaves files behind"
+
+
+def test_spark_workload_is_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Spark benchmark itself takes minutes: only its input and its arithmetic are run here."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    spark_input = importlib.import_module("spark_input")
+    load = spark_input.Phase("load", 0, keys=1000)
+    few = spark_input.Phase("few", 1, keys=1000, batches=3, rows=100)
+    (loaded, _), *rest = load.updates()
+    assert sorted(loaded) == list(range(1000))
+    assert rest == []
+    assert [len(keys) for keys, _ in few.updates()] == [100, 100, 100]
+    assert [list(keys) for keys, _ in few.updates()] == [list(keys) for keys, _ in few.updates()]
+    # A key below 1,000, a count and a sum: some 25 random bits in 42 bytes as they are stored.
+    assert 100 * 3 < spark_input.updates_alone_bytes((load, few), 2) < 100 * 42 / 2
+
+
+def test_spark_input_shows_whole_phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    spark_input = importlib.import_module("spark_input")
+    phase = spark_input.Phase("few", 1, keys=1000, batches=3, rows=100)
+    phase.write(tmp_path / "phases")
+    for _ in range(2):
+        spark_input.show(tmp_path / "phases" / "few", tmp_path / "stream")
+    files = sorted((tmp_path / "stream").glob("*/*.parquet"))
+    assert len(files) == 3 * spark_input.FILES_PER_BATCH
+    times = [file.stat().st_mtime for file in files]
+    assert times == sorted(set(times)), "the source orders by time: it must differ"
+
+
+@pytest.fixture
+def bids(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    spec = importlib.util.spec_from_file_location("bench_bids", BENCH / "bids.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "bench_bids", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_bids_are_seeded_and_of_the_size_asked_for(bids) -> None:  # type: ignore[no-untyped-def]
+    table = bids.bids(1000, 10, seed=3, tuple_bytes=100)
+    assert table.equals(bids.bids(1000, 10, seed=3, tuple_bytes=100))
+    assert not table.equals(bids.bids(1000, 10, seed=4, tuple_bytes=100))
+    numbers = sum(table.schema.field(name).type.bit_width // 8 for name in table.schema.names[:3])
+    assert {numbers + len(url) for url in table["url"].to_pylist()} == {100}
+
+
+def test_source_reads_the_same_from_any_batch(bids) -> None:  # type: ignore[no-untyped-def]
+    bids.BATCH_ROWS = 100
+    source = bids.BidSource(bids.bids(250, 10), 1000)
+    whole = [offset for batch in source.read(0) for offset in batch.offsets.tolist()]
+    assert whole == list(range(1000))
+    times = [time for batch in source.read(0) for time in batch.timestamps_us.tolist()]
+    assert times == sorted(times)
+    later = [time for batch in source.read(250, 650) for time in batch.timestamps_us.tolist()]
+    assert later == times[250:650]
+
+
+@pytest.fixture
+def run_all(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    monkeypatch.syspath_prepend(str(BENCH))
+    spec = importlib.util.spec_from_file_location("run_all", BENCH / "run_all.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "run_all", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def a_run(run_all, script: str, **figures: float):  # type: ignore[no-untyped-def]
+    return run_all.Run(f"python bench/{script}", "date d, commit abc", "some\n\nlines", figures)
+
+
+FACTS = {"commit": "abc", "processor": "fast"}
+
+
+def test_results_say_what_is_missed(run_all) -> None:  # type: ignore[no-untyped-def]
+    runs = {"append.py": a_run(run_all, "append.py", append_vs_ipc=0.5, append_vs_sqlite=4.0)}
+    text = run_all.rendered(FACTS, runs)
+    assert "| `append.py` | `append_vs_ipc` | 0.50 (missed) | at least 0.8 |" in text
+    assert "| `append.py` | `append_vs_sqlite` | 4.00 | at least 3 |" in text
+    assert "| processor | fast |" in text
+
+
+def test_results_of_the_scripts_not_asked_for_stay(run_all) -> None:  # type: ignore[no-untyped-def]
+    runs = {
+        "append.py": a_run(run_all, "append.py", append_vs_ipc=0.123456),
+        "seek.py": run_all.Run("python bench/seek.py --quick", "d", "", {"seek_vs_scan": 25.0}),
+    }
+    assert run_all.kept(run_all.rendered(FACTS, runs), {**FACTS, "commit": "def"}) == runs
+
+
+def test_results_of_another_machine_do_not_stay(run_all) -> None:  # type: ignore[no-untyped-def]
+    text = run_all.rendered(FACTS, {"append.py": a_run(run_all, "append.py", append_vs_ipc=1.0)})
+    assert run_all.kept(text, {"processor": "slow"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value", "is_met"),
+    [
+        ({"at_least": 3}, 3, True),
+        ({"at_least": 3}, 2.9, False),
+        ({"at_most": 3}, 3, True),
+        ({"at_most": 3}, 3.1, False),
+        ({}, 0, True),
+    ],
+)
+def test_target_rule(run_all, bounds, value, is_met) -> None:  # type: ignore[no-untyped-def]
+    assert run_all.Target("x.py", "x", **bounds).met_by(value) is is_met

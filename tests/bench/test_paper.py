@@ -1,0 +1,123 @@
+"""The parts of the paper's evaluation that take no measuring: its input, baselines and tables."""
+
+import importlib
+import socket
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cec_store import Never, open_queue
+from cec_store.operators.aggregate.windows import CountWindow
+from cec_store.operators.runner import Runner, record_schema
+from support.paths import BENCH, DOCS
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    monkeypatch.syspath_prepend(str(BENCH))
+    return importlib.import_module
+
+
+def test_the_input_is_the_same_from_anywhere(room) -> None:  # type: ignore[no-untyped-def]
+    source = room("paper_input").Bids(50, 1000, skew=1.2, batch_rows=64)
+    whole = pa.Table.from_batches([each.batch for each in source.read(0)])
+    part = list(source.read(130, 777))
+    assert whole.num_rows == 1000
+    assert pa.Table.from_batches([each.batch for each in part]).equals(whole.slice(130, 647))
+    offsets = np.concatenate([each.offsets for each in part])
+    assert offsets.tolist() == list(range(130, 777))
+    assert np.concatenate([each.timestamps_us for each in part]).tolist() == (
+        whole.slice(130, 647)["time"].cast(pa.int64()).to_pylist()
+    )
+
+
+def test_skewed_items_follow_zipfs_law(room) -> None:  # type: ignore[no-untyped-def]
+    bids = room("paper_input").Bids
+    even = pa.Table.from_batches([each.batch for each in bids(100, 100_000).read(0)])
+    skewed = pa.Table.from_batches([each.batch for each in bids(100, 100_000, skew=1.0).read(0)])
+    counts = np.bincount(skewed["item"].to_numpy(), minlength=100)
+    assert 700 < np.bincount(even["item"].to_numpy()).min() < 1000
+    assert counts[0] / counts[9] == pytest.approx(10, rel=0.15)
+
+
+def test_rows_of_a_block_that_is_read_over_and_over_are_counted(room) -> None:  # type: ignore[no-untyped-def]
+    block = pa.table({"item": [0, 1, 1, 2]})
+    assert room("paper_input").item_counts(block, 9, 4).tolist() == [3, 4, 2, 0]
+
+
+def test_an_exponent_is_the_slope_of_the_logarithms(room) -> None:  # type: ignore[no-untyped-def]
+    exponent = room("paper_scaling").exponent
+    assert exponent([10, 100, 1000], [5, 50, 500]) == pytest.approx(1)
+    assert exponent([1, 4, 16], [7, 14, 28]) == pytest.approx(0.5)
+
+
+def test_a_share_within_q_counts_frames(room) -> None:  # type: ignore[no-untyped-def]
+    share = room("paper_graph").share_within
+    assert share([(20, 10, 0), (21, 10, 0)], 2, 0) == 0.5
+    assert share([(20, 10, 0), (21, 10, 0)], 2, 30) == 1.0
+
+
+@pytest.mark.parametrize("whole_every", [1, 4])
+def test_periodic_checkpoints_come_back_to_the_same_state(room, whole_every, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    paper_beyond, baselines = room("paper_beyond"), room("paper_baselines")
+    bids = room("paper_input").Bids(300, 9_000, skew=0.5, batch_rows=500)
+    work = paper_beyond.Case(bids, CountWindow(10), 0)
+    operator = work.operator()
+    with open_queue(tmp_path / "queue", "x", schema=record_schema(operator)) as queue:
+        driver = baselines.PeriodicCheckpoints(operator, bids, queue, 2_000, whole_every)
+        driver.run()
+        recovered = baselines.recover(queue, work.operator(), bids, 9_000)
+    assert len(driver.checkpoint_s) == 4
+    assert recovered.replayed_rows == 1_000
+    assert len(recovered.slots) == operator.open_windows
+    expected = baselines.states_of(operator, driver.open_slots())
+    found = baselines.states_of(recovered.operator, recovered.slots)
+    assert baselines.same_states(expected, found)
+    if whole_every > 1:
+        assert driver.checkpoint_windows[1] <= driver.checkpoint_windows[0]
+    # It is no tautology: a state of another moment is another state.
+    other = work.operator()
+    with open_queue(tmp_path / "other", "x", schema=record_schema(other)) as queue:
+        Runner(other, [replace(bids, rows=8_999)], queue, Never()).run()
+        open_slots = np.flatnonzero(other._slots.rows)
+    assert not baselines.same_states(expected, baselines.states_of(other, open_slots))
+
+
+def test_batches_come_over_a_socket_as_they_were_sent(room) -> None:  # type: ignore[no-untyped-def]
+    wires = room("paper_wires")
+    here, there = socket.socketpair()
+    block = pa.record_batch(
+        {"item": [1, 2, 3], "time": pa.array([5, 6, 7], pa.timestamp("us", "UTC"))}
+    )
+    with wires.send_to(here, block.schema) as send:
+        send(block)
+        send(block.slice(1))
+    source = wires.SocketSource(there)
+    reads = list(source.read(0))
+    there.close()
+    assert source.schema == block.schema
+    assert [each.batch.num_rows for each in reads] == [3, 2]
+    assert [each.offsets.tolist() for each in reads] == [[0, 1, 2], [3, 4]]
+    assert reads[1].timestamps_us.tolist() == [6, 7]
+
+
+def test_every_table_has_its_place_in_the_document(room) -> None:  # type: ignore[no-untyped-def]
+    tables = room("paper_tables")
+    text = (DOCS / "evaluation.md").read_text(encoding="utf-8")
+    for make in tables.TABLES:
+        assert text.count(f"<!-- {make.__name__} -->\n") == 1
+    headline = {"headline": {"overhead_q2": 0.07}}
+    once = tables.filled_in(text, headline)
+    assert "| `overhead_q2` | 0.07 | ≤ 0.10 |" in once
+    assert tables.filled_in(once, headline) == once
+    with pytest.raises(ValueError, match="0 places for the table headline"):
+        tables.filled_in("nowhere", headline)
+
+
+def test_numbers_are_shown_with_three_digits(room) -> None:  # type: ignore[no-untyped-def]
+    cell = room("paper_tables").cell
+    assert [cell(each) for each in (1234567, 1234567.0, 0.012345, 12.345, None, "x")] == [
+        "1,234,567", "1,230,000", "0.0123", "12.3", "", "x",
+    ]  # fmt: skip

@@ -1,0 +1,67 @@
+"""The provider, call by call: what it gives back, and what it says to calls that are wrong."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from support.spark.jvm import OURS, ROCKSDB, STORE, run_jvm
+
+CHANGELOG = {f"{STORE}.rocksdb.changelogCheckpointing.enabled": "true"}
+
+# Calls that Spark's own store takes or refuses in a way that is its business alone.
+OWN_WORDS = {
+    "load a version that is not there",  # ours says which file and version
+    "load a version below zero",
+    "create a family of blanks",
+}
+
+
+@pytest.mark.crash
+def test_random_calls_give_what_a_map_gives(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """With column families, checkpoint format V2 and maintenance, and without, in any mixture."""
+    seeds = crash_count(12, 200)
+    found = run_jvm(
+        "model", root=tmp_path, every=True, tight=True, until=seeds, counted=True,
+        timeout_s=120 + 20 * seeds,
+    )  # fmt: skip
+    assert len(found) == 8
+    for each in found.values():
+        assert each["seeds"] == seeds
+        assert each["calls"] > 300 * seeds
+        assert each["commits"] > 10 * seeds
+        assert each["aborts"] > seeds
+        assert each["back"] > seeds, "older versions were hardly ever opened"
+        assert each["renewed"] > 20 * seeds, "footprints were hardly ever written again"
+
+
+@pytest.mark.crash
+def test_random_calls_agree_with_sparks_own_store(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """The model is not of our making alone: RocksDB passes it too."""
+    seeds = crash_count(0, 20)
+    if not seeds:
+        pytest.skip("at full size only: it proves the model, which does not change")
+    found = run_jvm(
+        "model", root=tmp_path, provider=ROCKSDB, families=True, v2=True,
+        until=seeds, settings=CHANGELOG, timeout_s=120 + 20 * seeds,
+    )  # fmt: skip
+    assert found["calls"] > 300 * seeds
+
+
+def test_misuse_is_refused_where_spark_refuses_it(tmp_path: Path) -> None:
+    ours = run_jvm("misuse", root=tmp_path / "ours", provider=OURS)
+    sparks = run_jvm("misuse", root=tmp_path / "sparks", provider=ROCKSDB)
+    assert len(sparks) > 30
+    refused = {name for name, said in sparks.items() if said != "ok"} - OWN_WORDS
+    assert refused, "Spark's store takes everything"
+    assert {name for name in refused if ours.get(name) == "ok"} == set()
+    taken = {name for name, said in sparks.items() if said == "ok"}
+    assert {name: ours[name] for name in taken if ours[name] != "ok"} == {}
+    assert ours["load a version that is not there"] != "ok"
+    assert ours["load a version below zero"] != "ok"

@@ -1,0 +1,146 @@
+"""With our provider a query says in each batch what it says with Spark's own, restarts included."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.runs.counts import CRASH_FULL
+from support.spark.inputs import FILES
+from support.spark.queries import QUERIES
+from support.spark.runs import FEW_RECORDS, Job, Kept, References, Run, cec, differences, unproven
+from support.spark.session import CEC
+
+# Fewer in the quick tier: what the others show is shown by these as well.
+NAMES = [name for name in QUERIES if CRASH_FULL or not QUERIES[name].is_extra]
+
+# It says so each time that a query takes a function over pandas.
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+
+# The side that an outer join fills with nulls, and the key of the other side.
+FILLED = {
+    "join_left_outer": [(4, 0)],
+    "join_right_outer": [(0, 4)],
+    "join_full_outer": [(0, 4), (4, 0)],
+}
+TIMED_OUT = [name for name in QUERIES if name.endswith(("processing_time", "event_time"))]
+# By query; each on a checkpoint of its own, from the restart on.
+SETTINGS_LATER = {
+    "aggregate_windows_update": {
+        "smaller extent": cec(extentFactor="1.25"),
+        "no compression, small segments": cec(compressionLevel="0", segmentBytes="65536"),
+        "no sync, no time for checks": cec(syncMode="none", checkTimeMs="0"),
+        "recovery time": cec(recoveryTimeMs="100"),
+    },
+    "join_full_outer": {"few records": FEW_RECORDS},
+}
+TWICE = ["aggregate_windows_append", "drop_duplicates_within_watermark", "join_full_outer"]
+
+
+def both_versions(name: str, folder: Path, settings: Any = None, **more: Any) -> list[Job]:
+    """Of checkpoint formats V1 and V2."""
+    return [
+        Job(QUERIES[name], folder / f"v{version}", Kept(CEC, version, settings or {}), **more)
+        for version in (1, 2)
+    ]
+
+
+def require_what_it_is_for(name: str, reference: Run) -> None:
+    """The data makes the operator do what makes it hard: evict, fill with nulls, time out."""
+    query = QUERIES[name]
+    assert len(reference.rows) >= FILES
+    assert sum(map(len, reference.rows.values())) > 0
+    assert (reference.removed() > 0) is query.evicts
+    rows = [row for batch in reference.rows.values() for row in batch]
+    for empty, there in FILLED.get(name, []):
+        # A key that is null never goes into the state, so its row proves nothing.
+        assert any(row[empty] is None and row[there] is not None for row in rows)
+    if name in TIMED_OUT:
+        assert any("timed out" in row for row in rows)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("name", NAMES)
+def test_each_batch_equals_that_of_the_hdfs_backed_provider(
+    name: str, references: References, tmp_path: Path
+) -> None:
+    jobs = both_versions(name, tmp_path)
+    if not CRASH_FULL:
+        # One of the two in turn: what the formats differ in has tests of its own.
+        jobs = [jobs[NAMES.index(name) % 2]]
+    reference, *runs = references.with_others(QUERIES[name], jobs)
+    require_what_it_is_for(name, reference)
+    for job, ours in zip(jobs, runs, strict=True):
+        assert differences(ours, reference) == [], f"checkpoint format {job.kept.version}"
+        assert unproven(ours, job.kept) == [], f"checkpoint format {job.kept.version}"
+
+
+@pytest.mark.parametrize("name", SETTINGS_LATER)
+def test_restart_with_other_settings_changes_no_batch(
+    name: str, references: References, tmp_path: Path
+) -> None:
+    settings = SETTINGS_LATER[name]
+    jobs = [
+        Job(QUERIES[name], tmp_path / what, Kept(version=1 + place % 2, later=later))
+        for place, (what, later) in enumerate(settings.items())
+    ]
+    reference, *runs = references.with_others(QUERIES[name], jobs)
+    for job, ours in zip(jobs, runs, strict=True):
+        assert differences(ours, reference) == [], job.folder.name
+        assert unproven(ours, job.kept) == [], job.folder.name
+        if job.kept.later == FEW_RECORDS:
+            assert ours.sum_of("cecCheckRecordsWritten") > 0, "no footprint was ever renewed"
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_batch_that_is_computed_twice_is_right_each_time(
+    name: str, references: References, tmp_path: Path
+) -> None:
+    jobs = both_versions(name, tmp_path, twice=True)
+    reference, *runs = references.with_others(QUERIES[name], jobs)
+    for job, ours in zip(jobs, runs, strict=True):
+        assert rows_only(differences(ours, reference)) == []
+        assert unproven(ours, job.kept) == []
+
+
+def rows_only(found: list[str]) -> list[str]:
+    """Spark adds the metrics of both computations up, of whatever provider."""
+    return [each for each in found if ", rows:" in each]
+
+
+def test_maintenance_that_forgets_changes_no_batch(references: References, tmp_path: Path) -> None:
+    """The session's maintenance runs all the time; here it has something to delete as well."""
+    name = "join_full_outer"
+    settings = {"spark.sql.streaming.minBatchesToRetain": "1", **FEW_RECORDS}
+    jobs = both_versions(name, tmp_path, settings, lives=3)
+    reference, *runs = references.with_others(QUERIES[name], jobs)
+    for job, ours in zip(jobs, runs, strict=True):
+        assert differences(ours, reference) == []
+        assert unproven(ours, job.kept) == []
+        stores = {path.parent for path in (ours.checkpoint / "state").rglob("*.seg")}
+        left = [len(list(store.glob("*.seg"))) for store in stores]
+        # Each life wrote one: that of the last builds on that of the second.
+        assert min(left) == 2, left
+
+
+def test_join_of_another_state_format_gives_the_same_batches(
+    references: References, tmp_path: Path
+) -> None:
+    """Spark takes format 2 where 3 is asked for, for any provider but RocksDB."""
+    query = QUERIES["join_left_outer"]
+    conf = {**query.conf, "spark.sql.streaming.join.stateFormatVersion": "3"}
+    query = replace(query, name=f"{query.name}, format 3", conf=conf)
+    reference, ours = references.with_others(query, [Job(query, tmp_path / "ours", Kept())])
+    assert differences(ours, reference) == []
+
+
+def test_differences_are_found() -> None:
+    good = Run(Path(), {0: [("a", 1)], 1: []}, {0: [(1, 1, 0, 0)], 1: [(0, 0, 1, 0)]})
+    assert differences(good, replace(good)) == []
+    for field, batch, value in [
+        ("rows", 0, [("a", 2)]), ("rows", 1, [("a", 1)]), ("metrics", 1, [(1, 0, 0, 0)]),
+        ("rows", 2, []),
+    ]:  # fmt: skip
+        bad = replace(good, **{field: {**getattr(good, field), batch: value}})
+        assert len(differences(bad, good)) == 1

@@ -1,0 +1,95 @@
+"""`configure` where it comes late, and what Spark itself refuses to any provider but its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cec_store.connectors.spark.setup.compiler import find_spark
+from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER, PROVIDER_KEY
+from support.drivers import late_job
+from support.runs.counts import CRASH_FULL
+
+TIMEOUT_S = 300
+# A session that has been stopped leaves the same JVM behind as one that is active.
+EARLIER = ["active", "submitted", *(["stopped"] if CRASH_FULL else [])]
+
+
+@pytest.mark.parametrize("earlier", EARLIER)
+def test_jvm_that_runs_already_learns_of_the_provider(earlier: str, tmp_path: Path) -> None:
+    command = [sys.executable]
+    if earlier == "submitted":
+        command = [str(find_spark().jars.parent / "bin" / "spark-submit")]
+    done = subprocess.run(
+        [*command, late_job.__file__, earlier],
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=tmp_path,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-6000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["windows"] == 2
+    assert 1 <= found["segments"] <= 2
+
+
+def counts(spark: Any, folder: Path) -> Any:
+    rows = folder / "in"
+    rows.mkdir()
+    (rows / "a.txt").write_text("a\nb\n", encoding="utf-8")
+    return spark.readStream.text(str(rows)).groupBy("value").count()
+
+
+def started(writer: Any, folder: Path) -> Any:
+    return (
+        writer.format("noop").outputMode("update").option("checkpointLocation", str(folder / "ck"))
+        .trigger(availableNow=True).start()
+    )  # fmt: skip
+
+
+@pytest.fixture
+def with_cec(spark: Any) -> Any:
+    before = spark.conf.get(PROVIDER_KEY)
+    spark.conf.set(PROVIDER_KEY, PROVIDER)
+    yield spark
+    spark.conf.set(PROVIDER_KEY, before)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("extentFactor", "1", "extentFactor = 1: a number from 1.25 to 1000 is needed"),
+        ("extentfactor", "2", "extentfactor = 2: there is no such setting"),
+        ("recoveryTimeMs", "99", "a whole number from 100 to 86400000 is needed"),
+    ],
+)
+def test_query_with_a_wrong_setting_does_not_start(
+    with_cec: Any, tmp_path: Path, name: str, value: str, said: str
+) -> None:
+    key = PREFIX + name
+    with_cec.conf.set(key, value)
+    try:
+        query = started(counts(with_cec, tmp_path).writeStream, tmp_path)
+        with pytest.raises(Exception, match=said):
+            query.awaitTermination()
+    finally:
+        with_cec.conf.unset(key)
+
+
+def test_real_time_mode_is_refused_by_spark(with_cec: Any, tmp_path: Path) -> None:
+    writer = with_cec.readStream.format("rate").load().writeStream.format("console")
+    writer = writer.outputMode("update").option("checkpointLocation", str(tmp_path))
+    with pytest.raises(
+        Exception, match=r"STREAMING_REAL_TIME_MODE\.SQL_CONFIGURATION_NOT_SUPPORTED"
+    ):
+        writer.trigger(realTime="5 seconds").start()
+
+
+def test_offline_repartition_is_refused_by_spark(with_cec: Any, tmp_path: Path) -> None:
+    started(counts(with_cec, tmp_path).writeStream, tmp_path).awaitTermination()
+    with pytest.raises(
+        Exception, match=r"STATE_REPARTITION_INVALID_CHECKPOINT\.UNSUPPORTED_PROVIDER"
+    ):
+        with_cec._streamingCheckpointManager.repartition(str(tmp_path / "ck"), 3)

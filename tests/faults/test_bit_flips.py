@@ -1,0 +1,272 @@
+"""Every single-bit flip in a queue is refused by name, or leaves what was acknowledged alone."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+from cec_store.errors import CorruptLog, NotAQueue, UnsupportedVersion
+from cec_store.format.bodies import encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.log.chain import Chain
+from cec_store.log.reopening import create, reopen
+from cec_store.log.segment import SegmentReader
+from cec_store.log.writer import FrameMarks
+from cec_store.storage.names import manifest_epoch_of, segment_id_of
+from support.disks.memory_folder import MemoryFolder
+from support.runs.counts import CRASH_FULL
+from support.runs.suites import Tally
+from support.vectors import make as make_vectors
+from support.vectors.make import OPERATOR_ROWS, SCHEMAS, queue_files, records_of
+
+LOUD = (CorruptLog, UnsupportedVersion, NotAQueue)
+
+
+@dataclass
+class Corpus:
+    files: dict[str, bytes]
+    acked: list[pa.RecordBatch]
+    written: list[pa.RecordBatch]
+    """Those acknowledged and those not, which may be there or not."""
+
+
+def plain_queue() -> Corpus:
+    """Three segments: sealed by a footer, sealed by its successor, live."""
+    rows = make_vectors.QUEUE_BATCHES
+    batches = [records_of(SCHEMAS["plain"], batch) for batch in rows]
+    return Corpus(queue_files(), batches, batches)
+
+
+def operator_queue() -> Corpus:
+    """Every kind of record, keys and states; the last frame was never acknowledged."""
+    folder, schema = MemoryFolder({}), SCHEMAS["operator"]
+    parts = [OPERATOR_ROWS[:2], OPERATOR_ROWS[2:], OPERATOR_ROWS[3:4]]
+    batches = [records_of(schema, rows) for rows in parts]
+    writer = create(folder, schema, make_vectors.clock_and_entropy())
+    for batch in batches[:2]:
+        writer.append(encode_body(batch, 1), FrameMarks())
+        writer.sync()
+    writer.append(encode_body(batches[2], 1), FrameMarks())
+    writer.close()
+    return Corpus({n: bytes(d) for n, d in folder.files.items()}, batches[:2], batches)
+
+
+CORPORA = {"plain": plain_queue(), "operator": operator_queue()}
+
+
+def structures(corpus: Corpus) -> Iterator[tuple[str, str, int, int]]:
+    """Each (file, what, first byte, bytes) of a corpus."""
+    folder = MemoryFolder(corpus.files)
+    for name, data in corpus.files.items():
+        if manifest_epoch_of(name) is not None:
+            yield name, "manifest", 0, len(data)
+        segment_id = segment_id_of(name)
+        if segment_id is not None:
+            yield name, "segment header", 0, SEGMENT_HEADER_BYTES
+            reader = SegmentReader(folder, segment_id)
+            for byte, header in reader.frames(stop=len(data), bodies=True):
+                what = FrameType(header.type).name
+                yield name, f"{what} header", byte, FRAME_HEADER_BYTES
+                if header.body_bytes:
+                    yield name, f"{what} body", byte + FRAME_HEADER_BYTES, header.body_bytes
+
+
+def read_all(folder: MemoryFolder) -> list[pa.RecordBatch]:
+    chain = Chain(folder)
+    chain.schema()
+    return [chain.records(frame) for frame in chain.frames()]
+
+
+def is_prefix(found: list[pa.RecordBatch], of: list[pa.RecordBatch]) -> bool:
+    pairs = zip(found, of, strict=False)
+    return len(found) <= len(of) and all(a.equals(b) for a, b in pairs)
+
+
+def outcome_of_reading(folder: MemoryFolder, corpus: Corpus) -> str:
+    before = folder.snapshot()
+    try:
+        found = read_all(folder)
+    except LOUD:
+        return "refused"
+    finally:
+        assert folder.snapshot() == before, "a reader wrote"
+    assert is_prefix(found, corpus.written), "a wrong record"
+    return "all" if len(found) >= len(corpus.acked) else "fewer"
+
+
+def outcome_of_appending(folder: MemoryFolder, corpus: Corpus, may_lose: bool = False) -> str:
+    before = folder.snapshot()
+    try:
+        writer, _ = reopen(folder, None, make_vectors.clock_and_entropy())
+    except LOUD:
+        assert folder.snapshot() == before, "refused, and yet changed"
+        return "refused"
+    writer.close()
+    try:
+        found = read_all(folder)
+    except LOUD:
+        return "refused"
+    assert is_prefix(found, corpus.written), "a wrong record"
+    if may_lose and len(found) < len(corpus.acked):
+        return "fewer"
+    assert len(found) >= len(corpus.acked), "an acknowledged record is gone"
+    return "all"
+
+
+def last_commit(corpus: Corpus) -> tuple[str, int]:
+    """Where the last COMMIT of the live segment stands, as (file, byte)."""
+    return max((f, first) for f, what, first, _ in structures(corpus) if what == "COMMIT header")
+
+
+def harmless(corpus: Corpus) -> dict[tuple[str, int], set[str]]:
+    """The only places, as (file, byte), where a flip may pass, and how."""
+    live, commit = last_commit(corpus)
+    # The last COMMIT vouches for others and nobody for it. Without it a reader cannot know that
+    # the frames before it are durable; who opens for append writes them again.
+    passing = {(live, commit): {"read fewer", "append all"}}
+    for file, what, first, _ in structures(corpus):
+        if file == live and first > commit:
+            passing[file, first] = {"read all", "append all"}  # never acknowledged
+        if what == "FOOTER body":
+            passing[file, first] = {"read all", "append all"}  # only repeats what others say
+    return passing
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("name", CORPORA)
+def test_no_flip_goes_unseen(name: str, tally: Tally) -> None:
+    corpus = CORPORA[name]
+    passing = harmless(corpus)
+    flips: Counter[str] = Counter()
+    for file, what, first, size in structures(corpus):
+        outcomes: Counter[str] = Counter()
+        bits = range(first * 8, (first + size) * 8, 1 if CRASH_FULL else 3)
+        for bit in bits:
+            folder = MemoryFolder(corpus.files)
+            folder.flip(file, bit)
+            outcomes["read " + outcome_of_reading(folder, corpus)] += 1
+            outcomes["append " + outcome_of_appending(folder, corpus)] += 1
+        wanted = passing.get((file, first), {"read refused", "append refused"})
+        assert set(outcomes) == wanted, f"{what} at byte {first} of {file}"
+        assert outcomes.total() == 2 * len(bits)
+        flips[what] += len(bits)
+    types = {"SCHEMA", "BATCH", "COMMIT"} | ({"FOOTER"} if name == "plain" else set())
+    wanted_types = {f"{name} header" for name in types} | {f"{name} body" for name in types}
+    assert set(flips) == wanted_types - {"COMMIT body"} | {"manifest", "segment header"}
+    tally(flips.total())
+    every = 8 * sum(map(len, corpus.files.values()))
+    if CRASH_FULL:
+        assert min(flips.values()) >= 24 * 8
+        assert flips.total() == every
+    else:
+        assert min(flips.values()) >= 24 * 8 // 3
+        assert flips.total() >= every // 3
+
+
+# -- damage that is larger than a bit ---------------------------------------------------------
+
+
+def frames_of(corpus: Corpus) -> list[tuple[str, int, int]]:
+    """Each frame as (file, byte, bytes)."""
+    folder = MemoryFolder(corpus.files)
+    found = []
+    for name, data in corpus.files.items():
+        segment_id = segment_id_of(name)
+        if segment_id is not None:
+            reader = SegmentReader(folder, segment_id)
+            frames = reader.frames(stop=len(data), bodies=True)
+            found += [(name, byte, header.frame_bytes) for byte, header in frames]
+    return found
+
+
+def judge(folder: MemoryFolder, corpus: Corpus, may_lose: bool = False) -> tuple[str, str]:
+    reading = outcome_of_reading(folder, corpus)
+    return reading, outcome_of_appending(folder, corpus, may_lose)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_frames_in_another_place_are_never_taken(name: str) -> None:
+    """Copied over or after one another, within and between segments: seq and salt tell."""
+    corpus = CORPORA[name]
+    frames = frames_of(corpus)
+    copies = 0
+    for source, at, size in frames:
+        data = corpus.files[source][at : at + size]
+        for target, to, old in frames:
+            if (source, at) == (target, to):
+                continue
+            for cut in (0, old):  # put in before it, or in its place
+                folder = MemoryFolder(corpus.files)
+                folder.files[target][to : to + cut] = data
+                # What shifts all that follows can hide its end, but never show a wrong record.
+                judge(folder, corpus, may_lose=size != cut)
+                copies += 1
+    assert copies > 50
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_frame_taken_out_is_missed(name: str) -> None:
+    corpus = CORPORA[name]
+    live = max(name for name in corpus.files if segment_id_of(name) is not None)
+    for file, at, size in frames_of(corpus):
+        folder = MemoryFolder(corpus.files)
+        del folder.files[file][at : at + size]
+        last = file == live and at + size == len(corpus.files[file])
+        commit = size == FRAME_HEADER_BYTES
+        found = judge(folder, corpus, may_lose=True)
+        assert last or commit or found == ("refused", "refused"), (file, at)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("part", range(8 if CRASH_FULL else 1))
+@pytest.mark.parametrize("name", CORPORA)
+def test_random_damage_is_never_a_wrong_record(name: str, part: int, tally: Tally) -> None:
+    """Two or three bits, bursts, zeroed and repeated stretches, anywhere."""
+    corpus = CORPORA[name]
+    generator = random.Random(f"damage {name} {part}")
+    names = [name for name, data in corpus.files.items() if data]
+    outcomes: Counter[str] = Counter()
+    for _ in range(60_000 if CRASH_FULL else 2_000):
+        folder = MemoryFolder(corpus.files)
+        file = generator.choice(names)
+        data = folder.files[file]
+        at = generator.randrange(len(data))
+        size = generator.choice([1, 4, 16, 128, 512])
+        kind = generator.choice(["bits", "burst", "zeros", "copy"])
+        if kind == "bits":
+            for _ in range(generator.choice([2, 3])):
+                folder.flip(file, generator.randrange(8 * len(data)))
+        elif kind == "burst":
+            data[at : at + size] = generator.randbytes(len(data[at : at + size]))
+        elif kind == "zeros":
+            data[at : at + size] = bytes(len(data[at : at + size]))
+        else:
+            source = generator.randrange(len(data))
+            data[at : at + size] = data[source : source + len(data[at : at + size])]
+        # The known limit: whoever destroys the last acknowledged frame *and* the COMMIT behind
+        # it leaves something that looks like an unfinished write.
+        commit = last_commit(corpus)
+        lost_commit = folder.files[commit[0]][commit[1] :] != corpus.files[commit[0]][commit[1] :]
+        outcomes.update(judge(folder, corpus, may_lose=lost_commit))
+    tally(outcomes.total() // 2)
+    assert outcomes["refused"] > outcomes.total() // 2
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_segment_of_another_life_is_refused(name: str) -> None:
+    """An older copy of a segment, sound in itself, put back from a backup."""
+    corpus = CORPORA[name]
+    for file in corpus.files:
+        if segment_id_of(file) is None:
+            continue
+        other = MemoryFolder(corpus.files)
+        data = other.files[file]
+        data[40] ^= 1  # another salt, and a header that is sound again
+        data[124:128] = crc32c(bytes(data[:124])).to_bytes(4, "little")
+        assert judge(other, corpus)[0] == "refused"

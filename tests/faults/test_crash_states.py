@@ -1,0 +1,29 @@
+"""Every disk that a crash may leave, within the faults that simulated_folder names."""
+
+from collections.abc import Callable
+
+import pytest
+
+from support.crashes.crash_states import ONLY_STATE, WORKLOADS, Sweep, snapshots_of
+from support.runs.suites import Tally
+
+pytestmark = pytest.mark.crash
+
+DISTINCT_MIN = 640
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_crash_keeps_what_was_acknowledged(
+    name: str, crash_count: Callable[[int, int], int], tally: Tally
+) -> None:
+    sweep = Sweep(name)
+    goal = crash_count(DISTINCT_MIN, 32_000)
+    sweep.run(snapshots_of(name), goal)
+    print(f"{name}: {len(sweep.distinct)} distinct states, {sweep.checked} checked")
+    tally(len(sweep.distinct))
+    assert ONLY_STATE == -1, "passes; unset CEC_CRASH_STATE"
+    assert len(sweep.distinct) >= (DISTINCT_MIN if sweep.exhausted else goal)
+
+
+def test_enough_states_are_asked_for() -> None:
+    assert len(WORKLOADS) * DISTINCT_MIN >= 20_000

@@ -1,0 +1,80 @@
+"""The suites can fail: each bug that is planted in the code is caught by the tests named here."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from support.paths import TESTS
+from support.runs.counts import CRASH_FULL
+from support.runs.planted_bugs import BUGS, VARIABLE
+
+pytestmark = pytest.mark.crash
+
+CRASHES = "faults/test_crash_states.py::test_crash_keeps_what_was_acknowledged"
+TAKEOVERS = "faults/test_fencing.py::test_takeover_loses_nothing_and_reads_no_zombie"
+REGISTERING = (
+    "queues/test_consumers.py::test_of_a_trim_and_a_registration_the_later_one_sees_the_earlier"
+)
+COMMITS = "faults/test_commit_crashes.py"
+CUTS = f"{COMMITS}::test_power_cuts_take_nothing_that_was_committed"
+DEATHS = f"{COMMITS}::test_a_death_at_any_operation_loses_and_doubles_nothing"
+CAUGHT_BY = {
+    "commits_pieces_that_are_not_on_disk": CUTS,
+    "forgets_pieces_before_they_are_copied_to_the_disk": DEATHS,
+    "applies_a_batch_before_it_is_committed": DEATHS,
+    "leaves_a_commit_unfinished": DEATHS,
+    "forgets_which_batches_it_has": DEATHS,
+    "acknowledges_before_the_sync": f"{CRASHES}[groups]",
+    "vouches_before_the_sync": f"{CRASHES}[groups]",
+    "acknowledges_before_the_commit": f"{CRASHES}[groups]",
+    "never_syncs_the_directory": f"{CRASHES}[rolls]",
+    "tries_a_failed_sync_again": f"{CRASHES}[failed_syncs]",
+    "trusts_whole_frames_that_nobody_vouched_for": f"{CRASHES}[failed_syncs]",
+    "publishes_a_segment_that_is_not_on_disk": f"{CRASHES}[rolls]",
+    "takes_a_footers_word": f"{CRASHES}[failed_roll_4]",
+    "trims_by_frames_that_a_crash_can_hide": f"{CRASHES}[trims]",
+    "reads_the_manifest_before_its_claim": f"{TAKEOVERS}[rolls]",
+    "looks_for_a_successor_before_the_write": f"{TAKEOVERS}[appends]",
+    "ignores_a_short_write": "storage/test_files.py::test_a_short_write_is_finished",
+    "does_not_check_the_headers_sum": "faults/test_bit_flips.py",
+    "believes_any_length": "format/test_frame.py",
+    "does_not_check_the_bodys_sum": "faults/test_bit_flips.py",
+    "skips_a_bad_frame": "log/test_tail.py",
+    "trims_what_a_rebuild_needs": "queues/test_trimming.py::test_the_programs_above_do_trim",
+    "trusts_the_index": "indexes/test_timestamp_index.py",
+    "registers_while_a_trim_decides": f"{REGISTERING}[trim]",
+    "trims_by_acknowledgements_that_a_crash_can_take_back": (
+        "queues/test_trimming.py::test_after_a_power_cut_every_consumer_finds_what_it_needs"
+    ),
+    "acknowledges_input_before_its_output_is_on_disk": (
+        "operators/test_acknowledging.py::test_nothing_is_acknowledged_before_the_output_it_stands_for_is_on_disk"
+    ),
+    "acknowledges_what_a_join_reads_again": (
+        "operators/test_acknowledging.py::test_a_join_asks_for_no_input_that_it_has_let_go"
+    ),
+}
+
+
+def run_tests(which: list[str], bug: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0"]
+    environment = {**os.environ, VARIABLE: bug, "CEC_CRASH": "quick"}
+    return subprocess.run(
+        [*command, *which], cwd=TESTS, env=environment, capture_output=True, text=True
+    )
+
+
+def test_every_bug_is_planted_and_they_are_more_than_six():
+    assert set(CAUGHT_BY) == set(BUGS)
+    assert len(BUGS) > 6
+
+
+# In the quick tier a few, to show that planting works; `make crash` has them all.
+@pytest.mark.parametrize("bug", sorted(CAUGHT_BY)[:: 1 if CRASH_FULL else 6])
+def test_a_planted_bug_is_caught(bug, tally):
+    run = run_tests([CAUGHT_BY[bug]], bug)
+    # 1 means that tests ran and failed; anything else, that they did not run.
+    assert run.returncode == 1, f"{bug}: not caught\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+    assert "1 failed" in run.stdout
+    tally(1)

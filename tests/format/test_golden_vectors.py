@@ -1,0 +1,390 @@
+"""The bytes of format version 1, decoded and encoded again. They are only added to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cec_store import StateLog, open_queue
+from cec_store.format.acknowledgement import Acknowledgement
+from cec_store.format.bodies import decode_body, encode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
+    FRAME_HEADER_BYTES,
+    SEGMENT_HEADER_BYTES,
+    Codec,
+    Footer,
+    FrameHeader,
+    FrameType,
+    SegmentHeader,
+    body_is_sound,
+    decode_frame_header,
+    decode_segment_header,
+    encode_frame_header,
+)
+from cec_store.format.manifest import Manifest
+from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.inspector import verify
+from cec_store.log.chain import Chain
+from cec_store.log.reopening import reopen
+from cec_store.log.segment import SegmentReader
+from cec_store.log.tail import Verdict, read_tail
+from cec_store.storage.names import manifest_name, segment_name
+from support.disks.memory_folder import MemoryFolder
+from support.paths import DOCS
+from support.vectors import make as make_vectors
+from support.vectors.make import FOLDER, QUEUE, STATE_LOG, STATE_LOG_MERGED, SUMS, rows_of
+
+CASES: list[dict[str, Any]] = json.loads((FOLDER / "cases.json").read_text("utf-8"))["cases"]
+FORMAT_PAGE = DOCS / "format.md"
+# What the first release wrote. Names are added, never taken away.
+FIRST_RELEASE = {
+    "manifest-new", "manifest-old", "segment-first", "segment-later", "frame-schema-plain",
+    "frame-schema-timed", "frame-schema-operator", "frame-batch-none", "frame-batch-zstd",
+    "frame-batch-kinds", "frame-batch-extreme", "frame-batch-empty", "frame-commit",
+    "frame-footer", "frame-skippable", "queue",
+}  # fmt: skip
+FOLDERS = ("queue", "state log")
+
+
+def named(kind: str) -> list[dict[str, Any]]:
+    return [case for case in CASES if case["is"] == kind]
+
+
+def each(kind: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", named(kind), ids=lambda case: case["name"])
+
+
+def data_of(case: dict[str, Any]) -> bytes:
+    return (FOLDER / f"{case['name']}.bin").read_bytes()
+
+
+def split(data: bytes) -> tuple[FrameHeader, bytes]:
+    header = decode_frame_header(data)
+    body = data[FRAME_HEADER_BYTES:]
+    assert body_is_sound(header, body)
+    return header, body
+
+
+def encode_again(header: FrameHeader) -> bytes:
+    fields = header._asdict()
+    frame_type, codec = fields.pop("type"), fields.pop("codec")
+    for name in ("magic", "header_bytes", "header_crc"):
+        fields.pop(name)
+    return encode_frame_header(
+        frame_type,
+        codec=codec,
+        timestamps_us=(fields.pop("min_timestamp_us"), fields.pop("max_timestamp_us")),
+        previous=(fields.pop("prev_segment"), fields.pop("prev_byte")),
+        **fields,
+    )
+
+
+def schema_of(name: str) -> RecordSchema:
+    _, body = split((FOLDER / f"frame-schema-{name}.bin").read_bytes())
+    return RecordSchema.decode(body)
+
+
+# -- the corpus -------------------------------------------------------------------------------
+
+
+def test_the_corpus_has_every_structure() -> None:
+    assert {case["name"] for case in CASES} >= FIRST_RELEASE
+    assert len({case["name"] for case in CASES}) == len(CASES)
+    frames = named("frame")
+    assert {case["expect"]["type"] for case in frames} >= set(FrameType)
+    batches = [case for case in frames if case["expect"]["type"] == FrameType.BATCH]
+    assert {case["expect"]["codec"] for case in batches} == set(Codec)
+    kinds = {row["_kind"] for case in batches for row in case["body"]["rows"]}
+    assert kinds == set(RecordKind)
+    assert all(case["says"] for case in CASES)
+
+
+def test_vectors_are_never_edited() -> None:
+    lines = (FOLDER / SUMS).read_text("utf-8").splitlines()
+    listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    present = {
+        str(path.relative_to(FOLDER))
+        for path in FOLDER.rglob("*")
+        if path.is_file() and path.name not in (SUMS, "cases.json")
+    }
+    assert len(listed) >= 19
+    assert present == set(listed)
+    for name, digest in listed.items():
+        assert hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() == digest, name
+    single = {f"{case['name']}.bin" for case in CASES if case["is"] not in FOLDERS}
+    assert single == {name for name in listed if "/" not in name}
+
+
+def test_the_script_still_makes_what_is_there() -> None:
+    """All but the compressed bodies, which belong to the version of zstd."""
+    made, compared = make_vectors.all_files(), set()
+    for name, data in made.items():
+        if name.startswith("frame-") and decode_frame_header(data).codec != Codec.NONE:
+            continue
+        if name.startswith((f"{QUEUE}/", f"{STATE_LOG}/")):
+            continue
+        compared.add(name)
+        assert (FOLDER / name).read_bytes() == data, name
+    assert {name for name in made if name.startswith(STATE_LOG_MERGED)} < compared
+    for folder in (QUEUE, STATE_LOG, STATE_LOG_MERGED):
+        assert {name for name in made if name.startswith(f"{folder}/")} == {
+            f"{folder}/{path.name}" for path in (FOLDER / folder).iterdir()
+        }
+
+
+# -- one structure to a file ------------------------------------------------------------------
+
+
+@each("manifest")
+def test_manifest(case: dict[str, Any]) -> None:
+    expect = {**case["expect"], "log_id": bytes.fromhex(case["expect"]["log_id"])}
+    manifest = Manifest.decode(data_of(case), case["name"])
+    assert vars(manifest) == expect
+    assert manifest.encode() == data_of(case)
+
+
+@each("acknowledgement")
+def test_acknowledgement(case: dict[str, Any]) -> None:
+    expect = {**case["expect"], "log_id": bytes.fromhex(case["expect"]["log_id"])}
+    said = Acknowledgement.decode(data_of(case), case["name"])
+    assert vars(said) == expect
+    assert said.encode() == data_of(case)
+
+
+@each("segment header")
+def test_segment_header(case: dict[str, Any]) -> None:
+    expect = {**case["expect"], "log_id": bytes.fromhex(case["expect"]["log_id"])}
+    header = decode_segment_header(data_of(case))
+    assert header._asdict() == expect
+    assert header.encode() == data_of(case)
+
+
+@each("frame")
+def test_frame_header(case: dict[str, Any]) -> None:
+    header, body = split(data_of(case))
+    found = header._asdict()
+    assert {name: found[name] for name in case["expect"]} == case["expect"]
+    assert (header.magic, header.header_bytes) == (0x46434543, 128)
+    assert (header.body_bytes, header.body_crc) == (len(body), crc32c(body))
+    assert encode_again(header) == data_of(case)[:FRAME_HEADER_BYTES]
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in named("frame") if "rows" in c["body"]], ids=lambda case: case["name"]
+)
+def test_batch_body(case: dict[str, Any]) -> None:
+    header, stored = split(data_of(case))
+    schema = schema_of(case["body"]["schema"])
+    count = header.record_count
+    records = decode_body(pa.py_buffer(stored), header.codec, header.raw_bytes, schema, count)
+    assert rows_of(records) == case["body"]["rows"]
+    raw = bytes(records.serialize())
+    assert len(raw) == header.raw_bytes
+    if header.codec == Codec.ZSTD_LENGTHS:
+        assert pa.Codec("zstd").decompress(stored, header.raw_bytes).to_pybytes() != raw
+    elif header.codec == Codec.ZSTD:
+        assert pa.Codec("zstd").decompress(stored, header.raw_bytes).to_pybytes() == raw
+    else:
+        assert raw == stored
+    again = encode_body(records, 1)
+    assert (again.raw_bytes, again.record_count) == (header.raw_bytes, count)
+    stamps = (again.min_timestamp_us, again.max_timestamp_us)
+    assert stamps == (header.min_timestamp_us, header.max_timestamp_us)
+    again_stored = pa.py_buffer(again.stored)
+    assert decode_body(again_stored, again.codec, len(raw), schema, count).equals(records)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in named("frame") if "columns" in c], ids=lambda case: case["name"]
+)
+def test_schema_body(case: dict[str, Any]) -> None:
+    _, body = split(data_of(case))
+    schema = RecordSchema.decode(body)
+    assert {field.name: str(field.type) for field in schema.arrow} == case["columns"]
+    assert list(case["columns"]) == schema.arrow.names
+    assert schema.timestamp_column == case["timestamp_column"]
+    assert schema.encode() == body
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in named("frame") if "footer" in c["body"]], ids=lambda case: case["name"]
+)
+def test_footer_body(case: dict[str, Any]) -> None:
+    _, body = split(data_of(case))
+    footer = Footer.decode(body)
+    assert tuple(footer) == tuple(case["body"]["footer"].values())
+    assert footer.encode() == body
+
+
+# -- a whole queue ----------------------------------------------------------------------------
+
+
+def queue_folder() -> MemoryFolder:
+    return MemoryFolder({path.name: path.read_bytes() for path in (FOLDER / QUEUE).iterdir()})
+
+
+EXPECT = named("queue")[0]["expect"]
+
+
+def test_queue_reads_as_expected() -> None:
+    chain = Chain(queue_folder())
+    assert chain.manifest.epoch == EXPECT["epoch"]
+    assert list(chain.segments) == list(range(len(EXPECT["segments"])))
+    batches = [rows_of(chain.records(frame)) for frame in chain.frames()]
+    assert batches == EXPECT["batches"]
+    assert (chain.end.seq, chain.end.offset) == (len(batches), sum(map(len, batches)))
+    backward, frame = [], chain.last()
+    while frame is not None:
+        backward.append(rows_of(chain.records(frame, backward=True)))
+        frame = chain.before(frame)
+    assert backward == batches[::-1]
+
+
+def test_queue_frames_are_as_expected() -> None:
+    folder = queue_folder()
+    for segment_id, expected in enumerate(EXPECT["segments"]):
+        reader = SegmentReader(folder, segment_id)
+        found = [
+            (FrameType(header.type).name, header.seq, header.first_offset, header.record_count)
+            for _, header in reader.frames(stop=reader.size(), bodies=True)
+        ]
+        assert found == [tuple(frame) for frame in expected]
+
+
+def test_queue_chain_crcs_agree() -> None:
+    folder = queue_folder()
+    for segment_id in range(1, len(EXPECT["segments"])):
+        before = SegmentReader(folder, segment_id - 1)
+        header = SegmentReader(folder, segment_id).header
+        tail = read_tail(before, sealed_end=header.prev_bytes)
+        assert header.prev_segment == segment_id - 1
+        assert header.prev_salt == before.header.salt
+        assert (header.prev_bytes, header.prev_chain) == (tail.vouched_end, tail.chain)
+        assert header.prev_bytes == folder.size(segment_name(segment_id - 1))
+
+
+def test_queue_encodes_again() -> None:
+    folder = queue_folder()
+    name = manifest_name(EXPECT["epoch"])
+    data = bytes(folder.files[name])
+    assert Manifest.decode(data, name).encode() == data
+    count = 0
+    for segment_id in range(len(EXPECT["segments"])):
+        data = bytes(folder.files[segment_name(segment_id)])
+        reader = SegmentReader(folder, segment_id)
+        again = SegmentHeader.encode(reader.header)
+        for byte, header in reader.frames(stop=len(data), bodies=True):
+            body = reader.body_at(byte, header).to_pybytes()
+            if header.type == FrameType.BATCH:
+                schema, rows = reader.schema(header), header.record_count
+                stored = pa.py_buffer(body)
+                records = decode_body(stored, header.codec, header.raw_bytes, schema, rows)
+                raw = pa.Codec("zstd").decompress(stored, header.raw_bytes)
+                assert records.serialize().equals(raw)
+            elif header.type == FrameType.SCHEMA:
+                assert RecordSchema.decode(body).encode() == body
+            elif header.type == FrameType.FOOTER:
+                assert Footer.decode(body).encode() == body
+            again += encode_again(header) + body
+            count += 1
+        assert again == data
+    assert count == sum(map(len, EXPECT["segments"]))
+
+
+def test_queue_can_be_appended_to() -> None:
+    folder = queue_folder()
+    writer, report = reopen(folder, make_vectors.SCHEMAS["plain"], make_vectors.clock_and_entropy())
+    assert (report.carried_frames, report.torn_bytes) == (0, 0)
+    assert (writer.cursor.seq, writer.cursor.offset) == (4, 7)
+    writer.close()
+    assert Chain(folder).end.offset == 7
+    tails = [read_tail(SegmentReader(folder, i)).verdict for i in range(4)]
+    assert tails == [Verdict.COMPLETE] + [Verdict.CLEAN_END] * 3
+
+
+# -- state logs -------------------------------------------------------------------------------
+
+
+def state_folder(case: dict[str, Any]) -> MemoryFolder:
+    folder = FOLDER / case["name"]
+    return MemoryFolder({path.name: path.read_bytes() for path in folder.iterdir()})
+
+
+@each("state log")
+def test_state_log_reads_as_expected(case: dict[str, Any]) -> None:
+    log = open_queue(state_folder(case))
+    assert isinstance(log, StateLog)
+    versions = case["expect"]["versions"]
+    assert log.versions() == [each["version"] for each in versions]
+    by_number = [(each["version"], each) for each in versions]
+    by_id = [(each["unique_id"], each) for each in versions + case["expect"]["others"]]
+    for at, expect in [*by_number, *by_id]:
+        if at is None:
+            continue  # merged into a segment that the id does not lead to
+        found = log.rebuild(at=at)
+        rows = zip(found.keys.to_pylist(), found.states.to_pylist(), strict=True)
+        state = sorted([k["family"], k["key"].hex(), s["value"].hex()] for k, s in rows)
+        assert state == expect["state"]
+        figures = (found.open_windows, found.extent.records, found.replay_upto.tolist())
+        assert figures == (expect["open_windows"], expect["extent_records"], [expect["version"]])
+    assert verify(state_folder(case)).is_sound
+
+
+@each("state log")
+def test_state_log_encodes_again(case: dict[str, Any]) -> None:
+    folder = state_folder(case)
+    codecs = set()
+    for name, data in folder.files.items():
+        reader = SegmentReader(folder, int(name.removesuffix(".seg")))
+        again = reader.header.encode()
+        for byte, header in reader.frames(stop=len(data), bodies=True):
+            body = reader.body_at(byte, header)
+            if header.type == FrameType.BATCH:
+                codecs.add(header.codec)
+                schema, rows = reader.schema(header), header.record_count
+                records = decode_body(body, header.codec, header.raw_bytes, schema, rows)
+                assert len(records.serialize()) == header.raw_bytes
+            again += encode_again(header) + body.to_pybytes()
+        assert again == data
+    assert Codec.NONE in codecs
+    assert Codec.ZSTD in codecs or case["name"] != STATE_LOG
+
+
+def test_state_log_holds_what_was_given_up_under_its_own_id() -> None:
+    (case,) = [case for case in named("state log") if case["name"] == STATE_LOG]
+    (given_up,) = case["expect"]["others"]
+    counts = case["expect"]["versions"][given_up["version"] - 1]
+    assert given_up["version"] == counts["version"]
+    assert given_up["unique_id"] < counts["unique_id"]
+    assert given_up["state"] != counts["state"]
+
+
+# -- docs/format.md ---------------------------------------------------------------------------
+
+HEX_LINE = re.compile(r"^([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)(?:  .*)?$", re.MULTILINE)
+
+
+def test_the_worked_example_is_the_vector() -> None:
+    text = re.split(r"## \d+. A worked example", FORMAT_PAGE.read_text("utf-8"))[1]
+    blocks = re.findall(r"```\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 2
+    folder = queue_folder()
+    for block, name in zip(blocks, (manifest_name(1), segment_name(0)), strict=True):
+        page = b""
+        for at, digits in HEX_LINE.findall(block):
+            assert int(at, 16) == len(page), f"{name}: the line at {at}"
+            page += bytes.fromhex(digits)
+        assert page == bytes(folder.files[name])
+        every_line = [line for line in block.splitlines() if line.strip()]
+        assert len(HEX_LINE.findall(block)) == len([x for x in every_line if x[0] != "#"])
+
+
+def test_the_segment_of_the_worked_example_has_every_frame_type() -> None:
+    assert [frame[0] for frame in EXPECT["segments"][0]] == ["SCHEMA", "BATCH", "COMMIT", "FOOTER"]
+    assert queue_folder().size(segment_name(0)) > SEGMENT_HEADER_BYTES

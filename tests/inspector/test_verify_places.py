@@ -1,0 +1,281 @@
+"""What verify says beside single damages: notes, depth, text, and places that are in use."""
+
+import json
+import os
+import re
+import shutil
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cec_store.inspector import place_at, verify_place
+from cec_store.inspector.verifying.spark_files import SparkFiles
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.local import LocalFolder
+from support.command_line.verify import document, run, state_of
+from support.paths import SNAPSHOTS
+from support.places import damaged_places as places
+from support.places import damaged_queues as made
+from support.places.made_checkpoints import MadeCheckpoint
+
+
+@pytest.fixture(autouse=True)
+def _quick_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, lambda descriptor: None)
+
+
+def kinds(found: dict) -> list[str]:
+    return [fault["kind"] for fault in found["faults"]]
+
+
+def notes(found: dict) -> str:
+    return "\n".join(note["what"] for note in found["notes"])
+
+
+# -- what is no fault -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_batch_that_is_not_committed_yet_is_no_fault(tmp_path: Path, version: int) -> None:
+    query = MadeCheckpoint(tmp_path / "c", places.KEY, places.VALUE, format=version)
+    query.batch({(1,): (1,)}, commits=False)
+    assert document(query.path)["batches"] is None
+    query = MadeCheckpoint(tmp_path / "d", places.KEY, places.VALUE, format=version)
+    for _ in range(3):
+        query.batch({(1,): (1,)}, {(2,): (2,)})
+    query.batch({(1,): (4,)}, commits=False)
+    assert document(query.path)["batches"] == {"first": 0, "last": 2}
+
+
+def test_a_query_that_has_only_begun_has_no_state_yet(tmp_path: Path) -> None:
+    query = MadeCheckpoint(tmp_path / "c", places.KEY, places.VALUE)
+    (query.path / "offsets" / "0").write_text('v1\n{"batchTimestampMs":1,"conf":{}}\n0')
+    assert "nothing is committed yet" in notes(document(query.path))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_spark_and_maintenance_have_forgotten_is_no_fault(
+    tmp_path: Path, version: int
+) -> None:
+    """Spark deletes offsets and commits from the oldest on, maintenance segments."""
+    path = places.checkpoint(tmp_path / "c", version)
+    for batch in (0, 1, 2):
+        for log in ("offsets", "commits"):
+            (path / log / str(batch)).unlink()
+    assert document(path)["batches"] == {"first": 3, "last": 7}
+    for partition in (0, 1):
+        made.segments(places.state(path, partition))[0].unlink()
+    # Without their beginning versions 5 and 6 cannot be rebuilt any more, later ones can.
+    whole = [StateLog(LocalFolder(places.state(path, n))).versions() for n in (0, 1)]
+    assert whole[0] == whole[1] != []
+    assert whole[0][0] > 4
+    found = document(path)
+    assert "oldest versions that Spark has committed are not here any more" in notes(found)
+
+
+def test_state_of_another_provider_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    query = MadeCheckpoint(path, places.KEY, places.VALUE)
+    query.batch({(1,): (1,)})
+    offsets = path / "offsets" / "0"
+    conf = {"spark.sql.streaming.stateStore.providerClass": "org.example.Other"}
+    offsets.write_text(offsets.read_text().replace('"conf": {}', f'"conf": {json.dumps(conf)}'))
+    query.put_schema("in a format", "of its own", version=3)
+    found = document(path)
+    assert found["logs"][0]["figures"] is None
+    assert "another provider" in notes(found)
+
+
+def test_rows_that_are_staged_are_notes(tmp_path: Path) -> None:
+    path = places.partitioned(tmp_path / "q")
+    assert notes(document(path)).count("are committed and staged") == 3
+    (path / "staged" / "later-0").mkdir()
+    assert "in no commit yet" in notes(document(path))
+
+
+def test_an_operator_that_is_gone_is_missed_by_its_ids(tmp_path: Path) -> None:
+    path = places.checkpoint_v2(tmp_path / "c")
+    shutil.rmtree(path / "state" / "0")
+    (fault,) = document(path, status=1)["faults"]
+    assert (fault["kind"], fault["path"]) == ("log-missing", str(path / "state" / "0"))
+
+
+# -- how deep ---------------------------------------------------------------------------------
+
+
+def test_a_defect_of_the_writer_is_found_in_the_records(tmp_path: Path) -> None:
+    path = places.store(tmp_path / "s")
+    file = made.segments(path)[-1]
+    byte, header = made.batches(file)[-1]
+    made.patch_header(file, byte, open_windows=header.open_windows - 1)
+    document(path)  # the bytes are as they were written
+    for option in ("--records", "--deep"):
+        found = document(path, option, status=1)
+        assert kinds(found) == ["open-windows"]
+        assert found["faults"][0]["byte"] == byte
+
+
+def test_keys_and_values_are_held_against_the_schema(tmp_path: Path) -> None:
+    path = places.checkpoint(tmp_path / "c")
+    query = MadeCheckpoint(
+        tmp_path / "other", places.KEY, pa.struct([(n, pa.int64()) for n in "abc"])
+    )
+    schema = (query.folder(0) / "_metadata" / "schema").read_bytes()
+    (places.state(path, 0) / "_metadata" / "schema").write_bytes(schema)
+    document(path, "--records")
+    found = document(path, "--deep", status=1)
+    assert set(kinds(found)) == {"rows"}
+    assert {fault["log"] for fault in found["faults"]} == {
+        "operator 0, partition 0", "operator 0, partition 1",
+    }  # fmt: skip
+
+
+def test_every_version_is_rebuilt_and_not_the_newest_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cec_store.inspector.verifying import version_faults
+
+    path, rebuilt = places.store(tmp_path / "s"), []
+    real = version_faults.rebuild
+
+    def noting(lineage):
+        rebuilt.append(lineage.version)
+        return real(lineage)
+
+    monkeypatch.setattr(version_faults, "rebuild", noting)
+    document(path)
+    assert rebuilt == []
+    document(path, "--records")
+    assert rebuilt == [12]
+    rebuilt.clear()
+    assert document(path, "--deep")["totals"]["versions"] == len(rebuilt) == 12
+
+
+# -- many logs, and live ones -----------------------------------------------------------------
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_checkpoint_of_many_stores(tmp_path: Path) -> None:
+    stores = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues",
+              "right-keyWithIndexToValue")  # fmt: skip
+    query = MadeCheckpoint(
+        tmp_path / "c", places.KEY, places.VALUE, stores=stores, partitions=12, format=2
+    )
+    for batch in range(2):
+        query.batch(*({(n,): (batch,)} for n in range(12)))
+    query.close()
+    before = open_files()
+    found = document(query.path)
+    assert open_files() == before
+    assert found["totals"]["logs"] == len(found["logs"]) == 48
+    assert found["totals"]["versions"] == 96
+    text = run("verify", query.path).output
+    assert "48 logs without a fault are not listed" in text
+    (made.segments(query.folder(7, stores[2]))[0]).unlink()
+    text = run("verify", query.path).output
+    assert "operator 0, partition 7, right-keyToNumValues" in text
+    assert "47 logs without a fault are not listed" in text
+
+
+def test_versions_that_are_forgotten_meanwhile_are_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at Spark's commits and that at the logs the query goes on for a while."""
+    path = tmp_path / "c"
+    query = MadeCheckpoint(path, places.KEY, places.VALUE, format=2)
+    for batch in range(3):
+        query.batch({(1,): (batch,)}, {(2,): (batch,)})
+    real = SparkFiles.check
+
+    def check(self: SparkFiles) -> None:
+        real(self)
+        query.roll()
+        for batch in range(3):
+            query.batch({(1,): (batch,)}, {(2,): (batch,)})
+            for log in ("offsets", "commits"):
+                (path / log / str(batch)).unlink()
+        for partition in (0, 1):
+            made.segments(query.folder(partition))[0].unlink()
+
+    monkeypatch.setattr(SparkFiles, "check", check)
+    found = document(path)
+    assert found["batches"] == {"first": 3, "last": 5}
+
+
+def test_beside_a_query_that_runs_all_is_well(tmp_path: Path) -> None:
+    """Batches come, Spark forgets the oldest ones, and maintenance segments."""
+    path, stop = tmp_path / "c", threading.Event()
+    query = MadeCheckpoint(path, places.KEY, places.VALUE, format=2)
+    failed: list[BaseException] = []
+
+    def go() -> None:
+        try:
+            while not stop.is_set():
+                query.batch({(n,): (query.batches,) for n in range(5)}, {(9,): (query.batches,)})
+                if query.batches % 3 == 0:
+                    query.roll()
+                for log in ("offsets", "commits"):
+                    (path / log / str(query.batches - 8)).unlink(missing_ok=True)
+                for partition in (0, 1):  # every key is written anew in each batch
+                    for file in made.segments(query.folder(partition))[:-6]:
+                        file.unlink()
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    query.batch({(1,): (0,)}, {(9,): (0,)})
+    writer = threading.Thread(target=go)
+    writer.start()
+    looks = 0
+    try:
+        while query.batches < 60 and not failed:
+            found = verify_place(place_at(path))
+            assert found.faults == (), found.faults[:2]
+            looks += 1
+    finally:
+        stop.set()
+        writer.join()
+    assert not failed
+    assert looks >= 3
+
+
+# -- text -------------------------------------------------------------------------------------
+
+
+def pin(name: str, text: str, folder: Path) -> None:
+    text = text.replace(str(folder), "PLACE")
+    text = re.sub(r"[0-9]{20}\.seg", "SEGMENT", text)
+    path = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("CEC_SNAPSHOTS") == "write":
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("damages", [(), ("body", "partition_lost", "offsets_cut")])
+def test_text_of_a_checkpoint_is_as_pinned(tmp_path: Path, damages: tuple[str, ...]) -> None:
+    path = places.checkpoint(tmp_path / "c")
+    if damages:
+        places.checkpoint_offsets_cut(path)
+        file = made.segments(places.state(path, 0))[-1]
+        made.flip(file, places.batch_at(file, 2) + 130)
+        places.checkpoint_partition_lost(path)
+    before = state_of(path)
+    result = run("verify", path)
+    assert state_of(path) == before
+    assert result.exit_code == bool(damages)
+    pin("verify-checkpoint-damaged" if damages else "verify-checkpoint", result.output, path)
+
+
+def test_text_of_a_queue_of_many_partitions_is_as_pinned(tmp_path: Path) -> None:
+    path = places.partitioned(tmp_path / "q")
+    places.partition_body(path)
+    places.partition_rolled_back(path)
+    result = run("verify", path)
+    assert result.exit_code == 1
+    pin("verify-partitioned-damaged", re.sub(r"[0-9.]+ KiB", "SIZE", result.output), path)

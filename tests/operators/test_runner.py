@@ -1,0 +1,126 @@
+"""What drives an operator refuses what it could not do right."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cec_store import (
+    FrameTooLarge,
+    Never,
+    OutputQueue,
+    Poisoned,
+    RecoveryError,
+    SchemaMismatch,
+    open_queue,
+)
+from cec_store.operators import Aggregate, ArrowSource, CountWindow, Filter, Runner, record_schema
+from support.disks.memory_folder import MemoryFolder
+
+ROWS = 3_000
+TABLE = pa.table(
+    {
+        "t": pa.array(np.arange(ROWS)).cast(pa.timestamp("us")),
+        "k": np.arange(ROWS) % 100,
+        "v": np.arange(ROWS) * 0.5,
+    }
+)
+SOURCE = ArrowSource(TABLE, "t", batch_rows_max=500)
+
+
+def total(size: int = 7) -> Aggregate:
+    return Aggregate(
+        group_by=["k"],
+        aggregates={"v": ("sum", "v")},
+        window=CountWindow(size),
+        input_schema=TABLE.schema,
+    )
+
+
+def queue_of(operator, folder=None) -> OutputQueue:
+    return open_queue(folder or MemoryFolder(), "a", schema=record_schema(operator))
+
+
+def test_an_operator_needs_a_source_for_each_input():
+    with queue_of(total()) as queue, pytest.raises(ValueError, match="2 sources"):
+        Runner(total(), [SOURCE, SOURCE], queue)
+
+
+def test_the_queue_of_another_operator_is_refused():
+    other_schema = record_schema(
+        Aggregate(
+            group_by=["k"],
+            aggregates={"n": ("count",)},
+            window=CountWindow(7),
+            input_schema=TABLE.schema,
+        )
+    )
+    with (
+        open_queue(MemoryFolder(), "x", schema=other_schema) as queue,
+        pytest.raises(SchemaMismatch, match="columns are"),
+    ):
+        Runner(total(), [SOURCE], queue)
+
+
+def test_output_without_checkpoints_is_the_same_but_cannot_be_recovered():
+    with queue_of(total()) as queue:
+        Runner(total(), [SOURCE], queue).run()
+        expected = pa.Table.from_batches(queue.replay()).to_pylist()
+        assert queue.extent().open_windows == 100
+    folder = MemoryFolder()
+    with queue_of(total(), folder) as queue:
+        Runner(total(), [SOURCE], queue, checkpoints=False).run()
+        assert pa.Table.from_batches(queue.replay()).to_pylist() == expected
+    for checkpoints in (True, False):
+        with queue_of(total(), folder) as queue:
+            with pytest.raises(RecoveryError, match="checkpoints"):
+                Runner(total(), [SOURCE], queue, checkpoints=checkpoints)
+            with pytest.raises(RecoveryError, match="without checkpoints"):
+                queue.extent()
+
+
+def test_rows_are_not_appended_to_an_operators_queue_by_hand():
+    with queue_of(total()) as queue:
+        rows = pa.record_batch([[1], [2.0]], schema=total().output_schema)
+        with pytest.raises(SchemaMismatch, match="an operator writes this queue"):
+            queue.append(rows)
+
+
+def test_effects_that_fit_in_no_frame_are_refused_and_smaller_steps_go_on():
+    wide = pa.table({"t": TABLE.column("t"), "s": ["x" * 50_000] * ROWS})
+    keep = Filter(lambda batch: pa.array([True] * batch.num_rows, pa.bool_()), wide.schema)
+    source = ArrowSource(wide, "t", batch_rows_max=ROWS)
+    folder = MemoryFolder()
+    with queue_of(keep, folder) as queue, pytest.raises(FrameTooLarge, match="smaller batches"):
+        Runner(keep, [source], queue).run()
+    with queue_of(keep, folder) as queue:
+        Runner(keep, [source], queue, step_rows_max=500).run()
+        assert queue.end_offset == ROWS
+
+
+def test_progress_counts_every_row_once():
+    seen: list[int] = []
+    with queue_of(total()) as queue:
+        Runner(total(), [SOURCE], queue, step_rows_max=400).run(seen.append)
+    assert sum(seen) == ROWS
+    assert max(seen) <= 400
+
+
+def test_a_second_run_has_nothing_to_do():
+    folder = MemoryFolder()
+    for _ in range(2):
+        with queue_of(total(), folder) as queue:
+            Runner(total(), [SOURCE], queue, Never()).run()
+            end = queue.end_offset
+    with queue_of(total(), folder) as queue:
+        runner = Runner(total(), [SOURCE], queue)
+        assert runner.recovery is not None
+        runner.run()
+        assert queue.end_offset == end
+
+
+def test_a_closed_queue_takes_no_more_steps():
+    queue = queue_of(total())
+    runner = Runner(total(), [SOURCE], queue)
+    queue.close()
+    with pytest.raises(Poisoned, match="closed"):
+        runner.run()

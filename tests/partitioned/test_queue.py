@@ -1,0 +1,207 @@
+"""A queue of many partitions: tasks stage, a committer commits, readers see whole batches."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from threading import Timer
+
+import pyarrow as pa
+import pytest
+
+from cec_store.errors import CorruptLog, NotAQueue, SchemaMismatch
+from cec_store.format.commit import Staged
+from cec_store.format.schema import RecordSchema
+from cec_store.opening import open_queue, read_queue
+from cec_store.partitioned import committer as committer_room
+from cec_store.partitioned.committer import Committer
+from cec_store.storage.local import LocalFolder
+from cec_store.values import Position
+from support.places.partitioned_queues import QUERY, SCHEMA, contents, rows, stage
+
+
+def test_a_batch_is_seen_once_committed(tmp_path: Path) -> None:
+    path = tmp_path / "trades"
+    committer = Committer(LocalFolder(path), SCHEMA)
+    assert contents(path) == {0: []}
+    staged = stage(committer, 0, {0: rows(0, 3), 2: rows(10, 2)})
+    assert contents(path) == {0: []}
+    assert committer.commit(QUERY, 0, staged)
+    assert contents(path) == {0: [0, 1, 2], 1: [], 2: [10, 11]}
+    assert not committer.commit(QUERY, 0, stage(committer, 0, {0: rows(50, 3)}))
+    assert committer.commit(QUERY, 1, stage(committer, 1, {0: rows(3, 2)}))
+    assert contents(path) == {0: [0, 1, 2, 3, 4], 1: [], 2: [10, 11]}
+    assert not list((path / "staged").iterdir())
+    assert len(list((path / "partition-00000").glob("*.seg"))) == 2, "one as it was made, one since"
+
+
+def test_a_commit_that_a_crash_cut_short_is_finished_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "trades"
+    committer = Committer(LocalFolder(path), SCHEMA)
+    committer.commit(QUERY, 0, stage(committer, 0, {0: rows(0, 3), 1: rows(10, 3)}))
+    staged = stage(committer, 1, {0: rows(3, 2), 1: rows(13, 2)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(committer, "_apply", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            committer.commit(QUERY, 1, staged)
+    assert contents(path) == {0: [0, 1, 2], 1: [10, 11, 12]}, "seen before it is applied"
+    other = Committer(LocalFolder(path), SCHEMA)
+    assert not other.commit(QUERY, 1, stage(other, 1, {0: rows(90, 2)})), "committed twice"
+    assert contents(path) == {0: [0, 1, 2, 3, 4], 1: [10, 11, 12, 13, 14]}
+
+
+def test_a_queue_is_read_as_a_stream_of_arrow_batches(tmp_path: Path) -> None:
+    path = tmp_path / "trades"
+    times = iter(range(1000, 10**6, 1000))
+    committer = Committer(LocalFolder(path), SCHEMA, clock_us=lambda: next(times))
+    for batch in range(3):
+        committer.commit(
+            QUERY,
+            batch,
+            stage(committer, batch, {0: rows(10 * batch, 2), 1: rows(10 * batch + 5, 2)}),
+        )
+    reader = read_queue(path)
+    assert reader.schema == SCHEMA.data
+    assert reader.read_all().column("n").to_pylist() == [0, 1, 10, 11, 20, 21, 5, 6, 15, 16, 25, 26]
+    table = read_queue(path, include_metadata=True).read_all()
+    assert table.column("_partition").to_pylist() == [0] * 6 + [1] * 6
+    assert table.column("_offset").to_pylist() == list(range(6)) * 2
+    moments = table.column("_timestamp").cast(pa.int64()).to_pylist()
+    some = read_queue(path, moments[2], moments[4]).read_all()
+    wanted = [
+        n
+        for n, at in zip(table.column("n").to_pylist(), moments, strict=True)
+        if moments[2] <= at < moments[4]
+    ]
+    assert some.column("n").to_pylist() == wanted
+    with pytest.raises(ValueError, match="give moments"):
+        read_queue(path, Position(3))
+
+
+def test_a_plain_queue_is_read_the_same_way(tmp_path: Path) -> None:
+    with open_queue(tmp_path / "q", "x", schema=SCHEMA.data) as queue:
+        queue.append(rows(0, 5), sync=True)
+        assert read_queue(tmp_path / "q").read_all().column("n").to_pylist() == [0, 1, 2, 3, 4]
+        assert read_queue(tmp_path / "q", Position(2)).read_all().num_rows == 3
+
+
+def test_a_piece_that_is_not_what_the_task_wrote_is_refused_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "trades"
+    committer = Committer(LocalFolder(path), SCHEMA)
+    committer.commit(QUERY, 0, stage(committer, 0, {0: rows(0, 3)}))
+    (piece,) = stage(committer, 1, {0: rows(3, 200)})
+    (file,) = (path / "staged").glob("*/*.seg")
+    whole = file.read_bytes()
+    damaged = bytearray(whole)
+    damaged[700] ^= 1
+    wounds: dict[str, tuple[bytes, Staged, str]] = {
+        "gone": (b"", piece, "damage at byte 0"),
+        "cut": (whole[:-200], piece, "goes on beyond"),
+        "flipped": (bytes(damaged), piece, "damage at byte"),
+        "other": (whole, replace(piece, records=199), "not the 1 with 199"),
+    }
+    before = snapshot(path / "partition-00000")
+    for content, said, message in wounds.values():
+        file.write_bytes(content)
+        with pytest.raises(CorruptLog, match=message) as caught:
+            committer.commit(QUERY, 1, [said])
+        assert caught.value.path == str(file)
+    file.write_bytes(whole)
+    assert contents(path) == {0: [0, 1, 2]}
+    assert snapshot(path / "partition-00000") == before
+    assert committer.commit(QUERY, 1, [piece])
+    assert contents(path) == {0: [0, 1, 2, *range(3, 203)]}
+
+
+def snapshot(path: Path) -> list[bytes]:
+    return [file.read_bytes() for file in sorted(path.glob("*.seg"))][:1]
+
+
+def test_committers_of_several_processes_take_turns(tmp_path: Path) -> None:
+    path = tmp_path / "trades"
+    one, two = (Committer(LocalFolder(path), SCHEMA) for _ in range(2))
+    queries = [QUERY, QUERY.replace("3d", "4e")]
+    for batch in range(4):
+        for committer, query in zip((one, two), queries, strict=True):
+            first = 100 * batch + 50 * (committer is two)
+            staged = stage(committer, batch, {0: rows(first, 2)}, query)
+            assert committer.commit(query, batch, staged)
+    assert contents(path)[0] == [n for b in range(8) for n in (50 * b, 50 * b + 1)]
+    for query in queries:
+        assert not one.commit(query, 3, stage(one, 3, {0: rows(0, 1)}, query))
+
+
+def test_a_committer_waits_for_the_one_at_work(tmp_path: Path) -> None:
+    path = tmp_path / "trades"
+    committer = Committer(LocalFolder(path), SCHEMA)
+    staged = stage(committer, 0, {0: rows(0, 1)})
+    lock = LocalFolder(path / "commits").lock("writer.lock")
+    timer = Timer(0.3, lock.close)
+    timer.start()
+    assert committer.commit(QUERY, 0, staged)
+    timer.join()
+
+
+def test_the_log_of_commits_does_not_grow_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committer_room, "_COMMITS_BYTES", 4000)
+    path = tmp_path / "trades"
+    committer = Committer(LocalFolder(path), SCHEMA)
+    for batch in range(40):
+        committer.commit(QUERY, batch, stage(committer, batch, {0: rows(batch, 1)}))
+    assert len(list((path / "commits").glob("*.seg"))) == 2
+    assert contents(path)[0] == list(range(40))
+    assert not Committer(LocalFolder(path), SCHEMA).commit(QUERY, 39, [])
+
+
+def test_an_abandoned_batch_leaves_nothing_unless_it_was_committed(tmp_path: Path) -> None:
+    path = tmp_path / "trades"
+    committer = Committer(LocalFolder(path), SCHEMA)
+    stage(committer, 0, {0: rows(0, 1)})
+    committer.abandon(QUERY, 0)
+    assert not list((path / "staged").iterdir())
+    staged = stage(committer, 0, {0: rows(0, 1)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(committer, "_apply", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            committer.commit(QUERY, 0, staged)
+    committer.abandon(QUERY, 0)
+    assert contents(path) == {0: [0]}
+    assert not list((path / "staged").iterdir())
+
+
+def test_partitions_that_lost_rows_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "trades"
+    committer = Committer(LocalFolder(path), SCHEMA)
+    for batch in range(3):
+        committer.commit(QUERY, batch, stage(committer, batch, {0: rows(batch, 1)}))
+    committer.close()
+    shutil.rmtree(path / "partition-00000")
+    empty = Committer(LocalFolder(tmp_path / "other"), SCHEMA)
+    empty.close()
+    shutil.copytree(tmp_path / "other" / "partition-00000", path / "partition-00000")
+    with pytest.raises(CorruptLog, match="ends with record 0, of 2"):
+        contents(path)
+    with pytest.raises(CorruptLog, match="ends with record 0, of"):
+        Committer(LocalFolder(path), SCHEMA).commit(QUERY, 3, [])
+
+
+def test_what_is_in_the_way_is_refused(tmp_path: Path) -> None:
+    with open_queue(tmp_path / "plain", "x", schema=SCHEMA.data):
+        pass
+    with pytest.raises(NotAQueue, match="a queue without partitions"):
+        Committer(LocalFolder(tmp_path / "plain"), SCHEMA)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(NotAQueue, match="no queue, and not empty"):
+        Committer(LocalFolder(tmp_path / "full"), SCHEMA)
+    Committer(LocalFolder(tmp_path / "q"), SCHEMA)
+    other = RecordSchema(SCHEMA.data, key_columns=("n",))
+    with pytest.raises(SchemaMismatch, match="keyColumns n"):
+        Committer(LocalFolder(tmp_path / "q"), other)
+    with pytest.raises(NotAQueue):
+        read_queue(tmp_path / "none")
+    with pytest.raises(NotAQueue, match="read it by read_queue"):
+        open_queue(tmp_path / "q")

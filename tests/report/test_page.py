@@ -1,0 +1,220 @@
+"""The report in a real browser: every plot drawn, on a desk, a phone and paper; nothing loaded."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cec_store.cli import app
+from support.places import damaged_queues as made
+from support.places.reported_places import HOSTILE, grown, hostile, large, partitioned
+from support.processes.chromium import BINARY, Chromium, browser
+
+DESK, PHONE = (1280, 900), (360, 740)
+# Of each plot how many pixels between its axes have a colour that only data have.
+PAINTED = """[...document.querySelectorAll("canvas")].map((canvas) => {
+  const { left, top, width, height } = Chart.getChart(canvas).chartArea;
+  const { data } = canvas.getContext("2d").getImageData(left, top, width, height);
+  const style = getComputedStyle(document.documentElement);
+  const colours = ["blue", "orange", "teal", "grey", "red"].map((name) => {
+    const colour = style.getPropertyValue(`--${name}`).trim().slice(1);
+    return [0, 2, 4].map((at) => parseInt(colour.slice(at, at + 2), 16)).join();
+  });
+  let count = 0;
+  for (let at = 0; at < data.length; at += 4)
+    count += data[at + 3] === 255 && colours.includes(data.slice(at, at + 3).join());
+  return count;
+})"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+PAGES_WIDE = """[...document.querySelectorAll("figure")].filter((each) =>
+  each.getBoundingClientRect().right > innerWidth).length"""
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    if BINARY is None and os.environ.get("CEC_CHROMIUM") != "required":
+        pytest.skip("there is no Chromium here: apt-get install chromium")
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The report of a place, as a file."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def write(place: Path, status: int = 0, *options: str) -> Path:
+        page = folder / f"{place.name}.html"
+        arguments = ["report", str(place), "-o", str(page), "--force", *options]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == status, result.output
+        return page
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a place of each kind."""
+    folder = tmp_path_factory.mktemp("places")
+    grown(folder / "checkpoint", partitions=3)
+    made.make_operator_queue(folder / "queue", 900)
+    partitioned(folder / "partitioned")
+    damaged = made.copy(folder / "queue", folder / "damaged")
+    byte, _ = made.batches(made.segments(damaged)[0])[3]
+    made.flip(made.segments(damaged)[0], byte + 20)
+    return folder
+
+
+def check_drawn(tab: Chromium, page: Path, size: tuple[int, int], **how: Any) -> list[str]:
+    """The plots' names, once each of them was found painted and nobody complained."""
+    tab.open(page, *size, **how)
+    assert tab.complaints() == []
+    assert tab.requests() == [page.as_uri()], "the page and nothing else"
+    assert tab.value("document.documentElement.dataset.errors") is None
+    plots = tab.value("[...document.querySelectorAll('.plot')].map((e) => e.parentNode.id)")
+    assert tab.value("document.documentElement.dataset.plots") == f"{len(plots)}/{len(plots)}"
+    painted = tab.value(PAINTED)
+    assert len(painted) == len(plots)
+    for name, count in zip(plots, painted, strict=True):
+        assert count >= 20, f"{name} shows nothing"
+    assert tab.value(OVERFLOW) == 0
+    assert tab.value(PAGES_WIDE) == 0
+    return [str(name) for name in plots]
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    ("name", "plots"),
+    [
+        ("checkpoint", {"history", "recovery", "renewing", "footprints", "segments", "written",
+                        "ages-records", "ages-time_us", "skew"}),
+        ("checkpoint/state/0/1", {"history", "recovery", "footprints", "segments"}),
+        ("queue", {"history", "recovery", "renewing", "footprints", "lifetimes"}),
+        ("partitioned", {"segments", "written", "skew"}),
+        ("damaged", {"history", "segments", "written", "ages-records"}),
+    ],
+)  # fmt: skip
+def test_every_plot_is_drawn(
+    tab: Chromium, page_of: Any, places: Path, size: tuple[int, int], name: str, plots: set[str]
+) -> None:
+    page = page_of(places / name, int(name == "damaged"))
+    drawn = check_drawn(tab, page, size)
+    assert {f"plot-{plot}" for plot in plots} <= set(drawn)
+    verdict = tab.value("document.querySelector('.verdict').textContent")
+    assert verdict.startswith("Damaged: 1 fault." if name == "damaged" else "Sound.")
+
+
+def test_each_log_has_plots_of_its_own(tab: Chromium, page_of: Any, places: Path) -> None:
+    check_drawn(tab, page_of(places / "checkpoint"), DESK)
+    title = "document.getElementById('tiles').textContent"
+    whole = tab.value(title)
+    names = tab.value("[...document.getElementById('view').options].map((o) => o.textContent)")
+    assert names == ["all logs", *(f"operator 0, partition {n}" for n in range(3))]
+    tab.value(
+        "view.value = '2'; document.getElementById('view').dispatchEvent(new Event('change'))"
+    )
+    assert tab.value(title) != whole
+    assert all(count >= 20 for count in tab.value(PAINTED))
+    assert tab.complaints() == []
+    assert tab.value("document.getElementById('plot-skew')") is None, "of many logs only"
+
+
+def test_the_numbers_are_there_as_tables(tab: Chromium, page_of: Any, places: Path) -> None:
+    page = page_of(places / "checkpoint")
+    check_drawn(tab, page, PHONE)
+    tab.value("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    tab.value("new Promise((done) => setTimeout(done, 100))")
+    plots = tab.value("document.querySelectorAll('.plot').length")
+    assert tab.value("document.querySelectorAll('details table').length") == plots
+    assert tab.value("document.querySelectorAll('details table caption').length") == plots
+    assert tab.value("document.querySelectorAll('th:not([scope])').length") == 0
+    rows = tab.value(
+        "[...document.querySelectorAll('#plot-history tbody tr')].map((row) =>"
+        " [...row.children].map((cell) => cell.textContent))"
+    )
+    history = data_of(page)["views"][0]["history"]
+    assert [int(row[0]) for row in rows] == history["number"]
+    assert [int(row[2].replace(",", "")) for row in rows] == history["extent_records"]
+    assert tab.value(OVERFLOW) == 0, "wide tables are scrolled inside their own frame"
+
+
+def data_of(page: Path) -> Any:
+    found = re.search(r'id="data">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_hostile_keys_are_shown_and_do_nothing(tab: Chromium, page_of: Any, tmp_path: Path) -> None:
+    page = page_of(hostile(tmp_path / "hostile").path)
+    assert [row["key"]["user"] for row in data_of(page)["views"][0]["windows"]["oldest"]] == [
+        *HOSTILE
+    ]
+    check_drawn(tab, page, DESK)
+    assert tab.value("document.title").endswith("hostile – cec-store report")
+    cells = "[...document.querySelectorAll('figure > .scroll tbody th')]"
+    keys = tab.value(f"{cells}.map((cell) => cell.textContent)")
+    assert f"user {HOSTILE[0]}, page 0" in keys, "as text"
+    assert tab.value("document.querySelectorAll('img').length") == 0
+    text = tab.value("document.body.innerText")
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2028\ufeff]", text)
+    assert "\\u{202e}gnp.exe" in text
+
+
+def test_a_script_that_is_not_the_pages_own_does_not_run(
+    tab: Chromium, page_of: Any, places: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "changed.html"
+    text = page_of(places / "queue").read_text("utf-8")
+    attack = "<script>document.title = 'owned'</script><img src='x' onerror=\"document.title='o'\">"
+    page.write_text(text.replace("</main>", f"{attack}</main>"), "utf-8")
+    tab.open(page, *DESK)
+    assert tab.value("document.title").endswith("cec-store report")
+    assert any("Content Security Policy" in each for each in tab.complaints())
+
+
+def test_a_dark_page_has_other_colours(tab: Chromium, page_of: Any, places: Path) -> None:
+    page = page_of(places / "queue")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    check_drawn(tab, page, DESK)
+    light = tab.value(colour)
+    check_drawn(tab, page, DESK, dark=True)
+    assert tab.value(colour) != light
+
+
+def test_it_can_be_printed(tab: Chromium, page_of: Any, places: Path) -> None:
+    check_drawn(tab, page_of(places / "checkpoint"), DESK, dark=True)
+    paper = tab.paper()
+    assert paper.startswith(b"%PDF-")
+    assert len(paper) > 50_000, "with its plots"
+    assert tab.complaints() == []
+
+
+@pytest.fixture(scope="module")
+def large_page(page_of: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
+    """Of 200 partitions of four stores, and how many seconds it took."""
+    path = large(tmp_path_factory.mktemp("large") / "checkpoint-200")
+    began = time.process_time()
+    return page_of(path), time.process_time() - began
+
+
+def test_200_partitions_of_four_stores_fit_on_a_page(large_page: tuple[Path, float]) -> None:
+    page, seconds = large_page
+    assert page.stat().st_size < 1_000_000
+    assert seconds < 30
+    document = data_of(page)
+    assert (document["totals"]["logs"], document["version"]) == (800, 6)
+    assert len(document["views"][0]["segments"]) <= 120
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_page_of_800_logs_is_drawn(
+    tab: Chromium, large_page: tuple[Path, float], size: tuple[int, int]
+) -> None:
+    assert "plot-skew" in check_drawn(tab, large_page[0], size)

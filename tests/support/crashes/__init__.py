@@ -1,0 +1,1 @@
+"""Workloads that crash, and what must hold afterwards."""

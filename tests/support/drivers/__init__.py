@@ -1,0 +1,1 @@
+"""Spark drivers that run, and are killed, in processes of their own."""

@@ -1,0 +1,114 @@
+"""A Spark driver whose query writes to a queue: `queue_job ORDER`, one JSON object.
+
+`folder`; `rounds`: faults to plan one after the other, each with a batch or more of new input, the
+query started again after each failure; `seed`; `then`: "stop", or "run" to go on with new input
+until the process is killed. Says what it did on stdout, one JSON object a line.
+"""
+
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from cec_store.connectors import spark as cec_spark
+from support.drivers.dying_sink import DyingSource
+
+ROWS_PER_FILE = 200
+MASTER = "local[2,4]"
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.files.maxPartitionBytes": "2000",  # a task for each file
+    "spark.sql.files.openCostInBytes": "2000",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+
+
+def say(**event: object) -> None:
+    print(json.dumps(event), flush=True)
+
+
+class Job:
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.folder = Path(order["folder"])
+        self.random = random.Random(order["seed"])
+        self.input = self.folder / "in"
+        self.input.mkdir(exist_ok=True)
+        builder = SparkSession.builder.master(MASTER)
+        for name, value in CONF.items():
+            builder = builder.config(name, value)
+        self.spark = builder.getOrCreate()
+        self.spark.sparkContext.setLogLevel("OFF")
+        cec_spark.register(self.spark)
+        self.spark.dataSource.register(DyingSource)
+
+    def add_files(self, count: int) -> None:
+        for _ in range(count):
+            number = len(list(self.input.glob("*.json")))
+            lines = [json.dumps({"file": number, "row": row}) for row in range(ROWS_PER_FILE)]
+            unfinished = self.folder / "unfinished"
+            unfinished.write_text("\n".join(lines))
+            unfinished.rename(self.input / f"{number:05}.json")
+
+    def start(self) -> Any:
+        rows = self.spark.readStream.schema("file INT, row INT").option("maxFilesPerTrigger", 2)
+        writer = rows.json(str(self.input)).writeStream.format("dying")
+        writer = writer.option("plan", str(self.folder / "plan"))
+        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        return writer.start(str(self.folder / "queue"))
+
+    def finish(self) -> int:
+        """Take all the input there is; returns how often the query had to be started again."""
+        restarts = 0
+        while True:
+            query = self.start()
+            try:
+                query.processAllAvailable()
+                query.stop()
+                return restarts
+            except Exception:
+                restarts += 1
+                query.stop()
+                if restarts > 10:
+                    raise
+
+    def fault(self) -> None:
+        plan = {
+            "phase": self.random.choice(["write", "commit"]),
+            "at": self.random.randrange(24),
+            "how": self.random.choice(["raise", "kill", "kill after"]),
+            "token": self.random.random(),
+        }
+        if plan["phase"] == "write":
+            plan["at"] = self.random.randrange(7)
+        path = self.folder / "plan"
+        path.write_text(json.dumps(plan))
+        self.add_files(2)
+        restarts = self.finish()
+        struck = not path.exists()
+        path.unlink(missing_ok=True)
+        say(**plan, restarts=restarts, struck=struck)
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    job = Job(order)
+    for _ in range(order["rounds"]):
+        job.fault()
+    while order["then"] == "run":
+        job.add_files(2)
+        job.finish()
+        say(files=len(list(job.input.glob("*.json"))))
+        time.sleep(job.random.random() * 0.1)
+    job.finish()
+    say(done=True)
+
+
+if __name__ == "__main__":
+    main()

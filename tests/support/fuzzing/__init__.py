@@ -1,0 +1,1 @@
+"""A fuzzer, and everything that reads foreign bytes as its targets."""

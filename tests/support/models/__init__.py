@@ -1,0 +1,1 @@
+"""What is right, computed in plain Python, and the inputs that it is compared on."""

@@ -1,0 +1,1 @@
+"""Queues, state logs and checkpoints, made for a test, some of them damaged."""

@@ -1,0 +1,89 @@
+"""Places for reports to be about: large ones, hostile ones, damaged ones. All are made anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.committer import Committer
+from cec_store.storage.local import LocalFolder
+from support.places.made_checkpoints import MadeCheckpoint, Rows
+
+KEY = pa.struct([("user", pa.string()), ("page", pa.int64())])
+VALUE = pa.struct([("count", pa.int64()), ("last", pa.string())])
+HOSTILE = (
+    "</script><script>document.title='owned'</script>",
+    "<img src=x onerror=document.title='owned'>",
+    "<!-- {{page}} ]]> \u2028 \u2029",
+    "\x00\x07\x1b[31m\r\n\t",
+    "\u202egnp.exe \ufeff\U000e0041",
+    "'\"`${document.title}",
+)
+"""Keys that mean harm to a page, a script, a terminal or a reader's eyes."""
+
+
+def grown(path: Path, batches: int = 8, keys: int = 6, **how: int) -> MadeCheckpoint:
+    """A checkpoint with some keys that change all the time, and some that seldom do."""
+    random, made = Random(5), MadeCheckpoint(path, KEY, VALUE, **how)  # type: ignore[arg-type]
+    for batch in range(batches):
+        rows: list[Rows] = []
+        for partition in range(made.partitions):
+            names = [random.randrange(keys + partition) ** 2 for _ in range(keys)]
+            rows.append({(f"user {n}", n % 3): (batch, "x" * n) for n in names})
+        made.batch(*rows, renew=1)
+        if batch == batches // 2:
+            made.roll()
+    made.close()
+    return made
+
+
+def hostile(path: Path) -> MadeCheckpoint:
+    made = MadeCheckpoint(path, KEY, VALUE, partitions=1)
+    made.batch({(name, n): (n, name) for n, name in enumerate(HOSTILE)})
+    made.close()
+    return made
+
+
+def large(path: Path, partitions: int = 200, patterns: int = 8) -> Path:
+    """As many partitions, of four stores each: those of some patterns, again and again."""
+    names = ("left-a", "left-b", "right-a", "right-b")
+    made = MadeCheckpoint(path, KEY, VALUE, partitions=patterns, stores=names)
+    for batch in range(6):
+        made.batch(
+            *(
+                {(f"user {n * batch % (7 + p)}", n): (batch, "") for n in range(3 + 2 * p)}
+                for p in range(patterns)
+            )
+        )
+    made.close()
+    for partition in range(patterns, partitions):
+        shutil.copytree(path / "state" / "0" / str(partition % patterns),
+                        path / "state" / "0" / str(partition))  # fmt: skip
+    about = path / "state" / "0" / "_metadata" / "metadata"
+    head, body = about.read_text().split("\n", 1)
+    said = json.loads(body)
+    for store in said["stateStoreInfo"]:
+        store["numPartitions"] = partitions
+    about.write_text(f"{head}\n{json.dumps(said)}")
+    return path
+
+
+def partitioned(path: Path, batches: int = 5) -> Path:
+    """A queue of three partitions."""
+    schema = RecordSchema(pa.schema([("n", pa.int64())]))
+    committer = Committer(LocalFolder(path), schema)
+    query = "3d84e10c-fc41-4fb0-9b0b-2125874a0f07"
+    for batch in range(batches):
+        staged = []
+        for number in range(3):
+            stager = committer.stager(query, batch, number)
+            rows = {"n": list(range(10 * (number + 1)))}
+            stager.append(pa.RecordBatch.from_pydict(rows, schema=schema.data))
+            staged.append(stager.finish())
+        committer.commit(query, batch, [each for each in staged if each is not None])
+    return path

@@ -1,0 +1,1 @@
+"""Programs that tests start beside themselves, and how they start them."""

@@ -1,0 +1,1 @@
+"""How tests are run: the fault suites, their counts, planted bugs and mutants."""

@@ -1,0 +1,330 @@
+"""Bugs that a store like this one has been seen to have, to be planted one at a time.
+
+``CEC_PLANT=name pytest …`` runs any tests with that bug in the code (tests/conftest.py). They show
+that the suites can fail: tests/faults/test_planted_bugs.py has each one caught.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import count
+from types import FunctionType
+
+from cec_store import indexes
+from cec_store.format import frame
+from cec_store.format.commit import Commit, Staged
+from cec_store.format.frame import LOG_STREAM, BadHeader, FrameType
+from cec_store.indexes import stored
+from cec_store.log import reopening as recovery
+from cec_store.log import segment, tail, writer
+from cec_store.log.segment import SegmentReader, SegmentWriter
+from cec_store.log.writer import Cursor, LogWriter
+from cec_store.operators.needed_input import NeededInput
+from cec_store.operators.runner import Runner
+from cec_store.partitioned.committer import Committer
+from cec_store.partitioned.staging import StagedReader
+from cec_store.queues import consumers, queue, trimming
+from cec_store.storage import local as files
+from support.disks.simulated_folder import SimulatedFolder
+
+VARIABLE = "CEC_PLANT"
+BUGS: dict[str, Callable[[], None]] = {}
+"""By name; calling one changes the code for good, so only ever in a process of its own."""
+
+
+def bug(plant: Callable[[], None]) -> Callable[[], None]:
+    BUGS[plant.__name__] = plant
+    return plant
+
+
+@bug
+def acknowledges_before_the_sync() -> None:
+    def no_sync(self: SegmentWriter) -> None:
+        self.synced_bytes = self.bytes
+
+    SegmentWriter.sync = no_sync
+
+
+@bug
+def vouches_before_the_sync() -> None:
+    def sync(self: LogWriter) -> None:
+        self._segment.synced_bytes = self._segment.bytes
+        self._append(FrameType.COMMIT, LOG_STREAM)
+        self._segment.sync()
+        self._check_epoch()
+        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+
+    LogWriter.sync = sync
+
+
+@bug
+def acknowledges_before_the_commit() -> None:
+    """The frames are on disk, and no frame says so."""
+
+    def sync(self: LogWriter) -> None:
+        self._segment.sync()
+        self._check_epoch()
+        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+
+    LogWriter.sync = sync
+
+
+@bug
+def never_syncs_the_directory() -> None:
+    SimulatedFolder.sync_names = lambda self: None
+
+
+@bug
+def tries_a_failed_sync_again() -> None:
+    first = SegmentWriter.sync
+
+    def sync(self: SegmentWriter) -> None:
+        try:
+            first(self)
+        except Exception:
+            first(self)
+
+    SegmentWriter.sync = sync
+
+
+@bug
+def trusts_whole_frames_that_nobody_vouched_for() -> None:
+    """After a failed sync they are read back from memory, and left where they are."""
+    read = recovery.read_tail
+
+    def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
+        found = read(reader, sealed_end)
+        end, chain = tail._chain_to(reader, list(found.frames), found.end)
+        return replace(found, vouched_end=end, chain=chain)
+
+    recovery.read_tail = read_tail
+
+
+@bug
+def takes_a_footers_word() -> None:
+    """As if a FOOTER that can be read were on disk, with all that stands before it."""
+    read = recovery.read_tail
+
+    def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
+        found = read(reader, sealed_end)
+        if found.verdict is not tail.Verdict.COMPLETE:
+            return found
+        end, chain = tail._chain_to(reader, list(found.frames), found.end)
+        return replace(found, vouched_end=end, chain=chain)
+
+    recovery.read_tail = read_tail
+
+
+@bug
+def reads_the_manifest_before_its_claim() -> None:
+    claim, read, found = recovery.claim_epoch, recovery.read_manifest, []
+
+    def claim_epoch(folder: SimulatedFolder) -> int:
+        found.append(read(folder))
+        return claim(folder)
+
+    recovery.claim_epoch = claim_epoch
+    recovery.read_manifest = lambda folder: found.pop() if found else read(folder)
+
+
+@bug
+def trims_by_frames_that_a_crash_can_hide() -> None:
+    """The COMMIT that shows the last frames is not on disk when those before them go."""
+    first = LogWriter.trim
+
+    def trim(self: LogWriter, first_segment: int) -> list[int]:
+        self._segment.sync = lambda: None
+        try:
+            return first(self, first_segment)
+        finally:
+            del self._segment.sync
+
+    LogWriter.trim = trim
+
+
+@bug
+def looks_for_a_successor_before_the_write() -> None:
+    write = LogWriter.append
+
+    def append(self: LogWriter, *record: object) -> None:
+        self._check_epoch()
+        write(self, *record)
+
+    def sync(self: LogWriter) -> None:
+        self._segment.sync()
+        self._append(FrameType.COMMIT, LOG_STREAM)
+        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+
+    LogWriter.append = append
+    LogWriter.sync = sync
+
+
+@bug
+def ignores_a_short_write() -> None:
+    def write(self: files._LocalAppendFile, parts: list[bytes]) -> None:
+        os.writev(self._descriptor, parts)
+
+    files._LocalAppendFile.write = write
+
+
+@bug
+def does_not_check_the_headers_sum() -> None:
+    def decode(data: bytes, at: int = 0) -> frame.FrameHeader:
+        cut = data[at : at + frame.FRAME_HEADER_BYTES - 4]
+        return sound(cut + frame.crc32c(cut).to_bytes(4, "little"))
+
+    sound = frame.decode_frame_header
+    segment.decode_frame_header = decode
+
+
+@bug
+def believes_any_length() -> None:
+    names = {**vars(frame), "BODY_BYTES_MAX": 2**32, "raw_bytes_max": lambda body_bytes: 2**32}
+    believing = FunctionType(frame.decode_frame_header.__code__, names, None, (0,))
+    frame.decode_frame_header = segment.decode_frame_header = believing
+
+
+@bug
+def does_not_check_the_bodys_sum() -> None:
+    segment.body_is_sound = lambda header, body: len(body) == header.body_bytes
+
+
+@bug
+def skips_a_bad_frame() -> None:
+    """Goes on at the next header that is sound, as if what lies between were nothing."""
+    at = SegmentReader.header_at
+
+    def header_at(self: SegmentReader, byte: int) -> frame.FrameHeader:
+        try:
+            return at(self, byte)
+        except BadHeader:
+            for header in self.headers_beyond(byte):
+                return header
+            raise
+
+    SegmentReader.header_at = header_at
+
+
+@bug
+def trims_what_a_rebuild_needs() -> None:
+    trimming._needed_from = lambda chain: chain.end.offset
+
+
+@bug
+def registers_while_a_trim_decides() -> None:
+    consumers.consumers_locked = queue.consumers_locked = nullcontext
+
+
+@bug
+def trims_by_acknowledgements_that_a_crash_can_take_back() -> None:
+    """The names that a trim has read are not on disk when it publishes its own."""
+    first = queue.Queue.trim
+
+    def trim(self: queue.Queue, before: int | None = None) -> int:
+        sync_names, calls = self.folder.sync_names, count()
+        self.folder.sync_names = lambda: sync_names() if next(calls) else None
+        try:
+            return first(self, before)
+        finally:
+            del self.folder.sync_names
+
+    queue.Queue.trim = trim
+
+
+@bug
+def acknowledges_input_before_its_output_is_on_disk() -> None:
+    first = Runner.acknowledge
+
+    def acknowledge(self: Runner) -> None:
+        self.queue.sync = lambda: None
+        try:
+            first(self)
+        finally:
+            del self.queue.sync
+
+    Runner.acknowledge = acknowledge
+
+
+@bug
+def acknowledges_what_a_join_reads_again() -> None:
+    first = NeededInput.place
+    NeededInput.place = lambda self, position, more=None: first(self, position)
+
+
+@bug
+def trusts_the_index() -> None:
+    stored.prove = lambda place, chain: chain.frame_at(place.address)
+    indexes.timestamp.prove = stored.prove
+
+
+@bug
+def publishes_a_segment_that_is_not_on_disk() -> None:
+    def publish(self: LogWriter) -> None:
+        self.manifest = replace(self.manifest, newest_segment=self._segment.header.segment_id)
+        writer.publish_manifest(self.folder, self.manifest)
+
+    LogWriter.publish_segment = publish
+
+
+@bug
+def commits_pieces_that_are_not_on_disk() -> None:
+    sync = SegmentWriter.sync
+
+    def unless_staged(self: SegmentWriter) -> None:
+        if self.header.log_id != bytes(16):
+            sync(self)
+
+    SegmentWriter.sync = unless_staged  # type: ignore[method-assign]
+
+
+@bug
+def applies_a_batch_before_it_is_committed() -> None:
+    append, apply = Committer._append, Committer._apply
+
+    def apply_first(self: Committer, commit: Commit, readers: dict[Staged, StagedReader]) -> None:
+        apply(self, commit, readers)
+        if readers:
+            append(self, commit)
+
+    Committer._append = lambda self, commit: None  # type: ignore[method-assign]
+    Committer._apply = apply_first  # type: ignore[method-assign]
+
+
+@bug
+def leaves_a_commit_unfinished() -> None:
+    apply = Committer._apply
+
+    def apply_own(self: Committer, commit: Commit, readers: dict[Staged, StagedReader]) -> None:
+        if readers:
+            apply(self, commit, readers)
+
+    Committer._apply = apply_own  # type: ignore[method-assign]
+
+
+@bug
+def forgets_which_batches_it_has() -> None:
+    Commit.has = lambda self, query, batch: False  # type: ignore[method-assign]
+
+
+@bug
+def forgets_pieces_before_they_are_copied_to_the_disk() -> None:
+    """The partitions' own sync is left out."""
+    sync = LogWriter.sync
+
+    def only_commits(self: LogWriter) -> None:
+        if "partition-" not in self.folder.path:
+            sync(self)
+        else:
+            self._append(FrameType.COMMIT, LOG_STREAM)
+
+    LogWriter.sync = only_commits  # type: ignore[method-assign]
+
+
+def plant_what_is_asked_for() -> None:
+    """Called once a test process, before any test."""
+    name = os.environ.get(VARIABLE)
+    if name:
+        BUGS[name]()

@@ -1,0 +1,1 @@
+"""Sessions, JVMs and queries of a real Spark."""

@@ -1,0 +1,73 @@
+"""One Spark session for each process that runs tests, with our jar and the tests' own."""
+
+import os
+import sys
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cec_store.connectors import spark as cec_spark
+from cec_store.connectors.spark.setup import compiler
+from cec_store.connectors.spark.setup.environment import publish
+from support.paths import SCALA
+
+HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CEC = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
+GROUPS = SCALA / "groups"
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    # One thread does it for the whole process, as often as the first query says.
+    "spark.sql.streaming.stateStore.maintenanceInterval": "200ms",
+    # With queries this short, what Spark compiles is hardly ever run again.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.cache.maxEntries": "2000",
+}
+
+
+@cache
+def groups_jar() -> Path:
+    """tests/support/scala/groups, compiled once for each state of its text, as the provider is."""
+    made = compiler.jar(sources=GROUPS, carried=GROUPS / "never")
+    # Under a name of its own: a session takes one jar of a name.
+    return publish(made.parent / "cec-store-test-groups.jar", made.read_bytes())
+
+
+def start_session(master: str, **settings: str) -> Any:
+    # Workers run the interpreter of the tests, whatever `python3` is on this machine. They find
+    # what tests register with Spark by the PYTHONPATH that tests/conftest.py sets.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with warnings.catch_warnings():
+        # Said by an import, about what is not used here.
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas >= 3")
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(master).appName("cec-store tests")
+        named = {**SETTINGS, "spark.jars": str(groups_jar()), **settings}
+        for name, value in named.items():
+            builder = builder.config(name, value)
+        session = cec_spark.configure(builder).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def stop_session(session: Any, timeout_s: float = 60) -> None:
+    """Ends the JVM as well, and waits: nothing is left for the garbage collector to complain of."""
+    from pyspark import SparkContext
+
+    session.stop()
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout_s)
+    SparkContext._gateway = SparkContext._jvm = None

@@ -1,0 +1,1 @@
+"""How the bytes below tests/data were made."""

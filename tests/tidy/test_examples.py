@@ -1,0 +1,46 @@
+"""Each example runs as it stands, without a word on standard error."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.paths import EXAMPLES, ROOT
+
+EVERY = EXAMPLES.glob("*.py")
+EXAMPLES = sorted(path for path in EVERY if not path.stem.startswith("spark_"))
+SAYS = {
+    "chain_of_operators": "20000 rides, ",
+    "operator_with_recovery": "the same as without the stop",
+    "replay_from_timestamp": "from 12:57:00 on: [77.0, 77.0]\nthe rest: [78.0, 78.0, 79.0, 79.0]",
+}
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES} == set(SAYS)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert SAYS[path.stem] in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_readmes_example_runs_twice_to_the_same_end(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    every = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (code,) = (each for each in every if "open_queue" in each)  # Spark has tests of its own
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.stdout, done.stderr) == ("[{'item': 1, 'price': 15.0}]\n", "")

@@ -1,0 +1,418 @@
+"""The rules of the house, read from the source itself. To change a rule, change it here first."""
+
+import ast
+import importlib
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support.paths import ROOT
+
+# The rooms of each folder in order, then the files: each imports only from what stands before it.
+# `__init__`, the door of a room, comes last where it is not named. `cec_store` itself is the first.
+ORDER = {
+    "": """
+        errors values storage format log checkpoints indexes queues partitioned state_logs opening
+        operators connectors __init__ inspector report terminal demos verbs cli
+    """,
+    "storage": "names mounts folder retrying local publishing trees",
+    "format": """
+        checksum columns arrow_limits frame manifest acknowledgement offset_lengths schema records
+        bodies commit
+    """,
+    "log": """
+        frames options segment epochs reader visible_end chain tail writer reopening pipeline replay
+    """,
+    "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
+    "indexes": "entries recent environment generations stored timestamp",
+    "queues": "acknowledgements consumers trimming queue output_queue",
+    "partitioned": "commits staging kept_writers partitions reading committer",
+    "state_logs": "segments tree versions state_log",
+    "operators": """
+        contract needed_input inputs keys aggregate join stateless frame_builder runner
+    """,
+    "operators.inputs": "merge sources",
+    "operators.keys": "words dictionary encoder",
+    "operators.aggregate": "windows accumulators slots count_slots time_slots aggregate",
+    "operators.join": "waiting join",
+    "connectors": "spark",
+    "connectors.spark": "setup queues checkpoint",
+    "connectors.spark.setup": "environment settings java compiler session",
+    "connectors.spark.queues": "source_options spark_types offsets sink source data_source",
+    "connectors.spark.checkpoint": """
+        parsing unsafe_rows layout source_logs state_schema fork state_rows state_tables
+    """,
+    "inspector": "places damage verifying showing measuring",
+    "inspector.places": "places points",
+    "inspector.damage": "faults scan survey whole_segments state_survey",
+    "inspector.verifying": """
+        recount audit index_verification verification kept_versions version_faults state_recount
+        state_verification spark_files partitioned_verification place_verification
+    """,
+    "inspector.showing": """
+        rows selecting dump_rows dumping following place_dump states differences
+    """,
+    "inspector.measuring": """
+        crash_costs kept_rates sketches totals extent_history oldest extents what_if overview
+        history footprints
+    """,
+    "report": "facts windows restart_costs views document page",
+    "terminal": """
+        exit_status wording screens columnar formats documents gathering outputs extent_screens
+        report_writing
+    """,
+    "demos": """
+        watching comparing flights embedded_child embedded spark_feed spark_job spark_results spark
+        demo
+    """,
+    "verbs": """
+        arguments upkeep extent verify dump state changes diff replay report consumers trim reindex
+        fork spark demo
+    """,
+}
+RANKS = {
+    folder: {entry: rank for rank, entry in enumerate([*entries.split(), "__init__"])}
+    for folder, entries in ORDER.items()
+}
+RANKS[""]["__init__"] = ORDER[""].split().index("__init__")
+
+ROOM_FILES_MAX = 16
+TOP_FILES_MAX = 6
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 300
+ROOTS = ("cec_store", "cli")  # what people start from: everything must be reached from here
+MACHINE = "connectors.spark.setup.environment"
+NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
+# Who may import these. Nobody may unpickle: a log may come from anyone.
+IMPORTERS: dict[str, set[str]] = {
+    **{name: set() for name in ("pickle", "cloudpickle", "dill", "marshal", "shelve")},
+    **{name: {"storage.local"} for name in ("mmap", "fcntl")},
+    "shutil": {"storage.trees", MACHINE},
+    # The demos kill a child of their own.
+    "signal": {"demos.embedded", "demos.spark"},
+    "subprocess": {"demos.embedded", "demos.spark", MACHINE},
+    "os": {"storage.local", "storage.trees", "demos.embedded", "demos.spark", MACHINE},
+}
+# Each member of these is named in docs/format.md.
+ENUMS_ON_DISK = {"format.frame": "FrameType", "format.schema": "RecordKind"}
+
+
+def module_name(path: Path) -> str:
+    """`cec_store/operators/join/join.py` and `indexes/timestamp.py` without the suffix, dotted."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[1:] if parts[0] == "cec_store" else parts
+    return ".".join(p for p in parts if p != "__init__") or "cec_store"
+
+
+# Where the links are no links, as in an unpacked sdist, the first folder alone has every file.
+FILES = {
+    module_name(path): path
+    for folder in ("cec_store", "indexes", "connectors")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
+SOURCES = {name: path.read_text(encoding="utf-8") for name, path in FILES.items()}
+DOCS = [p for p in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if p.exists()]
+each_module = pytest.mark.parametrize("name", sorted(SOURCES))
+
+
+def path_of(name: str, known: set[str]) -> tuple[str, ...]:
+    """The folders that a module lies in, and its file."""
+    is_room = name == "cec_store" or any(k.startswith(name + ".") for k in known)
+    parts = () if name == "cec_store" else tuple(name.split("."))
+    return (*parts, "__init__") if is_room else parts
+
+
+def imported(name: str, source: str, known: set[str]) -> set[str]:
+    """Full names of what a file imports, anywhere in it; the package's own without `cec_store.`."""
+    is_package = name == "cec_store" or any(k.startswith(name + ".") for k in known)
+    here = [] if name == "cec_store" else name.split(".")
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            up = node.level - is_package
+            base = ["cec_store", *here[: len(here) - up]] if node.level else []
+            base = ".".join([*base, *filter(None, [node.module])])
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                found.add(full if full.removeprefix("cec_store.") in known else base)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found.update(a.value for a in node.args if isinstance(a, ast.Constant))
+    return {target.removeprefix("cec_store.") for target in found}
+
+
+def order_breaks(name: str, source: str, known: set[str]) -> list[str]:
+    here = path_of(name, known)
+    breaks = []
+    for target in sorted(imported(name, source, known) & (known | {"cec_store"})):
+        there = path_of(target, known)
+        shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), 0)
+        ranks = RANKS.get(".".join(here[:shared]), {})
+        if ranks.get(there[shared], len(ranks)) >= ranks.get(here[shared], -1):
+            breaks.append(f"{name} imports {target}, which does not stand before it")
+    return breaks
+
+
+def length_breaks(source: str) -> list[str]:
+    count = len(source.splitlines())
+    breaks = [f"{count} lines in a file"] if count > FILE_LINES_MAX else []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            count = (node.end_lineno or 0) - node.lineno + 1
+            breaks += [f"{count} lines in {node.name}"] if count > FUNCTION_LINES_MAX else []
+    return breaks
+
+
+def ban_breaks(name: str, source: str) -> list[str]:
+    targets = {target.split(".")[0] for target in imported(name, source, set())}
+    breaks = [f"imports {t}" for t in sorted(targets) if name not in IMPORTERS.get(t, {name})]
+    # `import indexes` works in a checkout only: an installed package has no such name.
+    breaks += re.findall(r"^\s*(?:from|import) (?:indexes|connectors)\b", source, re.MULTILINE)
+    breaks += [f"named {part}" for part in name.split(".") if part in NOUNLESS]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"eval", "exec", "__import__"}:
+            breaks.append(f"calls {ast.unparse(node.func)}")
+    return breaks
+
+
+def unreached(sources: dict[str, str], roots: tuple[str, ...]) -> set[str]:
+    """Modules with code in them that no root imports, however far away."""
+    todo, reached = list(roots), set(roots)
+    while todo:
+        name = todo.pop()
+        for target in imported(name, sources.get(name, ""), set(sources)):
+            parts = target.split(".")
+            steps = {".".join(parts[: n + 1]) for n in range(len(parts))} - reached
+            reached |= steps
+            todo += steps
+    return {n for n in set(sources) - reached if len(ast.parse(sources[n]).body) > 1}
+
+
+def unmentioned(names: set[str], text: str) -> set[str]:
+    return {name for name in names if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)}
+
+
+def isort_key(name: str) -> tuple[int, str]:
+    """Constants, classes, functions: the order that ruff keeps as well."""
+    return (0 if len(name) > 1 and name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+def public_breaks(source: str) -> list[str]:
+    """`__all__` is sorted, and is exactly what the door imports or defines under a public name."""
+    listed: list[str] = []
+    bound: set[str] = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom):
+            bound |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if ast.unparse(target) == "__all__":
+                listed = ast.literal_eval(node.value)
+            else:
+                bound.add(ast.unparse(target))
+    public = {name for name in bound if not name.startswith("_")}
+    breaks = [] if sorted(listed, key=isort_key) == list(listed) else ["not sorted"]
+    breaks += [f"lists {name}, which is not there" for name in sorted(set(listed) - bound)]
+    return breaks + [f"does not list {name}" for name in sorted(public - set(listed))]
+
+
+def enum_members(source: str, enum: str) -> set[str]:
+    return {
+        ast.unparse(line.targets[0])
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef) and node.name == enum
+        for line in node.body
+        if isinstance(line, ast.Assign)
+    }
+
+
+def docs_text() -> str:
+    assert DOCS, "no README.md and no docs/*.md"
+    return "\n".join(path.read_text(encoding="utf-8") for path in DOCS)
+
+
+def need(*names: str) -> None:
+    missing = [name for name in names if name not in SOURCES]
+    if missing:
+        pytest.skip(f"not written yet: {', '.join(missing)}")
+
+
+def test_there_are_files_to_check() -> None:
+    assert len(SOURCES) >= 5
+    assert {"indexes", "connectors"} <= set(SOURCES)
+
+
+@pytest.mark.parametrize("folder", ["indexes", "connectors"])
+def test_folder_is_part_of_the_package(folder: str) -> None:
+    assert (ROOT / "cec_store" / folder).samefile(ROOT / folder)
+
+
+def test_every_room_and_file_has_its_place_in_the_order() -> None:
+    listed = {".".join(filter(None, (folder, entry))) for folder, entries in ORDER.items()
+              for entry in entries.split() if entry != "__init__"}  # fmt: skip
+    assert listed == set(SOURCES) - {"cec_store"}
+    assert sum(len(entries.split()) for entries in ORDER.values()) == len(SOURCES)
+
+
+def test_rooms_are_small() -> None:
+    files = Counter(str(path.parent.relative_to(ROOT)) for path in FILES.values())
+    assert files.pop("cec_store") <= TOP_FILES_MAX
+    assert {room: count for room, count in files.items() if count > ROOM_FILES_MAX + 1} == {}
+
+
+@each_module
+def test_imports_point_upward(name: str) -> None:
+    assert order_breaks(name, SOURCES[name], set(SOURCES)) == []
+
+
+@each_module
+def test_lengths(name: str) -> None:
+    assert length_breaks(SOURCES[name]) == []
+
+
+@each_module
+def test_bans(name: str) -> None:
+    assert ban_breaks(name, SOURCES[name]) == []
+
+
+def test_every_module_is_reached() -> None:
+    need(*ROOTS)
+    assert unreached(SOURCES, ROOTS) == set()
+
+
+def test_public_names_are_true_and_documented() -> None:
+    need("cec_store")
+    assert public_breaks(SOURCES["cec_store"]) == []
+    listed = set(importlib.import_module("cec_store").__all__)
+    assert listed
+    assert unmentioned(listed, docs_text()) == set()
+
+
+def test_verbs_are_documented() -> None:
+    need("cli")
+    typer = pytest.importorskip("typer")
+    cli = importlib.import_module("cec_store.cli")
+    app = next(value for value in vars(cli).values() if isinstance(value, typer.Typer))
+    verbs = set(typer.main.get_group(app).commands)
+    assert verbs
+    assert unmentioned({f"cec-store {verb}" for verb in verbs}, docs_text()) == set()
+
+
+@pytest.mark.parametrize(("name", "enum"), ENUMS_ON_DISK.items())
+def test_format_names_every_kind(name: str, enum: str) -> None:
+    need(name)
+    members = enum_members(SOURCES[name], enum)
+    assert members, f"{name} has no {enum}"
+    text = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+    assert unmentioned(members, text) == set()
+
+
+# The rules themselves can fail.
+
+KNOWN = {
+    "errors", "format", "format.frame", "format.schema", "queues", "queues.queue", "cli",
+    "operators", "operators.contract", "operators.keys", "operators.keys.encoder",
+    "operators.runner", "connectors", "connectors.spark", "connectors.spark.setup.java",
+    "connectors.spark.setup.compiler",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "caught"),
+    [
+        ("format.schema", "from cec_store.errors import CecError", False),
+        ("format.schema", "from cec_store.format.frame import Frame", False),
+        ("format.frame", "from cec_store.format.schema import KEY", True),
+        ("format.frame", "import cec_store.queues.queue", True),
+        ("format.frame", "from cec_store.queues import queue", True),
+        ("format.frame", "from ..queues import queue", True),
+        ("format.frame", "from .schema import KEY", True),
+        ("format.frame", "def f():\n    from cec_store.queues.queue import Queue", True),
+        ("format.frame", "import_module('cec_store.queues.queue')", True),
+        ("format.frame", "from cec_store import open_queue", True),
+        ("format.frame", "from cec_store.format.other import x", False),  # not in KNOWN: no file
+        ("operators.keys.encoder", "from ...format.frame import Frame", False),
+        ("operators.keys.encoder", "from cec_store.operators.contract import Step", False),
+        ("operators.keys.encoder", "from cec_store.operators.runner import Runner", True),
+        ("operators.contract", "from cec_store.operators import Runner", True),
+        ("operators", "from .runner import Runner", False),
+        ("cec_store", "from .queues.queue import Queue", False),
+        ("cec_store", "from .cli import main", True),
+        (
+            "connectors.spark.setup.compiler",
+            "from cec_store.connectors.spark.setup.java import Java",
+            False,
+        ),
+        ("nowhere", "import cec_store.errors", True),
+    ],
+)
+def test_order_rule(name: str, source: str, caught: bool) -> None:
+    assert bool(order_breaks(name, source, KNOWN)) is caught
+
+
+@pytest.mark.parametrize(
+    ("source", "caught"),
+    [
+        ("def f():\n" + "    pass\n" * (FUNCTION_LINES_MAX - 1), False),
+        ("def f():\n" + "    pass\n" * FUNCTION_LINES_MAX, True),
+        ("x = 1\n" * FILE_LINES_MAX, False),
+        ("x = 1\n" * (FILE_LINES_MAX + 1), True),
+    ],
+)
+def test_length_rule(source: str, caught: bool) -> None:
+    assert bool(length_breaks(source)) is caught
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "caught"),
+    [
+        ("storage.local", "import os", False),
+        ("frame", "import os.path", True),
+        ("frame", "from os import replace", True),
+        ("demos.embedded", "import os, signal", False),
+        ("storage.local", "import pickle", True),
+        ("frame", "from marshal import loads", True),
+        ("frame", "eval('1')", True),
+        ("frame", "re.compile('eval(')", False),
+        ("cli", "from indexes import timestamp", True),
+        ("cli", "from cec_store.indexes import timestamp", False),
+        ("operators.utils", "", True),
+    ],
+)
+def test_ban_rule(name: str, source: str, caught: bool) -> None:
+    assert bool(ban_breaks(name, source)) is caught
+
+
+def test_reach_rule() -> None:
+    code = "x = 1\ny = 2"
+    sources = {
+        "cec_store": "from .opening import a",
+        "opening": "import cec_store.queue",
+        "queue": code,
+    }
+    assert unreached(sources, ("cec_store",)) == set()
+    assert unreached({**sources, "frame": code, "indexes": '"""Words."""'}, ROOTS) == {"frame"}
+
+
+@pytest.mark.parametrize(
+    ("source", "caught"),
+    [
+        ("from .a import B, f\n__all__ = ['B', 'f']", False),
+        ("from .a import B, f\n__all__ = ['f', 'B']", True),
+        ("from .a import B, f\n__all__ = ['B']", True),
+        ("from .a import B\n__all__ = ['B', 'f']", True),
+    ],
+)
+def test_public_rule(source: str, caught: bool) -> None:
+    assert bool(public_breaks(source)) is caught
+
+
+def test_mention_rule() -> None:
+    source = "class Kind(IntEnum):\n    'Frozen.'\n    OPEN = 1\n    RESULT = 2"
+    assert unmentioned(enum_members(source, "Kind"), "| `OPEN` | REOPEN RESULTS |") == {"RESULT"}
+    assert unmentioned({"cec-store dump"}, "cec-store dump-all") == {"cec-store dump"}
