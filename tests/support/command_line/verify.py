@@ -12,8 +12,6 @@ from cec_store.cli import app
 from support.paths import DOCS
 
 SCHEMA = json.loads((DOCS / "json" / "verify.schema.json").read_text(encoding="utf-8"))
-
-
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 

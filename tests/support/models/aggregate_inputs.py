@@ -23,8 +23,6 @@ SCHEMA = pa.schema(
         "at": pa.timestamp("us"),
     }
 )
-
-
 AGGREGATES = {
     "rows": ("count",),
     "n": ("count", "f"),
@@ -42,8 +40,6 @@ AGGREGATES = {
     "first": ("min", "t"),
     "last": ("max", "d"),
 }
-
-
 COUNT_WINDOWS = (
     CountWindow(1),
     CountWindow(2),
@@ -52,8 +48,6 @@ COUNT_WINDOWS = (
     CountWindow(5, 2),
     CountWindow(3, 1),
 )
-
-
 TIME_WINDOWS = (
     TimeWindow(1),
     TimeWindow(10),

@@ -8,8 +8,6 @@ import pyarrow as pa
 from support.models.reference_operators import make_rows
 
 LEFT = pa.schema({"k": pa.int64(), "s": pa.string(), "v": pa.float64(), "l": pa.int32()})
-
-
 RIGHT = pa.schema({"r": pa.string(), "v": pa.int64(), "s": pa.string(), "k": pa.int64()})
 
 

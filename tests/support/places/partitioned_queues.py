@@ -11,8 +11,6 @@ from cec_store.partitioned.partitions import Partitions
 from cec_store.storage.local import LocalFolder
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
-
-
 QUERY = "3d84e10c-fc41-4fb0-9b0b-2125874a0f07"
 
 

@@ -19,8 +19,6 @@ from support.models.index_oracle import (
 )
 
 FRAMES = 160
-
-
 PAGE = 4096
 
 
