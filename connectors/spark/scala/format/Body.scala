@@ -1,9 +1,9 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.format
 
 import java.io.ByteArrayInputStream
 import java.nio.ByteBuffer
 import java.nio.channels.{Channels, ClosedByInterruptException}
-import java.util.{Arrays, Collections}
+import java.util.Arrays
 
 import scala.util.control.NonFatal
 
@@ -14,6 +14,7 @@ import org.apache.arrow.vector.ipc.ReadChannel
 import org.apache.arrow.vector.ipc.message.{IpcOption, MessageSerializer}
 import org.apache.arrow.vector.types.TimeUnit
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
+import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.unsafe.Platform
 
 /** A frame's body as stored. */
@@ -65,8 +66,8 @@ private[cecstore] object Body {
 
   private def padded(bytes: Int): Int = (bytes + 7) & ~7
 
-  /** Rows `from` until `until` as one body; rows from `changes` on are renewed footprints. */
-  def encode(rows: Rows, from: Int, until: Int, changes: Int, version: Long, timestampUs: Long, level: Int): StoredBody = {
+  /** Rows `from` until `until` as one body; rows from `renewedFrom` on are renewed footprints. */
+  def encode(rows: Rows, from: Int, until: Int, renewedFrom: Int, version: Long, timestampUs: Long, level: Int): StoredBody = {
     val n = until - from
     val results = (from until until).count(rows.kinds(_) == Result)
     val sizes = new Array[Int](Buffers)
@@ -92,17 +93,17 @@ private[cecstore] object Body {
     System.arraycopy(rows.keys, rows.keyEnds(from), raw, bodyAt + starts(keysAt), sizes(keysAt))
     System.arraycopy(rows.values, rows.valueEnds(from), raw, bodyAt + starts(valuesAt), sizes(valuesAt))
     if (results > 0) putBits(raw, bodyAt + starts(stateValidAt), n, i => rows.kinds(from + i) != Result)
-    putBits(raw, bodyAt + starts(renewedAt), n, from + _ >= changes)
-    def putEnds(put: (Array[Byte], Int, Array[Int], Int, Int) => Unit): Array[Byte] = {
-      put(raw, bodyAt + starts(keyEndsAt), rows.keyEnds, from, n)
-      put(raw, bodyAt + starts(valueEndsAt), rows.valueEnds, from, n)
+    putBits(raw, bodyAt + starts(renewedAt), n, from + _ >= renewedFrom)
+    def withEnds(asLengths: Boolean): Array[Byte] = {
+      putEnds(raw, bodyAt + starts(keyEndsAt), rows.keyEnds, from, n, asLengths)
+      putEnds(raw, bodyAt + starts(valueEndsAt), rows.valueEnds, from, n, asLengths)
       raw
     }
     if (raw.length > BodyBytesMax) throw new CecLogException(
       s"a record of ${raw.length} bytes does not fit in a frame ($BodyBytesMax bytes)")
-    val stored = if (level == 0) null else Zstd.compress(putEnds(putLengths), level)
+    val stored = if (level == 0) null else Zstd.compress(withEnds(asLengths = true), level)
     if (stored == null || stored.length >= raw.length || raw.length > rawBytesMax(stored.length)) {
-      StoredBody(putEnds(putOffsets), raw.length, CodecNone)
+      StoredBody(withEnds(asLengths = false), raw.length, CodecNone)
     } else StoredBody(stored, raw.length, CodecZstdLengths)
   }
 
@@ -141,20 +142,14 @@ private[cecstore] object Body {
     }
   }
 
-  private def putOffsets(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int): Unit = {
-    val first = ends(from)
-    var i = 0
-    while (i <= n) {
-      Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, ends(from + i) - first)
-      i += 1
-    }
-  }
-
-  /** Mostly the same number over and over: offsets would take as much room as half the rows. */
-  private def putLengths(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int): Unit = {
+  /** As lengths they are mostly one number over and over: offsets would take as much room as half the rows. */
+  private def putEnds(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int, asLengths: Boolean): Unit = {
+    var start = ends(from)
     var i = 1
     while (i <= n) {
-      Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, ends(from + i) - ends(from + i - 1))
+      val end = ends(from + i)
+      Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, end - start)
+      if (asLengths) start = end
       i += 1
     }
   }
@@ -252,7 +247,7 @@ private[cecstore] object Body {
       }
       val renewed = at(renewedAt, (n + 7) / 8)
       rows.renewed = Arrays.copyOfRange(raw, renewed, renewed + (n + 7) / 8)
-      rows.adopt(n)
+      rows.finishDecoding(n)
       rows
     }
   }

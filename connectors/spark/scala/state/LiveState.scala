@@ -1,50 +1,47 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.state
 
 import java.util.Arrays
 
+import org.apache.spark.sql.cecstore.format.{Format, Rows}
+
 /**
  * The state of one store in memory: the rows of its extent as they stand in the log, and an index from
- * each key to its newest row. A version is made in place: puts go to `delta`, and a list of what
- * each key had before takes them back. Renewing the oldest rows bounds the extent and frees memory at once.
+ * each key to its newest row. A version is made in place: puts go to `delta`, and an undo log takes them
+ * back. Renewing the oldest rows bounds the extent and frees memory at once.
  *
- * Not for use by two threads at once.
+ * For one thread: that of the task which owns it.
  *
  * @param isOrdered whether a column family needs its keys in order
  */
-private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int) extends RowsById {
+private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int) {
   import Format._
   import KeyIndex.Absent
+  import LiveState.Counters
 
-  private var table = new Array[Rows](16)
-  private var tableFirst = 1 // the id of table(0); 0 is not an id, so that no reference is Absent
+  private val rows = new RowsTable
   private var indexes = new Array[KeyIndex](2)
+  /** The oldest live row. */
   private var oldestId = 1
   private var oldestRow = 0
   /** What the version in progress has put. */
   private var delta: Rows = null
   /** N. */
   private var open = 0L
-  private var nextOffset_ = 0L
+  private var nextOffset = 0L
 
-  // Per key touched since `begin`: its first row in the version, and the reference it had before.
-  private var undoRows = new Array[Int](16)
-  private var undoReferences = new Array[Long](16)
-  private var undoCount = 0
-  private var undoState: (Int, Int, Long, Long) = null
-  private var sealed_ = false
+  private val undoLog = new UndoLog
+  private var beforeVersion: Counters = null
+  private var isCommitted = false
 
   def openWindows: Long = open
-  def nextOffset: Long = nextOffset_
-  override def rows(id: Int): Rows = table(id - tableFirst)
-  def rowsOf(reference: Long): Rows = rows((reference >>> 32).toInt)
+  def rowsOf(reference: Long): Rows = rows.of(reference)
   def keyCount(family: Int): Int = if (family < indexes.length && indexes(family) != null) index(family).size else 0
-  def families: Seq[Int] = indexes.indices.filter(indexes(_) != null)
 
   def index(family: Int): KeyIndex = {
     if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
     if (indexes(family) == null) {
       indexes(family) = if (isOrdered(family)) new OrderedIndex
-        else new HashIndex(this, if (family == DefaultFamily) keysHint else 0)
+        else new HashIndex(rows, if (family == DefaultFamily) keysHint else 0)
     }
     indexes(family)
   }
@@ -62,31 +59,19 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       ordered
   }
 
-  // -- a version ------------------------------------------------------------------------------
-
   /** Begin the next version; what the last one did can no longer be taken back. */
   def begin(): Unit = {
     advance()
-    var id = tableFirst
-    while (id < oldestId) { table(id - tableFirst) = null; id += 1 }
-    if (oldestId - tableFirst > table.length / 2) {
-      table = Arrays.copyOfRange(table, oldestId - tableFirst, oldestId - tableFirst + table.length)
-      tableFirst = oldestId
-    }
+    rows.dropBelow(oldestId)
     val last = delta
-    val id_ = if (last == null) tableFirst else if (sealed_) last.id + 1 else last.id
-    delta = if (last == null) new Rows(id_, 16, 256, 256)
-      else new Rows(id_, last.count, last.keyStart(last.count), last.valueStart(last.count))
-    place(delta)
-    delta.firstOffset = nextOffset_
-    undoCount = 0
-    undoState = (oldestId, oldestRow, open, nextOffset_)
-    sealed_ = false
-  }
-
-  private def place(rows: Rows): Unit = {
-    if (rows.id - tableFirst >= table.length) table = Arrays.copyOf(table, table.length * 2)
-    table(rows.id - tableFirst) = rows
+    val id = if (last == null) rows.firstId else if (isCommitted) last.id + 1 else last.id
+    delta = if (last == null) new Rows(id, 16, 256, 256)
+      else new Rows(id, last.count, last.keyStart(last.count), last.valueStart(last.count))
+    rows.put(delta)
+    delta.firstOffset = nextOffset
+    undoLog.clear()
+    beforeVersion = Counters(oldestId, oldestRow, open, nextOffset)
+    isCommitted = false
   }
 
   /** The reference of the key's value, or [[KeyIndex.Absent]]. */
@@ -95,20 +80,20 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     if (reference != Absent && isRemoved(reference)) Absent else reference
   }
 
-  private def inDelta(reference: Long): Boolean = (reference >>> 32).toInt == delta.id
+  private def inDelta(reference: Long): Boolean = Rows.idOf(reference) == delta.id
   private def isRemoved(reference: Long): Boolean =
-    inDelta(reference) && !sealed_ && delta.kinds(reference.toInt) == Result
+    inDelta(reference) && !isCommitted && delta.kinds(reference.toInt) == Result
 
   def put(family: Int, key: Array[Byte], from: Int, length: Int, value: Array[Byte], valueFrom: Int,
       valueLength: Int): Unit = {
     val row = delta.append(Check, family, key, from, length, value, valueFrom, valueLength)
     val old = index(family).swap(key, from, length, delta.reference(row))
-    if (old == Absent) { delta.kinds(row) = Open; open += 1; noteUndo(row, Absent) }
+    if (old == Absent) { delta.kinds(row) = Open; open += 1; undoLog.note(row, Absent) }
     else if (inDelta(old)) {
       if (delta.kinds(old.toInt) == Result) open += 1
       else delta.kinds(row) = delta.kinds(old.toInt)
-      delta.kill(old.toInt)
-    } else { rowsOf(old).kill(old.toInt); noteUndo(row, old) }
+      delta.markDead(old.toInt)
+    } else { rowsOf(old).markDead(old.toInt); undoLog.note(row, old) }
   }
 
   def remove(family: Int, key: Array[Byte], from: Int, length: Int): Unit = {
@@ -116,24 +101,14 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     if (old == Absent) return
     open -= 1
     if (inDelta(old) && delta.kinds(old.toInt) == Open) {
-      delta.kill(old.toInt)
+      delta.markDead(old.toInt)
       index(family).delete(key, from, length)
     } else {
       val row = delta.append(Result, family, key, from, length, key, 0, 0)
       index(family).swap(key, from, length, delta.reference(row))
-      if (inDelta(old)) delta.kill(old.toInt)
-      else { rowsOf(old).kill(old.toInt); noteUndo(row, old) }
+      if (inDelta(old)) delta.markDead(old.toInt)
+      else { rowsOf(old).markDead(old.toInt); undoLog.note(row, old) }
     }
-  }
-
-  private def noteUndo(row: Int, reference: Long): Unit = {
-    if (undoCount == undoRows.length) {
-      undoRows = Arrays.copyOf(undoRows, undoCount * 2)
-      undoReferences = Arrays.copyOf(undoReferences, undoCount * 2)
-    }
-    undoRows(undoCount) = row
-    undoReferences(undoCount) = reference
-    undoCount += 1
   }
 
   /** References of live rows of a family as `scan` gives them; rows may be put and removed meanwhile. */
@@ -148,24 +123,23 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def renew(costMax: Long => Long, deadlineNs: Long): Int = {
     advance()
     val before = delta.count
-    var frames = (oldestId until delta.id).map(id => rows(id).frames).sum + 1L
+    var frames = rows.frames(oldestId, delta.id) + 1
     val most = costMax(open)
     while (oldestId < delta.id && cost(frames) > most &&
         ((delta.count & 255) != 0 || System.nanoTime() < deadlineNs)) {
       val (in, row) = (rows(oldestId), oldestRow)
       val copy = delta.appendFrom(in, row, Check)
-      noteUndo(copy, index(in.family(row)).swap(in.keys, in.keyStart(row), in.keyLength(row), delta.reference(copy)))
-      in.kill(row)
+      undoLog.note(copy, index(in.family(row)).swap(in.keys, in.keyStart(row), in.keyLength(row), delta.reference(copy)))
+      in.markDead(row)
       val was = oldestId
       advance()
-      var passed = was
-      while (passed < oldestId) { frames -= rows(passed).frames; passed += 1 }
+      frames -= rows.frames(was, oldestId)
     }
     delta.count - before
   }
 
   private def cost(frames: Long): Long =
-    nextOffset_ + delta.liveCount - rows(oldestId).firstOffset - oldestRow + LiveState.FrameCostRecords * frames
+    nextOffset + delta.liveCount - rows(oldestId).firstOffset - oldestRow + ExtentTarget.FrameCostRecords * frames
 
   private def advance(): Unit = {
     if (delta == null) return
@@ -191,31 +165,21 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
         row = whole.nextLive(row + 1)
       }
       delta = packed
-      place(packed)
-      renumberUndo(whole, moved)
+      rows.put(packed)
+      undoLog.renumber(row => if (moved(row) >= 0) moved(row) else lastRow(whole, row))
     }
     delta
   }
 
-  /** The first row of a key may have died since: the key's last row stands for it. */
-  private def renumberUndo(whole: Rows, moved: Array[Int]): Unit = {
-    var kept = 0
-    var i = 0
-    while (i < undoCount) {
-      val row = undoRows(i)
-      val now = if (moved(row) >= 0) moved(row) else {
-        val reference = index(whole.family(row)).find(whole.keys, whole.keyStart(row), whole.keyLength(row))
-        if (reference == Absent || !inDelta(reference)) -1 else reference.toInt
-      }
-      if (now >= 0) { undoRows(kept) = now; undoReferences(kept) = undoReferences(i); kept += 1 }
-      i += 1
-    }
-    undoCount = kept
+  /** Where the key of a row that is dead has its last row in the version; -1 where it has none. */
+  private def lastRow(whole: Rows, row: Int): Int = {
+    val reference = index(whole.family(row)).find(whole.keys, whole.keyStart(row), whole.keyLength(row))
+    if (reference == Absent || !inDelta(reference)) -1 else reference.toInt
   }
 
   /** q of the version as it stands after [[compact]]. */
   def extentRecords: Long = {
-    val end = nextOffset_ + delta.count
+    val end = nextOffset + delta.count
     if (open == 0) 0
     else {
       advance()
@@ -232,49 +196,45 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   }
 
   /** What loading this state costs, in records; frames count too. */
-  def loadCostRecords: Long = cost((oldestId until delta.id).map(id => rows(id).frames).sum)
+  def loadCostRecords: Long = cost(rows.frames(oldestId, delta.id))
 
   /** Stored bytes of the frames that a rebuild would read. */
   def extentBytes: Long = (oldestId to delta.id).map(id => rows(id).storedBytes).sum
 
   /** The version is in the log. It can be taken back until the next one begins. */
-  def seal(frames: Int, storedBytes: Long): Unit = {
+  def markCommitted(frames: Int, storedBytes: Long): Unit = {
     delta.frames = frames
     delta.storedBytes = storedBytes
-    nextOffset_ += delta.count
+    nextOffset += delta.count
     var row = 0
     while (row < delta.count) {
       if (delta.kinds(row) == Result) {
-        delta.kill(row)
+        delta.markDead(row)
         index(delta.family(row)).delete(delta.keys, delta.keyStart(row), delta.keyLength(row))
       }
       row += 1
     }
     delta.trim()
-    sealed_ = true
+    isCommitted = true
   }
 
-  /** Back to where [[begin]] was called, before or after [[seal]]. */
-  def undo(): Unit = {
-    var i = undoCount - 1
-    while (i >= 0) {
-      val (row, old) = (undoRows(i), undoReferences(i))
+  /** Back to where [[begin]] was called, before or after [[markCommitted]]. */
+  def rollback(): Unit = {
+    undoLog.rollback { (row, old) =>
       val keys = index(delta.family(row))
       val (start, length) = (delta.keyStart(row), delta.keyLength(row))
       if (old == Absent) keys.delete(delta.keys, start, length)
-      else { keys.swap(delta.keys, start, length, old); rowsOf(old).revive(old.toInt) }
-      i -= 1
+      else { keys.swap(delta.keys, start, length, old); rowsOf(old).markLive(old.toInt) }
     }
-    oldestId = undoState._1
-    oldestRow = undoState._2
-    open = undoState._3
-    nextOffset_ = undoState._4
-    sealed_ = false
+    oldestId = beforeVersion.oldestId
+    oldestRow = beforeVersion.oldestRow
+    open = beforeVersion.open
+    nextOffset = beforeVersion.nextOffset
+    isCommitted = false
     begin()
   }
 
-  def memoryBytes: Long = table.filter(_ != null).map(_.memoryBytes).sum + table.length * 8L +
-    indexes.filter(_ != null).map(_.memoryBytes).sum + undoRows.length * 12L
+  def memoryBytes: Long = rows.memoryBytes + indexes.filter(_ != null).map(_.memoryBytes).sum + undoLog.memoryBytes
 
   // -- loading --------------------------------------------------------------------------------
 
@@ -282,21 +242,20 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   private var closedCount = 0
 
   /** Take a frame's rows from the last down to `fromRow`; frames come newest first, ids descending. */
-  def load(rows: Rows, fromRow: Int): Unit = {
-    while (rows.id - tableFirst >= table.length) table = Arrays.copyOf(table, table.length * 2)
-    table(rows.id - tableFirst) = rows
-    val only = if (rows.families == null) index(DefaultFamily) else null
-    var row = rows.count - 1
+  def load(frame: Rows, fromRow: Int): Unit = {
+    rows.put(frame)
+    val only = if (frame.families == null) index(DefaultFamily) else null
+    var row = frame.count - 1
     while (row >= fromRow) {
-      val isNew = (if (only != null) only else index(rows.family(row))).putIfAbsent(
-        rows.keys, rows.keyStart(row), rows.keyLength(row), rows.reference(row))
+      val isNew = (if (only != null) only else index(frame.family(row))).putIfAbsent(
+        frame.keys, frame.keyStart(row), frame.keyLength(row), frame.reference(row))
       if (isNew) {
-        if (rows.kinds(row) == Result) noteClosed(rows.reference(row)) else { rows.revive(row); open += 1 }
+        if (frame.kinds(row) == Result) noteClosed(frame.reference(row)) else { frame.markLive(row); open += 1 }
       }
       row -= 1
     }
-    rows.kinds = null
-    rows.renewed = null
+    frame.kinds = null
+    frame.renewed = null
   }
 
   private def noteClosed(reference: Long): Unit = {
@@ -306,19 +265,19 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   }
 
   /** All frames are in: forget the closed keys, and stand at the end of rows `lastId`. */
-  def loaded(lastId: Int, endOffset: Long): Unit = {
+  def finishLoad(lastId: Int, endOffset: Long): Unit = {
     (0 until closedCount).foreach { i =>
       val (in, row) = (rowsOf(closed(i)), closed(i).toInt)
       index(in.family(row)).delete(in.keys, in.keyStart(row), in.keyLength(row))
     }
     closed = null
-    nextOffset_ = endOffset
-    if (lastId > 0) { delta = rows(lastId); sealed_ = true }
+    nextOffset = endOffset
+    if (lastId > 0) { delta = rows(lastId); isCommitted = true }
     begin()
   }
 }
 
 private[cecstore] object LiveState {
-  /** Reading one more frame takes as long as about so many records: small commits count too. */
-  val FrameCostRecords = 128L
+  /** What a version changes besides rows and indexes. */
+  private final case class Counters(oldestId: Int, oldestRow: Int, open: Long, nextOffset: Long)
 }

@@ -1,7 +1,9 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.state
 
 import java.util.{Arrays, Comparator}
 import java.util.concurrent.ConcurrentSkipListMap
+
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.unsafe.Platform
 
@@ -25,11 +27,8 @@ private[cecstore] object KeyIndex {
   val Unsigned: Comparator[Array[Byte]] = (a, b) => Arrays.compareUnsigned(a, b)
 }
 
-/** Finds rows by their id. */
-private[cecstore] trait RowsById { def rows(id: Int): Rows }
-
 /** Open addressing over arrays: 12 bytes a slot, no object per key. */
-private[cecstore] final class HashIndex(rows: RowsById, sizeHint: Int) extends KeyIndex {
+private[cecstore] final class HashIndex(rows: RowsTable, sizeHint: Int) extends KeyIndex {
   import KeyIndex.Absent
   private val Deleted = -1L
   private var references_ = new Array[Long](HashIndex.slots(sizeHint))
@@ -84,7 +83,7 @@ private[cecstore] final class HashIndex(rows: RowsById, sizeHint: Int) extends K
   }
 
   private def same(reference: Long, key: Array[Byte], from: Int, length: Int): Boolean =
-    rows.rows((reference >>> 32).toInt).hasKey(reference.toInt, key, from, length)
+    rows.of(reference).hasKey(reference.toInt, key, from, length)
 
   private def slotOf(key: Array[Byte], from: Int, length: Int): Int = {
     val hash = HashIndex.hash(key, from, length)
@@ -180,7 +179,6 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
 
   /** References of the keys in `[start, end)`, in order; null is open. */
   def between(start: Array[Byte], end: Array[Byte]): Iterator[Long] = {
-    import scala.jdk.CollectionConverters._
     val from = if (start == null) map else map.tailMap(start, true)
     val upto = if (end == null) from
     else if (start != null && KeyIndex.Unsigned.compare(start, end) >= 0) from.headMap(start, false)
@@ -190,7 +188,6 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
 
   /** References of the keys that start with the prefix, in order. */
   def startingWith(prefix: Array[Byte]): Iterator[Long] = {
-    import scala.jdk.CollectionConverters._
     map.tailMap(prefix, true).entrySet.iterator.asScala
       .takeWhile(entry => entry.getKey.length >= prefix.length &&
         Arrays.equals(entry.getKey, 0, prefix.length, prefix, 0, prefix.length))

@@ -1,6 +1,8 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.format
 
 import java.util.Arrays
+
+import org.apache.spark.sql.cecstore.CecLogException
 
 /**
  * Rows in flat columns, as they stand in the log: those of a frame, or those a version has put so far.
@@ -46,8 +48,8 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     keyLength(row) == length && Arrays.equals(keys, start, start + length, key, from, from + length)
   }
 
-  def kill(row: Int): Unit = { live(row >> 6) &= ~(1L << row); liveCount -= 1 }
-  def revive(row: Int): Unit = { live(row >> 6) |= 1L << row; liveCount += 1 }
+  def markDead(row: Int): Unit = { live(row >> 6) &= ~(1L << row); liveCount -= 1 }
+  def markLive(row: Int): Unit = { live(row >> 6) |= 1L << row; liveCount += 1 }
 
   /** The first live row from `row` on; `count` if there is none. */
   def nextLive(row: Int): Int = {
@@ -74,15 +76,15 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     if (families != null) families(row) = family.toShort
     kinds(row) = kind
     val keyStart = keyEnds(row)
-    keys = room(keys, keyStart, keyLength)
+    keys = withSpace(keys, keyStart, keyLength)
     System.arraycopy(key, keyFrom, keys, keyStart, keyLength)
     keyEnds(row + 1) = keyStart + keyLength
     val valueStart = valueEnds(row)
-    values = room(values, valueStart, valueLength)
+    values = withSpace(values, valueStart, valueLength)
     System.arraycopy(value, valueFrom, values, valueStart, valueLength)
     valueEnds(row + 1) = valueStart + valueLength
     count = row + 1
-    revive(row)
+    markLive(row)
     row
   }
 
@@ -98,11 +100,11 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     keys = Arrays.copyOf(keys, keyEnds(count))
     values = Arrays.copyOf(values, valueEnds(count))
     live = Arrays.copyOf(live, (count >> 6) + 1)
-    fold()
+    dropEqualLengths()
   }
 
   /** Rows of longs all have one length: then two numbers stand for all ends. */
-  private def fold(): Unit = {
+  private def dropEqualLengths(): Unit = {
     keyWidth = widthOf(keyEnds)
     keyEnds = if (keyWidth >= 0) null else Arrays.copyOf(keyEnds, count + 1)
     valueWidth = widthOf(valueEnds)
@@ -117,7 +119,11 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   }
 
   /** Rows decoded from a frame come with their columns set; none of them is live yet. */
-  def adopt(rows: Int): Unit = { count = rows; live = new Array[Long]((rows >> 6) + 1); fold() }
+  def finishDecoding(rows: Int): Unit = {
+    count = rows
+    live = new Array[Long]((rows >> 6) + 1)
+    dropEqualLengths()
+  }
 
   def isRenewed(row: Int): Boolean = (renewed(row >> 3) & (1 << (row & 7))) != 0
 
@@ -130,11 +136,16 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     if (families != null) families = Arrays.copyOf(families, size)
   }
 
-  private def room(bytes: Array[Byte], used: Int, more: Int): Array[Byte] = {
+  private def withSpace(bytes: Array[Byte], used: Int, more: Int): Array[Byte] = {
     val needed = used.toLong + more
     if (needed <= bytes.length) bytes
     else if (needed > Int.MaxValue - 64) throw new CecLogException(
-      s"one batch puts more than 2 GB of keys or values into one partition: use more partitions")
+      "one batch puts more than 2 GB of keys or values into one partition: use more partitions")
     else Arrays.copyOf(bytes, math.max(needed, math.min(bytes.length * 2L, Int.MaxValue - 64L)).toInt)
   }
+}
+
+private[cecstore] object Rows {
+  /** Id of the rows to which a reference points; the row number is its low half. */
+  def idOf(reference: Long): Int = (reference >>> 32).toInt
 }

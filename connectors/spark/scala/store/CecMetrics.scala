@@ -1,5 +1,6 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.store
 
+import org.apache.spark.sql.cecstore.state.Instance
 import org.apache.spark.sql.execution.streaming.state._
 
 /** What a progress report shows under `customMetrics`; Spark adds the stores' figures up. */
