@@ -30,7 +30,7 @@ private[cecstore] object Logs {
     val log = new StateLog(folder)
     try VersionErrors.explained(log, version.number) {
       val last = log.find(version.number, version.id)
-      contentOf(StateLoader.load(log, last, _ => false), last.header.extentRecords)
+      contentOf(StateLoader.load(log, last, _ => false, log.location), last.header.extentRecords)
     } finally log.close()
   }
 

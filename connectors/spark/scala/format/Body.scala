@@ -4,9 +4,7 @@ import java.io.ByteArrayInputStream
 import java.nio.ByteBuffer
 import java.nio.channels.{Channels, ClosedByInterruptException}
 import java.util.Arrays
-
 import scala.util.control.NonFatal
-
 import com.github.luben.zstd.Zstd
 import com.google.flatbuffers.FlatBufferBuilder
 import org.apache.arrow.flatbuf.{Buffer, FieldNode, Message, MessageHeader, MetadataVersion, RecordBatch}
@@ -129,35 +127,24 @@ private[cecstore] object Body {
     out.dataBuffer()
   }
 
-  private def fill(raw: Array[Byte], at: Int, n: Int, value: Long): Unit = {
-    var i = 0
-    while (i < n) { Platform.putLong(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 8L, value); i += 1 }
-  }
+  private def fill(raw: Array[Byte], at: Int, n: Int, value: Long): Unit =
+    (0 until n).foreach(i => Platform.putLong(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 8L, value))
 
-  private def putFamilies(raw: Array[Byte], at: Int, rows: Rows, from: Int, n: Int): Unit = {
-    var i = 0
-    while (i < n) {
-      Platform.putShort(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 2L, rows.family(from + i).toShort)
-      i += 1
-    }
-  }
+  private def putFamilies(raw: Array[Byte], at: Int, rows: Rows, from: Int, n: Int): Unit =
+    (0 until n).foreach(i => Platform.putShort(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 2L, rows.family(from + i).toShort))
 
   /** As lengths they are mostly one number over and over: offsets would take as much room as half the rows. */
   private def putEnds(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int, asLengths: Boolean): Unit = {
     var start = ends(from)
-    var i = 1
-    while (i <= n) {
+    (1 to n).foreach { i =>
       val end = ends(from + i)
       Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, end - start)
       if (asLengths) start = end
-      i += 1
     }
   }
 
-  private def putBits(raw: Array[Byte], at: Int, n: Int, bit: Int => Boolean): Unit = {
-    var i = 0
-    while (i < n) { if (bit(i)) raw(at + (i >> 3)) = (raw(at + (i >> 3)) | 1 << (i & 7)).toByte; i += 1 }
-  }
+  private def putBits(raw: Array[Byte], at: Int, n: Int, bit: Int => Boolean): Unit =
+    (0 until n).foreach(i => if (bit(i)) raw(at + (i >> 3)) = (raw(at + (i >> 3)) | 1 << (i & 7)).toByte)
 
   /** The rows of a body whose CRC has been checked; nothing in it is believed beyond that. */
   def decode(header: FrameHeader, stored: Array[Byte], id: Int): Rows = try {
@@ -176,9 +163,7 @@ private[cecstore] object Body {
     }
     new Decoder(raw, bodyAt, batch, n, header.codec == CodecZstdLengths).rows(id)
   } catch {
-    case e: IndexOutOfBoundsException => throw new BadFrame(s"body: $e")
-    case e: NegativeArraySizeException => throw new BadFrame(s"body: $e")
-    case e: ClassCastException => throw new BadFrame(s"body: $e")
+    case e @ (_: IndexOutOfBoundsException | _: NegativeArraySizeException | _: ClassCastException) => throw new BadFrame(s"body: $e")
   }
 
   private def inflate(stored: Array[Byte], rawBytes: Int): Array[Byte] = {
@@ -242,9 +227,7 @@ private[cecstore] object Body {
       val families = Platform.BYTE_ARRAY_OFFSET + at(familyAt, n * 2L)
       i = 0
       while (i < n && Platform.getShort(raw, families + i * 2L) == DefaultFamily) i += 1
-      if (i < n) {
-        rows.families = Array.tabulate(n)(i => Platform.getShort(raw, families + i * 2L))
-      }
+      if (i < n) rows.families = Array.tabulate(n)(i => Platform.getShort(raw, families + i * 2L))
       val renewed = at(renewedAt, (n + 7) / 8)
       rows.renewed = Arrays.copyOfRange(raw, renewed, renewed + (n + 7) / 8)
       rows.finishDecoding(n)

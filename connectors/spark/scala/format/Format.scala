@@ -1,8 +1,9 @@
 package org.apache.spark.sql.cecstore.format
 
 import java.nio.{ByteBuffer, ByteOrder}
+import java.util.zip.CRC32C
 
-/** Numbers of the format that are frozen, and its byte order. docs/format.md §3 to §6. */
+/** Numbers of the format that are frozen, its checksum and its byte order. docs/format.md §3 to §6. */
 private[cecstore] object Format {
   val HeaderBytes = 128
   val NoSegment = -1L
@@ -26,6 +27,12 @@ private[cecstore] object Format {
 
   /** Readers refuse a body that inflates further, whoever wrote it. */
   def rawBytesMax(bodyBytes: Int): Long = math.min(RawBytesMax, RatioMax * bodyBytes + RatioSlackBytes)
+
+  def crc32c(bytes: Array[Byte], length: Int): Int = {
+    val crc = new CRC32C
+    crc.update(bytes, 0, length)
+    crc.getValue.toInt
+  }
 
   def littleEndian(bytes: Array[Byte]): ByteBuffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
 }

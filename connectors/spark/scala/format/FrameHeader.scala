@@ -23,7 +23,7 @@ private[cecstore] final case class FrameHeader(
     out.putLong(schemaByte).putLong(durableUpto).putLong(salt).putLong(minTimestampUs)
     out.putLong(maxTimestampUs).putLong(extentRecords).putLong(inputUpto).putInt(recordCount)
     out.putInt(openWindows).putInt(bodyBytes).putInt(rawBytes).putInt(bodyCrc)
-    out.putInt(124, Checksum.of(bytes, 124))
+    out.putInt(124, crc32c(bytes, 124))
     bytes
   }
 }
@@ -38,7 +38,7 @@ private[cecstore] object FrameHeader {
     if (bytes.length < HeaderBytes) throw new BadFrame("frame header cut short")
     val in = littleEndian(bytes)
     if (in.getInt(0) != Magic) throw new BadFrame("frame magic is wrong")
-    if (in.getInt(124) != Checksum.of(bytes, 124)) throw new BadFrame("frame header fails its checksum")
+    if (in.getInt(124) != crc32c(bytes, 124)) throw new BadFrame("frame header fails its checksum")
     val h = FrameHeader(in.get(4), in.get(5), in.getInt(8), in.getLong(16), in.getLong(24), in.getLong(32),
       in.getLong(40), in.getLong(48), in.getLong(56), in.getLong(64), in.getLong(72), in.getLong(80),
       in.getLong(88), in.getLong(96), in.getInt(104), in.getInt(108), in.getInt(112), in.getInt(116),

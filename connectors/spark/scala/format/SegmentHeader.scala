@@ -13,7 +13,7 @@ private[cecstore] final case class SegmentHeader(
     out.putLong(segmentId).putLong(salt).putLong(firstSeq)
     out.putLong(prevSegment).putLong(prevBytes).putLong(prevSalt)
     out.putInt(prevRunningCrc).putInt(0).putLong(createdUs)
-    out.putInt(124, Checksum.of(bytes, 124))
+    out.putInt(124, crc32c(bytes, 124))
     bytes
   }
 }
@@ -28,7 +28,7 @@ private[cecstore] object SegmentHeader {
     if (bytes.length < HeaderBytes) throw new BadFrame(s"segment header cut short at ${bytes.length}")
     if (!bytes.startsWith(Magic)) throw new BadFrame("segment magic is wrong")
     val in = littleEndian(bytes)
-    if (in.getInt(124) != Checksum.of(bytes, 124)) throw new BadFrame("segment header fails its checksum")
+    if (in.getInt(124) != crc32c(bytes, 124)) throw new BadFrame("segment header fails its checksum")
     if (in.getShort(8) != 1) throw new BadFrame(s"format version ${in.getShort(8)}: upgrade cec-store")
     SegmentHeader(bytes.slice(16, 32), in.getLong(32), in.getLong(40), in.getLong(48), in.getLong(56),
       in.getLong(64), in.getLong(72), in.getInt(80), in.getLong(88))

@@ -2,7 +2,6 @@ package org.apache.spark.sql.cecstore.log
 
 import scala.collection.mutable
 import scala.util.Using
-
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Format

@@ -4,7 +4,6 @@ import java.io.{Closeable, FileNotFoundException, IOException, RandomAccessFile}
 import java.nio.channels.FileChannel
 import java.nio.file.{Files, Path => LocalPath, Paths, StandardOpenOption}
 import java.util.EnumSet
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Abortable, FSDataInputStream, FSDataOutputStream, FileSystem, Path, StreamCapabilities}
 import org.apache.hadoop.hdfs.client.{HdfsDataInputStream, HdfsDataOutputStream}

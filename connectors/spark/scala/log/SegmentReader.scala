@@ -2,11 +2,9 @@ package org.apache.spark.sql.cecstore.log
 
 import java.io.{Closeable, FileNotFoundException}
 import java.nio.file.NoSuchFileException
-
 import scala.collection.mutable.ArrayBuffer
-
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Body, Checksum, Format, FrameHeader, Rows, RunningCrc, SegmentHeader}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Body, Format, FrameHeader, Rows, RunningCrc, SegmentHeader}
 
 /** A whole frame of a segment; `runningCrc` is the segment's at its end. */
 private[cecstore] final case class FrameAt(
@@ -90,7 +88,7 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
   private def checkSchema(byte: Long, h: FrameHeader): Unit = {
     if (h.kind != Format.Schema) throw new BadFrame("a segment starts with its schema")
     val body = read(byte + Format.HeaderBytes, h.bodyBytes)
-    if (Checksum.of(body) != h.bodyCrc) throw new BadFrame("schema fails its checksum")
+    if (Format.crc32c(body, body.length) != h.bodyCrc) throw new BadFrame("schema fails its checksum")
     Body.checkSchema(body)
   }
 
@@ -98,7 +96,7 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
   def body(frame: FrameAt): Array[Byte] = {
     val body = read(frame.byte + Format.HeaderBytes, frame.header.bodyBytes)
     if (body.length < frame.header.bodyBytes) throw damaged(frame.byte, "body cut short")
-    if (Checksum.of(body) != frame.header.bodyCrc) throw damaged(frame.byte, "body fails its checksum")
+    if (Format.crc32c(body, body.length) != frame.header.bodyCrc) throw damaged(frame.byte, "body fails its checksum")
     body
   }
 

@@ -28,19 +28,10 @@ private[log] object SegmentTail {
 
   private def hasFrameBeyond(segment: SegmentReader, from: Long): Boolean = {
     val salt = segment.header.map(_.salt)
-    var at = from
-    while (at < segment.size) {
+    Iterator.iterate(from)(_ + SearchBytes).takeWhile(_ < segment.size).exists { at =>
       val block = segment.read(at, SearchBytes + Format.HeaderBytes)
-      var i = 0
-      while (i <= block.length - Format.HeaderBytes && i < SearchBytes) {
-        if (block(i) == 'C' && block(i + 1) == 'E' && block(i + 2) == 'C' && block(i + 3) == 'F' && isFrame(block, i, salt)) {
-          return true
-        }
-        i += 1
-      }
-      at += SearchBytes
+      (0 to math.min(block.length - Format.HeaderBytes, SearchBytes - 1)).exists(i => block(i) == 'C' && isFrame(block, i, salt))
     }
-    false
   }
 
   private def isFrame(block: Array[Byte], at: Int, salt: Option[Long]): Boolean =

@@ -1,10 +1,8 @@
 package org.apache.spark.sql.cecstore.log
 
 import java.util.Random
-
 import scala.collection.mutable.ArrayBuffer
-
-import org.apache.spark.sql.cecstore.format.{Body, Checksum, Format, FrameHeader, RunningCrc, SegmentHeader, StoredBody}
+import org.apache.spark.sql.cecstore.format.{Body, Format, FrameHeader, RunningCrc, SegmentHeader, StoredBody}
 
 /** A version as it goes into the log: its bodies with their numbers of records, and what its last header says. */
 private[cecstore] final case class Commit(
@@ -37,10 +35,9 @@ private[cecstore] final class SegmentWriter(
   /** Make the version durable on top of `base`; returns where it ends, and the bytes written. */
   def append(base: Base, commit: Commit): (Base, Long) = {
     val goesOn = output != null && output.grows && (last eq base) && bytes < segmentBytes
-    if (!goesOn) close()
-    val parts = ArrayBuffer.empty[Array[Byte]]
-    if (!goesOn) begin(base, parts)
     val before = if (goesOn) bytes else 0L
+    val parts = ArrayBuffer.empty[Array[Byte]]
+    if (!goesOn) { close(); begin(base, parts) }
     val end = addFrames(base, commit, parts)
     val growing = output
     output = null // until it has succeeded
@@ -65,7 +62,7 @@ private[cecstore] final class SegmentWriter(
     val schema = Body.schemaMessage
     add(parts, FrameHeader(Schema, CodecNone, RecordStream, base.nextSeq, base.nextOffset, base.segment, base.byte,
       HeaderBytes, 0, header.salt, Long.MaxValue, Long.MinValue, 0, base.version, 0, 0, schema.length, schema.length,
-      Checksum.of(schema)).encoded, schema)
+      Format.crc32c(schema, schema.length)).encoded, schema)
   }
 
   private def addFrames(base: Base, commit: Commit, parts: ArrayBuffer[Array[Byte]]): Base = {
@@ -77,7 +74,7 @@ private[cecstore] final class SegmentWriter(
       add(parts, FrameHeader(Batch, body.codec, RecordStream, end.nextSeq, end.nextOffset, end.segment, end.byte,
         HeaderBytes, syncedBytes, header.salt, low, high, if (isLast) commit.extentRecords else 0, commit.version,
         records, if (isLast) commit.openWindows.toInt else NotCounted, body.bytes.length, body.rawBytes,
-        Checksum.of(body.bytes)).encoded, body.bytes)
+        Format.crc32c(body.bytes, body.bytes.length)).encoded, body.bytes)
       end = Base(commit.version, header.logId, header.segmentId, header.salt, end.nextSeq, byte, bytes,
         runningCrc.value, end.nextOffset + records)
     }

@@ -1,9 +1,7 @@
 package org.apache.spark.sql.cecstore.log
 
 import java.io.Closeable
-
 import scala.collection.mutable
-
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Format
 
@@ -91,23 +89,19 @@ private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable 
 
   /** Frames of the extent of a version, newest first, each with the first of its rows that is in it. */
   def extent(last: FrameAt): Seq[(FrameAt, Int)] = {
-    val needed = last.header.endOffset - last.header.extentRecords
-    val found = mutable.ArrayBuffer.empty[(FrameAt, Int)]
-    var frame = Option(last)
-    var reached = last.header.extentRecords == 0
-    while (!reached) {
-      val at = frame.getOrElse(throw last.segment.damaged(
-        last.byte, s"the extent of ${last.header.extentRecords} records begins nowhere"))
-      found += at -> math.max(0L, needed - at.header.firstOffset).toInt
-      reached = at.header.firstOffset <= needed
-      if (!reached) {
-        frame = previous(at)
-        frame.foreach(f => if (f.header.endOffset != at.header.firstOffset || f.header.seq != at.header.seq - 1) {
-          throw f.segment.damaged(f.byte, s"not the frame before number ${at.header.seq}")
-        })
-      }
+    val from = last.header.endOffset - last.header.extentRecords
+    if (last.header.extentRecords == 0) return Nil
+    val (newer, rest) = Iterator.iterate(last)(previousInExtent(_, last)).span(_.header.firstOffset > from)
+    (newer.toSeq :+ rest.next()).map(frame => frame -> math.max(0L, from - frame.header.firstOffset).toInt)
+  }
+
+  private def previousInExtent(at: FrameAt, last: FrameAt): FrameAt = {
+    val found = previous(at).getOrElse(throw last.segment.damaged(
+      last.byte, s"the extent of ${last.header.extentRecords} records begins nowhere"))
+    if (found.header.endOffset != at.header.firstOffset || found.header.seq != at.header.seq - 1) {
+      throw found.segment.damaged(found.byte, s"not the frame before number ${at.header.seq}")
     }
-    found.toSeq
+    found
   }
 
   /** The frames of the versions after `first` up to that of `last`, oldest first. */

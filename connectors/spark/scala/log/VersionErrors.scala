@@ -1,7 +1,6 @@
 package org.apache.spark.sql.cecstore.log
 
 import scala.util.Using
-
 import org.apache.spark.sql.cecstore.CecLogException
 
 /** Tells of a version that cannot be read which versions can. */

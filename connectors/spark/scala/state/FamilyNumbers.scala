@@ -1,8 +1,7 @@
 package org.apache.spark.sql.cecstore.state
 
 import java.nio.charset.StandardCharsets.UTF_8
-
-import org.apache.spark.sql.cecstore.format.Format.{DefaultFamily, NamesFamily}
+import org.apache.spark.sql.cecstore.format.Format._
 import org.apache.spark.sql.execution.streaming.state.StateStore.DEFAULT_COL_FAMILY_NAME
 
 /** The numbers of a store's column families. All but the default one's are state: records of family 0. docs/format.md §9. */
@@ -17,11 +16,10 @@ private[cecstore] final class FamilyNumbers(state: LiveState) {
   }
 
   /** The family gets the number above all others. */
-  def add(name: String): Int = {
+  def add(name: String): Unit = {
     val number = all.values.max + 1
     val key = name.getBytes(UTF_8)
     state.put(NamesFamily, key, 0, key.length, Array(number.toByte, (number >> 8).toByte), 0, 2)
-    number
   }
 
   def remove(name: String): Unit = {
@@ -31,12 +29,9 @@ private[cecstore] final class FamilyNumbers(state: LiveState) {
 
   private def all: Map[String, Int] = state.live(NamesFamily, _.references).map { reference =>
     val (rows, row) = (state.rowsOf(reference), reference.toInt)
-    new String(rows.keys, rows.keyStart(row), rows.keyLength(row), UTF_8) -> decoded(reference)
+    new String(rows.key(row), UTF_8) -> decoded(reference)
   }.toMap + (DEFAULT_COL_FAMILY_NAME -> DefaultFamily)
 
-  private def decoded(reference: Long): Int = {
-    val rows = state.rowsOf(reference)
-    val at = rows.valueStart(reference.toInt)
-    rows.values(at) & 0xff | (rows.values(at + 1) & 0xff) << 8
-  }
+  private def decoded(reference: Long): Int =
+    littleEndian(state.rowsOf(reference).value(reference.toInt)).getShort & 0xffff
 }

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.cecstore.state
 
 import scala.collection.mutable.ArrayBuffer
-
 import org.apache.spark.sql.cecstore.format.{Body, Rows}
 import org.apache.spark.sql.cecstore.log.{Base, Commit, SegmentWriter}
 
@@ -83,11 +82,7 @@ private[cecstore] object Instance {
   def cuts(rows: Rows): Seq[(Int, Int)] = {
     def bytesUpto(row: Int): Long = rows.keyEnds(row).toLong + rows.valueEnds(row) + row.toLong * BytesPerRow
     val ends = ArrayBuffer(0)
-    var row = 1
-    while (row < rows.count) {
-      if (bytesUpto(row + 1) - bytesUpto(ends.last) > BodyBytes) ends += row
-      row += 1
-    }
+    (1 until rows.count).foreach(row => if (bytesUpto(row + 1) - bytesUpto(ends.last) > BodyBytes) ends += row)
     ends += rows.count
     ends.toSeq.zip(ends.tail.toSeq)
   }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.state
 
 import java.util.Arrays
-
+import scala.collection.mutable.ArrayBuilder
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
 
 /**
@@ -69,7 +69,6 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       else new Rows(id, last.count, last.keyStart(last.count), last.valueStart(last.count))
     rows.put(delta)
     delta.firstOffset = nextOffset
-    undoLog.clear()
     beforeVersion = Counters(oldestId, oldestRow, open, nextOffset)
     isCommitted = false
   }
@@ -80,7 +79,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     if (reference != Absent && isRemoved(reference)) Absent else reference
   }
 
-  private def inDelta(reference: Long): Boolean = Rows.idOf(reference) == delta.id
+  private def inDelta(reference: Long): Boolean = rowsOf(reference) eq delta
   private def isRemoved(reference: Long): Boolean =
     inDelta(reference) && !isCommitted && delta.kinds(reference.toInt) == Result
 
@@ -88,12 +87,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       valueLength: Int): Unit = {
     val row = delta.append(Check, family, key, from, length, value, valueFrom, valueLength)
     val old = index(family).swap(key, from, length, delta.reference(row))
-    if (old == Absent) { delta.kinds(row) = Open; open += 1; undoLog.note(row, Absent) }
-    else if (inDelta(old)) {
-      if (delta.kinds(old.toInt) == Result) open += 1
-      else delta.kinds(row) = delta.kinds(old.toInt)
-      delta.markDead(old.toInt)
-    } else { rowsOf(old).markDead(old.toInt); undoLog.note(row, old) }
+    if (old == Absent) { delta.kinds(row) = Open; open += 1 }
+    else if (inDelta(old) && delta.kinds(old.toInt) != Result) delta.kinds(row) = delta.kinds(old.toInt)
+    else if (inDelta(old)) open += 1
+    replace(old, row)
   }
 
   def remove(family: Int, key: Array[Byte], from: Int, length: Int): Unit = {
@@ -106,9 +103,14 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     } else {
       val row = delta.append(Result, family, key, from, length, key, 0, 0)
       index(family).swap(key, from, length, delta.reference(row))
-      if (inDelta(old)) delta.markDead(old.toInt)
-      else { rowsOf(old).markDead(old.toInt); undoLog.note(row, old) }
+      replace(old, row)
     }
+  }
+
+  /** The row of the version in progress takes the place of what its key had. */
+  private def replace(old: Long, row: Int): Unit = {
+    undoLog.note(row, if (old != Absent && inDelta(old)) undoLog.before(old.toInt) else old)
+    if (old != Absent) rowsOf(old).markDead(old.toInt)
   }
 
   /** References of live rows of a family as `scan` gives them; rows may be put and removed meanwhile. */
@@ -123,20 +125,22 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def renew(costMax: Long => Long, deadlineNs: Long): Int = {
     advance()
     val before = delta.count
-    var frames = rows.frames(oldestId, delta.id) + 1
+    var frames = framesBefore + 1
     val most = costMax(open)
     while (oldestId < delta.id && cost(frames) > most &&
         ((delta.count & 255) != 0 || System.nanoTime() < deadlineNs)) {
       val (in, row) = (rows(oldestId), oldestRow)
       val copy = delta.appendFrom(in, row, Check)
-      undoLog.note(copy, index(in.family(row)).swap(in.keys, in.keyStart(row), in.keyLength(row), delta.reference(copy)))
-      in.markDead(row)
+      replace(index(in.family(row)).swap(in.keys, in.keyStart(row), in.keyLength(row), delta.reference(copy)), copy)
       val was = oldestId
       advance()
-      frames -= rows.frames(was, oldestId)
+      (was until oldestId).foreach(id => frames -= rows(id).frames)
     }
     delta.count - before
   }
+
+  /** Frames of the extent that older versions wrote. */
+  private def framesBefore: Long = (oldestId until delta.id).map(rows(_).frames.toLong).sum
 
   private def cost(frames: Long): Long =
     nextOffset + delta.liveCount - rows(oldestId).firstOffset - oldestRow + ExtentTarget.FrameCostRecords * frames
@@ -155,48 +159,29 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       val whole = delta
       val packed = new Rows(whole.id, whole.liveCount, whole.keyEnds(whole.count), whole.valueEnds(whole.count))
       packed.firstOffset = whole.firstOffset
-      val moved = new Array[Int](whole.count)
-      Arrays.fill(moved, -1)
       var row = whole.nextLive(0)
       while (row < whole.count) {
-        moved(row) = packed.appendFrom(whole, row, whole.kinds(row))
-        index(whole.family(row)).swap(
-          whole.keys, whole.keyStart(row), whole.keyLength(row), packed.reference(moved(row)))
+        val moved = packed.appendFrom(whole, row, whole.kinds(row))
+        index(whole.family(row)).swap(whole.keys, whole.keyStart(row), whole.keyLength(row), packed.reference(moved))
+        undoLog.note(moved, undoLog.before(row))
         row = whole.nextLive(row + 1)
       }
       delta = packed
       rows.put(packed)
-      undoLog.renumber(row => if (moved(row) >= 0) moved(row) else lastRow(whole, row))
     }
     delta
   }
 
-  /** Where the key of a row that is dead has its last row in the version; -1 where it has none. */
-  private def lastRow(whole: Rows, row: Int): Int = {
-    val reference = index(whole.family(row)).find(whole.keys, whole.keyStart(row), whole.keyLength(row))
-    if (reference == Absent || !inDelta(reference)) -1 else reference.toInt
-  }
-
   /** q of the version as it stands after [[compact]]. */
-  def extentRecords: Long = {
-    val end = nextOffset + delta.count
-    if (open == 0) 0
-    else {
-      advance()
-      val oldest = if (oldestId < delta.id) rows(oldestId).firstOffset + oldestRow
-        else delta.firstOffset + firstFootprint
-      end - oldest
-    }
-  }
-
-  private def firstFootprint: Int = {
-    var row = 0
-    while (delta.kinds(row) == Result) row += 1
-    row
+  def extentRecords: Long = if (open == 0) 0 else {
+    advance()
+    val oldest = if (oldestId < delta.id) rows(oldestId).firstOffset + oldestRow
+      else delta.firstOffset + delta.kinds.indexWhere(_ != Result)
+    nextOffset + delta.count - oldest
   }
 
   /** What loading this state costs, in records; frames count too. */
-  def loadCostRecords: Long = cost(rows.frames(oldestId, delta.id))
+  def loadCostRecords: Long = cost(framesBefore)
 
   /** Stored bytes of the frames that a rebuild would read. */
   def extentBytes: Long = (oldestId to delta.id).map(id => rows(id).storedBytes).sum
@@ -206,26 +191,23 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     delta.frames = frames
     delta.storedBytes = storedBytes
     nextOffset += delta.count
-    var row = 0
-    while (row < delta.count) {
-      if (delta.kinds(row) == Result) {
-        delta.markDead(row)
-        index(delta.family(row)).delete(delta.keys, delta.keyStart(row), delta.keyLength(row))
-      }
-      row += 1
-    }
+    (0 until delta.count).foreach(row => if (delta.kinds(row) == Result) {
+      delta.markDead(row)
+      index(delta.family(row)).delete(delta.keys, delta.keyStart(row), delta.keyLength(row))
+    })
     delta.trim()
     isCommitted = true
   }
 
   /** Back to where [[begin]] was called, before or after [[markCommitted]]. */
   def rollback(): Unit = {
-    undoLog.rollback { (row, old) =>
-      val keys = index(delta.family(row))
+    // Each key has one row: a live one, or after the commit perhaps the RESULT that closed it.
+    (0 until delta.count).foreach(row => if (isCommitted || delta.isLive(row)) {
+      val (keys, old) = (index(delta.family(row)), undoLog.before(row))
       val (start, length) = (delta.keyStart(row), delta.keyLength(row))
       if (old == Absent) keys.delete(delta.keys, start, length)
       else { keys.swap(delta.keys, start, length, old); rowsOf(old).markLive(old.toInt) }
-    }
+    })
     oldestId = beforeVersion.oldestId
     oldestRow = beforeVersion.oldestRow
     open = beforeVersion.open
@@ -236,10 +218,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   def memoryBytes: Long = rows.memoryBytes + indexes.filter(_ != null).map(_.memoryBytes).sum + undoLog.memoryBytes
 
-  // -- loading --------------------------------------------------------------------------------
-
-  private var closed = new Array[Long](16)
-  private var closedCount = 0
+  private var closed = new ArrayBuilder.ofLong
 
   /** Take a frame's rows from the last down to `fromRow`; frames come newest first, ids descending. */
   def load(frame: Rows, fromRow: Int): Unit = {
@@ -247,10 +226,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     val only = if (frame.families == null) index(DefaultFamily) else null
     var row = frame.count - 1
     while (row >= fromRow) {
-      val isNew = (if (only != null) only else index(frame.family(row))).putIfAbsent(
-        frame.keys, frame.keyStart(row), frame.keyLength(row), frame.reference(row))
-      if (isNew) {
-        if (frame.kinds(row) == Result) noteClosed(frame.reference(row)) else { frame.markLive(row); open += 1 }
+      val newer = (if (only != null) only else index(frame.family(row))).put(
+        frame.keys, frame.keyStart(row), frame.keyLength(row), frame.reference(row), replace = false)
+      if (newer == Absent) {
+        if (frame.kinds(row) == Result) closed += frame.reference(row) else { frame.markLive(row); open += 1 }
       }
       row -= 1
     }
@@ -258,16 +237,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     frame.renewed = null
   }
 
-  private def noteClosed(reference: Long): Unit = {
-    if (closedCount == closed.length) closed = Arrays.copyOf(closed, closedCount * 2)
-    closed(closedCount) = reference
-    closedCount += 1
-  }
-
   /** All frames are in: forget the closed keys, and stand at the end of rows `lastId`. */
   def finishLoad(lastId: Int, endOffset: Long): Unit = {
-    (0 until closedCount).foreach { i =>
-      val (in, row) = (rowsOf(closed(i)), closed(i).toInt)
+    closed.result().foreach { reference =>
+      val (in, row) = (rowsOf(reference), reference.toInt)
       index(in.family(row)).delete(in.keys, in.keyStart(row), in.keyLength(row))
     }
     closed = null

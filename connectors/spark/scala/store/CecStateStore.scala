@@ -1,9 +1,7 @@
 package org.apache.spark.sql.cecstore.store
 
 import java.util.Locale
-
 import scala.collection.mutable
-
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.CecStateStoreProvider
 import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, KeyIndex, OrderedIndex}
@@ -39,8 +37,6 @@ private[cecstore] final class CecStateStore(
     s"cannot $what state of version $version of $id after ${stage.toString.toLowerCase(Locale.ROOT)}" +
       (if (isReadOnly) " (read only)" else ""))
 
-  // -- column families ------------------------------------------------------------------------
-
   /** A column family as this store uses it, with a codec and a row for values of its own. */
   private final class Family(val number: Int, val codec: FamilyCodec) {
     val valueRow: UnsafeRow = codec.newValueRow
@@ -73,13 +69,11 @@ private[cecstore] final class CecStateStore(
   override def createColFamilyIfAbsent(name: String, keySchema: StructType, valueSchema: StructType,
       spec: KeyStateEncoderSpec, isMultiple: Boolean, isInternal: Boolean): Unit = {
     updating()
-    provider.checkNewFamilyName(name, isInternal)
+    provider.checkFamilyName(name, "create_col_family")
+    if (!isInternal && name.startsWith("$")) throw StateStoreErrors.cannotCreateColumnFamilyWithReservedChars(name)
     if (name == DEFAULT_COL_FAMILY_NAME) throw StateStoreErrors.cannotUseColumnFamilyWithInvalidName("create_col_family", name)
+    if (numbers.numberOf(name).isEmpty) numbers.add(name)
     registerColFamily(name, keySchema, valueSchema, spec, isMultiple, isInternal)
-    if (numbers.numberOf(name).isEmpty) {
-      val number = numbers.add(name)
-      if (provider.codec(name).exists(_.isOrdered)) state.order(number)
-    }
   }
 
   override def registerColFamily(name: String, keySchema: StructType, valueSchema: StructType,
@@ -108,8 +102,6 @@ private[cecstore] final class CecStateStore(
     val (rows, row) = (state.rowsOf(reference), reference.toInt)
     state.remove(number, rows.keys, rows.keyStart(row), rows.keyLength(row))
   }
-
-  // -- reading --------------------------------------------------------------------------------
 
   override def get(key: UnsafeRow, name: String): UnsafeRow = {
     val (in, reference) = lookUp(key, name, "get")
@@ -182,8 +174,6 @@ private[cecstore] final class CecStateStore(
     keys.asInstanceOf[OrderedIndex].between(start.map(codec.boundOf).orNull, end.map(codec.boundOf).orNull)
   }
 
-  // -- updating -------------------------------------------------------------------------------
-
   override def put(key: UnsafeRow, value: UnsafeRow, name: String): Unit = {
     updating()
     require(key != null, "Key cannot be null")
@@ -206,7 +196,7 @@ private[cecstore] final class CecStateStore(
     val in = family(name, operation)
     in.requireMultiple(operation)
     val old = if (keep) in.find(key) else Absent
-    val before = if (old == Absent) Nil else Seq(in.codec.valueBytes(state.rowsOf(old), old.toInt))
+    val before = if (old == Absent) Nil else Seq(state.rowsOf(old).value(old.toInt))
     putBytes(in.number, in.codec.keyOf(key), in.codec.joined(before ++ values.map(in.codec.encoded)))
   }
 
@@ -227,8 +217,6 @@ private[cecstore] final class CecStateStore(
     state.live(in.number, _ => keys.between(in.codec.boundOf(start), in.codec.boundOf(end))).foreach(removeReference(in.number, _))
   }
 
-  // -- ending ---------------------------------------------------------------------------------
-
   override def commit(): Long = {
     if (stage != Updating || isReadOnly) throw outOfOrder("commit")
     provider.commit(instance, version + 1)
@@ -245,8 +233,9 @@ private[cecstore] final class CecStateStore(
 
   override def release(): Unit = if (isReadOnly) abort()
 
-  override def metrics: StateStoreMetrics = provider.metrics(instance, numbers)
+  override def metrics: StateStoreMetrics =
+    StateStoreMetrics(state.openWindows - numbers.records, state.memoryBytes, CecMetrics.of(instance))
 
-  override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo =
-    provider.checkpointInfo(instance, version + 1, baseUniqueId)
+  override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo = StateStoreCheckpointInfo(
+    id.partitionId, version + 1, Option.when(provider.hasCheckpointIds)(instance.base.uniqueId), baseUniqueId)
 }

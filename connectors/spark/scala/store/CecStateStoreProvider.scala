@@ -3,19 +3,15 @@ package org.apache.spark.sql.cecstore
 
 import java.io.FileNotFoundException
 import java.security.SecureRandom
-import java.util.Random
 import java.util.concurrent.ConcurrentHashMap
-
 import scala.util.Using
-
 import org.apache.hadoop.conf.Configuration
-
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{Base, Maintenance, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
-import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, LiveState, LoadRate, StateLoader}
+import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, StateLoader}
 import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, Settings}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
@@ -72,8 +68,6 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     pool.close()
   }
 
-  // -- column families ------------------------------------------------------------------------
-
   private[cecstore] def codec(name: String): Option[FamilyCodec] = Option(codecs.get(name))
 
   private[cecstore] def register(name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, isMultiple: Boolean): Unit =
@@ -86,13 +80,6 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     if (name.isEmpty || name.trim != name) throw StateStoreErrors.cannotUseColumnFamilyWithInvalidName(operation, name)
   }
 
-  private[cecstore] def checkNewFamilyName(name: String, isInternal: Boolean): Unit = {
-    checkFamilyName(name, "create_col_family")
-    if (!isInternal && name.startsWith("$")) throw StateStoreErrors.cannotCreateColumnFamilyWithReservedChars(name)
-  }
-
-  // -- stores ---------------------------------------------------------------------------------
-
   override def getStore(version: Long, uniqueId: Option[String], forceSnapshotOnCommit: Boolean, loadEmpty: Boolean): StateStore =
     open(version, uniqueId, isReadOnly = false, loadEmpty)
 
@@ -101,7 +88,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
 
   private def open(version: Long, uniqueId: Option[String], isReadOnly: Boolean, loadEmpty: Boolean): CecStateStore = {
     require(version >= 0, s"version $version is below 0")
-    val id = if (conf.enableStateStoreCheckpointIds && version > 0) uniqueId else None
+    val id = if (hasCheckpointIds && version > 0) uniqueId else None
     val task = Option(TaskContext.get())
     val owner = task.map(_.taskAttemptId()).getOrElse(-Thread.currentThread.getId)
     val (instance, isNew) = pool.take(owner, version, id, isUsable = !loadEmpty)(reload(version, id, loadEmpty))
@@ -127,7 +114,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     else {
       val (last, state) = VersionErrors.explained(log, version) {
         val last = log.find(version, uniqueId)
-        (last, StateLoader.load(log, last, isOrdered, new LoadProgress(id_.toString, version, started)))
+        (last, StateLoader.load(log, last, isOrdered, id_.toString))
       }
       val ms = (System.nanoTime() - started) / 1000000
       LoadRate.measured(state.loadCostRecords, ms)
@@ -138,8 +125,9 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
   }
 
   private def newInstance(log: StateLog, state: LiveState, base: Base, loadedRecords: Long, loadMs: Long): Instance = {
-    import CecStateStoreProvider.{clockUs, random}
-    val writer = new SegmentWriter(folder, settings.segmentBytes, settings.isSynced, log.highestOrdinal, random, clockUs)
+    val clockUs = () => System.currentTimeMillis() * 1000
+    val writer = new SegmentWriter(
+      folder, settings.segmentBytes, settings.isSynced, log.highestOrdinal, CecStateStoreProvider.random, clockUs)
     new Instance(state, base, writer, settings.target, settings.checkTimeMs, settings.compressionLevel, clockUs, loadedRecords, loadMs)
   }
 
@@ -155,10 +143,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     }
   }
 
-  private[cecstore] def checkpointInfo(instance: Instance, version: Long, baseUniqueId: Option[String]): StateStoreCheckpointInfo =
-    if (conf.enableStateStoreCheckpointIds) {
-      StateStoreCheckpointInfo(id_.partitionId, version, Some(instance.base.uniqueId), baseUniqueId)
-    } else StateStoreCheckpointInfo(id_.partitionId, version, None, None)
+  private[cecstore] def hasCheckpointIds: Boolean = conf.enableStateStoreCheckpointIds
 
   /** Spark's own check that the rows read fit the schema; once, on the first. */
   private[cecstore] def validated(key: UnsafeRow, value: UnsafeRow): UnsafeRow = {
@@ -169,8 +154,6 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     value
   }
 
-  // -- maintenance, metrics -------------------------------------------------------------------
-
   override def doMaintenance(): Unit = { doSnapshotMaintenance(); doCleanupMaintenance() }
   override def doSnapshotMaintenance(): Unit = maintenance.merge()
   override def doCleanupMaintenance(): Unit = maintenance.forget()
@@ -180,11 +163,6 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     Settings.parse(SQLConf.get.getAllConfs)
     CecMetrics.all
   }
-
-  private[cecstore] def metrics(instance: Instance, families: FamilyNumbers): StateStoreMetrics =
-    StateStoreMetrics(instance.state.openWindows - families.records, instance.state.memoryBytes, CecMetrics.of(instance))
-
-  // -- fine-grained replay --------------------------------------------------------------------
 
   override def replayStateFromSnapshot(snapshotVersion: Long, endVersion: Long, readOnly: Boolean,
       snapshotVersionStateStoreCkptId: Option[String], endVersionStateStoreCkptId: Option[String]): StateStore = {
@@ -199,7 +177,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
       endVersionStateStoreCkptId: Option[String]): NextIterator[(RecordType.Value, UnsafeRow, UnsafeRow, Long)] = {
     val name = colFamilyNameOpt.getOrElse(DEFAULT_COL_FAMILY_NAME)
     val codec = this.codec(name).getOrElse(throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily("changes", name))
-    val id = if (conf.enableStateStoreCheckpointIds) endVersionStateStoreCkptId else None
+    val id = if (hasCheckpointIds) endVersionStateStoreCkptId else None
     val log = new StateLog(folder)
     try new ChangeReader(log, startVersion, endVersion, id, name, codec.ownCopy)
     catch { case e: Throwable => log.close(); throw e }
@@ -207,15 +185,5 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
 }
 
 private[cecstore] object CecStateStoreProvider {
-  val random: Random = new SecureRandom
-  val clockUs: () => Long = () => System.currentTimeMillis() * 1000
-}
-
-/** A load longer than a second says how far it is. */
-private[cecstore] final class LoadProgress(store: String, version: Long, startedNs: Long) extends ((Long, Long) => Unit) with Logging {
-  private var nextNs = startedNs + 1000000000L
-  override def apply(windows: Long, of: Long): Unit = if (System.nanoTime() >= nextNs) {
-    nextNs += 1000000000L
-    logInfo(s"cec: loading version $version of $store: $windows of $of windows")
-  }
+  private val random = new SecureRandom
 }

@@ -26,8 +26,8 @@ private[cecstore] final class ReusedBytes {
 
 /**
  * Keys and values of one column family to bytes and back, by Spark's own encoders: that keeps the order of
- * prefix and range scans. Plain rows take a short way to the same bytes. Encoders use their rows and arrays again, so each store that
- * is open has its own copy.
+ * prefix and range scans. Plain rows take a short way to the same bytes. Encoders use their rows and arrays
+ * again, so each open store has its own copy.
  */
 private[cecstore] final class FamilyCodec(
     spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean, encoding: String) {
@@ -39,8 +39,6 @@ private[cecstore] final class FamilyCodec(
   private val isPlainKey = spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]
   private val key = new ReusedBytes
   private val value = new ReusedBytes
-  private val keyFields = spec.keySchema.length
-  private val valueFields = valueSchema.length
 
   def ownCopy: FamilyCodec = new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, encoding)
 
@@ -62,24 +60,20 @@ private[cecstore] final class FamilyCodec(
   }
 
   def encoded(row: UnsafeRow): Array[Byte] = valueEncoder.encodeValue(row)
-  def keyBytes(rows: Rows, row: Int): Array[Byte] =
-    java.util.Arrays.copyOfRange(rows.keys, rows.keyStart(row), rows.keyStart(row) + rows.keyLength(row))
-  def valueBytes(rows: Rows, row: Int): Array[Byte] =
-    java.util.Arrays.copyOfRange(rows.values, rows.valueStart(row), rows.valueStart(row) + rows.valueLength(row))
 
-  def newKeyRow: UnsafeRow = new UnsafeRow(keyFields)
-  def newValueRow: UnsafeRow = new UnsafeRow(valueFields)
+  def newKeyRow: UnsafeRow = new UnsafeRow(spec.keySchema.length)
+  def newValueRow: UnsafeRow = new UnsafeRow(valueSchema.length)
 
   /** The key of a row; a plain one is pointed at where it lies. */
   def decodeKey(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
-    if (!isPlainKey) keyEncoder.decodeKey(keyBytes(rows, row))
+    if (!isPlainKey) keyEncoder.decodeKey(rows.key(row))
     else pointed(rows.keys, rows.keyStart(row), rows.keyLength(row), into)
 
   def decodeValue(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
-    if (isMultiple) valueEncoder.decodeValue(valueBytes(rows, row))
+    if (isMultiple) valueEncoder.decodeValue(rows.value(row))
     else pointed(rows.values, rows.valueStart(row), rows.valueLength(row), into)
 
-  def decodeValues(rows: Rows, row: Int): Iterator[UnsafeRow] = valueEncoder.decodeValues(valueBytes(rows, row))
+  def decodeValues(rows: Rows, row: Int): Iterator[UnsafeRow] = valueEncoder.decodeValues(rows.value(row))
 
   private def pointed(bytes: Array[Byte], start: Int, length: Int, into: UnsafeRow): UnsafeRow = {
     into.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + start + 1L, length - 1)

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.cecstore.store
 
 import scala.collection.mutable
-
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{Base, SegmentFolder, StateLog}
 import org.apache.spark.sql.cecstore.state.Instance

@@ -2,16 +2,6 @@ package org.apache.spark.sql.cecstore.format
 
 import java.util.zip.CRC32C
 
-private[cecstore] object Checksum {
-  def of(bytes: Array[Byte], length: Int): Int = {
-    val crc = new CRC32C
-    crc.update(bytes, 0, length)
-    crc.getValue.toInt
-  }
-
-  def of(bytes: Array[Byte]): Int = of(bytes, bytes.length)
-}
-
 /** The running CRC of a segment: over the checksums of its headers so far, in order. docs/format.md §4. */
 private[cecstore] final class RunningCrc {
   private val crc = new CRC32C
