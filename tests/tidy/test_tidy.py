@@ -85,6 +85,13 @@ FILE_LINES_MAX = 300
 ROOTS = ("cec_store", "cli")  # what people start from: everything must be reached from here
 MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
+# The rooms of the Scala sources; a file imports only from its own and from those before it.
+SCALA_ROOMS = ("format", "log", "state", "store")
+SCALA = ROOT / "connectors" / "spark" / "scala"
+SCALA_PACKAGE = "org.apache.spark.sql.cecstore"
+# Spark and users know these by their full names, so they keep the package above the rooms.
+SCALA_PUBLIC = {"CecLogException": "format", "CecStateStoreProvider": "store"}
+SCALA_FILES_MAX = 15
 # Who may import these. Nobody may unpickle: a log may come from anyone.
 IMPORTERS: dict[str, set[str]] = {
     **{name: set() for name in ("pickle", "cloudpickle", "dill", "marshal", "shelve")},
@@ -176,6 +183,18 @@ def ban_breaks(name: str, source: str) -> list[str]:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"eval", "exec", "__import__"}:
             breaks.append(f"calls {ast.unparse(node.func)}")
     return breaks
+
+
+def scala_breaks(room: str, stem: str, source: str) -> list[str]:
+    below = SCALA_ROOMS[SCALA_ROOMS.index(room) + 1 :]
+    count = len(source.splitlines())
+    breaks = [f"{count} lines in a file"] if count > FILE_LINES_MAX else []
+    package = SCALA_PACKAGE if SCALA_PUBLIC.get(stem) == room else f"{SCALA_PACKAGE}.{room}"
+    if not re.search(rf"^package {re.escape(package)}$", source, re.MULTILINE):
+        breaks.append(f"is not in package {package}")
+    named = " ".join(re.findall(rf"{re.escape(SCALA_PACKAGE)}\.(\{{.*\}}|\w+)", source))
+    low = [n for n in re.findall(r"\w+", named) if SCALA_PUBLIC.get(n, n) in below]
+    return breaks + [f"names {name}, which is below {room}" for name in low]
 
 
 def unreached(sources: dict[str, str], roots: tuple[str, ...]) -> set[str]:
@@ -280,6 +299,18 @@ def test_bans(name: str) -> None:
     assert ban_breaks(name, SOURCES[name]) == []
 
 
+@pytest.mark.parametrize("room", SCALA_ROOMS)
+def test_scala_rooms(room: str) -> None:
+    files = sorted((SCALA / room).glob("*.scala"))
+    assert 0 < len(files) <= SCALA_FILES_MAX
+    found = {f.name: scala_breaks(room, f.stem, f.read_text(encoding="utf-8")) for f in files}
+    assert {name: breaks for name, breaks in found.items() if breaks} == {}
+
+
+def test_scala_sources_are_all_in_rooms() -> None:
+    assert {file.parent for file in SCALA.rglob("*.scala")} == {SCALA / r for r in SCALA_ROOMS}
+
+
 def test_every_module_is_reached() -> None:
     need(*ROOTS)
     assert unreached(SOURCES, ROOTS) == set()
@@ -366,6 +397,23 @@ def test_order_rule(name: str, source: str, caught: bool) -> None:
 )
 def test_length_rule(source: str, caught: bool) -> None:
     assert bool(length_breaks(source)) is caught
+
+
+@pytest.mark.parametrize(
+    ("source", "caught"),
+    [
+        ("package {}.log\nimport {}.format.Format", False),
+        ("package {}.log\nimport {}.state.{LiveState, X}", True),
+        ("package {}.log\nimport {}.{CecLogException, log}", False),
+        ("package {}.log\nimport {}.CecStateStoreProvider", True),
+        ("package {}.log\nval x = {}.store.Settings", True),
+        ("package {}.state", True),
+        ("package {}", True),
+        ("package {}.log\n" + "x\n" * FILE_LINES_MAX, True),
+    ],
+)
+def test_scala_rule(source: str, caught: bool) -> None:
+    assert bool(scala_breaks("log", "A", source.replace("{}", SCALA_PACKAGE))) is caught
 
 
 @pytest.mark.parametrize(

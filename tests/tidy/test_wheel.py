@@ -38,7 +38,8 @@ def test_wheel_holds_the_jar_the_scala_sources_and_the_report(tmp_path: Path) ->
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         assert archive.read(JAR) == b"a jar"
-    scala = {f"cec_store/connectors/spark/scala/{path.name}" for path in SOURCES.glob("*.scala")}
+    carried = (path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.scala"))
+    scala = {f"cec_store/connectors/spark/scala/{name}" for name in carried}
     assert scala
     assert scala <= names
     page = {"page.html", "page.css", "page.js", "plots.js", "chart.umd.min.js", "chart.LICENSE.md"}

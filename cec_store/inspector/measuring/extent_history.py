@@ -13,7 +13,7 @@ from cec_store.format.columns import Ints
 from cec_store.operators.keys.words import grown
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-# The rule of Spark's state store: Settings.scala and LiveState.scala.
+# The rule of Spark's state store: state/ExtentTarget.scala and state/LiveState.scala there.
 FRAME_COST_RECORDS = 128
 FLOOR_RECORDS = 64 * FRAME_COST_RECORDS
 FACTOR_MIN = 1.1

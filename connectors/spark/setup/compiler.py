@@ -74,18 +74,19 @@ def find_spark(variables: Variables = VARIABLES) -> Spark:
 
 
 def _scala_files(sources: Path) -> list[Path]:
-    files = sorted(sources.glob("*.scala"))
+    files = sorted(sources.rglob("*.scala"))
     if not files:
         raise CompilationFailed(f"{sources} holds no Scala source: the installation is incomplete")
     return files
 
 
 def sources_key(sources: Path, java: Java | None = None) -> str:
-    """Changes with any source, and with how it is compiled."""
+    """Changes with any source, with the folder it is in, and with how it is compiled."""
     digest = sha256(" ".join(_target_flags(java)).encode())
     for file in _scala_files(sources):
         data = file.read_bytes()
-        digest.update(f"\0{file.name}\0{len(data)}\0".encode())
+        name = file.relative_to(sources).as_posix()
+        digest.update(f"\0{name}\0{len(data)}\0".encode())
         digest.update(data)
     return digest.hexdigest()[:32]
 

@@ -86,6 +86,21 @@ def test_other_sources_have_another_key(tmp_path: Path) -> None:
     assert sources_key(make_sources(tmp_path / "e")) in keys
 
 
+def test_sources_in_sub_folders_are_compiled_and_moving_one_changes_the_key(tmp_path: Path) -> None:
+    sources = make_sources(tmp_path / "sources")
+    (sources / "below" / "further").mkdir(parents=True)
+    other = sources / "below" / "further" / "Other.scala"
+    other.write_text("package small.below\nclass Other(val it: small.Small)\n", "utf-8")
+    made = jar(settings_with_cache(tmp_path / "cache"), sources=sources, carried=tmp_path)
+    with zipfile.ZipFile(made) as archive:
+        assert {"small/Small.class", "small/below/Other.class"} <= set(archive.namelist())
+    before = sources_key(sources)
+    other.rename(sources / "below" / "Other.scala")
+    assert sources_key(sources) != before
+    (sources / "below" / "Other.scala").rename(other)
+    assert sources_key(sources) == before
+
+
 def test_error_of_the_compiler_is_shown_and_leaves_nothing_behind(
     compiled: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:

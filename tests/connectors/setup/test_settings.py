@@ -31,7 +31,7 @@ CHOSEN = {PROVIDER_KEY: PROVIDER, JARS: JAR}
 
 
 def test_names_are_those_that_the_provider_knows() -> None:
-    scala = (SOURCES / "Settings.scala").read_text(encoding="utf-8")
+    scala = (SOURCES / "store" / "Settings.scala").read_text(encoding="utf-8")
     names = re.search(r"val Names = Seq\(([^)]*)\)", scala)
     assert names
     assert set(re.findall(r'"(\w+)"', names[1])) == {setting.name for setting in SETTINGS}

@@ -1,6 +1,7 @@
 """Programs of tests/support/scala/provider in a JVM of their own, without a Spark session."""
 
 import json
+import shutil
 import subprocess
 import tempfile
 from functools import cache
@@ -32,8 +33,8 @@ def _programs_jar() -> Path:
     With the provider's sources: programs that read and write logs call what is inside it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        for file in (*compiler.SOURCES.glob("*.scala"), *PROGRAMS.glob("*.scala")):
-            (Path(folder) / file.name).write_bytes(file.read_bytes())
+        for sources in (compiler.SOURCES, PROGRAMS):
+            shutil.copytree(sources, Path(folder) / sources.name)
         return compiler.jar(sources=Path(folder), carried=PROGRAMS / "never")
 
 

@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.testing
 import java.nio.file.Path
 import java.util.HexFormat
 
-import org.apache.spark.sql.cecstore.FamilyCodec
+import org.apache.spark.sql.cecstore.store.FamilyCodec
 import org.apache.spark.sql.execution.streaming.state.StateStoreMetrics
 
 /** What each version must hold, for readers that know bytes only: the model's rows by Spark's own encoders. */

@@ -3,7 +3,10 @@ package org.apache.spark.sql.cecstore.testing
 import java.nio.file.{Files, Paths}
 import java.util.Random
 
-import org.apache.spark.sql.cecstore.{Base, Body, LiveState, SegmentWriter, Settings, Version => Commit}
+import org.apache.spark.sql.cecstore.format.Body
+import org.apache.spark.sql.cecstore.log.{Base, Commit, SegmentWriter}
+import org.apache.spark.sql.cecstore.state.{LiveState, StateLoader}
+import org.apache.spark.sql.cecstore.store.Settings
 
 /** Writes the golden state log of the provider: the same bytes every time. */
 private[cecstore] object Golden {
@@ -30,9 +33,9 @@ private[cecstore] object Golden {
     val random = new Random(13)
     var now = 1357016400000000L // 2013-01-01 05:00 UTC
     val clock = () => { now += 1000000; now }
-    def writer(seen: Long) = new SegmentWriter(Logs.onDisk(path), settings, seen, random, clock)
-    val state = new LiveState(_ => false, 0)
-    state.loaded(0, 0)
+    def writer(seen: Long) = new SegmentWriter(
+      Logs.onDisk(path), settings.segmentBytes, settings.isSynced, seen, random, clock)
+    val state = StateLoader.empty(_ => false)
     var writing = writer(0)
     var base = Base.empty(0)
     val ids = versions.zip(1 to versions.size).map { case (changes, number) =>
@@ -65,7 +68,7 @@ private[cecstore] object Golden {
     }
     val (end, bytes) = writing.append(base, Commit(
       number, bodies, state.extentRecords, state.openWindows, now))
-    state.seal(bodies.size, bytes)
+    state.markCommitted(bodies.size, bytes)
     end
   }
 }

@@ -23,10 +23,13 @@ object Interrupts {
   def openFiles: Int = new File("/proc/self/fd").list().length
 
   /** How many states tasks own: none, once all have ended. */
-  def owned(provider: StateStoreProvider): Int = {
-    val field = provider.getClass.getDeclaredFields.find(_.getName.endsWith("owned")).get
+  def owned(provider: StateStoreProvider): Int =
+    valueIn(valueIn(provider, "pool"), "owned").asInstanceOf[mutable.Map[_, _]].size
+
+  private def valueIn(of: AnyRef, name: String): AnyRef = {
+    val field = of.getClass.getDeclaredFields.find(_.getName.endsWith(name)).get
     field.setAccessible(true)
-    field.get(provider).asInstanceOf[mutable.Map[_, _]].size
+    field.get(of)
   }
 }
 

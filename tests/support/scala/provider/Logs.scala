@@ -10,7 +10,8 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.sql.cecstore.{LiveState, SegmentFolder, SegmentInput, SegmentOutput, StateLog}
+import org.apache.spark.sql.cecstore.log.{SegmentFolder, SegmentInput, SegmentOutput, StateLog, VersionErrors}
+import org.apache.spark.sql.cecstore.state.{LiveState, StateLoader}
 
 /** What a version of a state log holds: family, key and value, in their order, and its figures. */
 private[cecstore] final case class Content(
@@ -27,14 +28,14 @@ private[cecstore] object Logs {
 
   def read(folder: SegmentFolder, version: Version): Content = {
     val log = new StateLog(folder)
-    try log.wanting(version.number) {
+    try VersionErrors.explained(log, version.number) {
       val last = log.find(version.number, version.id)
-      contentOf(log.load(last, _ => false, (_, _) => ()), last.header.extentRecords)
+      contentOf(StateLoader.load(log, last, _ => false, log.location), last.header.extentRecords)
     } finally log.close()
   }
 
   private def contentOf(state: LiveState, extentRecords: Long): Content = {
-    val all = for (family <- state.families; reference <- state.live(family, _.references)) yield {
+    val all = for (family <- 0 to 0xffff if state.keyCount(family) > 0; reference <- state.live(family, _.references)) yield {
       val (rows, row) = (state.rowsOf(reference), reference.toInt)
       (family, hex.formatHex(rows.keys, rows.keyStart(row), rows.keyStart(row) + rows.keyLength(row)),
         hex.formatHex(rows.values, rows.valueStart(row), rows.valueStart(row) + rows.valueLength(row)))

@@ -1,19 +1,20 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.store
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.cecstore.format.Rows
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.Platform
 
 /** Bytes that are about to be looked up or put; the array may be used again. */
-private[cecstore] final class Bytes {
+private[cecstore] final class ReusedBytes {
   var array = new Array[Byte](64)
   var length = 0
 
-  def set(bytes: Array[Byte]): Bytes = { array = bytes; length = bytes.length; this }
+  def set(bytes: Array[Byte]): ReusedBytes = { array = bytes; length = bytes.length; this }
 
   /** As [[UnsafeRowDataEncoder]] writes a row: a version byte, then the row. */
-  def set(row: UnsafeRow): Bytes = {
+  def set(row: UnsafeRow): ReusedBytes = {
     val size = row.getSizeInBytes + 1
     if (array.length < size) array = new Array[Byte](size * 2)
     array(0) = RocksDBStateStoreProvider.STATE_ENCODING_VERSION
@@ -25,8 +26,8 @@ private[cecstore] final class Bytes {
 
 /**
  * Keys and values of one column family to bytes and back, by Spark's own encoders: that keeps the order of
- * prefix and range scans. Plain rows take a short way to the same bytes. Encoders use their rows and arrays again:
- * tasks of one provider overlap, so each has its own copy.
+ * prefix and range scans. Plain rows take a short way to the same bytes. Encoders use their rows and arrays
+ * again, so each open store has its own copy.
  */
 private[cecstore] final class FamilyCodec(
     spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean, encoding: String) {
@@ -36,10 +37,8 @@ private[cecstore] final class FamilyCodec(
   private val keyEncoder = RocksDBStateEncoder.getKeyEncoder(data, spec, useColumnFamilies)
   private val valueEncoder = RocksDBStateEncoder.getValueEncoder(data, valueSchema, isMultiple, 1)
   private val isPlainKey = spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]
-  private val key = new Bytes
-  private val value = new Bytes
-  private val keyFields = spec.keySchema.length
-  private val valueFields = valueSchema.length
+  private val key = new ReusedBytes
+  private val value = new ReusedBytes
 
   def ownCopy: FamilyCodec = new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, encoding)
 
@@ -48,37 +47,33 @@ private[cecstore] final class FamilyCodec(
   val supportsRangeScan: Boolean = keyEncoder.supportsRangeScan
   val supportsDeleteRange: Boolean = keyEncoder.supportsDeleteRange
 
-  def keyOf(row: UnsafeRow): Bytes = if (isPlainKey) key.set(row) else key.set(keyEncoder.encodeKey(row))
+  def keyOf(row: UnsafeRow): ReusedBytes = if (isPlainKey) key.set(row) else key.set(keyEncoder.encodeKey(row))
   def prefixOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodePrefixKey(row)
   def boundOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodeKey(row)
-  def valueOf(row: UnsafeRow): Bytes = if (isMultiple) value.set(valueEncoder.encodeValue(row)) else value.set(row)
+  def valueOf(row: UnsafeRow): ReusedBytes = if (isMultiple) value.set(valueEncoder.encodeValue(row)) else value.set(row)
 
   /** Several values of one key, as Spark's merge operator joins them. */
-  def joined(parts: Seq[Array[Byte]]): Bytes = {
+  def joined(parts: Seq[Array[Byte]]): ReusedBytes = {
     val out = new java.io.ByteArrayOutputStream
     parts.zipWithIndex.foreach { case (part, i) => if (i > 0) out.write(','); out.write(part) }
     value.set(out.toByteArray)
   }
 
   def encoded(row: UnsafeRow): Array[Byte] = valueEncoder.encodeValue(row)
-  def keyBytes(rows: Rows, row: Int): Array[Byte] =
-    java.util.Arrays.copyOfRange(rows.keys, rows.keyStart(row), rows.keyStart(row) + rows.keyLength(row))
-  def valueBytes(rows: Rows, row: Int): Array[Byte] =
-    java.util.Arrays.copyOfRange(rows.values, rows.valueStart(row), rows.valueStart(row) + rows.valueLength(row))
 
-  def newKeyRow: UnsafeRow = new UnsafeRow(keyFields)
-  def newValueRow: UnsafeRow = new UnsafeRow(valueFields)
+  def newKeyRow: UnsafeRow = new UnsafeRow(spec.keySchema.length)
+  def newValueRow: UnsafeRow = new UnsafeRow(valueSchema.length)
 
   /** The key of a row; a plain one is pointed at where it lies. */
   def decodeKey(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
-    if (!isPlainKey) keyEncoder.decodeKey(keyBytes(rows, row))
+    if (!isPlainKey) keyEncoder.decodeKey(rows.key(row))
     else pointed(rows.keys, rows.keyStart(row), rows.keyLength(row), into)
 
   def decodeValue(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
-    if (isMultiple) valueEncoder.decodeValue(valueBytes(rows, row))
+    if (isMultiple) valueEncoder.decodeValue(rows.value(row))
     else pointed(rows.values, rows.valueStart(row), rows.valueLength(row), into)
 
-  def decodeValues(rows: Rows, row: Int): Iterator[UnsafeRow] = valueEncoder.decodeValues(valueBytes(rows, row))
+  def decodeValues(rows: Rows, row: Int): Iterator[UnsafeRow] = valueEncoder.decodeValues(rows.value(row))
 
   private def pointed(bytes: Array[Byte], start: Int, length: Int, into: UnsafeRow): UnsafeRow = {
     into.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + start + 1L, length - 1)

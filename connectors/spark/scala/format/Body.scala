@@ -1,12 +1,10 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.format
 
 import java.io.ByteArrayInputStream
 import java.nio.ByteBuffer
 import java.nio.channels.{Channels, ClosedByInterruptException}
-import java.util.{Arrays, Collections}
-
+import java.util.Arrays
 import scala.util.control.NonFatal
-
 import com.github.luben.zstd.Zstd
 import com.google.flatbuffers.FlatBufferBuilder
 import org.apache.arrow.flatbuf.{Buffer, FieldNode, Message, MessageHeader, MetadataVersion, RecordBatch}
@@ -14,6 +12,7 @@ import org.apache.arrow.vector.ipc.ReadChannel
 import org.apache.arrow.vector.ipc.message.{IpcOption, MessageSerializer}
 import org.apache.arrow.vector.types.TimeUnit
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
+import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.unsafe.Platform
 
 /** A frame's body as stored. */
@@ -65,8 +64,8 @@ private[cecstore] object Body {
 
   private def padded(bytes: Int): Int = (bytes + 7) & ~7
 
-  /** Rows `from` until `until` as one body; rows from `changes` on are renewed footprints. */
-  def encode(rows: Rows, from: Int, until: Int, changes: Int, version: Long, timestampUs: Long, level: Int): StoredBody = {
+  /** Rows `from` until `until` as one body; rows from `renewedFrom` on are renewed footprints. */
+  def encode(rows: Rows, from: Int, until: Int, renewedFrom: Int, version: Long, timestampUs: Long, level: Int): StoredBody = {
     val n = until - from
     val results = (from until until).count(rows.kinds(_) == Result)
     val sizes = new Array[Int](Buffers)
@@ -92,17 +91,17 @@ private[cecstore] object Body {
     System.arraycopy(rows.keys, rows.keyEnds(from), raw, bodyAt + starts(keysAt), sizes(keysAt))
     System.arraycopy(rows.values, rows.valueEnds(from), raw, bodyAt + starts(valuesAt), sizes(valuesAt))
     if (results > 0) putBits(raw, bodyAt + starts(stateValidAt), n, i => rows.kinds(from + i) != Result)
-    putBits(raw, bodyAt + starts(renewedAt), n, from + _ >= changes)
-    def putEnds(put: (Array[Byte], Int, Array[Int], Int, Int) => Unit): Array[Byte] = {
-      put(raw, bodyAt + starts(keyEndsAt), rows.keyEnds, from, n)
-      put(raw, bodyAt + starts(valueEndsAt), rows.valueEnds, from, n)
+    putBits(raw, bodyAt + starts(renewedAt), n, from + _ >= renewedFrom)
+    def withEnds(asLengths: Boolean): Array[Byte] = {
+      putEnds(raw, bodyAt + starts(keyEndsAt), rows.keyEnds, from, n, asLengths)
+      putEnds(raw, bodyAt + starts(valueEndsAt), rows.valueEnds, from, n, asLengths)
       raw
     }
     if (raw.length > BodyBytesMax) throw new CecLogException(
       s"a record of ${raw.length} bytes does not fit in a frame ($BodyBytesMax bytes)")
-    val stored = if (level == 0) null else Zstd.compress(putEnds(putLengths), level)
+    val stored = if (level == 0) null else Zstd.compress(withEnds(asLengths = true), level)
     if (stored == null || stored.length >= raw.length || raw.length > rawBytesMax(stored.length)) {
-      StoredBody(putEnds(putOffsets), raw.length, CodecNone)
+      StoredBody(withEnds(asLengths = false), raw.length, CodecNone)
     } else StoredBody(stored, raw.length, CodecZstdLengths)
   }
 
@@ -128,41 +127,24 @@ private[cecstore] object Body {
     out.dataBuffer()
   }
 
-  private def fill(raw: Array[Byte], at: Int, n: Int, value: Long): Unit = {
-    var i = 0
-    while (i < n) { Platform.putLong(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 8L, value); i += 1 }
-  }
+  private def fill(raw: Array[Byte], at: Int, n: Int, value: Long): Unit =
+    (0 until n).foreach(i => Platform.putLong(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 8L, value))
 
-  private def putFamilies(raw: Array[Byte], at: Int, rows: Rows, from: Int, n: Int): Unit = {
-    var i = 0
-    while (i < n) {
-      Platform.putShort(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 2L, rows.family(from + i).toShort)
-      i += 1
+  private def putFamilies(raw: Array[Byte], at: Int, rows: Rows, from: Int, n: Int): Unit =
+    (0 until n).foreach(i => Platform.putShort(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 2L, rows.family(from + i).toShort))
+
+  /** As lengths they are mostly one number over and over: offsets would take as much room as half the rows. */
+  private def putEnds(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int, asLengths: Boolean): Unit = {
+    var start = ends(from)
+    (1 to n).foreach { i =>
+      val end = ends(from + i)
+      Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, end - start)
+      if (asLengths) start = end
     }
   }
 
-  private def putOffsets(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int): Unit = {
-    val first = ends(from)
-    var i = 0
-    while (i <= n) {
-      Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, ends(from + i) - first)
-      i += 1
-    }
-  }
-
-  /** Mostly the same number over and over: offsets would take as much room as half the rows. */
-  private def putLengths(raw: Array[Byte], at: Int, ends: Array[Int], from: Int, n: Int): Unit = {
-    var i = 1
-    while (i <= n) {
-      Platform.putInt(raw, Platform.BYTE_ARRAY_OFFSET + at + i * 4L, ends(from + i) - ends(from + i - 1))
-      i += 1
-    }
-  }
-
-  private def putBits(raw: Array[Byte], at: Int, n: Int, bit: Int => Boolean): Unit = {
-    var i = 0
-    while (i < n) { if (bit(i)) raw(at + (i >> 3)) = (raw(at + (i >> 3)) | 1 << (i & 7)).toByte; i += 1 }
-  }
+  private def putBits(raw: Array[Byte], at: Int, n: Int, bit: Int => Boolean): Unit =
+    (0 until n).foreach(i => if (bit(i)) raw(at + (i >> 3)) = (raw(at + (i >> 3)) | 1 << (i & 7)).toByte)
 
   /** The rows of a body whose CRC has been checked; nothing in it is believed beyond that. */
   def decode(header: FrameHeader, stored: Array[Byte], id: Int): Rows = try {
@@ -181,9 +163,7 @@ private[cecstore] object Body {
     }
     new Decoder(raw, bodyAt, batch, n, header.codec == CodecZstdLengths).rows(id)
   } catch {
-    case e: IndexOutOfBoundsException => throw new BadFrame(s"body: $e")
-    case e: NegativeArraySizeException => throw new BadFrame(s"body: $e")
-    case e: ClassCastException => throw new BadFrame(s"body: $e")
+    case e @ (_: IndexOutOfBoundsException | _: NegativeArraySizeException | _: ClassCastException) => throw new BadFrame(s"body: $e")
   }
 
   private def inflate(stored: Array[Byte], rawBytes: Int): Array[Byte] = {
@@ -247,12 +227,10 @@ private[cecstore] object Body {
       val families = Platform.BYTE_ARRAY_OFFSET + at(familyAt, n * 2L)
       i = 0
       while (i < n && Platform.getShort(raw, families + i * 2L) == DefaultFamily) i += 1
-      if (i < n) {
-        rows.families = Array.tabulate(n)(i => Platform.getShort(raw, families + i * 2L))
-      }
+      if (i < n) rows.families = Array.tabulate(n)(i => Platform.getShort(raw, families + i * 2L))
       val renewed = at(renewedAt, (n + 7) / 8)
       rows.renewed = Arrays.copyOfRange(raw, renewed, renewed + (n + 7) / 8)
-      rows.adopt(n)
+      rows.finishDecoding(n)
       rows
     }
   }

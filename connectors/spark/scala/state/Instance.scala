@@ -1,14 +1,17 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.state
 
 import scala.collection.mutable.ArrayBuffer
+import org.apache.spark.sql.cecstore.format.{Body, Rows}
+import org.apache.spark.sql.cecstore.log.{Base, Commit, SegmentWriter}
 
 /**
  * A state in memory together with where it stands in the log and the segments it writes. A task owns it from
- * the moment it asks for a store until it ends; attempts that overlap have one each, so they never mix.
+ * the moment it asks for a store until it ends, and only its thread calls it; attempts that overlap have one
+ * each, so they never mix.
  */
 private[cecstore] final class Instance(
-    val state: LiveState, private var base_ : Base, writer: SegmentWriter, settings: Settings, clockUs: () => Long,
-    val loadedRecords: Long, val loadMs: Long) {
+    val state: LiveState, private var base_ : Base, writer: SegmentWriter, target: ExtentTarget, checkTimeMs: Long,
+    compressionLevel: Int, clockUs: () => Long, val loadedRecords: Long, val loadMs: Long) {
 
   private var previous: Base = null
   /** A store that may still put is open on it. */
@@ -28,13 +31,13 @@ private[cecstore] final class Instance(
   def grows: Boolean = writer.grows
 
   /** Stand at this version, going one commit back if that is what it takes; false if it cannot. */
-  def isAt(version: Long, uniqueId: Option[String]): Boolean = {
+  def moveTo(version: Long, uniqueId: Option[String]): Boolean = {
     // Empty at a later version is what was asked for once, not what the log holds there.
     def is(b: Base): Boolean =
       b != null && b.version == version && (if (b.isEmpty) version == 0 else uniqueId.forall(_ == b.uniqueId))
     if (is(base_)) true
     else if (is(previous)) {
-      state.undo()
+      state.rollback()
       base_ = previous
       previous = null
       true
@@ -44,21 +47,21 @@ private[cecstore] final class Instance(
   /** The next version begins: the last one can no longer be taken back. */
   def begin(): Unit = { state.begin(); previous = null; isWriting = true }
 
-  def rollback(): Unit = if (isWriting) { isWriting = false; state.undo() }
+  def rollback(): Unit = if (isWriting) { isWriting = false; state.rollback() }
 
   /** Write what was put since [[begin]], and the oldest footprints again as the policy asks. */
-  def commit(number: Long): Unit = {
+  def commit(version: Long): Unit = {
     val started = System.nanoTime()
     val changes = state.compact().count
-    renewedRecords = state.renew(settings.extentCostMax, started + settings.checkTimeMs * 1000000L)
+    renewedRecords = state.renew(target.costMax, started + checkTimeMs * 1000000L)
     val rows = state.compact()
     val timestampUs = clockUs()
     extentRecords = state.extentRecords
     val bodies = Instance.cuts(rows).map { case (from, until) =>
-      Body.encode(rows, from, until, changes, number, timestampUs, settings.compressionLevel) -> (until - from)
+      Body.encode(rows, from, until, changes, version, timestampUs, compressionLevel) -> (until - from)
     }
-    val (end, bytes) = writer.append(base_, Version(number, bodies, extentRecords, state.openWindows, timestampUs))
-    state.seal(bodies.size, bytes)
+    val (end, bytes) = writer.append(base_, Commit(version, bodies, extentRecords, state.openWindows, timestampUs))
+    state.markCommitted(bodies.size, bytes)
     previous = base_
     base_ = end
     isWriting = false
@@ -79,11 +82,7 @@ private[cecstore] object Instance {
   def cuts(rows: Rows): Seq[(Int, Int)] = {
     def bytesUpto(row: Int): Long = rows.keyEnds(row).toLong + rows.valueEnds(row) + row.toLong * BytesPerRow
     val ends = ArrayBuffer(0)
-    var row = 1
-    while (row < rows.count) {
-      if (bytesUpto(row + 1) - bytesUpto(ends.last) > BodyBytes) ends += row
-      row += 1
-    }
+    (1 until rows.count).foreach(row => if (bytesUpto(row + 1) - bytesUpto(ends.last) > BodyBytes) ends += row)
     ends += rows.count
     ends.toSeq.zip(ends.tail.toSeq)
   }

@@ -1,6 +1,7 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.format
 
-import java.util.Arrays
+import java.util.{Arrays, BitSet}
+import org.apache.spark.sql.cecstore.CecLogException
 
 /**
  * Rows in flat columns, as they stand in the log: those of a frame, or those a version has put so far.
@@ -28,7 +29,7 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   var valueEnds = new Array[Int](rowsHint + 1)
   var values = new Array[Byte](valueBytesHint)
   private var keyWidth, valueWidth = 0
-  private var live = new Array[Long]((rowsHint >> 6) + 1)
+  private val live = new BitSet(rowsHint)
 
   def family(row: Int): Int = if (families == null) Format.DefaultFamily else families(row) & 0xffff
   def keyStart(row: Int): Int = if (keyEnds == null) row * keyWidth else keyEnds(row)
@@ -36,30 +37,26 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   def valueStart(row: Int): Int = if (valueEnds == null) row * valueWidth else valueEnds(row)
   def valueLength(row: Int): Int = if (valueEnds == null) valueWidth else valueEnds(row + 1) - valueEnds(row)
   def reference(row: Int): Long = id.toLong << 32 | row
-  def isLive(row: Int): Boolean = (live(row >> 6) & (1L << row)) != 0
-  def memoryBytes: Long = 128L + sizeOf(keyEnds) + sizeOf(valueEnds) + keys.length + values.length + live.length * 8L +
+  def isLive(row: Int): Boolean = live.get(row)
+  def memoryBytes: Long = 128L + sizeOf(keyEnds) + sizeOf(valueEnds) + keys.length + values.length + live.size / 8 +
     (if (kinds == null) 0 else kinds.length) + (if (families == null) 0 else families.length * 2L)
   private def sizeOf(ends: Array[Int]): Long = if (ends == null) 0 else ends.length * 4L
+
+  def key(row: Int): Array[Byte] = Arrays.copyOfRange(keys, keyStart(row), keyStart(row) + keyLength(row))
+  def value(row: Int): Array[Byte] = Arrays.copyOfRange(values, valueStart(row), valueStart(row) + valueLength(row))
 
   def hasKey(row: Int, key: Array[Byte], from: Int, length: Int): Boolean = {
     val start = keyStart(row)
     keyLength(row) == length && Arrays.equals(keys, start, start + length, key, from, from + length)
   }
 
-  def kill(row: Int): Unit = { live(row >> 6) &= ~(1L << row); liveCount -= 1 }
-  def revive(row: Int): Unit = { live(row >> 6) |= 1L << row; liveCount += 1 }
+  def markDead(row: Int): Unit = { live.clear(row); liveCount -= 1 }
+  def markLive(row: Int): Unit = { live.set(row); liveCount += 1 }
 
   /** The first live row from `row` on; `count` if there is none. */
   def nextLive(row: Int): Int = {
-    if (row >= count) return count
-    var word = row >> 6
-    var bits = live(word) & (-1L << row)
-    while (bits == 0) {
-      word += 1
-      if (word << 6 >= count) return count
-      bits = live(word)
-    }
-    (word << 6) + java.lang.Long.numberOfTrailingZeros(bits)
+    val next = live.nextSetBit(row)
+    if (next < 0) count else next
   }
 
   /** Append a live row and return its number. */
@@ -74,15 +71,15 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     if (families != null) families(row) = family.toShort
     kinds(row) = kind
     val keyStart = keyEnds(row)
-    keys = room(keys, keyStart, keyLength)
+    keys = withSpace(keys, keyStart, keyLength)
     System.arraycopy(key, keyFrom, keys, keyStart, keyLength)
     keyEnds(row + 1) = keyStart + keyLength
     val valueStart = valueEnds(row)
-    values = room(values, valueStart, valueLength)
+    values = withSpace(values, valueStart, valueLength)
     System.arraycopy(value, valueFrom, values, valueStart, valueLength)
     valueEnds(row + 1) = valueStart + valueLength
     count = row + 1
-    revive(row)
+    markLive(row)
     row
   }
 
@@ -97,12 +94,11 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     if (families != null) families = Arrays.copyOf(families, count)
     keys = Arrays.copyOf(keys, keyEnds(count))
     values = Arrays.copyOf(values, valueEnds(count))
-    live = Arrays.copyOf(live, (count >> 6) + 1)
-    fold()
+    dropEqualLengths()
   }
 
   /** Rows of longs all have one length: then two numbers stand for all ends. */
-  private def fold(): Unit = {
+  private def dropEqualLengths(): Unit = {
     keyWidth = widthOf(keyEnds)
     keyEnds = if (keyWidth >= 0) null else Arrays.copyOf(keyEnds, count + 1)
     valueWidth = widthOf(valueEnds)
@@ -117,7 +113,10 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   }
 
   /** Rows decoded from a frame come with their columns set; none of them is live yet. */
-  def adopt(rows: Int): Unit = { count = rows; live = new Array[Long]((rows >> 6) + 1); fold() }
+  def finishDecoding(rows: Int): Unit = {
+    count = rows
+    dropEqualLengths()
+  }
 
   def isRenewed(row: Int): Boolean = (renewed(row >> 3) & (1 << (row & 7))) != 0
 
@@ -126,15 +125,14 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     kinds = Arrays.copyOf(kinds, size)
     keyEnds = Arrays.copyOf(keyEnds, size + 1)
     valueEnds = Arrays.copyOf(valueEnds, size + 1)
-    live = Arrays.copyOf(live, (size >> 6) + 1)
     if (families != null) families = Arrays.copyOf(families, size)
   }
 
-  private def room(bytes: Array[Byte], used: Int, more: Int): Array[Byte] = {
+  private def withSpace(bytes: Array[Byte], used: Int, more: Int): Array[Byte] = {
     val needed = used.toLong + more
     if (needed <= bytes.length) bytes
     else if (needed > Int.MaxValue - 64) throw new CecLogException(
-      s"one batch puts more than 2 GB of keys or values into one partition: use more partitions")
+      "one batch puts more than 2 GB of keys or values into one partition: use more partitions")
     else Arrays.copyOf(bytes, math.max(needed, math.min(bytes.length * 2L, Int.MaxValue - 64L)).toInt)
   }
 }

@@ -1,17 +1,18 @@
+// Not in cecstore.store: users set this class by its name, and each checkpoint's offset log keeps the name.
 package org.apache.spark.sql.cecstore
 
 import java.io.FileNotFoundException
 import java.security.SecureRandom
-import java.util.Random
 import java.util.concurrent.ConcurrentHashMap
-
-import scala.collection.mutable
-
+import scala.util.Using
 import org.apache.hadoop.conf.Configuration
-
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.cecstore.format.Format
+import org.apache.spark.sql.cecstore.log.{Base, Maintenance, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
+import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, StateLoader}
+import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, Settings}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
@@ -20,6 +21,9 @@ import org.apache.spark.util.NextIterator
 /**
  * Spark's state in CEC logs: each commit appends its changes, and as many of the oldest footprints as keep a
  * restart short. No snapshots. See docs/spark.md for use, docs/format.md §9 for the bytes.
+ *
+ * One provider serves overlapping tasks and Spark's maintenance thread. What [[init]] sets does not change; the
+ * instances are behind the lock of `pool`, the codecs in a concurrent map, and `maintenance` locks for itself.
  */
 class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedReplay with Logging {
   import StateStore.DEFAULT_COL_FAMILY_NAME
@@ -33,14 +37,10 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
   private var valueSchema: StructType = null
   private var keySchema: StructType = null
   private val codecs = new ConcurrentHashMap[String, FamilyCodec]
+  private var pool: InstancePool = null
   private var maintenance: Maintenance = null
   @volatile private var isValidated = false
   @volatile private var hasWarned = false
-
-  // Guarded by `this`: the state that no task owns, and those that tasks own, by task attempt.
-  private var idle: Instance = null
-  private var isClosed = false
-  private val owned = mutable.Map.empty[Long, Instance]
 
   override def init(stateStoreId: StateStoreId, keySchema: StructType, valueSchema: StructType,
       keyStateEncoderSpec: KeyStateEncoderSpec, useColumnFamilies: Boolean, storeConf: StateStoreConf,
@@ -55,21 +55,18 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     this.valueSchema = valueSchema
     settings = Settings.parse(storeConf.sqlConfs)
     folder = SegmentFolder(stateStoreId.storeCheckpointLocation(), hadoopConf)
-    maintenance = new Maintenance(folder, settings, conf.minVersionsToRetain, conf.minDeltasForSnapshot)
+    pool = new InstancePool(folder)
+    maintenance = new Maintenance(folder, settings.segmentBytes, conf.minVersionsToRetain, conf.minDeltasForSnapshot)
     register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey)
     LoadRate.stores.incrementAndGet()
   }
 
   override def stateStoreId: StateStoreId = id_
 
-  override def close(): Unit = synchronized {
+  override def close(): Unit = {
     LoadRate.stores.decrementAndGet()
-    if (idle != null) idle.close()
-    idle = null
-    isClosed = true
+    pool.close()
   }
-
-  // -- column families ------------------------------------------------------------------------
 
   private[cecstore] def codec(name: String): Option[FamilyCodec] = Option(codecs.get(name))
 
@@ -83,59 +80,22 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     if (name.isEmpty || name.trim != name) throw StateStoreErrors.cannotUseColumnFamilyWithInvalidName(operation, name)
   }
 
-  private[cecstore] def checkNewFamilyName(name: String, isInternal: Boolean): Unit = {
-    checkFamilyName(name, "create_col_family")
-    if (!isInternal && name.startsWith("$")) throw StateStoreErrors.cannotCreateColumnFamilyWithReservedChars(name)
-  }
-
-  // -- stores ---------------------------------------------------------------------------------
-
   override def getStore(version: Long, uniqueId: Option[String], forceSnapshotOnCommit: Boolean, loadEmpty: Boolean): StateStore =
     open(version, uniqueId, isReadOnly = false, loadEmpty)
 
   override def getReadStore(version: Long, uniqueId: Option[String]): ReadStateStore =
     new WrappedReadStateStore(open(version, uniqueId, isReadOnly = true, loadEmpty = false))
 
-  override def upgradeReadStoreToWriteStore(readStore: ReadStateStore, version: Long, uniqueId: Option[String],
-      forceSnapshotOnCommit: Boolean): StateStore = getStore(version, uniqueId, forceSnapshotOnCommit, loadEmpty = false)
-
   private def open(version: Long, uniqueId: Option[String], isReadOnly: Boolean, loadEmpty: Boolean): CecStateStore = {
     require(version >= 0, s"version $version is below 0")
-    val id = if (conf.enableStateStoreCheckpointIds && version > 0) uniqueId else None
+    val id = if (hasCheckpointIds && version > 0) uniqueId else None
     val task = Option(TaskContext.get())
     val owner = task.map(_.taskAttemptId()).getOrElse(-Thread.currentThread.getId)
-    val (instance, isNew) = synchronized {
-      val mine = owned.get(owner).filter(i => !i.isWriting && !loadEmpty && i.isAt(version, id))
-      val taken = mine.orElse(Option(idle).filter(i => !loadEmpty && i.isAt(version, id) && (id.nonEmpty || isNewest(i.base))))
-      if (taken.exists(_ eq idle)) idle = null
-      (taken.getOrElse(null), mine.isEmpty)
-    }
-    val ready = if (instance != null) instance else reload(version, id, loadEmpty)
-    synchronized(owned.put(owner, ready))
-    if (!isReadOnly) ready.begin()
-    if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => giveBack(owner, ready)))
-    val onEnd = if (task.nonEmpty) () => () else () => giveBack(owner, ready)
-    new CecStateStore(this, ready, version, isReadOnly, id, onEnd)
-  }
-
-  /**
-   * With checkpoint format V1 the log says which attempt at a version counts, and a later one has to stand behind all
-   * others. A state kept from before is both only where nobody else has begun a segment since.
-   */
-  private def isNewest(base: Base): Boolean =
-    StateLog.merged(folder.list().lastOption.getOrElse(Format.None)) == StateLog.merged(base.segment)
-
-  /**
-   * A task is done with its state: it is there for the next one. What has just been committed replaces even a
-   * newer version: who went back and committed again has left that lineage.
-   */
-  private def giveBack(owner: Long, instance: Instance): Unit = synchronized {
-    if (owned.get(owner).exists(_ eq instance)) owned.remove(owner)
-    instance.rollback()
-    val isNewest = !isClosed && (idle == null || instance.hasCommitted || idle.base.version <= instance.base.version)
-    instance.hasCommitted = false
-    val left = if (isNewest) { val old = idle; idle = instance; old } else instance
-    if (left != null && (left ne idle)) left.close()
+    val (instance, isNew) = pool.take(owner, version, id, isUsable = !loadEmpty)(reload(version, id, loadEmpty))
+    if (!isReadOnly) instance.begin()
+    if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => pool.giveBack(owner, instance)))
+    val onEnd = if (task.nonEmpty) () => () else () => pool.giveBack(owner, instance)
+    new CecStateStore(this, instance, version, isReadOnly, id, onEnd)
   }
 
   /** Maintenance merges and forgets segments while a load reads them: then it looks again. */
@@ -143,50 +103,47 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     val seen = folder.list()
     try load(version, uniqueId, loadEmpty) catch {
       case _: CecLogException | _: FileNotFoundException if !folder.list().sameElements(seen) => reload(version, uniqueId, loadEmpty)
-      case e: CecLogException => throw StateLog.explained(e, folder, version, uniqueId.nonEmpty)
+      case e: CecLogException => throw VersionErrors.withOldestKept(e, folder, version, uniqueId.nonEmpty)
     }
   }
 
-  private def load(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = {
+  private def load(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = Using.resource(new StateLog(folder)) { log =>
     val started = System.nanoTime()
-    val log = new StateLog(folder)
-    try {
-      val isOrdered = (family: Int) => family == Format.DefaultFamily && codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered
-      val writer = new SegmentWriter(folder, settings, log.highestOrdinal, CecStateStoreProvider.random, CecStateStoreProvider.clockUs)
-      if (version == 0 || loadEmpty) {
-        val state = new LiveState(isOrdered, 0)
-        state.loaded(0, 0)
-        return new Instance(state, Base.empty(version), writer, settings, CecStateStoreProvider.clockUs, 0, 0)
-      }
-      val (last, state) = log.wanting(version) {
+    val isOrdered = (family: Int) => family == Format.DefaultFamily && codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered
+    if (version == 0 || loadEmpty) newInstance(log, StateLoader.empty(isOrdered), Base.empty(version), 0, 0)
+    else {
+      val (last, state) = VersionErrors.explained(log, version) {
         val last = log.find(version, uniqueId)
-        (last, log.load(last, isOrdered, new LoadProgress(id_.toString, version, started)))
+        (last, StateLoader.load(log, last, isOrdered, id_.toString))
       }
-      val records = state.loadCostRecords
       val ms = (System.nanoTime() - started) / 1000000
-      LoadRate.measured(records, ms)
-      maintenance.reached(version)
+      LoadRate.measured(state.loadCostRecords, ms)
+      maintenance.loaded(version)
       logInfo(s"cec: loaded version $version of $id_: ${state.openWindows} windows from ${last.header.extentRecords} records in $ms ms")
-      new Instance(state, log.baseAt(last), writer, settings, CecStateStoreProvider.clockUs, last.header.extentRecords, ms)
-    } finally log.close()
+      newInstance(log, state, Base.at(last), last.header.extentRecords, ms)
+    }
+  }
+
+  private def newInstance(log: StateLog, state: LiveState, base: Base, loadedRecords: Long, loadMs: Long): Instance = {
+    val clockUs = () => System.currentTimeMillis() * 1000
+    val writer = new SegmentWriter(
+      folder, settings.segmentBytes, settings.isSynced, log.highestOrdinal, CecStateStoreProvider.random, clockUs)
+    new Instance(state, base, writer, settings.target, settings.checkTimeMs, settings.compressionLevel, clockUs, loadedRecords, loadMs)
   }
 
   private[cecstore] def commit(instance: Instance, version: Long): Unit = {
     instance.commit(version)
     maintenance.committed(instance.base, instance.grows)
     if (conf.commitValidationEnabled) StateStore.reportCommitToCoordinator(version, id_, hadoopConf)
-    if (!hasWarned && settings.cannotBeMet(instance.state.openWindows)) {
+    if (!hasWarned && settings.target.cannotBeMet(instance.state.openWindows)) {
       hasWarned = true
       logWarning(s"cec: $id_ has ${instance.state.openWindows} open windows: more than the extent target of " +
-        s"${settings.extentCostMax(0)} records: the extent is kept near the number of open windows instead. " +
+        s"${settings.target.costMax(0)} records: the extent is kept near the number of open windows instead. " +
         "Use more partitions, or allow a longer recovery time")
     }
   }
 
-  private[cecstore] def checkpointInfo(instance: Instance, version: Long, baseUniqueId: Option[String]): StateStoreCheckpointInfo =
-    if (conf.enableStateStoreCheckpointIds) {
-      StateStoreCheckpointInfo(id_.partitionId, version, Some(instance.base.uniqueId), baseUniqueId)
-    } else StateStoreCheckpointInfo(id_.partitionId, version, None, None)
+  private[cecstore] def hasCheckpointIds: Boolean = conf.enableStateStoreCheckpointIds
 
   /** Spark's own check that the rows read fit the schema; once, on the first. */
   private[cecstore] def validated(key: UnsafeRow, value: UnsafeRow): UnsafeRow = {
@@ -196,8 +153,6 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     }
     value
   }
-
-  // -- maintenance, metrics -------------------------------------------------------------------
 
   override def doMaintenance(): Unit = { doSnapshotMaintenance(); doCleanupMaintenance() }
   override def doSnapshotMaintenance(): Unit = maintenance.merge()
@@ -209,17 +164,11 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     CecMetrics.all
   }
 
-  private[cecstore] def metrics(instance: Instance, allFamilyRecords: Int): StateStoreMetrics =
-    StateStoreMetrics(instance.state.openWindows - allFamilyRecords, instance.state.memoryBytes, CecMetrics.of(instance))
-
-  // -- fine-grained replay --------------------------------------------------------------------
-
   override def replayStateFromSnapshot(snapshotVersion: Long, endVersion: Long, readOnly: Boolean,
       snapshotVersionStateStoreCkptId: Option[String], endVersionStateStoreCkptId: Option[String]): StateStore = {
     // Any version is rebuilt exactly; that the one to start from exists is what is left of the question.
-    if (snapshotVersion > 0) {
-      val log = new StateLog(folder)
-      try log.wanting(snapshotVersion)(log.find(snapshotVersion, snapshotVersionStateStoreCkptId)) finally log.close()
+    if (snapshotVersion > 0) Using.resource(new StateLog(folder)) { log =>
+      VersionErrors.explained(log, snapshotVersion)(log.find(snapshotVersion, snapshotVersionStateStoreCkptId))
     }
     open(endVersion, endVersionStateStoreCkptId, readOnly, loadEmpty = false)
   }
@@ -228,7 +177,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
       endVersionStateStoreCkptId: Option[String]): NextIterator[(RecordType.Value, UnsafeRow, UnsafeRow, Long)] = {
     val name = colFamilyNameOpt.getOrElse(DEFAULT_COL_FAMILY_NAME)
     val codec = this.codec(name).getOrElse(throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily("changes", name))
-    val id = if (conf.enableStateStoreCheckpointIds) endVersionStateStoreCkptId else None
+    val id = if (hasCheckpointIds) endVersionStateStoreCkptId else None
     val log = new StateLog(folder)
     try new ChangeReader(log, startVersion, endVersion, id, name, codec.ownCopy)
     catch { case e: Throwable => log.close(); throw e }
@@ -236,15 +185,5 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
 }
 
 private[cecstore] object CecStateStoreProvider {
-  val random: Random = new SecureRandom
-  val clockUs: () => Long = () => System.currentTimeMillis() * 1000
-}
-
-/** A load longer than a second says how far it is. */
-private[cecstore] final class LoadProgress(store: String, version: Long, startedNs: Long) extends ((Long, Long) => Unit) with Logging {
-  private var nextNs = startedNs + 1000000000L
-  override def apply(windows: Long, of: Long): Unit = if (System.nanoTime() >= nextNs) {
-    nextNs += 1000000000L
-    logInfo(s"cec: loading version $version of $store: $windows of $of windows")
-  }
+  private val random = new SecureRandom
 }

@@ -1,8 +1,9 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.state
 
 import java.util.{Arrays, Comparator}
 import java.util.concurrent.ConcurrentSkipListMap
-
+import scala.jdk.CollectionConverters._
+import org.apache.spark.sql.catalyst.expressions.XXH64
 import org.apache.spark.unsafe.Platform
 
 /** Where the newest row of each key of one column family is: key to reference. */
@@ -11,10 +12,10 @@ private[cecstore] sealed trait KeyIndex {
   def memoryBytes: Long
   /** The key's reference, or [[KeyIndex.Absent]]. */
   def find(key: Array[Byte], from: Int, length: Int): Long
-  /** Set the key's reference and return the one it had. */
-  def swap(key: Array[Byte], from: Int, length: Int, reference: Long): Long
-  /** Set the reference of a key that has none; false where it has one. */
-  def putIfAbsent(key: Array[Byte], from: Int, length: Int, reference: Long): Boolean
+  /** Set the key's reference, unless it has one that is not to be replaced, and return the one it had. */
+  def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long
+  final def swap(key: Array[Byte], from: Int, length: Int, reference: Long): Long =
+    put(key, from, length, reference, replace = true)
   def delete(key: Array[Byte], from: Int, length: Int): Unit
   /** All references; keys may be put and removed while it is read. */
   def references: Iterator[Long]
@@ -25,11 +26,8 @@ private[cecstore] object KeyIndex {
   val Unsigned: Comparator[Array[Byte]] = (a, b) => Arrays.compareUnsigned(a, b)
 }
 
-/** Finds rows by their id. */
-private[cecstore] trait RowsById { def rows(id: Int): Rows }
-
 /** Open addressing over arrays: 12 bytes a slot, no object per key. */
-private[cecstore] final class HashIndex(rows: RowsById, sizeHint: Int) extends KeyIndex {
+private[cecstore] final class HashIndex(rows: RowsTable, sizeHint: Int) extends KeyIndex {
   import KeyIndex.Absent
   private val Deleted = -1L
   private var references_ = new Array[Long](HashIndex.slots(sizeHint))
@@ -41,40 +39,29 @@ private[cecstore] final class HashIndex(rows: RowsById, sizeHint: Int) extends K
   override def memoryBytes: Long = references_.length * 12L
 
   override def find(key: Array[Byte], from: Int, length: Int): Long = {
-    val slot = slotOf(key, from, length)
+    val slot = slotOf(HashIndex.hash(key, from, length), key, from, length)
     if (slot < 0) Absent else references_(slot)
   }
 
-  override def swap(key: Array[Byte], from: Int, length: Int, reference: Long): Long =
-    set(key, from, length, reference, replace = true)
-
-  override def putIfAbsent(key: Array[Byte], from: Int, length: Int, reference: Long): Boolean =
-    set(key, from, length, reference, replace = false) == Absent
-
-  private def set(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long = {
+  override def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long = {
     val hash = HashIndex.hash(key, from, length)
-    val mask = references_.length - 1
-    var slot = hash & mask
-    var free = -1
-    while (references_(slot) != Absent) {
-      val there = references_(slot)
-      if (there == Deleted) { if (free < 0) free = slot }
-      else if (hashes(slot) == hash && same(there, key, from, length)) {
-        if (replace) references_(slot) = reference
-        return there
-      }
-      slot = (slot + 1) & mask
-    }
-    if (free < 0) { free = slot; used += 1 }
-    references_(free) = reference
-    hashes(free) = hash
+    val slot = slotOf(hash, key, from, length)
+    val old = if (slot < 0) Absent else references_(slot)
+    if (slot < 0) insert(~slot, hash, reference)
+    else if (replace) references_(slot) = reference
+    old
+  }
+
+  private def insert(slot: Int, hash: Int, reference: Long): Unit = {
+    if (references_(slot) == Absent) used += 1
+    references_(slot) = reference
+    hashes(slot) = hash
     size_ += 1
     if (used * 3L > references_.length * 2L) rehash()
-    Absent
   }
 
   override def delete(key: Array[Byte], from: Int, length: Int): Unit = {
-    val slot = slotOf(key, from, length)
+    val slot = slotOf(HashIndex.hash(key, from, length), key, from, length)
     if (slot >= 0) { references_(slot) = Deleted; size_ -= 1 }
   }
 
@@ -83,19 +70,18 @@ private[cecstore] final class HashIndex(rows: RowsById, sizeHint: Int) extends K
     Iterator.range(0, slots.length).map(slots(_)).filter(_ > 0)
   }
 
-  private def same(reference: Long, key: Array[Byte], from: Int, length: Int): Boolean =
-    rows.rows((reference >>> 32).toInt).hasKey(reference.toInt, key, from, length)
-
-  private def slotOf(key: Array[Byte], from: Int, length: Int): Int = {
-    val hash = HashIndex.hash(key, from, length)
+  /** The key's slot; where it has none, `~` of the one that it can have. */
+  private def slotOf(hash: Int, key: Array[Byte], from: Int, length: Int): Int = {
     val mask = references_.length - 1
     var slot = hash & mask
+    var free = -1
     while (references_(slot) != Absent) {
       val there = references_(slot)
-      if (there != Deleted && hashes(slot) == hash && same(there, key, from, length)) return slot
+      if (there == Deleted) { if (free < 0) free = slot }
+      else if (hashes(slot) == hash && rows.of(there).hasKey(there.toInt, key, from, length)) return slot
       slot = (slot + 1) & mask
     }
-    -1
+    ~(if (free < 0) slot else free)
   }
 
   /** Into arrays that fit what is left; hashes are stored, so no key is touched. */
@@ -104,16 +90,12 @@ private[cecstore] final class HashIndex(rows: RowsById, sizeHint: Int) extends K
     references_ = new Array[Long](HashIndex.slots(size_ * 2))
     hashes = new Array[Int](references_.length)
     val mask = references_.length - 1
-    var i = 0
-    while (i < oldReferences.length) {
-      if (oldReferences(i) > 0) {
-        var slot = oldHashes(i) & mask
-        while (references_(slot) != Absent) slot = (slot + 1) & mask
-        references_(slot) = oldReferences(i)
-        hashes(slot) = oldHashes(i)
-      }
-      i += 1
-    }
+    oldReferences.indices.foreach(i => if (oldReferences(i) > 0) {
+      var slot = oldHashes(i) & mask
+      while (references_(slot) != Absent) slot = (slot + 1) & mask
+      references_(slot) = oldReferences(i)
+      hashes(slot) = oldHashes(i)
+    })
     used = size_
   }
 }
@@ -122,23 +104,8 @@ private[cecstore] object HashIndex {
   /** A power of two, at most two thirds full with so many keys. */
   def slots(keys: Int): Int = Integer.highestOneBit(math.max(8, keys) * 3 / 2 - 1) << 1
 
-  /** Eight bytes a step: rows of longs vary in few bytes, and each must reach every bit. */
   def hash(key: Array[Byte], from: Int, length: Int): Int = {
-    var h = length * 0x9E3779B97F4A7C15L
-    var at = Platform.BYTE_ARRAY_OFFSET + from.toLong
-    var left = length
-    while (left >= 8) {
-      h = (h ^ Platform.getLong(key, at)) * 0xff51afd7ed558ccdL
-      h ^= h >>> 32
-      at += 8
-      left -= 8
-    }
-    while (left > 0) {
-      h = (h ^ Platform.getByte(key, at)) * 0x100000001b3L
-      at += 1
-      left -= 1
-    }
-    h = (h ^ (h >>> 33)) * 0xc4ceb9fe1a85ec53L
+    val h = XXH64.hashUnsafeBytes(key, Platform.BYTE_ARRAY_OFFSET + from.toLong, length, 0)
     (h ^ (h >>> 32)).toInt
   }
 }
@@ -155,23 +122,17 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
   private def exact(key: Array[Byte], from: Int, length: Int): Array[Byte] =
     if (from == 0 && length == key.length) key else Arrays.copyOfRange(key, from, from + length)
 
-  private def orAbsent(reference: java.lang.Long): Long =
-    if (reference == null) KeyIndex.Absent else reference
-
   override def find(key: Array[Byte], from: Int, length: Int): Long =
-    orAbsent(map.get(exact(key, from, length)))
+    map.getOrDefault(exact(key, from, length), KeyIndex.Absent)
 
-  override def swap(key: Array[Byte], from: Int, length: Int, reference: Long): Long = {
-    val old = orAbsent(map.put(Arrays.copyOfRange(key, from, from + length), reference))
-    if (old == KeyIndex.Absent) { keyBytes += length; size_ += 1 }
-    old
+  override def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long = {
+    val own = Arrays.copyOfRange(key, from, from + length)
+    val old = if (replace) map.put(own, reference) else map.putIfAbsent(own, reference)
+    if (old != null) return old
+    keyBytes += length
+    size_ += 1
+    KeyIndex.Absent
   }
-
-  override def putIfAbsent(key: Array[Byte], from: Int, length: Int, reference: Long): Boolean =
-    find(key, from, length) == KeyIndex.Absent && {
-      swap(key, from, length, reference)
-      true
-    }
 
   override def delete(key: Array[Byte], from: Int, length: Int): Unit =
     if (map.remove(exact(key, from, length)) != null) { keyBytes -= length; size_ -= 1 }
@@ -180,7 +141,6 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
 
   /** References of the keys in `[start, end)`, in order; null is open. */
   def between(start: Array[Byte], end: Array[Byte]): Iterator[Long] = {
-    import scala.jdk.CollectionConverters._
     val from = if (start == null) map else map.tailMap(start, true)
     val upto = if (end == null) from
     else if (start != null && KeyIndex.Unsigned.compare(start, end) >= 0) from.headMap(start, false)
@@ -190,7 +150,6 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
 
   /** References of the keys that start with the prefix, in order. */
   def startingWith(prefix: Array[Byte]): Iterator[Long] = {
-    import scala.jdk.CollectionConverters._
     map.tailMap(prefix, true).entrySet.iterator.asScala
       .takeWhile(entry => entry.getKey.length >= prefix.length &&
         Arrays.equals(entry.getKey, 0, prefix.length, prefix, 0, prefix.length))

@@ -1,16 +1,19 @@
-package org.apache.spark.sql.cecstore
+package org.apache.spark.sql.cecstore.log
 
 import java.io.{Closeable, FileNotFoundException, IOException, RandomAccessFile}
 import java.nio.channels.FileChannel
-import java.nio.file.{Files, NoSuchFileException, Path => LocalPath, Paths, StandardOpenOption}
-import java.util.{Arrays, EnumSet}
-
+import java.nio.file.{Files, Path => LocalPath, Paths, StandardOpenOption}
+import java.util.EnumSet
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Abortable, FSDataInputStream, FSDataOutputStream, FileSystem, Path, StreamCapabilities}
 import org.apache.hadoop.hdfs.client.{HdfsDataInputStream, HdfsDataOutputStream}
 import org.apache.hadoop.hdfs.client.HdfsDataOutputStream.SyncFlag
+import org.apache.spark.internal.Logging
 
-/** The directory of one state log: the one place that touches a file system. */
+/**
+ * The directory of one state log: only its implementations touch a file system. Task threads and
+ * the maintenance thread call it at once; implementations keep nothing that changes.
+ */
 private[cecstore] trait SegmentFolder {
   def location: String
   /** Ids of the segments that exist, ascending; empty where there is no directory yet. */
@@ -110,7 +113,7 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
 }
 
 /** Any Hadoop file system. Where its streams can be synced, segments grow; elsewhere each is one object. */
-private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends SegmentFolder {
+private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends SegmentFolder with Logging {
   override def location: String = path.toString
 
   override def list(): Array[Long] =
@@ -148,7 +151,7 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends S
   /** Do not publish half an object; where the file system cannot help it, its frames are not whole. */
   private def giveUp(out: FSDataOutputStream): Unit = out.getWrappedStream match {
     case stream: Abortable if out.hasCapability(StreamCapabilities.ABORTABLE_STREAM) => stream.abort()
-    case _ => try out.close() catch { case e: IOException => HadoopFolder.warn(location, e) }
+    case _ => try out.close() catch { case e: IOException => logWarning(s"cec: $location: closing a segment given up", e) }
   }
 
   private def flush(out: FSDataOutputStream, sync: Boolean): Unit = out match {
@@ -163,8 +166,4 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends S
     }
     override def close(): Unit = if (grows) out.close()
   }
-}
-
-private[cecstore] object HadoopFolder extends org.apache.spark.internal.Logging {
-  def warn(location: String, e: IOException): Unit = logWarning(s"cec: $location: closing a segment given up", e)
 }

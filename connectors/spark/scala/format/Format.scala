@@ -1,0 +1,38 @@
+package org.apache.spark.sql.cecstore.format
+
+import java.nio.{ByteBuffer, ByteOrder}
+import java.util.zip.CRC32C
+
+/** Numbers of the format that are frozen, its checksum and its byte order. docs/format.md §3 to §6. */
+private[cecstore] object Format {
+  val HeaderBytes = 128
+  val NoSegment = -1L
+  val NotCounted = -1
+  val Batch: Byte = 1
+  val Schema: Byte = 2
+  val SkippableBit = 0x20
+  val CodecNone: Byte = 0
+  val CodecZstd: Byte = 1
+  val CodecZstdLengths: Byte = 2
+  val Open: Byte = 2
+  val Check: Byte = 3
+  val Result: Byte = 4
+  val RecordStream = 1
+  val NamesFamily = 0
+  val DefaultFamily = 1
+  val BodyBytesMax: Int = 64 << 20
+  private val RawBytesMax = 256L << 20
+  private val RatioMax = 200L
+  private val RatioSlackBytes = 64L << 10
+
+  /** Readers refuse a body that inflates further, whoever wrote it. */
+  def rawBytesMax(bodyBytes: Int): Long = math.min(RawBytesMax, RatioMax * bodyBytes + RatioSlackBytes)
+
+  def crc32c(bytes: Array[Byte], length: Int): Int = {
+    val crc = new CRC32C
+    crc.update(bytes, 0, length)
+    crc.getValue.toInt
+  }
+
+  def littleEndian(bytes: Array[Byte]): ByteBuffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
+}

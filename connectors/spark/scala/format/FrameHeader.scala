@@ -1,0 +1,58 @@
+package org.apache.spark.sql.cecstore.format
+
+/** The first 128 bytes of a frame. docs/format.md §4. */
+private[cecstore] final case class FrameHeader(
+    kind: Byte, codec: Byte, streamId: Int, seq: Long, firstOffset: Long, prevSegment: Long,
+    prevByte: Long, schemaByte: Long, durableUpto: Long, salt: Long, minTimestampUs: Long,
+    maxTimestampUs: Long, extentRecords: Long, inputUpto: Long, recordCount: Int, openWindows: Int,
+    bodyBytes: Int, rawBytes: Int, bodyCrc: Int) {
+  import Format._
+
+  def frameBytes: Long = HeaderBytes.toLong + bodyBytes
+  def endOffset: Long = firstOffset + recordCount
+  def isBatch: Boolean = kind == Batch
+  /** Whether a version ends with this frame: only there the windows are counted. */
+  def endsVersion: Boolean = isBatch && openWindows != NotCounted
+  def endsVersion(version: Long): Boolean = endsVersion && inputUpto == version
+
+  def encoded: Array[Byte] = {
+    val bytes = new Array[Byte](HeaderBytes)
+    val out = littleEndian(bytes)
+    out.putInt(FrameHeader.Magic).put(kind).put(codec).putShort(HeaderBytes.toShort).putInt(streamId)
+    out.putInt(0).putLong(seq).putLong(firstOffset).putLong(prevSegment).putLong(prevByte)
+    out.putLong(schemaByte).putLong(durableUpto).putLong(salt).putLong(minTimestampUs)
+    out.putLong(maxTimestampUs).putLong(extentRecords).putLong(inputUpto).putInt(recordCount)
+    out.putInt(openWindows).putInt(bodyBytes).putInt(rawBytes).putInt(bodyCrc)
+    out.putInt(124, crc32c(bytes, 124))
+    bytes
+  }
+}
+
+private[cecstore] object FrameHeader {
+  import Format._
+
+  val Magic: Int = 0x46434543 // "CECF"
+
+  /** The CRC is proven before anything in the header is believed. */
+  def decode(bytes: Array[Byte]): FrameHeader = {
+    if (bytes.length < HeaderBytes) throw new BadFrame("frame header cut short")
+    val in = littleEndian(bytes)
+    if (in.getInt(0) != Magic) throw new BadFrame("frame magic is wrong")
+    if (in.getInt(124) != crc32c(bytes, 124)) throw new BadFrame("frame header fails its checksum")
+    val h = FrameHeader(in.get(4), in.get(5), in.getInt(8), in.getLong(16), in.getLong(24), in.getLong(32),
+      in.getLong(40), in.getLong(48), in.getLong(56), in.getLong(64), in.getLong(72), in.getLong(80),
+      in.getLong(88), in.getLong(96), in.getInt(104), in.getInt(108), in.getInt(112), in.getInt(116),
+      in.getInt(120))
+    if (h.kind < 1 || h.kind > 4 && (h.kind & SkippableBit) == 0) {
+      throw new BadFrame(s"frame of unknown type ${h.kind}: upgrade cec-store")
+    }
+    if (h.codec < CodecNone || h.codec > CodecZstdLengths) {
+      throw new BadFrame(s"body with unknown codec ${h.codec}: upgrade cec-store")
+    }
+    if (h.bodyBytes < 0 || h.bodyBytes > BodyBytesMax || h.rawBytes < 0 ||
+        h.rawBytes > rawBytesMax(h.bodyBytes)) {
+      throw new BadFrame(s"frame of ${h.bodyBytes} bytes, ${h.rawBytes} inflated: beyond the limits")
+    }
+    h
+  }
+}

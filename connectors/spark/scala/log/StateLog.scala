@@ -1,0 +1,118 @@
+package org.apache.spark.sql.cecstore.log
+
+import java.io.Closeable
+import scala.collection.mutable
+import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.Format
+
+/** The segments of one directory as a tree, read backward. docs/format.md §9. For one load and one thread; then closed. */
+private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable {
+  import StateLog._
+
+  val location: String = folder.location
+  val ids: Array[Long] = folder.list()
+  private val idSet = ids.toSet
+  private val readers = mutable.Map.empty[Long, SegmentReader]
+
+  def reader(id: Long): SegmentReader = readers.getOrElseUpdate(id, new SegmentReader(folder, id))
+  def highestOrdinal: Long = ids.lastOption.map(_ >>> 32).getOrElse(0L)
+  override def close(): Unit = readers.values.foreach(_.close())
+
+  /** The frame that ends a version: by its unique id, or by the rule for checkpoint format V1. */
+  def find(version: Long, uniqueId: Option[String]): FrameAt =
+    uniqueId.map(findUnique(version, _)).getOrElse(findNewest(version))
+
+  private def findUnique(version: Long, uniqueId: String): FrameAt = uniqueId match {
+    case UniqueId(segment, salt, seq) =>
+      val id = java.lang.Long.parseUnsignedLong(segment, 16)
+      val in = reader(if (idSet(id)) id else holderOf(id))
+      val found = in.frameNumbered(java.lang.Long.parseUnsignedLong(seq, 16))
+      in.checkHeader()
+      if (in.header.get.salt != java.lang.Long.parseUnsignedLong(salt, 16)) {
+        throw in.damaged(0, s"not the segment of version $version ($uniqueId)")
+      }
+      found.filter(_.header.endsVersion(version)).getOrElse { SegmentTail.check(in, 0); throw missing(version) }
+    case _ => throw new CecLogException(
+      s"$location: '$uniqueId' is no id of this state store: was the checkpoint made by another provider?")
+  }
+
+  private def findNewest(version: Long): FrameAt = {
+    // What younger segments build on, and the youngest of those that are gone and may have held the version.
+    val builtOn = mutable.Map.empty[Long, Long].withDefaultValue(0L)
+    var lost = -1L
+    ids.reverseIterator.foreach { id =>
+      if (lost > id) reader(lost)
+      val in = reader(id)
+      // Only segments that build on an older version can hold this one; an unreadable header might.
+      if (in.baseVersion.forall(_ < version)) {
+        in.frames.reverseIterator.find(_.header.endsVersion(version)).foreach(return _)
+        SegmentTail.check(in, builtOn(id))
+      }
+      in.header.filter(_.prevSegment != Format.NoSegment).foreach { head =>
+        val base = holderOf(head.prevSegment)
+        if (base == head.prevSegment) builtOn(base) = math.max(builtOn(base), head.prevBytes)
+        if (!idSet(base) && in.baseVersion.exists(_ >= version)) lost = math.max(lost, base)
+      }
+    }
+    if (lost >= 0) reader(lost)
+    throw missing(version)
+  }
+
+  private def missing(version: Long) =
+    new CecLogException(s"$location: version $version is not in the state log")
+
+  /** The stream's previous BATCH frame, in this segment or in the one it builds on. */
+  private def previous(frame: FrameAt): Option[FrameAt] = {
+    val in = frame.segment
+    in.frames.lastIndexWhere(_.header.isBatch, frame.index - 1) match {
+      case -1 => baseOf(in)
+      case i => Some(in.frames(i))
+    }
+  }
+
+  /** The frame on which a segment builds; none for a state that began empty. */
+  def baseOf(in: SegmentReader): Option[FrameAt] = {
+    val head = in.header.get
+    if (head.prevSegment == Format.NoSegment) return None
+    val id = holderOf(head.prevSegment)
+    val base = reader(id)
+    val found = base.frameNumbered(head.firstSeq - 1)
+    base.checkHeader()
+    if (!base.header.exists(_.salt == head.prevSalt)) throw base.damaged(0, s"not the segment that ${in.path} builds on")
+    val isSame = id == head.prevSegment
+    found.filter(f => !isSame || f.end == head.prevBytes && f.runningCrc == head.prevRunningCrc).orElse(throw base.damaged(
+      if (isSame) head.prevBytes else 0, s"frame ${head.firstSeq - 1}, on which ${in.path} builds, is not there"))
+  }
+
+  /** The segment that has the frames of this one: that into which it was merged, if any. */
+  private def holderOf(id: Long): Long = if (idSet(mergedId(id))) mergedId(id) else id
+
+  /** Frames of the extent of a version, newest first, each with the first of its rows that is in it. */
+  def extent(last: FrameAt): Seq[(FrameAt, Int)] = {
+    val from = last.header.endOffset - last.header.extentRecords
+    if (last.header.extentRecords == 0) return Nil
+    val (newer, rest) = Iterator.iterate(last)(previousInExtent(_, last)).span(_.header.firstOffset > from)
+    (newer.toSeq :+ rest.next()).map(frame => frame -> math.max(0L, from - frame.header.firstOffset).toInt)
+  }
+
+  private def previousInExtent(at: FrameAt, last: FrameAt): FrameAt = {
+    val found = previous(at).getOrElse(throw last.segment.damaged(
+      last.byte, s"the extent of ${last.header.extentRecords} records begins nowhere"))
+    if (found.header.endOffset != at.header.firstOffset || found.header.seq != at.header.seq - 1) {
+      throw found.segment.damaged(found.byte, s"not the frame before number ${at.header.seq}")
+    }
+    found
+  }
+
+  /** The frames of the versions after `first` up to that of `last`, oldest first. */
+  def changes(first: Long, last: FrameAt): Seq[FrameAt] =
+    Iterator.iterate(Option(last))(_.flatMap(previous)).takeWhile(_.exists(_.header.inputUpto > first))
+      .flatten.toSeq.reverse
+}
+
+private[cecstore] object StateLog {
+  private val UniqueId = "([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]+)".r
+  /** The id of the segment that maintenance makes of those up to `id`. */
+  def mergedId(id: Long): Long = id | 1
+  def isMerged(id: Long): Boolean = mergedId(id) == id
+}

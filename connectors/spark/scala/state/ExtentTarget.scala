@@ -1,0 +1,27 @@
+package org.apache.spark.sql.cecstore.state
+
+/** How long an extent may get: at most one of `maxRecords` and `recoveryTimeMs` is set, else `factor` counts. */
+private[cecstore] final case class ExtentTarget(factor: Double, maxRecords: Option[Long], recoveryTimeMs: Option[Long]) {
+  import ExtentTarget._
+
+  /** The most that an extent may cost, in records, with so many open windows. A number that was given has no floor. */
+  def costMax(openWindows: Long): Long = {
+    val asked = maxRecords.getOrElse(math.max(FloorRecords,
+      recoveryTimeMs.map(LoadRate.recordsIn).getOrElse((openWindows * factor).toLong)))
+    math.max(asked, (openWindows * FactorMin).toLong)
+  }
+
+  /** Whether fewer records are asked for than the open windows need. */
+  def cannotBeMet(openWindows: Long): Boolean =
+    recoveryTimeMs.map(LoadRate.recordsIn).orElse(maxRecords)
+      .exists(asked => asked < openWindows * FactorMin && asked < openWindows)
+}
+
+private[cecstore] object ExtentTarget {
+  /** Reading one more frame takes as long as about so many records: small commits count too. */
+  val FrameCostRecords = 128L
+  /** Nearer to the open windows, almost every commit would write all of them again. */
+  private val FactorMin = 1.1
+  /** An extent of so few records is read in no time. */
+  private val FloorRecords = 64 * FrameCostRecords
+}

@@ -1,0 +1,256 @@
+package org.apache.spark.sql.cecstore.state
+
+import java.util.Arrays
+import scala.collection.mutable.ArrayBuilder
+import org.apache.spark.sql.cecstore.format.{Format, Rows}
+
+/**
+ * The state of one store in memory: the rows of its extent as they stand in the log, and an index from
+ * each key to its newest row. A version is made in place: puts go to `delta`, and an undo log takes them
+ * back. Renewing the oldest rows bounds the extent and frees memory at once.
+ *
+ * For one thread: that of the task which owns it.
+ *
+ * @param isOrdered whether a column family needs its keys in order
+ */
+private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int) {
+  import Format._
+  import KeyIndex.Absent
+  import LiveState.Counters
+
+  private val rows = new RowsTable
+  private var indexes = new Array[KeyIndex](2)
+  /** The oldest live row. */
+  private var oldestId = 1
+  private var oldestRow = 0
+  /** What the version in progress has put. */
+  private var delta: Rows = null
+  /** N. */
+  private var open = 0L
+  private var nextOffset = 0L
+
+  private val undoLog = new UndoLog
+  private var beforeVersion: Counters = null
+  private var isCommitted = false
+
+  def openWindows: Long = open
+  def rowsOf(reference: Long): Rows = rows.of(reference)
+  def keyCount(family: Int): Int = if (family < indexes.length && indexes(family) != null) index(family).size else 0
+
+  def index(family: Int): KeyIndex = {
+    if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
+    if (indexes(family) == null) {
+      indexes(family) = if (isOrdered(family)) new OrderedIndex
+        else new HashIndex(rows, if (family == DefaultFamily) keysHint else 0)
+    }
+    indexes(family)
+  }
+
+  /** Keep this family's keys in order from now on: its use is known only once it is declared. */
+  def order(family: Int): OrderedIndex = index(family) match {
+    case ordered: OrderedIndex => ordered
+    case hashed =>
+      val ordered = new OrderedIndex
+      hashed.references.foreach { reference =>
+        val (in, row) = (rowsOf(reference), reference.toInt)
+        ordered.swap(in.keys, in.keyStart(row), in.keyLength(row), reference)
+      }
+      indexes(family) = ordered
+      ordered
+  }
+
+  /** Begin the next version; what the last one did can no longer be taken back. */
+  def begin(): Unit = {
+    advance()
+    rows.dropBelow(oldestId)
+    val last = delta
+    val id = if (last == null) rows.firstId else if (isCommitted) last.id + 1 else last.id
+    delta = if (last == null) new Rows(id, 16, 256, 256)
+      else new Rows(id, last.count, last.keyStart(last.count), last.valueStart(last.count))
+    rows.put(delta)
+    delta.firstOffset = nextOffset
+    beforeVersion = Counters(oldestId, oldestRow, open, nextOffset)
+    isCommitted = false
+  }
+
+  /** The reference of the key's value, or [[KeyIndex.Absent]]. */
+  def find(family: Int, key: Array[Byte], from: Int, length: Int): Long = {
+    val reference = index(family).find(key, from, length)
+    if (reference != Absent && isRemoved(reference)) Absent else reference
+  }
+
+  private def inDelta(reference: Long): Boolean = rowsOf(reference) eq delta
+  private def isRemoved(reference: Long): Boolean =
+    inDelta(reference) && !isCommitted && delta.kinds(reference.toInt) == Result
+
+  def put(family: Int, key: Array[Byte], from: Int, length: Int, value: Array[Byte], valueFrom: Int,
+      valueLength: Int): Unit = {
+    val row = delta.append(Check, family, key, from, length, value, valueFrom, valueLength)
+    val old = index(family).swap(key, from, length, delta.reference(row))
+    if (old == Absent) { delta.kinds(row) = Open; open += 1 }
+    else if (inDelta(old) && delta.kinds(old.toInt) != Result) delta.kinds(row) = delta.kinds(old.toInt)
+    else if (inDelta(old)) open += 1
+    replace(old, row)
+  }
+
+  def remove(family: Int, key: Array[Byte], from: Int, length: Int): Unit = {
+    val old = find(family, key, from, length)
+    if (old == Absent) return
+    open -= 1
+    if (inDelta(old) && delta.kinds(old.toInt) == Open) {
+      delta.markDead(old.toInt)
+      index(family).delete(key, from, length)
+    } else {
+      val row = delta.append(Result, family, key, from, length, key, 0, 0)
+      index(family).swap(key, from, length, delta.reference(row))
+      replace(old, row)
+    }
+  }
+
+  /** The row of the version in progress takes the place of what its key had. */
+  private def replace(old: Long, row: Int): Unit = {
+    undoLog.note(row, if (old != Absent && inDelta(old)) undoLog.before(old.toInt) else old)
+    if (old != Absent) rowsOf(old).markDead(old.toInt)
+  }
+
+  /** References of live rows of a family as `scan` gives them; rows may be put and removed meanwhile. */
+  def live(family: Int, scan: KeyIndex => Iterator[Long]): Iterator[Long] =
+    scan(index(family)).map { reference =>
+      val (in, row) = (rowsOf(reference), reference.toInt)
+      if (in.isLive(row) && !isRemoved(reference)) reference
+      else find(family, in.keys, in.keyStart(row), in.keyLength(row))
+    }.filter(_ != Absent)
+
+  /** Write the oldest footprints again while the extent costs more than the target; returns how many. */
+  def renew(costMax: Long => Long, deadlineNs: Long): Int = {
+    advance()
+    val before = delta.count
+    var frames = framesBefore + 1
+    val most = costMax(open)
+    while (oldestId < delta.id && cost(frames) > most &&
+        ((delta.count & 255) != 0 || System.nanoTime() < deadlineNs)) {
+      val (in, row) = (rows(oldestId), oldestRow)
+      val copy = delta.appendFrom(in, row, Check)
+      replace(index(in.family(row)).swap(in.keys, in.keyStart(row), in.keyLength(row), delta.reference(copy)), copy)
+      val was = oldestId
+      advance()
+      (was until oldestId).foreach(id => frames -= rows(id).frames)
+    }
+    delta.count - before
+  }
+
+  /** Frames of the extent that older versions wrote. */
+  private def framesBefore: Long = (oldestId until delta.id).map(rows(_).frames.toLong).sum
+
+  private def cost(frames: Long): Long =
+    nextOffset + delta.liveCount - rows(oldestId).firstOffset - oldestRow + ExtentTarget.FrameCostRecords * frames
+
+  private def advance(): Unit = {
+    if (delta == null) return
+    while (oldestId < delta.id && {
+      oldestRow = rows(oldestId).nextLive(oldestRow)
+      oldestRow == rows(oldestId).count
+    }) { oldestId += 1; oldestRow = 0 }
+  }
+
+  /** What the version writes: each key's last record, in the order of the calls; renewed ones last. */
+  def compact(): Rows = {
+    if (delta.liveCount < delta.count) {
+      val whole = delta
+      val packed = new Rows(whole.id, whole.liveCount, whole.keyEnds(whole.count), whole.valueEnds(whole.count))
+      packed.firstOffset = whole.firstOffset
+      var row = whole.nextLive(0)
+      while (row < whole.count) {
+        val moved = packed.appendFrom(whole, row, whole.kinds(row))
+        index(whole.family(row)).swap(whole.keys, whole.keyStart(row), whole.keyLength(row), packed.reference(moved))
+        undoLog.note(moved, undoLog.before(row))
+        row = whole.nextLive(row + 1)
+      }
+      delta = packed
+      rows.put(packed)
+    }
+    delta
+  }
+
+  /** q of the version as it stands after [[compact]]. */
+  def extentRecords: Long = if (open == 0) 0 else {
+    advance()
+    val oldest = if (oldestId < delta.id) rows(oldestId).firstOffset + oldestRow
+      else delta.firstOffset + delta.kinds.indexWhere(_ != Result)
+    nextOffset + delta.count - oldest
+  }
+
+  /** What loading this state costs, in records; frames count too. */
+  def loadCostRecords: Long = cost(framesBefore)
+
+  /** Stored bytes of the frames that a rebuild would read. */
+  def extentBytes: Long = (oldestId to delta.id).map(id => rows(id).storedBytes).sum
+
+  /** The version is in the log. It can be taken back until the next one begins. */
+  def markCommitted(frames: Int, storedBytes: Long): Unit = {
+    delta.frames = frames
+    delta.storedBytes = storedBytes
+    nextOffset += delta.count
+    (0 until delta.count).foreach(row => if (delta.kinds(row) == Result) {
+      delta.markDead(row)
+      index(delta.family(row)).delete(delta.keys, delta.keyStart(row), delta.keyLength(row))
+    })
+    delta.trim()
+    isCommitted = true
+  }
+
+  /** Back to where [[begin]] was called, before or after [[markCommitted]]. */
+  def rollback(): Unit = {
+    // Each key has one row: a live one, or after the commit perhaps the RESULT that closed it.
+    (0 until delta.count).foreach(row => if (isCommitted || delta.isLive(row)) {
+      val (keys, old) = (index(delta.family(row)), undoLog.before(row))
+      val (start, length) = (delta.keyStart(row), delta.keyLength(row))
+      if (old == Absent) keys.delete(delta.keys, start, length)
+      else { keys.swap(delta.keys, start, length, old); rowsOf(old).markLive(old.toInt) }
+    })
+    oldestId = beforeVersion.oldestId
+    oldestRow = beforeVersion.oldestRow
+    open = beforeVersion.open
+    nextOffset = beforeVersion.nextOffset
+    isCommitted = false
+    begin()
+  }
+
+  def memoryBytes: Long = rows.memoryBytes + indexes.filter(_ != null).map(_.memoryBytes).sum + undoLog.memoryBytes
+
+  private var closed = new ArrayBuilder.ofLong
+
+  /** Take a frame's rows from the last down to `fromRow`; frames come newest first, ids descending. */
+  def load(frame: Rows, fromRow: Int): Unit = {
+    rows.put(frame)
+    val only = if (frame.families == null) index(DefaultFamily) else null
+    var row = frame.count - 1
+    while (row >= fromRow) {
+      val newer = (if (only != null) only else index(frame.family(row))).put(
+        frame.keys, frame.keyStart(row), frame.keyLength(row), frame.reference(row), replace = false)
+      if (newer == Absent) {
+        if (frame.kinds(row) == Result) closed += frame.reference(row) else { frame.markLive(row); open += 1 }
+      }
+      row -= 1
+    }
+    frame.kinds = null
+    frame.renewed = null
+  }
+
+  /** All frames are in: forget the closed keys, and stand at the end of rows `lastId`. */
+  def finishLoad(lastId: Int, endOffset: Long): Unit = {
+    closed.result().foreach { reference =>
+      val (in, row) = (rowsOf(reference), reference.toInt)
+      index(in.family(row)).delete(in.keys, in.keyStart(row), in.keyLength(row))
+    }
+    closed = null
+    nextOffset = endOffset
+    if (lastId > 0) { delta = rows(lastId); isCommitted = true }
+    begin()
+  }
+}
+
+private[cecstore] object LiveState {
+  /** What a version changes besides rows and indexes. */
+  private final case class Counters(oldestId: Int, oldestRow: Int, open: Long, nextOffset: Long)
+}

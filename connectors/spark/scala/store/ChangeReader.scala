@@ -1,0 +1,35 @@
+package org.apache.spark.sql.cecstore.store
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.cecstore.format.Format
+import org.apache.spark.sql.cecstore.log.{FrameAt, StateLog, VersionErrors}
+import org.apache.spark.sql.cecstore.state.{FamilyNumbers, StateLoader}
+import org.apache.spark.sql.execution.streaming.state.{RecordType, StateStore}
+import org.apache.spark.util.NextIterator
+
+/** What the versions from `start` to `end` changed, in order; renewed footprints changed nothing. */
+private[cecstore] final class ChangeReader(
+    log: StateLog, start: Long, end: Long, uniqueId: Option[String], family: String, codec: FamilyCodec)
+  extends NextIterator[(RecordType.Value, UnsafeRow, UnsafeRow, Long)] {
+  private val last = VersionErrors.explained(log, end)(log.find(end, uniqueId))
+  private val changes = VersionErrors.explained(log, end)(log.changes(start - 1, last)).iterator.flatMap(changesOf)
+  // Not there any more: refuse rather than begin later.
+  if (start > 1) VersionErrors.explained(log, start - 1)(log.find(start - 1, None))
+  private val number = if (family == StateStore.DEFAULT_COL_FAMILY_NAME) Format.DefaultFamily
+    else new FamilyNumbers(StateLoader.load(log, last, _ => false, log.location)).numberOf(family).getOrElse(-1)
+
+  override def getNext(): (RecordType.Value, UnsafeRow, UnsafeRow, Long) =
+    if (changes.hasNext) changes.next() else { finished = true; null }
+
+  private def changesOf(frame: FrameAt): Iterator[(RecordType.Value, UnsafeRow, UnsafeRow, Long)] = {
+    val rows = VersionErrors.explained(log, end)(frame.segment.rows(frame, 1))
+    Iterator.range(0, rows.count).filter(row => rows.family(row) == number && !rows.isRenewed(row)).map { row =>
+      val key = codec.decodeKey(rows, row, codec.newKeyRow).copy()
+      val batch = frame.header.inputUpto - 1 // Spark numbers changes by the batch that made them
+      if (rows.kinds(row) == Format.Result) (RecordType.DELETE_RECORD, key, null, batch)
+      else (RecordType.PUT_RECORD, key, codec.decodeValue(rows, row, codec.newValueRow).copy(), batch)
+    }
+  }
+
+  override def close(): Unit = log.close()
+}

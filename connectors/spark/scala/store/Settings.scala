@@ -1,0 +1,42 @@
+package org.apache.spark.sql.cecstore.store
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.cecstore.state.ExtentTarget
+
+/** What users set under `spark.sql.streaming.stateStore.cec.`; names and limits are refused here. */
+private[cecstore] final case class Settings(
+    target: ExtentTarget, checkTimeMs: Long, isSynced: Boolean, compressionLevel: Int, segmentBytes: Long)
+
+private[cecstore] object Settings {
+  val Prefix = "spark.sql.streaming.stateStore.cec."
+  private val Names = Seq("extentFactor", "extentMaxRecords", "recoveryTimeMs", "checkTimeMs", "syncMode",
+    "compressionLevel", "segmentBytes")
+
+  def parse(conf: Map[String, String]): Settings = {
+    val ours = conf.collect { case (key, value) if key.startsWith(Prefix) => key.stripPrefix(Prefix) -> value }
+    ours.keys.find(!Names.contains(_)).foreach(name => refuse(name, ours(name), s"there is no such setting; there are ${Names.mkString(", ")}"))
+    def long(name: String, low: Long, high: Long): Option[Long] = ours.get(name).map(value =>
+      value.trim.toLongOption.filter(n => n >= low && n <= high).getOrElse(refuse(name, value, s"a whole number from $low to $high is needed")))
+    val factor = ours.get("extentFactor").map(value => value.trim.toDoubleOption.filter(f => f >= 1.25 && f <= 1000)
+      .getOrElse(refuse("extentFactor", value, "a number from 1.25 to 1000 is needed")))
+    val records = long("extentMaxRecords", 1, Long.MaxValue / 4)
+    val time = long("recoveryTimeMs", 100, 24 * 3600 * 1000)
+    if (Seq(factor, records, time).count(_.nonEmpty) > 1) {
+      refuse("extentFactor", "…", "set one of extentFactor, extentMaxRecords and recoveryTimeMs")
+    }
+    val sync = ours.getOrElse("syncMode", "commit") match {
+      case "commit" => true
+      case "none" => false
+      case other => refuse("syncMode", other, "'commit' or 'none' is needed")
+    }
+    val segmentBytes = ours.get("segmentBytes").map(value =>
+      try JavaUtils.byteStringAsBytes(value.trim)
+      catch { case _: NumberFormatException => refuse("segmentBytes", value, "a size such as 64m is needed") }).getOrElse(64L << 20)
+    if (segmentBytes < (64 << 10) || segmentBytes > (1L << 30)) refuse("segmentBytes", s"$segmentBytes", "64k to 1g is possible")
+    Settings(ExtentTarget(factor.getOrElse(2.0), records, time), long("checkTimeMs", 0, 3600 * 1000).getOrElse(100L), sync,
+      long("compressionLevel", 0, 19).getOrElse(1L).toInt, segmentBytes)
+  }
+
+  private def refuse(name: String, value: String, need: String): Nothing =
+    throw new IllegalArgumentException(s"$Prefix$name = $value: $need")
+}
