@@ -138,7 +138,7 @@ class StateLogMaker:
             salt=int(self._random.integers(1 << 62)), first_seq=at.seq,
             prev_segment=last.segment_id if last else NONE,
             prev_bytes=before.bytes if before else 0, prev_salt=last.salt if last else 0,
-            prev_chain=before.chain if before else 0, created_us=self._now_us,
+            prev_chain=before.running_crc if before else 0, created_us=self._now_us,
         )  # fmt: skip
         self.close()
         self._segment = SegmentWriter(self._folder, header)

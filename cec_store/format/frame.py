@@ -210,9 +210,9 @@ def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:
     return len(body) == header.body_bytes and crc32c(body) == header.body_crc
 
 
-def extend_chain(chain: int, header_crc: int) -> int:
-    """Chain CRC with one more header (docs/format.md §4)."""
-    return crc32c(header_crc.to_bytes(4, "little"), chain)
+def extend_running_crc(running_crc: int, header_crc: int) -> int:
+    """The CRC over all header CRCs of a segment, with one more (docs/format.md §4: chain CRC)."""
+    return crc32c(header_crc.to_bytes(4, "little"), running_crc)
 
 
 class Footer(NamedTuple):

@@ -107,7 +107,7 @@ def reopen(
         folder, manifest, stored, _cursor_at(manifest.newest_segment, tail), clock_and_entropy
     )
     predecessor = Predecessor(
-        manifest.newest_segment, tail.vouched_end, reader.header.salt, tail.chain
+        manifest.newest_segment, tail.vouched_end, reader.header.salt, tail.running_crc
     )
     _begin_segment(writer, predecessor)
     with writer.closed_on_failure():

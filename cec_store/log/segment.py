@@ -21,7 +21,7 @@ from cec_store.format.frame import (
     body_is_sound,
     decode_frame_header,
     decode_segment_header,
-    extend_chain,
+    extend_running_crc,
 )
 from cec_store.format.schema import RecordSchema
 from cec_store.storage.folder import AppendFile, Folder
@@ -216,7 +216,7 @@ class SegmentWriter:
     def __init__(self, folder: Folder, header: SegmentHeader) -> None:
         """Create the file and write its header (not yet durable)."""
         self.header = header
-        self.chain = extend_chain(0, int.from_bytes(header.encode()[-4:], "little"))
+        self.running_crc = extend_running_crc(0, int.from_bytes(header.encode()[-4:], "little"))
         self.bytes = 0
         """Bytes handed to the kernel."""
         self.synced_bytes = 0
@@ -237,7 +237,9 @@ class SegmentWriter:
         """Write one frame and return its byte."""
         byte = self.bytes
         self._write([header, body] if body else [header])
-        self.chain = extend_chain(self.chain, int.from_bytes(header[-4:], "little"))
+        self.running_crc = extend_running_crc(
+            self.running_crc, int.from_bytes(header[-4:], "little")
+        )
         self.frames += 1
         return byte
 

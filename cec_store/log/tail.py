@@ -12,7 +12,7 @@ from cec_store.format.frame import (
     Footer,
     FrameHeader,
     FrameType,
-    extend_chain,
+    extend_running_crc,
 )
 from cec_store.log.segment import Bad, BadFrame, SegmentReader
 
@@ -82,8 +82,8 @@ class Tail:
     """The first bad byte."""
     vouched_end: int
     """End of the last frame that some intact header, or the successor, vouches for."""
-    chain: int
-    """Chain CRC at ``vouched_end``."""
+    running_crc: int
+    """Running CRC at ``vouched_end``."""
     file_bytes: int
     reason: str
 
@@ -131,8 +131,8 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     # A FOOTER says where the segment ends, not that it is on disk itself: the process may have died
     # before the sync of it. A successor does say so.
     vouched = end if sealed_end is not None else min(max(claimed, published), end)
-    vouched_end, chain = _chain_to(reader, frames, vouched)
-    return Tail(verdict, tuple(frames), end, vouched_end, chain, file_bytes, bad.reason)
+    vouched_end, running_crc = _running_crc_to(reader, frames, vouched)
+    return Tail(verdict, tuple(frames), end, vouched_end, running_crc, file_bytes, bad.reason)
 
 
 def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) -> int | None:
@@ -144,21 +144,21 @@ def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) ->
         footer = Footer.decode(reader.body_at(byte, header).to_pybytes())
     except BadHeader as error:
         raise CorruptLog(reader.path, byte, str(error)) from None
-    _, chain = _chain_to(reader, frames[:-1], byte)
-    if footer != Footer(len(frames) - 1, byte, chain):
+    _, running_crc = _running_crc_to(reader, frames[:-1], byte)
+    if footer != Footer(len(frames) - 1, byte, running_crc):
         raise CorruptLog(reader.path, byte, f"the footer says {footer}, found {len(frames) - 1}")
     return byte + header.frame_bytes
 
 
-def _chain_to(
+def _running_crc_to(
     reader: SegmentReader, frames: list[tuple[int, FrameHeader]], limit: int
 ) -> tuple[int, int]:
-    """Where the last frame that ends at or below ``limit`` ends, and the chain CRC there."""
+    """Where the last frame that ends at or below ``limit`` ends, and the running CRC there."""
     end = SEGMENT_HEADER_BYTES
-    chain = extend_chain(0, int.from_bytes(reader.header.encode()[-4:], "little"))
+    running_crc = extend_running_crc(0, int.from_bytes(reader.header.encode()[-4:], "little"))
     for byte, header in frames:
         if byte + header.frame_bytes > limit:
             break
         end = byte + header.frame_bytes
-        chain = extend_chain(chain, header.header_crc)
-    return end, chain
+        running_crc = extend_running_crc(running_crc, header.header_crc)
+    return end, running_crc

@@ -51,7 +51,7 @@ class Predecessor:
     segment_id: int = NONE
     bytes: int = 0
     salt: int = 0
-    chain: int = 0
+    running_crc: int = 0
 
 
 @dataclass
@@ -108,7 +108,7 @@ class LogWriter:
             prev_segment=predecessor.segment_id,
             prev_bytes=predecessor.bytes,
             prev_salt=predecessor.salt,
-            prev_chain=predecessor.chain,
+            prev_chain=predecessor.running_crc,
             created_us=self._clock_and_entropy.clock_us(),
         )
         try:
@@ -206,7 +206,7 @@ class LogWriter:
     def complete(self) -> None:
         """Write the FOOTER and put all of the segment on disk."""
         segment = self._segment
-        footer = Footer(segment.frames, segment.bytes, segment.chain).encode()
+        footer = Footer(segment.frames, segment.bytes, segment.running_crc).encode()
         self._append(FrameType.FOOTER, LOG_STREAM, footer)
         segment.sync()
 
@@ -216,7 +216,9 @@ class LogWriter:
         self.complete()
         old = self._segment
         old.close()
-        predecessor = Predecessor(old.header.segment_id, old.bytes, old.header.salt, old.chain)
+        predecessor = Predecessor(
+            old.header.segment_id, old.bytes, old.header.salt, old.running_crc
+        )
         self.begin_segment(predecessor, old.header.segment_id + 1)
         self.publish_segment()
 

@@ -20,7 +20,7 @@ from cec_store.format.frame import (
     FrameType,
     SegmentHeader,
     decode_frame_header,
-    extend_chain,
+    extend_running_crc,
 )
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import newest_claim
@@ -55,14 +55,14 @@ def unique_id(frame: Frame) -> str:
     return f"{frame.address.segment_id:016x}-{header.salt:016x}-{header.seq:x}"
 
 
-class Chains(Protocol):
+class RunningCrcs(Protocol):
     """A number for each byte at which a frame ends."""
 
     def __getitem__(self, byte: int, /) -> int: ...
 
 
 @dataclass(frozen=True)
-class Growth:
+class StateSegment:
     """One segment, up to the first place that is no whole frame."""
 
     segment_id: int
@@ -76,8 +76,8 @@ class Growth:
     """Why the file goes on beyond ``end``; empty where it does not."""
     refusal: CorruptLog | UnsupportedVersion | None
     """Damage: something vouches for what is beyond. ``None`` for an unfinished write."""
-    chains: Chains
-    """Chain CRC by the byte at which a frame ends."""
+    running_crcs: RunningCrcs
+    """Running CRC by the byte at which a frame ends."""
 
     def frame_of(self, seq: int) -> Frame | None:
         """The frame of this number, if it is here."""
@@ -90,46 +90,46 @@ class Growth:
         return (f for f in self.frames if f.header.open_windows != NOT_COUNTED)
 
     @property
-    def reached(self) -> int:
+    def newest_version(self) -> int:
         """The newest version that is whole here, or else the one built on; -1: unknown."""
         base = -1 if self.schema is None else self.schema.input_upto
         return max((frame.header.input_upto for frame in self.commits), default=base)
 
-    def hides(self, version: int) -> bool:
+    def may_have_held(self, version: int) -> bool:
         """Whether this version may have been here, and been acknowledged."""
-        return self.refusal is not None and version > self.reached
+        return self.refusal is not None and version > self.newest_version
 
     def error(self) -> CorruptLog | UnsupportedVersion:
         """For who needs what is beyond the end."""
         return self.refusal or CorruptLog(self.path, self.end, self.reason or "the file ends here")
 
 
-def grow(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
+def read_segment(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegment:
     """Read the headers of a segment, of which others say that ``vouched`` bytes are on disk."""
-    growth = _look(folder, reader, vouched)
-    while growth.refusal:
+    segment = _look(folder, reader, vouched)
+    while segment.refusal:
         # Its writer may have gone on between two reads: only what stays bad is damage.
         reader.reload()
         again = _look(folder, reader, vouched)
-        if again.end == growth.end:
+        if again.end == segment.end:
             break
-        growth = again
-    return growth
+        segment = again
+    return segment
 
 
-def _look(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
+def _look(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegment:
     segment_id = reader.header.segment_id
     found: list[Frame] = []
-    chains: dict[int, int] = {}
-    chain = extend_chain(0, int.from_bytes(reader.header.encode()[-4:], "little"))
+    running_crcs: dict[int, int] = {}
+    running_crc = extend_running_crc(0, int.from_bytes(reader.header.encode()[-4:], "little"))
     bad = Bad(SEGMENT_HEADER_BYTES, "")
     try:
         for byte, header in reader.frames():
             if byte == SEGMENT_HEADER_BYTES and header.type != FrameType.SCHEMA:
                 raise BadFrame(Bad(byte, "a segment starts with its schema"))
             found.append(Frame(Address(segment_id, byte), header))
-            chain = extend_chain(chain, header.header_crc)
-            chains[byte + header.frame_bytes] = chain
+            running_crc = extend_running_crc(running_crc, header.header_crc)
+            running_crcs[byte + header.frame_bytes] = running_crc
     except BadFrame as error:
         bad = error.bad
     is_end = bad.byte >= reader.size()
@@ -138,7 +138,7 @@ def _look(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
     if not is_damage and not is_end:
         rest = folder.read(reader.name, bad.byte, reader.size() - bad.byte)
         is_damage = not _is_unfinished(rest) or any(reader.headers_beyond(bad.byte + 1))
-    return Growth(
+    return StateSegment(
         segment_id=segment_id,
         path=reader.path,
         header=reader.header,
@@ -147,7 +147,7 @@ def _look(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
         end=bad.byte,
         reason="" if is_end else bad.reason,
         refusal=refusal(reader, bad) if is_damage else None,
-        chains=chains,
+        running_crcs=running_crcs,
     )
 
 
@@ -161,14 +161,14 @@ def _is_unfinished(data: bytes) -> bool:
         return False
 
 
-def headless(
+def segment_without_header(
     folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVersion, vouched: int
-) -> Growth:
+) -> StateSegment:
     """A segment whose header is not sound: torn at birth, unless something shows otherwise."""
     name = segment_name(segment_id)
     data = folder.read(name, 0, folder.size(name))
     is_damage = vouched > 0 or not _is_unfinished(data) or any(_intact_headers(data))
-    return Growth(
+    return StateSegment(
         segment_id=segment_id,
         path=f"{folder.path}/{name}",
         header=None,
@@ -177,7 +177,7 @@ def headless(
         end=0,
         reason=error.reason if isinstance(error, CorruptLog) else str(error),
         refusal=error if is_damage or isinstance(error, UnsupportedVersion) else None,
-        chains={},
+        running_crcs={},
     )
 
 

@@ -13,7 +13,14 @@ from cec_store.format.frame import NONE, NOT_COUNTED, SEGMENT_HEADER_BYTES, BadH
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame
 from cec_store.log.segment import SegmentReader
-from cec_store.state_logs.segments import MERGED, STATE_SCHEMA, Growth, grow, headless, is_state_log
+from cec_store.state_logs.segments import (
+    MERGED,
+    STATE_SCHEMA,
+    StateSegment,
+    is_state_log,
+    read_segment,
+    segment_without_header,
+)
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_id_of, segment_name
 from cec_store.values import Address
@@ -32,7 +39,7 @@ class StateTree:
         self._readers: dict[int, SegmentReader] = {}
         self._unread: dict[int, CorruptLog | UnsupportedVersion] = {}
         self._read_last: SegmentReader | None = None
-        self._growths: dict[int, Growth] = {}
+        self._segments: dict[int, StateSegment] = {}
         self._vouched: dict[int, int] = {}
         self._sound_bodies: set[Address] = set()
         self.ids: list[int] = []
@@ -74,26 +81,28 @@ class StateTree:
         self._read_last = reader
         return reader
 
-    def growth(self, segment_id: int) -> Growth:
+    def segment(self, segment_id: int) -> StateSegment:
         """How far a segment is sound; raises :class:`CorruptLog` where it is missing."""
-        if segment_id not in self._growths:
+        if segment_id not in self._segments:
             vouched = self.vouched(segment_id)
             if segment_id in self._unread:
-                growth = headless(self.folder, segment_id, self._unread[segment_id], vouched)
-                if growth.refusal is not None:
+                segment = segment_without_header(
+                    self.folder, segment_id, self._unread[segment_id], vouched
+                )
+                if segment.refusal is not None:
                     self._read_header(segment_id)  # may have been written since
             if segment_id not in self._unread:
-                growth = grow(self.folder, self.reader(segment_id), vouched)
-            self._growths[segment_id] = growth
-        return self._growths[segment_id]
+                segment = read_segment(self.folder, self.reader(segment_id), vouched)
+            self._segments[segment_id] = segment
+        return self._segments[segment_id]
 
     def vouched(self, segment_id: int) -> int:
         """How many bytes of a segment others build on."""
         return self._vouched.get(segment_id, 0)
 
-    def take(self, growth: Growth) -> None:
+    def remember(self, segment: StateSegment) -> None:
         """What somebody has found out who read the whole segment anyway."""
-        self._growths[growth.segment_id] = growth
+        self._segments[segment.segment_id] = segment
 
     def schema(self) -> RecordSchema:
         """The record schema, which is the same in all state logs.
@@ -102,17 +111,17 @@ class StateTree:
             NotAQueue: these segments are those of something else.
             CorruptLog: no segment can be read.
         """
-        for growth in map(self.growth, reversed(self.ids)):
-            if growth.schema is None:
+        for segment in map(self.segment, reversed(self.ids)):
+            if segment.schema is None:
                 continue
             try:
-                schema = self.reader(growth.segment_id).schema(growth.schema)
+                schema = self.reader(segment.segment_id).schema(segment.schema)
             except BadHeader as error:
-                raise CorruptLog(growth.path, SEGMENT_HEADER_BYTES, str(error)) from None
+                raise CorruptLog(segment.path, SEGMENT_HEADER_BYTES, str(error)) from None
             if schema.arrow.names != STATE_SCHEMA.arrow.names or schema.key != STATE_SCHEMA.key:
-                raise NotAQueue(f"{growth.path}: a segment, but not one of a state log")
+                raise NotAQueue(f"{segment.path}: a segment, but not one of a state log")
             return schema
-        raise self.growth(self.ids[-1]).error()
+        raise self.segment(self.ids[-1]).error()
 
     def check_body(self, frame: Frame) -> None:
         """Raises :class:`CorruptLog` where a frame's body is not what was written."""
@@ -128,7 +137,7 @@ class StateTree:
 
     def versions(self) -> list[int]:
         """Every version of which a last frame is here, ascending."""
-        return sorted({f.header.input_upto for s in self.ids for f in self.growth(s).commits})
+        return sorted({f.header.input_upto for s in self.ids for f in self.segment(s).commits})
 
     def find(self, at: int | str | None = None) -> Frame:
         """The last frame of a version, of a unique id, or of the newest version.
@@ -143,33 +152,33 @@ class StateTree:
         if at is not None:
             return self._find_version(at)
         versions = self.versions()
-        for growth in map(self.growth, () if versions else reversed(self.ids)):
-            if growth.refusal:
-                raise growth.error()
+        for segment in map(self.segment, () if versions else reversed(self.ids)):
+            if segment.refusal:
+                raise segment.error()
         newest = self._find_version(max(versions, default=0))
-        for growth in map(self.growth, reversed(self.ids)):
-            if growth.segment_id <= newest.address.segment_id:
+        for segment in map(self.segment, reversed(self.ids)):
+            if segment.segment_id <= newest.address.segment_id:
                 break
-            if growth.refusal:  # written later, so it may well be what Spark goes on from
-                raise growth.error()
+            if segment.refusal:  # written later, so it may well be what Spark goes on from
+                raise segment.error()
         return newest
 
     def _find_version(self, version: int) -> Frame:
-        suspect: Growth | None = None
+        suspect: StateSegment | None = None
         lost: list[int] = []
         for segment_id in reversed(self.ids):
             if lost and lost[-1] > segment_id:
                 raise CorruptLog(self._path_of(lost[-1]), 0, "the segment is missing")
-            growth = self.growth(segment_id)
-            here = [frame for frame in growth.commits if frame.header.input_upto == version]
+            segment = self.segment(segment_id)
+            here = [frame for frame in segment.commits if frame.header.input_upto == version]
             if here:
                 return here[-1]
-            if growth.hides(version):
-                raise growth.error()
-            if suspect is None and growth.reason and growth.reached < version:
-                suspect = growth
+            if segment.may_have_held(version):
+                raise segment.error()
+            if suspect is None and segment.reason and segment.newest_version < version:
+                suspect = segment
             base = self.missing_base(segment_id)
-            if base is not None and growth.schema and growth.schema.input_upto >= version:
+            if base is not None and segment.schema and segment.schema.input_upto >= version:
                 lost = sorted([*lost, base])
         if lost:
             raise CorruptLog(self._path_of(lost[-1]), 0, "the segment is missing")
@@ -182,12 +191,12 @@ class StateTree:
         if match is None:
             raise ValueError(f"{text!r} is no unique id: segment-salt-seq, in hexadecimal digits")
         segment_id, salt, seq = (int(part, 16) for part in match.groups())
-        growth = self.growth(self._standing_for(segment_id))
-        if growth.header is not None and growth.header.salt != salt:
-            raise CorruptLog(growth.path, 40, f"its salt is not that of {text}: another segment")
-        frame = growth.frame_of(seq)
+        segment = self.segment(self._standing_for(segment_id))
+        if segment.header is not None and segment.header.salt != salt:
+            raise CorruptLog(segment.path, 40, f"its salt is not that of {text}: another segment")
+        frame = segment.frame_of(seq)
         if frame is None or frame.header.open_windows == NOT_COUNTED:
-            raise growth.error()
+            raise segment.error()
         return frame
 
     # -- what a segment builds on -------------------------------------------------------------
@@ -222,16 +231,16 @@ class StateTree:
         place = self._standing_for(child.prev_segment)
         if place >= segment_id:
             raise CorruptLog(reader.path, 56, f"it builds on segment {place}, which is younger")
-        header, growth = self.reader(place).header, self.growth(place)
+        header, segment = self.reader(place).header, self.segment(place)
         if header.salt != child.prev_salt:
             raise CorruptLog(
-                growth.path, 40, f"its salt is not the one that {reader.name} builds on"
+                segment.path, 40, f"its salt is not the one that {reader.name} builds on"
             )
         if header.log_id != child.log_id:
-            raise CorruptLog(growth.path, 16, f"it is of another log than {reader.name}")
-        frame = growth.frame_of(child.first_seq - 1)
+            raise CorruptLog(segment.path, 16, f"it is of another log than {reader.name}")
+        frame = segment.frame_of(child.first_seq - 1)
         if frame is None and child.first_seq > header.first_seq:
-            raise growth.error()
+            raise segment.error()
         is_moved = place != child.prev_segment
         if frame is None or frame.header.open_windows == NOT_COUNTED:
             what = (
@@ -240,9 +249,11 @@ class StateTree:
             raise CorruptLog(reader.path, 48, what)
         if not is_moved:
             if frame.next_address.byte != child.prev_bytes:
-                what = f"it builds on byte {child.prev_bytes} of {growth.path}, where no frame ends"
+                what = (
+                    f"it builds on byte {child.prev_bytes} of {segment.path}, where no frame ends"
+                )
                 raise CorruptLog(reader.path, 64, what)
-            if growth.chains[child.prev_bytes] != child.prev_chain:
+            if segment.running_crcs[child.prev_bytes] != child.prev_chain:
                 what = f"these are not the frames that {reader.name} builds on (chain CRC)"
-                raise CorruptLog(growth.path, child.prev_bytes, what)
+                raise CorruptLog(segment.path, child.prev_bytes, what)
         return frame

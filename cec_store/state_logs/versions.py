@@ -72,7 +72,7 @@ class VersionReader(LogReader):
     def before(self, frame: Frame) -> Frame | None:
         """The frame before, in this segment or at the place that it builds on."""
         segment_id, header = frame.address.segment_id, frame.header
-        previous = self._tree.growth(segment_id).frame_of(header.seq - 1)
+        previous = self._tree.segment(segment_id).frame_of(header.seq - 1)
         if previous is None:
             previous = self._tree.base(segment_id)
         if previous is not None and (previous.header.seq, previous.header.end_offset) != (

@@ -32,7 +32,7 @@ from cec_store.format.frame import (
     decode_frame_header,
     decode_segment_header,
     encode_frame_header,
-    extend_chain,
+    extend_running_crc,
     raw_bytes_max,
 )
 
@@ -188,7 +188,7 @@ def test_a_skippable_frame_may_use_a_codec_of_its_own() -> None:
     assert decode_frame_header(data).codec == 7
 
 
-# -- bodies, footers, the chain ---------------------------------------------------------------
+# -- bodies, footers, the running CRC --------------------------------------------------------
 
 
 def test_a_body_is_what_the_header_describes() -> None:
@@ -214,9 +214,10 @@ def test_a_footer_of_another_size_is_refused(size: int) -> None:
         Footer.decode(bytes(size))
 
 
-def test_the_chain_depends_on_every_header_and_their_order() -> None:
-    assert extend_chain(extend_chain(0, 1), 2) == crc32c(b"\1\0\0\0\2\0\0\0")
-    assert extend_chain(extend_chain(0, 2), 1) != extend_chain(extend_chain(0, 1), 2)
+def test_the_running_crc_depends_on_every_header_and_their_order() -> None:
+    one, two = extend_running_crc(0, 1), extend_running_crc(0, 2)
+    assert extend_running_crc(one, 2) == crc32c(b"\1\0\0\0\2\0\0\0")
+    assert extend_running_crc(two, 1) != extend_running_crc(one, 2)
 
 
 # -- segment headers --------------------------------------------------------------------------

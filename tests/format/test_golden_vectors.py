@@ -265,7 +265,7 @@ def test_queue_chain_crcs_agree() -> None:
         tail = read_tail(before, sealed_end=header.prev_bytes)
         assert header.prev_segment == segment_id - 1
         assert header.prev_salt == before.header.salt
-        assert (header.prev_bytes, header.prev_chain) == (tail.vouched_end, tail.chain)
+        assert (header.prev_bytes, header.prev_chain) == (tail.vouched_end, tail.running_crc)
         assert header.prev_bytes == folder.size(segment_name(segment_id - 1))
 
 

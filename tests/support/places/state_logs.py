@@ -63,7 +63,7 @@ class Commit:
     """Of its last frame."""
     end: int = 0
     salt: int = 0
-    chain: int = 0
+    running_crc: int = 0
     log_id: bytes = b""
 
     @property
@@ -191,7 +191,7 @@ class Writer:
             prev_segment=base.segment_id,
             prev_bytes=base.end,
             prev_salt=base.salt,
-            prev_chain=base.chain,
+            prev_chain=base.running_crc,
             created_us=self.clock_us,
         )
         self._segment = SegmentWriter(self.folder, header)
@@ -226,7 +226,7 @@ class Writer:
         header = self._segment.header
         return Commit(
             base.version + 1, state, footprints, before.seq + 1, offset, header.segment_id, byte,
-            self._segment.bytes, header.salt, self._segment.chain, header.log_id,
+            self._segment.bytes, header.salt, self._segment.running_crc, header.log_id,
         )  # fmt: skip
 
 

@@ -97,8 +97,8 @@ def trusts_whole_frames_that_nobody_vouched_for() -> None:
 
     def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
         found = read(reader, sealed_end)
-        end, chain = tail._chain_to(reader, list(found.frames), found.end)
-        return replace(found, vouched_end=end, chain=chain)
+        end, crc = tail._running_crc_to(reader, list(found.frames), found.end)
+        return replace(found, vouched_end=end, running_crc=crc)
 
     recovery.read_tail = read_tail
 
@@ -112,8 +112,8 @@ def takes_a_footers_word() -> None:
         found = read(reader, sealed_end)
         if found.verdict is not tail.Verdict.COMPLETE:
             return found
-        end, chain = tail._chain_to(reader, list(found.frames), found.end)
-        return replace(found, vouched_end=end, chain=chain)
+        end, crc = tail._running_crc_to(reader, list(found.frames), found.end)
+        return replace(found, vouched_end=end, running_crc=crc)
 
     recovery.read_tail = read_tail
 
