@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -198,6 +200,15 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
     if header.raw_bytes > raw_bytes_max(header.body_bytes):
         raise BadHeader(f"raw size {header.raw_bytes} is impossible for {header.body_bytes} bytes")
     return header
+
+
+def intact_headers(data: bytes) -> Iterator[FrameHeader]:
+    """Every sound frame header anywhere in ``data``, of whichever segment, found by its magic."""
+    at = data.find(FRAME_MAGIC_BYTES)
+    while at >= 0:
+        with suppress(BadHeader):  # four bytes that only look like the beginning of one
+            yield decode_frame_header(data, at)
+        at = data.find(FRAME_MAGIC_BYTES, at + 1)
 
 
 def raw_bytes_max(body_bytes: int) -> int:

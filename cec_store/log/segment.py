@@ -11,7 +11,6 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, OutOfRange, StorageError, UnsupportedVersion
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
-    FRAME_MAGIC_BYTES,
     SEGMENT_HEADER_BYTES,
     BadHeader,
     FrameHeader,
@@ -22,6 +21,7 @@ from cec_store.format.frame import (
     decode_frame_header,
     decode_segment_header,
     extend_running_crc,
+    intact_headers,
 )
 from cec_store.format.schema import RecordSchema
 from cec_store.storage.folder import AppendFile, Folder
@@ -186,20 +186,13 @@ class SegmentReader:
         return self._schemas[header.schema_byte]
 
     def headers_beyond(self, byte: int) -> Iterator[FrameHeader]:
-        """Every intact frame header of this segment beyond a bad byte, found by its magic."""
-        rest = max(0, self.size() - byte)
+        """Every intact frame header of this segment from a bad byte on."""
+        rest = self.size() - byte
+        if rest <= 0:
+            return
         with _trimmed_where_gone(self._folder, self.name):
             data = self._folder.read(self.name, byte, rest)
-        at = data.find(FRAME_MAGIC_BYTES)
-        while at >= 0:
-            try:
-                header = decode_frame_header(data, at)
-                if header.salt == self.header.salt:
-                    yield header
-            except BadHeader:
-                at = data.find(FRAME_MAGIC_BYTES, at + 1)
-                continue
-            at = data.find(FRAME_MAGIC_BYTES, at + 1)
+        yield from (h for h in intact_headers(data) if h.salt == self.header.salt)
 
 
 class BadFrame(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +11,6 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
-    FRAME_MAGIC_BYTES,
     NOT_COUNTED,
     SEGMENT_HEADER_BYTES,
     BadHeader,
@@ -20,12 +18,13 @@ from cec_store.format.frame import (
     FrameType,
     SegmentHeader,
     decode_frame_header,
-    extend_running_crc,
+    intact_headers,
 )
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import newest_claim
+from cec_store.log.forward_scan import ForwardScan, running_crcs_of
 from cec_store.log.frames import Frame
-from cec_store.log.segment import Bad, BadFrame, SegmentReader, refusal
+from cec_store.log.segment import Bad, SegmentReader, refusal
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import WRITER_LOCK, segment_id_of, segment_name
 from cec_store.values import Address
@@ -119,35 +118,30 @@ def read_segment(folder: Folder, reader: SegmentReader, vouched: int) -> StateSe
 
 def _look(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegment:
     segment_id = reader.header.segment_id
-    found: list[Frame] = []
-    running_crcs: dict[int, int] = {}
-    running_crc = extend_running_crc(0, int.from_bytes(reader.header.encode()[-4:], "little"))
-    bad = Bad(SEGMENT_HEADER_BYTES, "")
-    try:
-        for byte, header in reader.frames():
-            if byte == SEGMENT_HEADER_BYTES and header.type != FrameType.SCHEMA:
-                raise BadFrame(Bad(byte, "a segment starts with its schema"))
-            found.append(Frame(Address(segment_id, byte), header))
-            running_crc = extend_running_crc(running_crc, header.header_crc)
-            running_crcs[byte + header.frame_bytes] = running_crc
-    except BadFrame as error:
-        bad = error.bad
+    scan = ForwardScan(reader)
+    found, bad = scan.read_on(), scan.bad
+    if found and found[0][1].type != FrameType.SCHEMA:
+        found, bad = [], Bad(SEGMENT_HEADER_BYTES, "a segment starts with its schema")
     is_end = bad.byte >= reader.size()
-    claimed = max([vouched, *(frame.header.durable_upto for frame in found)])
-    is_damage = claimed > bad.byte or bad.newer
+    is_damage = max(vouched, scan.claimed) > bad.byte or bad.newer
     if not is_damage and not is_end:
         rest = folder.read(reader.name, bad.byte, reader.size() - bad.byte)
+        # Behind the bad place: it may itself be the header of a frame that was cut short.
         is_damage = not _is_unfinished(rest) or any(reader.headers_beyond(bad.byte + 1))
     return StateSegment(
         segment_id=segment_id,
         path=reader.path,
         header=reader.header,
-        schema=found[0].header if found else None,
-        frames=tuple(frame for frame in found if frame.header.type == FrameType.BATCH),
+        schema=found[0][1] if found else None,
+        frames=tuple(
+            Frame(Address(segment_id, byte), header)
+            for byte, header in found
+            if header.type == FrameType.BATCH
+        ),
         end=bad.byte,
         reason="" if is_end else bad.reason,
         refusal=refusal(reader, bad) if is_damage else None,
-        running_crcs=running_crcs,
+        running_crcs=running_crcs_of(reader.header, found),
     )
 
 
@@ -167,7 +161,7 @@ def segment_without_header(
     """A segment whose header is not sound: torn at birth, unless something shows otherwise."""
     name = segment_name(segment_id)
     data = folder.read(name, 0, folder.size(name))
-    is_damage = vouched > 0 or not _is_unfinished(data) or any(_intact_headers(data))
+    is_damage = vouched > 0 or not _is_unfinished(data) or any(intact_headers(data))
     return StateSegment(
         segment_id=segment_id,
         path=f"{folder.path}/{name}",
@@ -179,11 +173,3 @@ def segment_without_header(
         refusal=error if is_damage or isinstance(error, UnsupportedVersion) else None,
         running_crcs={},
     )
-
-
-def _intact_headers(data: bytes) -> Iterator[FrameHeader]:
-    at = data.find(FRAME_MAGIC_BYTES)
-    while at >= 0:
-        with suppress(BadHeader):  # four bytes that only look like the beginning of one
-            yield decode_frame_header(data, at)
-        at = data.find(FRAME_MAGIC_BYTES, at + 1)
