@@ -108,31 +108,35 @@ def decode_segment_header(data: bytes) -> SegmentHeader:
 
 
 class FrameHeader(NamedTuple):
-    """The 128 bytes before a frame's body; fields as in docs/format.md §4."""
+    """The 128 bytes before a frame's body; fields as in docs/format.md §4.
 
-    magic: int
-    type: int
-    codec: int
-    header_bytes: int
-    stream_id: int
-    epoch: int
-    seq: int
-    first_offset: int
-    prev_segment: int
-    prev_byte: int
-    schema_byte: int
-    durable_upto: int
-    salt: int
-    min_timestamp_us: int
-    max_timestamp_us: int
-    extent_records: int
-    input_upto: int
-    record_count: int
-    open_windows: int
-    body_bytes: int
-    raw_bytes: int
-    body_crc: int
-    header_crc: int
+    What is not given is that of an empty frame of the log itself, before all others.
+    """
+
+    magic: int = FRAME_MAGIC
+    type: int = 0
+    codec: int = Codec.NONE
+    header_bytes: int = FRAME_HEADER_BYTES
+    stream_id: int = LOG_STREAM
+    epoch: int = 0
+    seq: int = 0
+    first_offset: int = 0
+    prev_segment: int = NONE
+    prev_byte: int = 0
+    schema_byte: int = SEGMENT_HEADER_BYTES
+    durable_upto: int = 0
+    salt: int = 0
+    min_timestamp_us: int = MAX_TIMESTAMP_US
+    max_timestamp_us: int = MIN_TIMESTAMP_US
+    extent_records: int = 0
+    input_upto: int = 0
+    record_count: int = 0
+    open_windows: int = 0
+    body_bytes: int = 0
+    raw_bytes: int = 0
+    body_crc: int = 0
+    header_crc: int = 0
+    """Over the bytes that were read; :meth:`encode` makes it anew."""
 
     @property
     def frame_bytes(self) -> int:
@@ -143,35 +147,9 @@ class FrameHeader(NamedTuple):
         """The stream's next offset after this frame."""
         return self.first_offset + self.record_count
 
-
-def encode_frame_header(
-    frame_type: FrameType,
-    *,
-    stream_id: int,
-    epoch: int,
-    seq: int,
-    first_offset: int,
-    previous: tuple[int, int],
-    schema_byte: int,
-    durable_upto: int,
-    salt: int,
-    codec: Codec = Codec.NONE,
-    timestamps_us: tuple[int, int] = (MAX_TIMESTAMP_US, MIN_TIMESTAMP_US),
-    extent_records: int = 0,
-    input_upto: int = 0,
-    record_count: int = 0,
-    open_windows: int = 0,
-    body_bytes: int = 0,
-    raw_bytes: int = 0,
-    body_crc: int = 0,
-) -> bytes:
-    """The header's 128 bytes. ``previous`` is the address of the stream's previous BATCH."""
-    body = _FRAME.pack(
-        FRAME_MAGIC, frame_type, codec, FRAME_HEADER_BYTES, stream_id, epoch, seq, first_offset,
-        *previous, schema_byte, durable_upto, salt, *timestamps_us, extent_records, input_upto,
-        record_count, open_windows, body_bytes, raw_bytes, body_crc, 0,
-    )[:-4]  # fmt: skip
-    return body + crc32c(body).to_bytes(4, "little")
+    def encode(self) -> bytes:
+        body = _FRAME.pack(*self)[:-4]
+        return body + crc32c(body).to_bytes(4, "little")
 
 
 def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:

@@ -17,11 +17,10 @@ from cec_store.format.frame import (
     LOG_STREAM,
     NONE,
     RECORD_STREAM,
-    SEGMENT_HEADER_BYTES,
     Footer,
+    FrameHeader,
     FrameType,
     SegmentHeader,
-    encode_frame_header,
 )
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
@@ -142,46 +141,43 @@ class LogWriter:
 
     def append(self, body: Body, marks: FrameMarks) -> None:
         """Write one BATCH frame under the next number."""
-        header = encode_frame_header(
-            FrameType.BATCH,
-            **self._common(RECORD_STREAM),
+        header = self._header(FrameType.BATCH, RECORD_STREAM, body.stored)._replace(
             codec=body.codec,
-            timestamps_us=(body.min_timestamp_us, body.max_timestamp_us),
+            min_timestamp_us=body.min_timestamp_us,
+            max_timestamp_us=body.max_timestamp_us,
             extent_records=marks.extent_records,
             input_upto=marks.input_upto,
             record_count=body.record_count,
             open_windows=marks.open_windows,
-            body_bytes=len(body.stored),
             raw_bytes=body.raw_bytes,
-            body_crc=crc32c(body.stored),
         )
-        byte = self._segment.append(header, body.stored)
+        byte = self._segment.append(header.encode(), body.stored)
         self.cursor.seq += 1
         self.cursor.offset += body.record_count
         self.cursor.previous = (self._segment.header.segment_id, byte)
 
     def _append(self, frame_type: FrameType, stream_id: int, body: bytes = b"") -> None:
         """Write a frame without records; it carries the number of the next one with."""
-        header = encode_frame_header(
-            frame_type,
-            **self._common(stream_id),
+        self._segment.append(self._header(frame_type, stream_id, body).encode(), body)
+
+    def _header(self, frame_type: FrameType, stream_id: int, body: bytes) -> FrameHeader:
+        header = FrameHeader(
+            type=frame_type,
+            stream_id=stream_id,
+            epoch=self.manifest.epoch,
+            seq=self.cursor.seq,
+            durable_upto=self._segment.synced_bytes,
+            salt=self._segment.header.salt,
             body_bytes=len(body),
             raw_bytes=len(body),
             body_crc=crc32c(body),
         )
-        self._segment.append(header, body)
-
-    def _common(self, stream_id: int) -> dict:  # type: ignore[type-arg]
-        return {
-            "stream_id": stream_id,
-            "epoch": self.manifest.epoch,
-            "seq": self.cursor.seq,
-            "first_offset": self.cursor.offset if stream_id != LOG_STREAM else 0,
-            "previous": self.cursor.previous if stream_id != LOG_STREAM else (NONE, 0),
-            "schema_byte": SEGMENT_HEADER_BYTES,
-            "durable_upto": self._segment.synced_bytes,
-            "salt": self._segment.header.salt,
-        }
+        if stream_id == LOG_STREAM:
+            return header
+        prev_segment, prev_byte = self.cursor.previous
+        return header._replace(
+            first_offset=self.cursor.offset, prev_segment=prev_segment, prev_byte=prev_byte
+        )
 
     def sync(self) -> None:
         """Put everything on disk and vouch for it. Only then may it be acknowledged.

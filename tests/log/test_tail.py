@@ -14,10 +14,9 @@ from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
-    NONE,
     SEGMENT_HEADER_BYTES,
+    FrameHeader,
     FrameType,
-    encode_frame_header,
 )
 from cec_store.log.chain import Chain
 from cec_store.log.reopening import create, reopen
@@ -359,12 +358,12 @@ def with_foreign_frame(number: int, behind: tuple[int | str, ...]) -> tuple[Memo
     writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     append(writer, 0)
     writer.sync()
-    header = encode_frame_header(
-        number, stream_id=1, epoch=0, seq=1, first_offset=2, previous=(NONE, 0), schema_byte=128,
+    header = FrameHeader(
+        type=number, stream_id=1, seq=1, first_offset=2,
         durable_upto=writer._segment.synced_bytes, salt=writer._segment.header.salt,
         body_bytes=3, raw_bytes=3, body_crc=crc32c(b"new"),
     )  # fmt: skip
-    byte = writer._segment.append(header, b"new")
+    byte = writer._segment.append(header.encode(), b"new")
     for step in behind:
         if step == "s":
             writer.sync()
