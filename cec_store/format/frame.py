@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from cec_store.format.checksum import crc32c
+from cec_store.format.checksum import crc32c, crc_is_right, with_crc
+from cec_store.format.versions import unknown_version
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 NONE = 2**64 - 1
@@ -76,12 +77,12 @@ class SegmentHeader(NamedTuple):
     created_us: int
 
     def encode(self) -> bytes:
-        body = _SEGMENT.pack(
+        data = _SEGMENT.pack(
             SEGMENT_MAGIC, FORMAT_VERSION, SEGMENT_HEADER_BYTES, self.epoch, self.log_id,
             self.segment_id, self.salt, self.first_seq, self.prev_segment, self.prev_bytes,
             self.prev_salt, self.prev_chain, 0, self.created_us, 0,
-        )[:-4]  # fmt: skip
-        return body + crc32c(body).to_bytes(4, "little")
+        )  # fmt: skip
+        return with_crc(data)
 
 
 class BadHeader(Exception):
@@ -99,11 +100,11 @@ def decode_segment_header(data: bytes) -> SegmentHeader:
     data = data[:SEGMENT_HEADER_BYTES]
     if not data.startswith(SEGMENT_MAGIC):
         raise BadHeader("segment magic is wrong")
-    if crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
+    if not crc_is_right(data):
         raise BadHeader("segment header fails its checksum")
     fields = _SEGMENT.unpack(data)
     if fields[1] != FORMAT_VERSION:
-        raise NewerVersion(f"format version {fields[1]}; this release reads {FORMAT_VERSION}")
+        raise NewerVersion(unknown_version(fields[1], FORMAT_VERSION))
     return SegmentHeader._make((*fields[3:12], fields[13]))
 
 
@@ -148,8 +149,7 @@ class FrameHeader(NamedTuple):
         return self.first_offset + self.record_count
 
     def encode(self) -> bytes:
-        body = _FRAME.pack(*self)[:-4]
-        return body + crc32c(body).to_bytes(4, "little")
+        return with_crc(_FRAME.pack(*self))
 
 
 def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from cec_store.errors import CorruptLog, NotAQueue, StorageError
-from cec_store.format.manifest import _LAYOUT, EPOCH_MAX, Manifest
+from cec_store.format.manifest import EPOCH_MAX, MANIFEST_BYTES, Manifest
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     COMMITS_FOLDER,
@@ -62,7 +62,7 @@ def read_manifest(folder: Folder) -> Manifest:
         name = manifest_name(epoch)
         path = f"{folder.path}/{name}"
         try:
-            data = folder.read(name, 0, _LAYOUT.size + 1)
+            data = folder.read(name, 0, MANIFEST_BYTES + 1)
         except FileNotFoundError:
             continue  # a new writer has just published its own and removed this one
         manifest = Manifest.decode(data, path)

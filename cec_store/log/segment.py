@@ -24,6 +24,7 @@ from cec_store.format.frame import (
     intact_headers,
 )
 from cec_store.format.schema import RecordSchema
+from cec_store.format.versions import upgrade_needed
 from cec_store.storage.folder import AppendFile, Folder
 from cec_store.storage.names import segment_name
 
@@ -90,7 +91,7 @@ class SegmentReader:
         except FileNotFoundError:
             raise CorruptLog(self.path, 0, "the segment is missing") from None
         except NewerVersion as error:
-            raise UnsupportedVersion(f"{self.path}: {error}: upgrade cec-store") from None
+            raise upgrade_needed(self.path, str(error)) from None
         except BadHeader as error:
             raise CorruptLog(self.path, 0, str(error)) from None
         if self.header.segment_id != segment_id:
@@ -195,6 +196,20 @@ class SegmentReader:
         yield from (h for h in intact_headers(data) if h.salt == self.header.salt)
 
 
+class SegmentReaders(dict[int, SegmentReader]):
+    """A log's readers by segment. Only the one that is read from keeps bytes in memory."""
+
+    _reading: SegmentReader | None = None
+
+    def switch_to(self, segment_id: int) -> SegmentReader:
+        """The reader of a segment; the one before lets go of what it has in memory."""
+        reader = self[segment_id]
+        if self._reading is not None and self._reading is not reader:
+            self._reading.reload()
+        self._reading = reader
+        return reader
+
+
 class BadFrame(Exception):
     """Carries a :class:`Bad`; never leaves the log's rooms."""
 
@@ -249,7 +264,5 @@ class SegmentWriter:
 def refusal(reader: SegmentReader, bad: Bad) -> CorruptLog | UnsupportedVersion:
     """The error for a frame that ought to be sound."""
     if bad.newer:
-        return UnsupportedVersion(
-            f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store"
-        )
+        return upgrade_needed(reader.path, f"byte {bad.byte}: {bad.reason}")
     return CorruptLog(reader.path, bad.byte, bad.reason)

@@ -12,7 +12,7 @@ from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, UnsupportedVersi
 from cec_store.format.frame import NONE, NOT_COUNTED, SEGMENT_HEADER_BYTES, BadHeader, SegmentHeader
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame
-from cec_store.log.segment import SegmentReader
+from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.state_logs.segments import (
     MERGED,
     STATE_SCHEMA,
@@ -36,9 +36,8 @@ class StateTree:
         self.folder = folder
         if not is_state_log(folder):
             raise NotAQueue(f"{folder.path}: no state log here (there are no segments of one)")
-        self._readers: dict[int, SegmentReader] = {}
+        self._readers = SegmentReaders()
         self._unread: dict[int, CorruptLog | UnsupportedVersion] = {}
-        self._read_last: SegmentReader | None = None
         self._segments: dict[int, StateSegment] = {}
         self._vouched: dict[int, int] = {}
         self._sound_bodies: set[Address] = set()
@@ -75,11 +74,7 @@ class StateTree:
             raise self._unread[segment_id]
         if segment_id not in self._readers:
             raise CorruptLog(self._path_of(segment_id), 0, "the segment is missing")
-        reader = self._readers[segment_id]
-        if self._read_last is not None and self._read_last is not reader:
-            self._read_last.reload()  # a stretch in memory for one segment, not for each
-        self._read_last = reader
-        return reader
+        return self._readers.switch_to(segment_id)
 
     def segment(self, segment_id: int) -> StateSegment:
         """How far a segment is sound; raises :class:`CorruptLog` where it is missing."""
