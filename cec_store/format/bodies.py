@@ -77,7 +77,7 @@ def decode_body(
         if codec == Codec.ZSTD_LENGTHS:
             restore_offsets(raw, [records[n] for n in (KEY, STATE) if n in records.schema.names])
             records = _read_message(raw, schema)
-        # Structure alone may still point outside the buffers: a sound CRC proves no honesty.
+        # Offsets may point outside the buffers: whoever made the body could make its CRC right.
         records.validate(full=True)
     except (*ARROW_ERRORS, zstandard.ZstdError) as error:
         raise BadHeader(f"body: {error}") from error

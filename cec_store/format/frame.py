@@ -86,7 +86,8 @@ class SegmentHeader(NamedTuple):
 
 
 class BadHeader(Exception):
-    """These bytes are not the header asked for; the message says why. Never leaves the log."""
+    """These bytes are not what was asked for; the message says why. Callers turn it into an error
+    that names the file."""
 
 
 class NewerVersion(BadHeader):

@@ -35,8 +35,8 @@ def newest_claim(names: list[str]) -> int:
 def claim_epoch(folder: Folder) -> int:
     """Announce a writer of a new epoch and return it: those before acknowledge nothing more.
 
-    A manifest would not do. It has to say what the last writer acknowledged, and as long as that
-    one is not stopped it may acknowledge more than was read.
+    The claim is a file beside the manifest. A manifest has to say what the last writer has
+    acknowledged, and until that writer sees the claim it may acknowledge more than was read.
 
     Raises:
         StorageError: the epochs are used up.

@@ -31,7 +31,7 @@ _Found = TypeVar("_Found")
 
 
 class LogReader(ABC):
-    """Reads frames and records; where the segments are and end is for who inherits to say."""
+    """Reads frames and records. Subclasses say which segments there are and where each ends."""
 
     folder: Folder
 
@@ -51,7 +51,7 @@ class LogReader(ABC):
 
     @abstractmethod
     def reader(self, segment_id: int) -> SegmentReader:
-        """Of a segment of this log."""
+        """A reader of one segment of this log."""
 
     @abstractmethod
     def segment_end(self, segment_id: int) -> int:
@@ -208,10 +208,10 @@ class LogReader(ABC):
 
 
 def despite_trims(log: LogReader, search: Callable[[], _Found]) -> _Found:
-    """A search looks at segments that it does not end in: trimmed meanwhile, they are no answer.
+    """What ``search`` finds, repeated where a segment that it only passed was trimmed meanwhile.
 
     Raises:
-        OutOfRange: with nothing trimmed since the last look.
+        OutOfRange: from ``search``, while nothing was trimmed.
     """
     while True:
         first = log.segments[0]

@@ -25,7 +25,7 @@ from cec_store.storage.names import (
 )
 from cec_store.storage.publishing import remove, write_file
 
-_LOOKS = 4
+_ATTEMPTS = 4
 _TORN_BYTES_MAX = 64 << 20
 
 
@@ -69,7 +69,7 @@ def _clear_unfinished_creation(folder: Folder) -> None:
         if segment_id_of(name) != 0 or _holds_records(folder):
             raise CorruptLog(f"{folder.path}/{name}", 0, "segments without a manifest")
         folder.unlink(name)
-    # Of who opened a queue whose manifest was there to be read, but not on disk.
+    # A writer left them that opened a queue whose manifest could be read, but was not on disk.
     for name in claims:
         folder.unlink(name)
 
@@ -78,8 +78,8 @@ def _holds_records(folder: Folder) -> bool:
     try:
         tail = read_tail(SegmentReader(folder, 0))
     except CorruptLog:
-        # Either never finished, or a queue that was damaged after it lost its manifest. Whoever
-        # was making it had come no further than the schema, the first frame.
+        # Either a creation that was never finished, which wrote one frame at most, the schema; or
+        # a queue that lost its manifest and was then damaged.
         name = segment_name(0)
         return folder.read(name, 0, folder.size(name)).count(FRAME_MAGIC_BYTES) > 1
     return any(header.type == FrameType.BATCH for _, header in tail.frames)
@@ -94,7 +94,8 @@ def reopen(
         CorruptLog: damage where the log was acknowledged; nothing is changed.
         SchemaMismatch: ``schema`` is not the queue's.
     """
-    # Damage must be refused before anything is changed on disk, so look first and again later.
+    # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
+    # and again once the last writer cannot acknowledge any more.
     stored = _schema_of(*_first_look(folder))
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
@@ -141,8 +142,8 @@ def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchem
 
 
 def _first_look(folder: Folder) -> tuple[SegmentReader, Tail]:
-    """The newest segment, next to a writer that may not be dead: only what stays bad is damage."""
-    for _ in range(_LOOKS - 1):
+    """The newest segment. Its writer may still be at work, so only what stays bad is damage."""
+    for _ in range(_ATTEMPTS - 1):
         manifest = read_manifest(folder)
         with suppress(CorruptLog):
             return _newest_tail(folder, manifest)
@@ -155,7 +156,8 @@ def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:
     try:
         writer.begin_segment(predecessor, predecessor.segment_id + 1)
     except Fenced:
-        # The last writer was in a roll and made the file just now. It cannot publish it any more.
+        # The last writer was in a roll and has made the file just now. Fenced by the claim, it
+        # can publish it no more.
         _remove_strays(writer.folder, writer.manifest)
         writer.begin_segment(predecessor, predecessor.segment_id + 1)
 
@@ -220,7 +222,7 @@ def _keep_torn(folder: Folder, reader: SegmentReader, tail: Tail) -> None:
 
 
 def _remove_strays(folder: Folder, manifest: Manifest) -> None:
-    """Segments that were being born, and trimmed ones, when a writer died."""
+    """Segments that a dead writer had made and not published, or trimmed and not removed."""
     names = folder.names()
     if newest_claim(names) > manifest.epoch:
         raise Fenced(f"{folder.path}: another writer is taking over as well")
@@ -234,7 +236,7 @@ def _remove_strays(folder: Folder, manifest: Manifest) -> None:
 
 
 def _remove_older_manifests(folder: Folder, epoch: int) -> None:
-    """And the claims, which the manifest of ``epoch`` makes good."""
+    """The claims up to ``epoch`` as well: its manifest stands in their place."""
     for name in folder.names():
         older, claimed = manifest_epoch_of(name), claimed_epoch_of(name)
         if (older is not None and older < epoch) or (claimed is not None and claimed <= epoch):

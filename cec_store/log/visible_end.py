@@ -8,8 +8,8 @@ from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.segment import SegmentReader, refusal
 from cec_store.values import Address
 
-_LOOKS = 4
-"""So often a place must be found bad before it counts as damage."""
+_ATTEMPTS = 4
+"""So often in a row a place must be found bad before it counts as damage."""
 
 
 class VisibleEnd:
@@ -41,15 +41,15 @@ class VisibleEnd:
             UnsupportedVersion: a sound frame of a later format.
         """
         self._read_on()
-        looks = 1
+        attempts = 1
         while self._is_damage():
-            if looks == _LOOKS:
+            if attempts == _ATTEMPTS:
                 raise refusal(self._scan.reader, self._scan.bad)
             # The writer may have been in the middle of this very frame, or may have gone on since:
             # only a place that stays bad is damage.
             before = self._scan.bad.byte
             self._read_on()
-            looks = looks + 1 if self._scan.bad.byte == before else 1
+            attempts = attempts + 1 if self._scan.bad.byte == before else 1
         self._take_vouched()
         return self.end
 

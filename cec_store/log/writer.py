@@ -1,4 +1,4 @@
-"""Appends to a queue's newest segment, syncs, vouches and rolls: one thread, no waiting.
+"""Appends to a queue's newest segment, syncs, vouches and rolls, on the thread of the caller.
 
 :mod:`cec_store.log.pipeline` runs it in the background; :mod:`cec_store.log.reopening` makes one.
 """
@@ -45,7 +45,7 @@ class FrameMarks:
 
 @dataclass(frozen=True)
 class Predecessor:
-    """The bytes that a new segment builds on."""
+    """The bytes that a new segment builds on: the ``prev_…`` fields of its header."""
 
     segment_id: int = NONE
     bytes: int = 0
@@ -53,13 +53,16 @@ class Predecessor:
     running_crc: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cursor:
-    """Where the next frame goes in the numbering of the stream."""
+    """The numbers that come next in the stream of records."""
 
     seq: int = 0
+    """Of the next BATCH frame."""
     offset: int = 0
+    """Of the next record."""
     previous: tuple[int, int] = (NONE, 0)
+    """Segment and byte of the last BATCH frame."""
 
 
 @dataclass
@@ -71,7 +74,11 @@ class ClockAndEntropy:
 
 
 class LogWriter:
-    """The one writer of a queue. Every error leaves it unusable: make a new one by recovery."""
+    """The one writer of a queue. Every error leaves it unusable: make a new one by recovery.
+
+    Not for use by two threads at once. Whoever made it owns it, as a rule a
+    :class:`cec_store.log.pipeline.Pipeline`, whose own thread then makes every call.
+    """
 
     def __init__(self, folder: Folder, manifest: Manifest, schema: RecordSchema,
                  cursor: Cursor, clock_and_entropy: ClockAndEntropy) -> None:  # fmt: skip
@@ -81,7 +88,7 @@ class LogWriter:
         self.cursor = cursor
         self._clock_and_entropy = clock_and_entropy
         self._segment: SegmentWriter
-        self.durable = Cursor(cursor.seq, cursor.offset)
+        self.durable = cursor
         """Everything below is on disk."""
 
     @property
@@ -123,7 +130,7 @@ class LogWriter:
 
     @contextmanager
     def closed_on_failure(self) -> Iterator[None]:
-        """For who makes a writer: on an error nobody else will have it, to close its file."""
+        """Close the file if the block fails: a writer in the making has no other owner yet."""
         try:
             yield
         except BaseException:
@@ -152,9 +159,11 @@ class LogWriter:
             raw_bytes=body.raw_bytes,
         )
         byte = self._segment.append(header.encode(), body.stored)
-        self.cursor.seq += 1
-        self.cursor.offset += body.record_count
-        self.cursor.previous = (self._segment.header.segment_id, byte)
+        self.cursor = Cursor(
+            seq=self.cursor.seq + 1,
+            offset=self.cursor.offset + body.record_count,
+            previous=(self._segment.header.segment_id, byte),
+        )
 
     def _append(self, frame_type: FrameType, stream_id: int, body: bytes = b"") -> None:
         """Write a frame without records; it carries the number of the next one with."""
@@ -186,10 +195,11 @@ class LogWriter:
             Fenced: another writer has taken over; nothing new is acknowledged.
         """
         self._segment.sync()
-        # Only now: checking before the write could acknowledge what a successor never sees.
+        # After write and sync: a successor that came after an earlier check might have read the
+        # segment before these frames were in it, and they would be acknowledged all the same.
         self._check_epoch()
         self._append(FrameType.COMMIT, LOG_STREAM)
-        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+        self.durable = self.cursor
 
     def _check_epoch(self) -> None:
         epoch = newest_claim(self.folder.names())
@@ -223,7 +233,8 @@ class LogWriter:
         if first_segment <= self.manifest.first_segment:
             return []
         old = range(self.manifest.first_segment, first_segment)
-        # The COMMIT, too: without it a reader sees fewer frames, and might end in what is removed.
+        # With the last COMMIT: if a crash took it, a reader's log would end earlier, perhaps in a
+        # segment that is removed here.
         self._segment.sync()
         self._check_epoch()
         self.manifest = replace(self.manifest, first_segment=first_segment)

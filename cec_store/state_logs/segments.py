@@ -55,7 +55,7 @@ def unique_id(frame: Frame) -> str:
 
 
 class RunningCrcs(Protocol):
-    """A number for each byte at which a frame ends."""
+    """The running CRC for each byte at which a frame ends."""
 
     def __getitem__(self, byte: int, /) -> int: ...
 
@@ -80,8 +80,8 @@ class StateSegment:
 
     def frame_of(self, seq: int) -> Frame | None:
         """The frame of this number, if it is here."""
-        place = seq - self.frames[0].header.seq if self.frames else -1
-        return self.frames[place] if 0 <= place < len(self.frames) else None
+        number = seq - self.frames[0].header.seq if self.frames else -1
+        return self.frames[number] if 0 <= number < len(self.frames) else None
 
     @property
     def commits(self) -> Iterator[Frame]:
@@ -99,24 +99,24 @@ class StateSegment:
         return self.refusal is not None and version > self.newest_version
 
     def error(self) -> CorruptLog | UnsupportedVersion:
-        """For who needs what is beyond the end."""
+        """The error for a caller that needs what is beyond the end."""
         return self.refusal or CorruptLog(self.path, self.end, self.reason or "the file ends here")
 
 
 def read_segment(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegment:
-    """Read the headers of a segment, of which others say that ``vouched`` bytes are on disk."""
-    segment = _look(folder, reader, vouched)
+    """Read a segment's frame headers; other segments build on its first ``vouched`` bytes."""
+    segment = _read_once(folder, reader, vouched)
     while segment.refusal:
         # Its writer may have gone on between two reads: only what stays bad is damage.
         reader.reload()
-        again = _look(folder, reader, vouched)
+        again = _read_once(folder, reader, vouched)
         if again.end == segment.end:
             break
         segment = again
     return segment
 
 
-def _look(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegment:
+def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegment:
     segment_id = reader.header.segment_id
     scan = ForwardScan(reader)
     found, bad = scan.read_on(), scan.bad
@@ -158,7 +158,7 @@ def _is_unfinished(data: bytes) -> bool:
 def segment_without_header(
     folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVersion, vouched: int
 ) -> StateSegment:
-    """A segment whose header is not sound: torn at birth, unless something shows otherwise."""
+    """A segment whose header is not sound: an unfinished write, unless something shows damage."""
     name = segment_name(segment_id)
     data = folder.read(name, 0, folder.size(name))
     is_damage = vouched > 0 or not _is_unfinished(data) or any(intact_headers(data))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, UnsupportedVersion
-from cec_store.format.frame import NONE, NOT_COUNTED, SEGMENT_HEADER_BYTES, BadHeader, SegmentHeader
+from cec_store.format.frame import NONE, NOT_COUNTED, SEGMENT_HEADER_BYTES, BadHeader
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame
 from cec_store.log.segment import SegmentReader, SegmentReaders
@@ -50,7 +50,7 @@ class StateTree:
     def _open(self, segment_id: int) -> None:
         self._read_header(segment_id)
         if segment_id in self._unread and segment_name(segment_id) not in self.folder.names():
-            del self._unread[segment_id]  # forgotten this very moment
+            del self._unread[segment_id]  # maintenance has deleted it since the listing
         else:
             self.ids.append(segment_id)
 
@@ -96,7 +96,7 @@ class StateTree:
         return self._vouched.get(segment_id, 0)
 
     def remember(self, segment: StateSegment) -> None:
-        """What somebody has found out who read the whole segment anyway."""
+        """Take over what a caller has found that read the whole segment."""
         self._segments[segment.segment_id] = segment
 
     def schema(self) -> RecordSchema:
@@ -199,19 +199,18 @@ class StateTree:
     def _standing_for(self, segment_id: int) -> int:
         """The segment to look into for this one: that which it was merged into, if any."""
         merged = segment_id | MERGED
-        return merged if merged in self._readers or merged in self._unread else segment_id
+        return merged if self._is_here(merged) else segment_id
 
-    def _header(self, segment_id: int) -> SegmentHeader | None:
-        reader = self._readers.get(segment_id)
-        return None if reader is None else reader.header
+    def _is_here(self, segment_id: int) -> bool:
+        return segment_id in self._readers or segment_id in self._unread
 
     def missing_base(self, segment_id: int) -> int | None:
         """The segment that this one builds on, where it is not here (any more)."""
-        header = self._header(segment_id)
-        if header is None or header.prev_segment == NONE:
+        reader = self._readers.get(segment_id)
+        if reader is None or reader.header.prev_segment == NONE:
             return None
-        base = self._standing_for(header.prev_segment)
-        return None if base in self._readers or base in self._unread else header.prev_segment
+        named = reader.header.prev_segment
+        return None if self._is_here(self._standing_for(named)) else named
 
     def base(self, segment_id: int) -> Frame | None:
         """The frame that a segment builds on; ``None`` where its state begins empty.
@@ -223,10 +222,10 @@ class StateTree:
         child = reader.header
         if child.prev_segment == NONE:
             return None
-        place = self._standing_for(child.prev_segment)
-        if place >= segment_id:
-            raise CorruptLog(reader.path, 56, f"it builds on segment {place}, which is younger")
-        header, segment = self.reader(place).header, self.segment(place)
+        base_id = self._standing_for(child.prev_segment)
+        if base_id >= segment_id:
+            raise CorruptLog(reader.path, 56, f"it builds on segment {base_id}, which is younger")
+        header, segment = self.reader(base_id).header, self.segment(base_id)
         if header.salt != child.prev_salt:
             raise CorruptLog(
                 segment.path, 40, f"its salt is not the one that {reader.name} builds on"
@@ -236,13 +235,12 @@ class StateTree:
         frame = segment.frame_of(child.first_seq - 1)
         if frame is None and child.first_seq > header.first_seq:
             raise segment.error()
-        is_moved = place != child.prev_segment
         if frame is None or frame.header.open_windows == NOT_COUNTED:
             what = (
                 f"it builds on frame {child.first_seq - 1} of {header.segment_id}, no commit's end"
             )
             raise CorruptLog(reader.path, 48, what)
-        if not is_moved:
+        if base_id == child.prev_segment:  # not moved by a merge
             if frame.next_address.byte != child.prev_bytes:
                 what = (
                     f"it builds on byte {child.prev_bytes} of {segment.path}, where no frame ends"

@@ -13,7 +13,7 @@ from cec_store.state_logs.tree import StateTree
 
 
 class VersionReader(LogReader):
-    """Reads a state log up to the end of one version. Later frames are not there for it."""
+    """Reads a state log up to the end of one version; shows no frames of later ones."""
 
     def __init__(self, tree: StateTree, last: Frame) -> None:
         self.folder = tree.folder
@@ -36,7 +36,7 @@ class VersionReader(LogReader):
         return LogEnd(header.seq + 1, header.end_offset, address, self.last_frame.address)
 
     def refresh(self) -> LogEnd:
-        """A version stays what it is."""
+        """The same end as ever: a version never changes."""
         return self.end
 
     @cached_property

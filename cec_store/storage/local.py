@@ -1,4 +1,4 @@
-"""The room that touches the file system (with `trees`, which makes whole folders).
+"""A folder of the local file system. Only this file and `trees` touch the file system.
 
 A :class:`Folder` is an argument everywhere, so that tests can hand in one that forgets unsynced
 bytes, tears writes or fails calls. What a real folder promises, and no more:
@@ -60,7 +60,7 @@ class _LocalAppendFile:
             os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        # Once only: by then the number may be that of somebody else's file.
+        # Only the first call closes: later the number may stand for another open file.
         descriptor, self._descriptor = self._descriptor, -1
         # Some network file systems report a lost write only here.
         with os_errors_of(self._path):
@@ -73,7 +73,7 @@ class _LocalLock:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        # An error here cannot be a lost write: nothing is ever written to this file.
+        # No write is lost by an error here: nothing is ever written to this file.
         with suppress(OSError):
             os.close(self._descriptor)
 

@@ -79,7 +79,7 @@ def new_tree(path: str | PurePath) -> Iterator[LocalFolder]:
         with os_errors_of(target.path):
             _rename_folder(building.path, target.path)
     except BaseException:
-        # What went wrong is worth more than that the remains could not be deleted.
+        # Errors of the removal are ignored: they would hide the first one.
         shutil.rmtree(building.path, ignore_errors=True)
         raise
     LocalFolder(parent).sync_names()
@@ -130,7 +130,10 @@ def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
 
 
 def _link_file(source: str, target: str, taken: FileExistsError) -> bool:
-    """A rename would replace what somebody else has put there meanwhile; a link does not."""
+    """Give a file its name unless that is taken; a rename would replace what is there.
+
+    False where the file system has no links.
+    """
     try:
         os.link(source, target)
     except FileExistsError:
