@@ -84,6 +84,11 @@ class SegmentHeader(NamedTuple):
         )  # fmt: skip
         return with_crc(data)
 
+    @property
+    def running_crc(self) -> int:
+        """The running CRC of a segment without frames."""
+        return crc32c(self.encode()[-4:])
+
 
 class BadHeader(Exception):
     """These bytes are not what was asked for; the message says why. Callers turn it into an error

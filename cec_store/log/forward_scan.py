@@ -57,7 +57,7 @@ def running_crcs_of(
     segment: SegmentHeader, frames: Iterable[tuple[int, FrameHeader]]
 ) -> dict[int, int]:
     """The running CRC by the byte at which a frame ends, and at the end of the segment header."""
-    running_crc = extend_running_crc(0, int.from_bytes(segment.encode()[-4:], "little"))
+    running_crc = segment.running_crc
     found = {SEGMENT_HEADER_BYTES: running_crc}
     for byte, header in frames:
         running_crc = extend_running_crc(running_crc, header.header_crc)

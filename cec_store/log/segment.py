@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from cec_store.errors import CorruptLog, OutOfRange, StorageError, UnsupportedVersion
+from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -20,7 +21,6 @@ from cec_store.format.frame import (
     body_is_sound,
     decode_frame_header,
     decode_segment_header,
-    extend_running_crc,
     intact_headers,
 )
 from cec_store.format.schema import RecordSchema
@@ -227,7 +227,7 @@ class SegmentWriter:
     def __init__(self, folder: Folder, header: SegmentHeader) -> None:
         """Create the file and write its header (not yet durable)."""
         self.header = header
-        self.running_crc = extend_running_crc(0, int.from_bytes(header.encode()[-4:], "little"))
+        self.running_crc = header.running_crc
         self.bytes = 0
         """Bytes handed to the kernel."""
         self.synced_bytes = 0
@@ -248,9 +248,7 @@ class SegmentWriter:
         """Write one frame and return its byte."""
         byte = self.bytes
         self._write([header, body] if body else [header])
-        self.running_crc = extend_running_crc(
-            self.running_crc, int.from_bytes(header[-4:], "little")
-        )
+        self.running_crc = crc32c(header[-4:], self.running_crc)
         self.frames += 1
         return byte
 

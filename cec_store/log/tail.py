@@ -26,33 +26,24 @@ class Verdict(Enum):
     DAMAGE = "damage to what was acknowledged"
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known about the first bad byte."""
+def judge(sealed: bool, at_seal: bool, vouched_beyond: bool, at_file_end: bool) -> Verdict:
+    """What the first bad byte of a segment means: the table of docs/format.md §7, row by row.
 
-    sealed: bool
-    """A successor, or the segment's own FOOTER, says where it ends."""
-    at_seal: bool
-    """The bad byte is that end."""
-    vouched_beyond: bool
-    """Some intact header says that bytes beyond it are on disk."""
-    at_file_end: bool
-    """Nothing follows."""
-
-
-def judge(facts: Facts) -> Verdict:
-    """The table of docs/format.md §7, row by row."""
-    if facts.sealed:
-        return Verdict.COMPLETE if facts.at_seal else Verdict.DAMAGE
-    if facts.vouched_beyond:
+    ``sealed``: a successor, or the segment's own FOOTER, says where it ends. ``at_seal``: the bad
+    byte is that end. ``vouched_beyond``: some intact header says that bytes beyond it are on disk.
+    """
+    if sealed:
+        return Verdict.COMPLETE if at_seal else Verdict.DAMAGE
+    if vouched_beyond:
         return Verdict.DAMAGE
-    return Verdict.CLEAN_END if facts.at_file_end else Verdict.TORN_TAIL
+    return Verdict.CLEAN_END if at_file_end else Verdict.TORN_TAIL
 
 
 @dataclass(frozen=True)
 class Tail:
     """The end of a segment."""
 
+    reader: SegmentReader
     verdict: Verdict
     frames: tuple[tuple[int, FrameHeader], ...]
     """Every whole frame before the bad byte, as (byte, header)."""
@@ -92,7 +83,7 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
         claimed = max(claimed, scan.claimed_beyond())
     # A frame's own header may vouch for what stands before it, never for itself.
     verdict = judge(
-        Facts(seal is not None, bad.byte == seal, claimed > bad.byte, bad.byte >= file_bytes)
+        seal is not None, bad.byte == seal, claimed > bad.byte, at_file_end=bad.byte >= file_bytes
     )
     # A later format is named even where frames behind it vouch for it: upgrading mends that.
     if verdict is Verdict.DAMAGE or (bad.newer and verdict is not Verdict.COMPLETE):
@@ -106,7 +97,7 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     running_crcs = running_crcs_of(reader.header, frames)
     vouched_end = max(byte for byte in running_crcs if byte <= max(vouched, SEGMENT_HEADER_BYTES))
     crc = running_crcs[vouched_end]
-    return Tail(verdict, tuple(frames), end, vouched_end, crc, file_bytes, bad.reason)
+    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, bad.reason)
 
 
 def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) -> int | None:

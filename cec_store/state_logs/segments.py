@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -66,17 +66,17 @@ class StateSegment:
 
     segment_id: int
     path: str
-    header: SegmentHeader | None
-    schema: FrameHeader | None
-    """Its SCHEMA frame, which says on which version the segment builds."""
-    frames: Sequence[Frame]
-    end: int
     reason: str
     """Why the file goes on beyond ``end``; empty where it does not."""
     refusal: CorruptLog | UnsupportedVersion | None
     """Damage: something vouches for what is beyond. ``None`` for an unfinished write."""
-    running_crcs: RunningCrcs
-    """Running CRC by the byte at which a frame ends."""
+    header: SegmentHeader | None = None
+    schema: FrameHeader | None = None
+    """Its SCHEMA frame, which says on which version the segment builds."""
+    frames: Sequence[Frame] = ()
+    end: int = 0
+    running_crcs: RunningCrcs = field(default_factory=dict[int, int])
+    """The running CRC by the byte at which a frame ends."""
 
     def frame_of(self, seq: int) -> Frame | None:
         """The frame of this number, if it is here."""
@@ -163,13 +163,8 @@ def segment_without_header(
     data = folder.read(name, 0, folder.size(name))
     is_damage = vouched > 0 or not _is_unfinished(data) or any(intact_headers(data))
     return StateSegment(
-        segment_id=segment_id,
-        path=f"{folder.path}/{name}",
-        header=None,
-        schema=None,
-        frames=(),
-        end=0,
+        segment_id,
+        f"{folder.path}/{name}",
         reason=error.reason if isinstance(error, CorruptLog) else str(error),
         refusal=error if is_damage or isinstance(error, UnsupportedVersion) else None,
-        running_crcs={},
     )

@@ -21,7 +21,7 @@ from cec_store.format.frame import (
 from cec_store.log.chain import Chain
 from cec_store.log.reopening import create, reopen
 from cec_store.log.segment import SegmentReader
-from cec_store.log.tail import Facts, Tail, Verdict, judge, read_tail
+from cec_store.log.tail import Tail, Verdict, judge, read_tail
 from cec_store.log.writer import FrameMarks, LogWriter
 from cec_store.storage.names import segment_name, torn_name
 from support.disks.memory_folder import MemoryFolder
@@ -128,11 +128,11 @@ def matches(wanted: tuple[bool | None, ...], facts: tuple[bool, ...]) -> bool:
 @pytest.mark.parametrize("facts", ALL_FACTS)
 def test_exactly_one_row_of_the_page_matches_and_is_the_verdict(facts: tuple[bool, ...]) -> None:
     (verdict,) = [verdict for wanted, verdict in ROWS if matches(wanted, facts)]
-    assert judge(Facts(*facts)) is verdict
+    assert judge(*facts) is verdict
 
 
 def test_every_verdict_and_every_row_is_reached() -> None:
-    assert {judge(Facts(*facts)) for facts in ALL_FACTS} == set(Verdict)
+    assert {judge(*facts) for facts in ALL_FACTS} == set(Verdict)
     assert len(ROWS) == 5
     assert all(any(matches(wanted, facts) for facts in ALL_FACTS) for wanted, _ in ROWS)
 
