@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from cec_store.errors import CorruptLog
+from cec_store.errors import CorruptLog, unknown_version, upgrade_needed
 from cec_store.format.checksum import crc_is_right, with_crc
-from cec_store.format.versions import unknown_version, upgrade_needed
 
 _MAGIC = b"CECACKS\0"
 _VERSION = 1

@@ -16,9 +16,7 @@ from cec_store.format.schema import KEY, STATE, RecordSchema
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 _RAW_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)  # an incompressible body must still fit in a frame
-
-
-_WINDOW_BYTES_MAX = 8 << 20
+_WINDOW_BYTES_MAX = 8 << 20  # of zstd: what a decompressor has to keep in memory
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from cec_store.errors import unknown_version
 from cec_store.format.checksum import crc32c, crc_is_right, with_crc
-from cec_store.format.versions import unknown_version
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 NONE = 2**64 - 1

@@ -227,9 +227,8 @@ class Pipeline:
         return max(0.0, self._unsynced_since + limit_ms / 1000 - time.monotonic())
 
     def _sync_is_due(self) -> bool:
-        if self._unsynced_since is None:
-            return False
-        return self._wanted_seq > self._durable.seq or self._seconds_to_sync() == 0
+        is_wanted = self._wanted_seq > self._durable.seq
+        return self._unsynced_since is not None and (is_wanted or self._seconds_to_sync() == 0)
 
     def _write(self, item: _Pending) -> None:
         body = item.body.result()

@@ -142,9 +142,8 @@ def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchem
 def _first_tail(folder: Folder) -> Tail:
     """The newest segment. Its writer may still be at work, so only what stays bad is damage."""
     for _ in range(_ATTEMPTS - 1):
-        manifest = read_manifest(folder)
         with suppress(CorruptLog):
-            return _newest_tail(folder, manifest)
+            return _newest_tail(folder, read_manifest(folder))
     return _newest_tail(folder, read_manifest(folder))
 
 
@@ -228,9 +227,8 @@ def _remove_strays(folder: Folder, manifest: Manifest) -> None:
         raise Fenced(f"{folder.path}: another writer is taking over as well")
     for name in names:
         segment_id = segment_id_of(name)
-        if segment_id is None:
-            continue
-        if not manifest.first_segment <= segment_id <= manifest.newest_segment:
+        known = range(manifest.first_segment, manifest.newest_segment + 1)
+        if segment_id is not None and segment_id not in known:
             remove(folder, name)
     folder.sync_names()
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, OutOfRange, StorageError, UnsupportedVersion
+from cec_store.errors import (
+    CorruptLog,
+    OutOfRange,
+    StorageError,
+    UnsupportedVersion,
+    upgrade_needed,
+)
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
@@ -24,7 +30,6 @@ from cec_store.format.frame import (
     intact_headers,
 )
 from cec_store.format.schema import RecordSchema
-from cec_store.format.versions import upgrade_needed
 from cec_store.storage.folder import AppendFile, Folder
 from cec_store.storage.names import segment_name
 

@@ -43,6 +43,16 @@ def os_errors_of(path: str) -> Iterator[None]:
         raise StorageError(f"{path}: {error.strerror or error}") from error
 
 
+@contextmanager
+def opened(path: str, flags: int) -> Iterator[int]:
+    """A file descriptor for the block."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 class _LocalAppendFile:
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
@@ -170,13 +180,9 @@ class LocalFolder:
     def truncate(self, name: str, size: int) -> None:
         """Cut the file to ``size`` bytes, durably."""
         path = self._at(name)
-        with os_errors_of(path):
-            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                os.ftruncate(descriptor, size)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        with os_errors_of(path), opened(path, os.O_WRONLY | os.O_NOFOLLOW) as descriptor:
+            os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
 
     def rename(self, source: str, target: str) -> None:
         with os_errors_of(self._at(target)):
@@ -213,8 +219,5 @@ class LocalFolder:
 
 
 def _sync_directory(path: str) -> None:
-    descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(path or ".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import BinaryIO
 
 from cec_store.storage.folder import Folder, check_name
-from cec_store.storage.local import LocalFolder, os_errors_of
+from cec_store.storage.local import LocalFolder, opened, os_errors_of
 
 _CHUNK_BYTES = 1 << 20
 # Another file system, one without links, not one's own file, or as many as a file may have.
@@ -159,11 +159,8 @@ def link(source: LocalFolder, name: str, target: LocalFolder) -> bool:
                 return False
             raise
         # Its writer may never have synced it.
-        descriptor = os.open(new, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with opened(new, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
     return True
 
 

@@ -19,8 +19,8 @@ ORDER = {
     """,
     "storage": "names mounts folder retrying local publishing trees",
     "format": """
-        checksum versions columns arrow_limits frame manifest acknowledgement offset_lengths schema
-        records bodies commit
+        checksum columns arrow_limits frame manifest acknowledgement offset_lengths schema records
+        bodies commit
     """,
     "log": """
         frames options segment epochs forward_scan reader visible_end chain tail writer reopening
