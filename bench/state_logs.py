@@ -18,11 +18,10 @@ from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     NONE,
     RECORD_STREAM,
-    SEGMENT_HEADER_BYTES,
     Codec,
+    FrameHeader,
     FrameType,
     SegmentHeader,
-    encode_frame_header,
 )
 from cec_store.format.offset_lengths import offset_buffers
 from cec_store.format.schema import KEY, STATE, TIMESTAMP_TYPE, RecordKind
@@ -138,7 +137,7 @@ class StateLogMaker:
             salt=int(self._random.integers(1 << 62)), first_seq=at.seq,
             prev_segment=last.segment_id if last else NONE,
             prev_bytes=before.bytes if before else 0, prev_salt=last.salt if last else 0,
-            prev_chain=before.chain if before else 0, created_us=self._now_us,
+            prev_chain=before.running_crc if before else 0, created_us=self._now_us,
         )  # fmt: skip
         self.close()
         self._segment = SegmentWriter(self._folder, header)
@@ -148,12 +147,11 @@ class StateLogMaker:
         assert self._segment is not None
         at = self._at
         fields = {"raw_bytes": len(body), **fields}
-        header = encode_frame_header(
-            kind, stream_id=RECORD_STREAM, epoch=0, seq=at.seq, first_offset=at.offset,
-            previous=at.link, schema_byte=SEGMENT_HEADER_BYTES, durable_upto=0,
-            salt=self._segment.header.salt, input_upto=upto, body_bytes=len(body),
-            body_crc=crc32c(body), **fields,
-        )  # fmt: skip
+        header = FrameHeader(
+            type=kind, stream_id=RECORD_STREAM, seq=at.seq, first_offset=at.offset,
+            prev_segment=at.link[0], prev_byte=at.link[1], salt=self._segment.header.salt,
+            input_upto=upto, body_bytes=len(body), body_crc=crc32c(body), **fields,
+        ).encode()  # fmt: skip
         byte = self._segment.append(header, body)
         if kind == FrameType.BATCH:
             at.link = (self._segment.header.segment_id, byte)

@@ -48,6 +48,16 @@ class UnsupportedVersion(StorageError):
     """The file was written by a format that this release does not know."""
 
 
+def upgrade_needed(path: str, reason: str) -> UnsupportedVersion:
+    """The error for a file that only a later release can read."""
+    return UnsupportedVersion(f"{path}: {reason}: upgrade cec-store")
+
+
+def unknown_version(version: int, known: int) -> str:
+    """The reason where that is the version of the format."""
+    return f"format version {version}; this release reads {known}"
+
+
 class CorruptLog(StorageError):
     """Damage where the log was acknowledged. Nothing was changed, cut or skipped."""
 

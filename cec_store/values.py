@@ -1,6 +1,6 @@
-"""Places, times and sizes as values.
+"""Positions, times and sizes as values.
 
-Every place says *next unread*: an offset ``p`` stands before record ``p``.
+Every offset says *next unread*: offset ``p`` stands before record ``p``.
 """
 
 from __future__ import annotations

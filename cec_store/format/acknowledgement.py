@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from cec_store.errors import CorruptLog, UnsupportedVersion
-from cec_store.format.checksum import crc32c
+from cec_store.errors import CorruptLog, unknown_version, upgrade_needed
+from cec_store.format.checksum import crc_is_right, with_crc
 
 _MAGIC = b"CECACKS\0"
 _VERSION = 1
 _LAYOUT = Struct("<8sHHI16sQQQqII")
-assert _LAYOUT.size == 72
+ACKNOWLEDGEMENT_BYTES = _LAYOUT.size
+assert ACKNOWLEDGEMENT_BYTES == 72
 
 
 @dataclass(frozen=True)
@@ -25,23 +26,20 @@ class Acknowledgement:
     acknowledged_us: int
 
     def encode(self) -> bytes:
-        body = _LAYOUT.pack(
-            _MAGIC, _VERSION, _LAYOUT.size, 0, self.log_id, self.start, self.received,
+        data = _LAYOUT.pack(
+            _MAGIC, _VERSION, ACKNOWLEDGEMENT_BYTES, 0, self.log_id, self.start, self.received,
             self.effects_saved, self.acknowledged_us, 0, 0,
-        )[:-4]  # fmt: skip
-        return body + crc32c(body).to_bytes(4, "little")
+        )  # fmt: skip
+        return with_crc(data)
 
     @classmethod
     def decode(cls, data: bytes, path: str) -> Acknowledgement:
         """Raises :class:`UnsupportedVersion` or :class:`CorruptLog`."""
         version = int.from_bytes(data[8:10], "little")
-        is_ours, is_long = data.startswith(_MAGIC), len(data) == _LAYOUT.size
-        is_sound = is_ours and is_long and crc32c(data[:-4]) == int.from_bytes(data[-4:], "little")
-        if is_ours and version > _VERSION and (is_sound or not is_long):
-            raise UnsupportedVersion(
-                f"{path}: format version {version}; this release reads {_VERSION}: "
-                "upgrade cec-store"
-            )
+        is_ours, is_whole = data.startswith(_MAGIC), len(data) == ACKNOWLEDGEMENT_BYTES
+        is_sound = is_ours and is_whole and crc_is_right(data)
+        if is_ours and version > _VERSION and (is_sound or not is_whole):
+            raise upgrade_needed(path, unknown_version(version, _VERSION))
         if not is_sound or version != _VERSION:
             raise damaged(path, 0, "the acknowledgement fails its checksum")
         fields = _LAYOUT.unpack(data)

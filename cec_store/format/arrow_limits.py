@@ -1,4 +1,4 @@
-"""What Arrow itself would take, and a log must not: its bytes may come from anyone."""
+"""What pyarrow would read and a log refuses, as its bytes may come from anyone."""
 
 from __future__ import annotations
 

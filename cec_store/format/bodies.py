@@ -16,9 +16,7 @@ from cec_store.format.schema import KEY, STATE, RecordSchema
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 _RAW_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)  # an incompressible body must still fit in a frame
-
-
-_WINDOW_BYTES_MAX = 8 << 20
+_WINDOW_BYTES_MAX = 8 << 20  # of zstd: what a decompressor has to keep in memory
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def decode_body(
         if codec == Codec.ZSTD_LENGTHS:
             restore_offsets(raw, [records[n] for n in (KEY, STATE) if n in records.schema.names])
             records = _read_message(raw, schema)
-        # Structure alone may still point outside the buffers: a sound CRC proves no honesty.
+        # Offsets may point outside the buffers: whoever made the body could make its CRC right.
         records.validate(full=True)
     except (*ARROW_ERRORS, zstandard.ZstdError) as error:
         raise BadHeader(f"body: {error}") from error

@@ -26,3 +26,13 @@ else:
     def crc32c(data: bytes, crc: int = 0) -> int:
         """CRC-32C of ``data``, continuing from ``crc``."""
         return int(google_crc32c.extend(crc, data))
+
+
+def with_crc(data: bytes) -> bytes:
+    """These bytes, the last four of them replaced by the CRC of those before."""
+    return data[:-4] + crc32c(data[:-4]).to_bytes(4, "little")
+
+
+def crc_is_right(data: bytes) -> bool:
+    """Whether the last four bytes are the CRC of those before."""
+    return crc32c(data[:-4]) == int.from_bytes(data[-4:], "little")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from cec_store.format.checksum import crc32c
+from cec_store.errors import unknown_version
+from cec_store.format.checksum import crc32c, crc_is_right, with_crc
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 NONE = 2**64 - 1
@@ -74,16 +77,22 @@ class SegmentHeader(NamedTuple):
     created_us: int
 
     def encode(self) -> bytes:
-        body = _SEGMENT.pack(
+        data = _SEGMENT.pack(
             SEGMENT_MAGIC, FORMAT_VERSION, SEGMENT_HEADER_BYTES, self.epoch, self.log_id,
             self.segment_id, self.salt, self.first_seq, self.prev_segment, self.prev_bytes,
             self.prev_salt, self.prev_chain, 0, self.created_us, 0,
-        )[:-4]  # fmt: skip
-        return body + crc32c(body).to_bytes(4, "little")
+        )  # fmt: skip
+        return with_crc(data)
+
+    @property
+    def running_crc(self) -> int:
+        """The running CRC of a segment without frames."""
+        return crc32c(self.encode()[-4:])
 
 
 class BadHeader(Exception):
-    """These bytes are not the header asked for; the message says why. Never leaves the log."""
+    """These bytes are not what was asked for; the message says why. Callers turn it into an error
+    that names the file."""
 
 
 class NewerVersion(BadHeader):
@@ -97,40 +106,44 @@ def decode_segment_header(data: bytes) -> SegmentHeader:
     data = data[:SEGMENT_HEADER_BYTES]
     if not data.startswith(SEGMENT_MAGIC):
         raise BadHeader("segment magic is wrong")
-    if crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
+    if not crc_is_right(data):
         raise BadHeader("segment header fails its checksum")
     fields = _SEGMENT.unpack(data)
     if fields[1] != FORMAT_VERSION:
-        raise NewerVersion(f"format version {fields[1]}; this release reads {FORMAT_VERSION}")
+        raise NewerVersion(unknown_version(fields[1], FORMAT_VERSION))
     return SegmentHeader._make((*fields[3:12], fields[13]))
 
 
 class FrameHeader(NamedTuple):
-    """The 128 bytes before a frame's body; fields as in docs/format.md §4."""
+    """The 128 bytes before a frame's body; fields as in docs/format.md §4.
 
-    magic: int
-    type: int
-    codec: int
-    header_bytes: int
-    stream_id: int
-    epoch: int
-    seq: int
-    first_offset: int
-    prev_segment: int
-    prev_byte: int
-    schema_byte: int
-    durable_upto: int
-    salt: int
-    min_timestamp_us: int
-    max_timestamp_us: int
-    extent_records: int
-    input_upto: int
-    record_count: int
-    open_windows: int
-    body_bytes: int
-    raw_bytes: int
-    body_crc: int
-    header_crc: int
+    What is not given is that of an empty frame of the log itself, before all others.
+    """
+
+    magic: int = FRAME_MAGIC
+    type: int = 0
+    codec: int = Codec.NONE
+    header_bytes: int = FRAME_HEADER_BYTES
+    stream_id: int = LOG_STREAM
+    epoch: int = 0
+    seq: int = 0
+    first_offset: int = 0
+    prev_segment: int = NONE
+    prev_byte: int = 0
+    schema_byte: int = SEGMENT_HEADER_BYTES
+    durable_upto: int = 0
+    salt: int = 0
+    min_timestamp_us: int = MAX_TIMESTAMP_US
+    max_timestamp_us: int = MIN_TIMESTAMP_US
+    extent_records: int = 0
+    input_upto: int = 0
+    record_count: int = 0
+    open_windows: int = 0
+    body_bytes: int = 0
+    raw_bytes: int = 0
+    body_crc: int = 0
+    header_crc: int = 0
+    """Over the bytes that were read; :meth:`encode` makes it anew."""
 
     @property
     def frame_bytes(self) -> int:
@@ -141,35 +154,8 @@ class FrameHeader(NamedTuple):
         """The stream's next offset after this frame."""
         return self.first_offset + self.record_count
 
-
-def encode_frame_header(
-    frame_type: FrameType,
-    *,
-    stream_id: int,
-    epoch: int,
-    seq: int,
-    first_offset: int,
-    previous: tuple[int, int],
-    schema_byte: int,
-    durable_upto: int,
-    salt: int,
-    codec: Codec = Codec.NONE,
-    timestamps_us: tuple[int, int] = (MAX_TIMESTAMP_US, MIN_TIMESTAMP_US),
-    extent_records: int = 0,
-    input_upto: int = 0,
-    record_count: int = 0,
-    open_windows: int = 0,
-    body_bytes: int = 0,
-    raw_bytes: int = 0,
-    body_crc: int = 0,
-) -> bytes:
-    """The header's 128 bytes. ``previous`` is the address of the stream's previous BATCH."""
-    body = _FRAME.pack(
-        FRAME_MAGIC, frame_type, codec, FRAME_HEADER_BYTES, stream_id, epoch, seq, first_offset,
-        *previous, schema_byte, durable_upto, salt, *timestamps_us, extent_records, input_upto,
-        record_count, open_windows, body_bytes, raw_bytes, body_crc, 0,
-    )[:-4]  # fmt: skip
-    return body + crc32c(body).to_bytes(4, "little")
+    def encode(self) -> bytes:
+        return with_crc(_FRAME.pack(*self))
 
 
 def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
@@ -200,6 +186,15 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
     return header
 
 
+def intact_headers(data: bytes) -> Iterator[FrameHeader]:
+    """Every sound frame header anywhere in ``data``, of whichever segment, found by its magic."""
+    at = data.find(FRAME_MAGIC_BYTES)
+    while at >= 0:
+        with suppress(BadHeader):  # four bytes that only look like the beginning of one
+            yield decode_frame_header(data, at)
+        at = data.find(FRAME_MAGIC_BYTES, at + 1)
+
+
 def raw_bytes_max(body_bytes: int) -> int:
     """The most that a body of this size may say it inflates to."""
     return min(RAW_BYTES_MAX, _RATIO_MAX * body_bytes + _RATIO_SLACK_BYTES)
@@ -210,9 +205,9 @@ def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:
     return len(body) == header.body_bytes and crc32c(body) == header.body_crc
 
 
-def extend_chain(chain: int, header_crc: int) -> int:
-    """Chain CRC with one more header (docs/format.md §4)."""
-    return crc32c(header_crc.to_bytes(4, "little"), chain)
+def extend_running_crc(running_crc: int, header_crc: int) -> int:
+    """The CRC over all header CRCs of a segment, with one more (docs/format.md §4: chain CRC)."""
+    return crc32c(header_crc.to_bytes(4, "little"), running_crc)
 
 
 class Footer(NamedTuple):

@@ -15,7 +15,7 @@ _ENTRY_BYTES = 4
 def restore_offsets(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> None:
     """Make offsets of the lengths in ``raw``, the message in which these columns lie, in place.
 
-    It may hold anything then: whoever reads it again validates it.
+    The sums are not checked here: the caller reads the message again and validates it.
 
     Raises:
         BadHeader: an offsets buffer is too short.

@@ -110,7 +110,7 @@ class RecordSchema:
         return schema
 
     def is_as(self, other: RecordSchema) -> bool:
-        """Whether both are stored as the same bytes would be."""
+        """Whether both are stored as the same bytes."""
         return bool(self.arrow.equals(other.arrow, check_metadata=True))
 
     def encode(self) -> bytes:

@@ -13,7 +13,7 @@ from cec_store.format.manifest import Manifest
 from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
 from cec_store.log.reader import LogReader
-from cec_store.log.segment import SegmentReader
+from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.log.visible_end import VisibleEnd
 from cec_store.storage.folder import Folder
 
@@ -25,8 +25,7 @@ class Chain(LogReader):
         """Raises :class:`NotAQueue`, :class:`CorruptLog` or :class:`UnsupportedVersion`."""
         self.folder = folder
         self.manifest: Manifest
-        self._readers: dict[int, SegmentReader] = {}
-        self._read_last: SegmentReader | None = None
+        self._readers = SegmentReaders()
         self._ends: dict[int, int] = {}
         self._newest = -1
         self.refresh()
@@ -79,11 +78,7 @@ class Chain(LogReader):
             if reader.header.log_id != self.manifest.log_id:
                 raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
             self._readers[segment_id] = reader
-        reader = self._readers[segment_id]
-        if self._read_last is not None and self._read_last is not reader:
-            self._read_last.reload()  # a stretch in memory for one segment, not for each
-        self._read_last = reader
-        return reader
+        return self._readers.switch_to(segment_id)
 
     def segment_end(self, segment_id: int) -> int:
         """How many bytes of the segment belong to the log, as far as it is vouched for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from cec_store.errors import CorruptLog, NotAQueue, StorageError
-from cec_store.format.manifest import _LAYOUT, EPOCH_MAX, Manifest
+from cec_store.format.manifest import EPOCH_MAX, MANIFEST_BYTES, Manifest
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     COMMITS_FOLDER,
@@ -35,8 +35,8 @@ def newest_claim(names: list[str]) -> int:
 def claim_epoch(folder: Folder) -> int:
     """Announce a writer of a new epoch and return it: those before acknowledge nothing more.
 
-    A manifest would not do. It has to say what the last writer acknowledged, and as long as that
-    one is not stopped it may acknowledge more than was read.
+    The claim is a file beside the manifest. A manifest has to say what the last writer has
+    acknowledged, and until that writer sees the claim it may acknowledge more than was read.
 
     Raises:
         StorageError: the epochs are used up.
@@ -62,7 +62,7 @@ def read_manifest(folder: Folder) -> Manifest:
         name = manifest_name(epoch)
         path = f"{folder.path}/{name}"
         try:
-            data = folder.read(name, 0, _LAYOUT.size + 1)
+            data = folder.read(name, 0, MANIFEST_BYTES + 1)
         except FileNotFoundError:
             continue  # a new writer has just published its own and removed this one
         manifest = Manifest.decode(data, path)

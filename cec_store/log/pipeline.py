@@ -1,4 +1,4 @@
-"""The writer's thread: encoding, writing and syncing behind the caller's back, in order.
+"""Encoding, writing and syncing in the background, in the order of the appends.
 
 Frames are encoded by a small pool while earlier ones are being written and synced; a bounded number
 is outstanding, and an append beyond it waits (CEC paper, appendix, "Failure-free operation").
@@ -33,21 +33,33 @@ class _Pending:
 
 
 class Pipeline:
-    """Feeds a :class:`LogWriter` from any number of threads."""
+    """Feeds a :class:`LogWriter` from any number of threads.
+
+    Callers put frames and tasks into line, encoder threads turn records into bodies, and the
+    writer's thread alone calls the :class:`LogWriter`, which writes, syncs, rolls and trims.
+    """
 
     def __init__(self, writer: LogWriter, options: QueueOptions) -> None:
         self.writer = writer
+        """Its methods are called on the writer's thread only."""
         self._options = options
         self._changed = Condition()
+        """Guards the fields from here to ``_failure``; notified when one of them changes."""
         self._pending: deque[_Pending] = deque()
+        """Frames that are not written yet. Callers add, the writer's thread removes."""
         self._tasks: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        """Calls for the writer's thread, and where their results go."""
         self._outstanding_bytes = 0
-        self._end = Cursor(writer.cursor.seq, writer.cursor.offset)
-        self._durable = Cursor(writer.durable.seq, writer.durable.offset)
+        """Of the bodies in ``_pending``, before compression."""
+        self._end = writer.cursor
+        self._durable = writer.durable
         self._wanted_seq = 0
-        self._unsynced_since: float | None = None
+        """Somebody waits for the frames below to be durable."""
         self._closing = False
         self._failure: BaseException | None = None
+        """What ended the writer's thread; it stays."""
+        self._unsynced_since: float | None = None
+        """When the oldest frame not synced was written. Used by the writer's thread only."""
         self._encoders = ThreadPoolExecutor(_ENCODERS, "cec-encode")
         self._thread = Thread(target=self._run, name="cec-writer", daemon=True)
         self._thread.start()
@@ -56,7 +68,7 @@ class Pipeline:
 
     @property
     def end(self) -> Cursor:
-        """Where the next append goes."""
+        """Where the next append goes. Read without the lock: a cursor never changes."""
         return self._end
 
     @property
@@ -86,7 +98,7 @@ class Pipeline:
             return seq
 
     def _refuse_above_the_last_number(self, rows: int) -> None:
-        # Readers refuse a frame that says more, so it must not be acknowledged.
+        # Readers refuse a frame with higher numbers, so it must not be acknowledged.
         if max(self._end.seq + 1, self._end.offset + rows) >= NUMBERS_END:
             raise OutOfRange(
                 f"{self.writer.folder.path}: frame {self._end.seq}, record {self._end.offset}: "
@@ -106,7 +118,7 @@ class Pipeline:
             self._wanted_seq = max(self._wanted_seq, seq + 1)
             self._changed.notify_all()
             done = self._changed.wait_for(
-                # Not at a close, which makes it durable yet.
+                # A close does not end the wait: it makes all frames durable first.
                 lambda: self._durable.seq > seq or self._failure is not None,
                 timeout_s,
             )
@@ -215,12 +227,8 @@ class Pipeline:
         return max(0.0, self._unsynced_since + limit_ms / 1000 - time.monotonic())
 
     def _sync_is_due(self) -> bool:
-        if self._unsynced_since is None:
-            return False
-        if self._wanted_seq > self._durable.seq or self._seconds_to_sync() == 0:
-            return True
-        too_much = self.writer.unsynced_bytes >= self._options.group_max_bytes
-        return self._options.sync is SyncMode.GROUP and too_much
+        is_wanted = self._wanted_seq > self._durable.seq
+        return self._unsynced_since is not None and (is_wanted or self._seconds_to_sync() == 0)
 
     def _write(self, item: _Pending) -> None:
         body = item.body.result()

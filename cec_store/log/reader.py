@@ -6,6 +6,7 @@ A queue's is its whole chain of segments; a state log has one for each version, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -31,7 +32,7 @@ _Found = TypeVar("_Found")
 
 
 class LogReader(ABC):
-    """Reads frames and records; where the segments are and end is for who inherits to say."""
+    """Reads frames and records. Subclasses say which segments there are and where each ends."""
 
     folder: Folder
 
@@ -51,7 +52,7 @@ class LogReader(ABC):
 
     @abstractmethod
     def reader(self, segment_id: int) -> SegmentReader:
-        """Of a segment of this log."""
+        """A reader of one segment of this log."""
 
     @abstractmethod
     def segment_end(self, segment_id: int) -> int:
@@ -170,11 +171,9 @@ class LogReader(ABC):
                 f"{self.folder.path}: offset {offset} is not in "
                 f"{self.first_offset()} … {self.end.offset}"
             )
-        start = self._last_segment_from(lambda segment_id: self.first_offset(segment_id) <= offset)
-        for frame in self.frames(Address(start, SEGMENT_HEADER_BYTES)):
-            if offset < frame.header.end_offset:
-                return frame
-        return None
+        number = bisect_right(self.segments, offset, lo=1, key=self.first_offset) - 1
+        start = Address(self.segments[number], SEGMENT_HEADER_BYTES)
+        return next((f for f in self.frames(start) if offset < f.header.end_offset), None)
 
     def find_seq(self, seq: int) -> Frame:
         """The frame of this number.
@@ -184,34 +183,25 @@ class LogReader(ABC):
         """
         first = self._schema_frame(self.segments[0]).seq
         if first <= seq < self.end.seq:
-            start = self._last_segment_from(lambda s: self._schema_frame(s).seq <= seq)
-            for frame in self.frames(Address(start, SEGMENT_HEADER_BYTES)):
+            number = bisect_right(
+                self.segments, seq, lo=1, key=lambda segment_id: self._schema_frame(segment_id).seq
+            )
+            for frame in self.frames(Address(self.segments[number - 1], SEGMENT_HEADER_BYTES)):
                 if frame.header.seq == seq:
                     return frame
         raise OutOfRange(f"{self.folder.path}: frame {seq} is not in {first} … {self.end.seq - 1}")
 
     def find_timestamp(self, timestamp_us: int, start: Address | None = None) -> Frame | None:
         """The first frame that can hold a record at or after the moment; ``None`` at the end."""
-        for frame in self.frames(start):
-            if frame.header.max_timestamp_us >= timestamp_us:
-                return frame
-        return None
-
-    def _last_segment_from(self, holds: Callable[[int], bool]) -> int:
-        """The last segment for which ``holds``; it holds for a run from the first on."""
-        segments = self.segments
-        low, high = 0, len(segments) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if holds(segments[middle]) else (low, middle - 1)
-        return segments[low]
+        frames = self.frames(start)
+        return next((f for f in frames if f.header.max_timestamp_us >= timestamp_us), None)
 
 
 def despite_trims(log: LogReader, search: Callable[[], _Found]) -> _Found:
-    """A search looks at segments that it does not end in: trimmed meanwhile, they are no answer.
+    """What ``search`` finds, repeated where a segment that it only passed was trimmed meanwhile.
 
     Raises:
-        OutOfRange: with nothing trimmed since the last look.
+        OutOfRange: from ``search``, while nothing was trimmed.
     """
     while True:
         first = log.segments[0]

@@ -25,7 +25,7 @@ from cec_store.storage.names import (
 )
 from cec_store.storage.publishing import remove, write_file
 
-_LOOKS = 4
+_ATTEMPTS = 4
 _TORN_BYTES_MAX = 64 << 20
 
 
@@ -69,7 +69,7 @@ def _clear_unfinished_creation(folder: Folder) -> None:
         if segment_id_of(name) != 0 or _holds_records(folder):
             raise CorruptLog(f"{folder.path}/{name}", 0, "segments without a manifest")
         folder.unlink(name)
-    # Of who opened a queue whose manifest was there to be read, but not on disk.
+    # A writer left them that opened a queue whose manifest could be read, but was not on disk.
     for name in claims:
         folder.unlink(name)
 
@@ -78,8 +78,8 @@ def _holds_records(folder: Folder) -> bool:
     try:
         tail = read_tail(SegmentReader(folder, 0))
     except CorruptLog:
-        # Either never finished, or a queue that was damaged after it lost its manifest. Whoever
-        # was making it had come no further than the schema, the first frame.
+        # Either a creation that was never finished, which wrote one frame at most, the schema; or
+        # a queue that lost its manifest and was then damaged.
         name = segment_name(0)
         return folder.read(name, 0, folder.size(name)).count(FRAME_MAGIC_BYTES) > 1
     return any(header.type == FrameType.BATCH for _, header in tail.frames)
@@ -94,30 +94,29 @@ def reopen(
         CorruptLog: damage where the log was acknowledged; nothing is changed.
         SchemaMismatch: ``schema`` is not the queue's.
     """
-    # Damage must be refused before anything is changed on disk, so look first and again later.
-    stored = _schema_of(*_first_look(folder))
+    # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
+    # and again once the last writer cannot acknowledge any more.
+    stored = _schema_of(_first_tail(folder))
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
     # Only now does the last writer's manifest say all that it ever acknowledged.
     manifest = replace(read_manifest(folder), epoch=epoch)
     publish_manifest(folder, manifest)
     _remove_older_manifests(folder, epoch)
-    reader, tail = _newest_tail(folder, manifest)
-    writer = LogWriter(
-        folder, manifest, stored, _cursor_at(manifest.newest_segment, tail), clock_and_entropy
+    tail = _newest_tail(folder, manifest)
+    old = tail.reader.header
+    writer = LogWriter(folder, manifest, stored, _cursor_behind(tail), clock_and_entropy)
+    _begin_segment(
+        writer, Predecessor(old.segment_id, tail.vouched_end, old.salt, tail.running_crc)
     )
-    predecessor = Predecessor(
-        manifest.newest_segment, tail.vouched_end, reader.header.salt, tail.chain
-    )
-    _begin_segment(writer, predecessor)
     with writer.closed_on_failure():
-        carried = _carry_over(writer, reader, tail)
+        carried = _carry_over(writer, tail)
         writer.publish_segment()
         writer.sync()
         if tail.torn_bytes:
-            _keep_torn(folder, reader, tail)
+            _keep_torn(folder, tail)
         if tail.file_bytes > tail.vouched_end:
-            folder.truncate(reader.name, tail.vouched_end)
+            folder.truncate(tail.reader.name, tail.vouched_end)
     return writer, RecoveryReport(carried, tail.torn_bytes, tail.reason if tail.torn_bytes else "")
 
 
@@ -140,12 +139,11 @@ def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchem
         )
 
 
-def _first_look(folder: Folder) -> tuple[SegmentReader, Tail]:
-    """The newest segment, next to a writer that may not be dead: only what stays bad is damage."""
-    for _ in range(_LOOKS - 1):
-        manifest = read_manifest(folder)
+def _first_tail(folder: Folder) -> Tail:
+    """The newest segment. Its writer may still be at work, so only what stays bad is damage."""
+    for _ in range(_ATTEMPTS - 1):
         with suppress(CorruptLog):
-            return _newest_tail(folder, manifest)
+            return _newest_tail(folder, read_manifest(folder))
     return _newest_tail(folder, read_manifest(folder))
 
 
@@ -155,12 +153,13 @@ def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:
     try:
         writer.begin_segment(predecessor, predecessor.segment_id + 1)
     except Fenced:
-        # The last writer was in a roll and made the file just now. It cannot publish it any more.
+        # The last writer was in a roll and has made the file just now. Fenced by the claim, it
+        # can publish it no more.
         _remove_strays(writer.folder, writer.manifest)
         writer.begin_segment(predecessor, predecessor.segment_id + 1)
 
 
-def _newest_tail(folder: Folder, manifest: Manifest) -> tuple[SegmentReader, Tail]:
+def _newest_tail(folder: Folder, manifest: Manifest) -> Tail:
     present = {segment_id_of(name) for name in folder.names()}
     for segment_id in range(manifest.first_segment, manifest.newest_segment + 1):
         if segment_id not in present:
@@ -173,33 +172,35 @@ def _newest_tail(folder: Folder, manifest: Manifest) -> tuple[SegmentReader, Tai
     if not tail.frames or tail.frames[0][1].type != FrameType.SCHEMA:
         # A published segment was durable with its schema.
         raise CorruptLog(reader.path, tail.end, tail.reason or "the segment has no schema")
-    return reader, tail
+    return tail
 
 
-def _schema_of(reader: SegmentReader, tail: Tail) -> RecordSchema:
+def _schema_of(tail: Tail) -> RecordSchema:
+    byte, header = tail.frames[0]
     try:
-        return reader.schema(tail.frames[0][1])
+        return tail.reader.schema(header)
     except BadHeader as error:
-        raise CorruptLog(reader.path, tail.frames[0][0], str(error)) from None
+        raise CorruptLog(tail.reader.path, byte, str(error)) from None
 
 
-def _cursor_at(segment_id: int, tail: Tail) -> Cursor:
+def _cursor_behind(tail: Tail) -> Cursor:
     """Where numbering goes on behind the vouched frames."""
     first = tail.frames[0][1]
     cursor = Cursor(first.seq, first.first_offset, (first.prev_segment, first.prev_byte))
     for byte, header in tail.frames:
         if header.type == FrameType.BATCH and byte < tail.vouched_end:
-            cursor = Cursor(header.seq + 1, header.end_offset, (segment_id, byte))
+            address = (tail.reader.header.segment_id, byte)
+            cursor = Cursor(header.seq + 1, header.end_offset, address)
     return cursor
 
 
-def _carry_over(writer: LogWriter, reader: SegmentReader, tail: Tail) -> int:
+def _carry_over(writer: LogWriter, tail: Tail) -> int:
     """Write unvouched whole frames again: after a failed sync they may be in memory only."""
     carried = 0
     for byte, header in tail.frames:
         if header.type != FrameType.BATCH or byte < tail.vouched_end:
             continue
-        stored = reader.body_at(byte, header).to_pybytes()
+        stored = tail.reader.body_at(byte, header).to_pybytes()
         body = Body(stored, header.raw_bytes, Codec(header.codec), header.record_count,
                     header.min_timestamp_us, header.max_timestamp_us)  # fmt: skip
         writer.append(
@@ -209,32 +210,31 @@ def _carry_over(writer: LogWriter, reader: SegmentReader, tail: Tail) -> int:
     return carried
 
 
-def _keep_torn(folder: Folder, reader: SegmentReader, tail: Tail) -> None:
-    name = torn_name(reader.header.segment_id)
+def _keep_torn(folder: Folder, tail: Tail) -> None:
+    name = torn_name(tail.reader.header.segment_id)
     if name in folder.names():
         folder.unlink(name)
     size = min(tail.torn_bytes, _TORN_BYTES_MAX)
     # The copy is for people: a full disk must not keep the queue from opening.
     with suppress(DiskFull):
-        write_file(folder, name, folder.read(reader.name, tail.end, size))
+        write_file(folder, name, folder.read(tail.reader.name, tail.end, size))
 
 
 def _remove_strays(folder: Folder, manifest: Manifest) -> None:
-    """Segments that were being born, and trimmed ones, when a writer died."""
+    """Segments that a dead writer had made and not published, or trimmed and not removed."""
     names = folder.names()
     if newest_claim(names) > manifest.epoch:
         raise Fenced(f"{folder.path}: another writer is taking over as well")
     for name in names:
         segment_id = segment_id_of(name)
-        if segment_id is None:
-            continue
-        if not manifest.first_segment <= segment_id <= manifest.newest_segment:
+        known = range(manifest.first_segment, manifest.newest_segment + 1)
+        if segment_id is not None and segment_id not in known:
             remove(folder, name)
     folder.sync_names()
 
 
 def _remove_older_manifests(folder: Folder, epoch: int) -> None:
-    """And the claims, which the manifest of ``epoch`` makes good."""
+    """The claims up to ``epoch`` as well: its manifest stands in their place."""
     for name in folder.names():
         older, claimed = manifest_epoch_of(name), claimed_epoch_of(name)
         if (older is not None and older < epoch) or (claimed is not None and claimed <= epoch):

@@ -8,10 +8,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, OutOfRange, StorageError, UnsupportedVersion
+from cec_store.errors import (
+    CorruptLog,
+    OutOfRange,
+    StorageError,
+    UnsupportedVersion,
+    upgrade_needed,
+)
+from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
-    FRAME_MAGIC_BYTES,
     SEGMENT_HEADER_BYTES,
     BadHeader,
     FrameHeader,
@@ -21,16 +27,16 @@ from cec_store.format.frame import (
     body_is_sound,
     decode_frame_header,
     decode_segment_header,
-    extend_chain,
+    intact_headers,
 )
 from cec_store.format.schema import RecordSchema
 from cec_store.storage.folder import AppendFile, Folder
 from cec_store.storage.names import segment_name
 
 # Large reads spare the cost of many small ones (CEC paper, II.B "CEC challenges": 256 KB).
-_WINDOW_BYTES = 1 << 20
-_HEADER_WINDOW_BYTES = 64 << 10
-_HEADERS_APART_BYTES = 4 << 10
+_BODIES_READ_BYTES = 1 << 20
+_HEADERS_READ_BYTES = 64 << 10
+_HEADER_APART_READ_BYTES = 4 << 10
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,8 @@ def _trimmed_where_gone(folder: Folder, name: str) -> Iterator[None]:
         raise OutOfRange(f"{folder.path}/{name}: the segment has been trimmed") from None
 
 
-class _Window:
-    """A stretch of the file in memory, so that neighbouring reads cost one call."""
+class _ReadBuffer:
+    """A part of the file in memory, so that neighbouring reads cost one call."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder = folder
@@ -62,7 +68,10 @@ class _Window:
         self._data = pa.py_buffer(b"")
 
     def read(self, byte: int, size: int, load_from: int, load_bytes: int) -> pa.Buffer:
-        """``size`` bytes at ``byte``, fewer at the end of the file; on a miss loads a stretch."""
+        """``size`` bytes at ``byte``, fewer at the end of the file.
+
+        What is not in memory is loaded with its neighbours: ``load_bytes`` from ``load_from``.
+        """
         inside = byte - self._start
         if inside < 0 or inside + size > self._data.size:
             start = max(0, min(load_from, byte))
@@ -76,7 +85,7 @@ class _Window:
 
 
 class SegmentReader:
-    """Reads one segment. Keeps a window of the file; not for use by two threads at once."""
+    """Reads one segment. Keeps a part of it in memory; not for use by two threads at once."""
 
     def __init__(self, folder: Folder, segment_id: int) -> None:
         """Raises :class:`CorruptLog` or :class:`UnsupportedVersion` for a header not sound."""
@@ -90,12 +99,12 @@ class SegmentReader:
         except FileNotFoundError:
             raise CorruptLog(self.path, 0, "the segment is missing") from None
         except NewerVersion as error:
-            raise UnsupportedVersion(f"{self.path}: {error}: upgrade cec-store") from None
+            raise upgrade_needed(self.path, str(error)) from None
         except BadHeader as error:
             raise CorruptLog(self.path, 0, str(error)) from None
         if self.header.segment_id != segment_id:
             raise CorruptLog(self.path, 0, f"the file is segment {self.header.segment_id}")
-        self._window = _Window(folder, self.name)
+        self._buffer = _ReadBuffer(folder, self.name)
 
     def size(self) -> int:
         """Bytes in the file now."""
@@ -104,7 +113,7 @@ class SegmentReader:
 
     def reload(self) -> None:
         """Forget what was read: the file may have grown."""
-        self._window = _Window(self._folder, self.name)
+        self._buffer = _ReadBuffer(self._folder, self.name)
 
     def header_at(self, byte: int) -> FrameHeader:
         """The frame header at ``byte``.
@@ -112,7 +121,7 @@ class SegmentReader:
         Raises:
             BadHeader: there is no sound header of this segment.
         """
-        data = self._window.read(byte, FRAME_HEADER_BYTES, byte, _HEADER_WINDOW_BYTES)
+        data = self._buffer.read(byte, FRAME_HEADER_BYTES, byte, _HEADERS_READ_BYTES)
         header = decode_frame_header(data.to_pybytes())
         if header.salt != self.header.salt:
             raise BadHeader("the frame belongs to another segment")
@@ -126,8 +135,8 @@ class SegmentReader:
         """
         start = byte + FRAME_HEADER_BYTES
         end = start + header.body_bytes
-        load = (end - _WINDOW_BYTES) if backward else start
-        body = self._window.read(start, header.body_bytes, load, _WINDOW_BYTES)
+        load = (end - _BODIES_READ_BYTES) if backward else start
+        body = self._buffer.read(start, header.body_bytes, load, _BODIES_READ_BYTES)
         if not body_is_sound(header, body):
             short = body.size < header.body_bytes
             raise BadHeader("body cut short" if short else "body fails its checksum")
@@ -156,7 +165,7 @@ class SegmentReader:
                     raise BadHeader(f"the frame goes on beyond byte {stop}, the end")
                 if bodies:
                     self.body_at(byte, header)
-                elif header.body_bytes and not self._reaches(byte, header):
+                elif header.body_bytes and not self._has_last_byte(byte, header):
                     raise BadHeader("body cut short")
             except BadHeader as error:
                 raise BadFrame(Bad(byte, str(error), isinstance(error, NewerVersion))) from None
@@ -164,12 +173,12 @@ class SegmentReader:
             byte += header.frame_bytes
             due = header.seq + (header.type == FrameType.BATCH)
 
-    def _reaches(self, byte: int, header: FrameHeader) -> bool:
-        """Whether the frame's last byte is there. Loads the header behind it as well."""
+    def _has_last_byte(self, byte: int, header: FrameHeader) -> bool:
+        """Whether the frame's last byte is in the file; the next header is loaded with it."""
         last = byte + header.frame_bytes - 1
-        is_large = header.frame_bytes >= _HEADER_WINDOW_BYTES  # so the next one probably is
-        load_bytes = _HEADERS_APART_BYTES if is_large else _HEADER_WINDOW_BYTES
-        return bool(self._window.read(last, 1, last, load_bytes).size)
+        is_large = header.frame_bytes >= _HEADERS_READ_BYTES  # so the next one probably is
+        load_bytes = _HEADER_APART_READ_BYTES if is_large else _HEADERS_READ_BYTES
+        return bool(self._buffer.read(last, 1, last, load_bytes).size)
 
     def schema(self, header: FrameHeader) -> RecordSchema:
         """The record schema that governs this frame.
@@ -186,20 +195,27 @@ class SegmentReader:
         return self._schemas[header.schema_byte]
 
     def headers_beyond(self, byte: int) -> Iterator[FrameHeader]:
-        """Every intact frame header of this segment beyond a bad byte, found by its magic."""
-        rest = max(0, self.size() - byte)
+        """Every intact frame header of this segment from a bad byte on."""
+        rest = self.size() - byte
+        if rest <= 0:
+            return
         with _trimmed_where_gone(self._folder, self.name):
             data = self._folder.read(self.name, byte, rest)
-        at = data.find(FRAME_MAGIC_BYTES)
-        while at >= 0:
-            try:
-                header = decode_frame_header(data, at)
-                if header.salt == self.header.salt:
-                    yield header
-            except BadHeader:
-                at = data.find(FRAME_MAGIC_BYTES, at + 1)
-                continue
-            at = data.find(FRAME_MAGIC_BYTES, at + 1)
+        yield from (h for h in intact_headers(data) if h.salt == self.header.salt)
+
+
+class SegmentReaders(dict[int, SegmentReader]):
+    """A log's readers by segment. Only the one that is read from keeps bytes in memory."""
+
+    _reading: SegmentReader | None = None
+
+    def switch_to(self, segment_id: int) -> SegmentReader:
+        """The reader of a segment; the one before lets go of what it has in memory."""
+        reader = self[segment_id]
+        if self._reading is not None and self._reading is not reader:
+            self._reading.reload()
+        self._reading = reader
+        return reader
 
 
 class BadFrame(Exception):
@@ -216,7 +232,7 @@ class SegmentWriter:
     def __init__(self, folder: Folder, header: SegmentHeader) -> None:
         """Create the file and write its header (not yet durable)."""
         self.header = header
-        self.chain = extend_chain(0, int.from_bytes(header.encode()[-4:], "little"))
+        self.running_crc = header.running_crc
         self.bytes = 0
         """Bytes handed to the kernel."""
         self.synced_bytes = 0
@@ -237,7 +253,7 @@ class SegmentWriter:
         """Write one frame and return its byte."""
         byte = self.bytes
         self._write([header, body] if body else [header])
-        self.chain = extend_chain(self.chain, int.from_bytes(header[-4:], "little"))
+        self.running_crc = crc32c(header[-4:], self.running_crc)
         self.frames += 1
         return byte
 
@@ -254,7 +270,5 @@ class SegmentWriter:
 def refusal(reader: SegmentReader, bad: Bad) -> CorruptLog | UnsupportedVersion:
     """The error for a frame that ought to be sound."""
     if bad.newer:
-        return UnsupportedVersion(
-            f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store"
-        )
+        return upgrade_needed(reader.path, f"byte {bad.byte}: {bad.reason}")
     return CorruptLog(reader.path, bad.byte, bad.reason)

@@ -1,20 +1,20 @@
-"""What the end of a segment means, as a table of cases. docs/format.md §7."""
+"""What the end of a segment means: a torn end, or damage. docs/format.md §7."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from cec_store.errors import CorruptLog, UnsupportedVersion
+from cec_store.errors import CorruptLog
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
     Footer,
     FrameHeader,
     FrameType,
-    extend_chain,
 )
-from cec_store.log.segment import Bad, BadFrame, SegmentReader
+from cec_store.log.forward_scan import ForwardScan, running_crcs_of
+from cec_store.log.segment import SegmentReader, refusal
 
 
 class Verdict(Enum):
@@ -26,55 +26,24 @@ class Verdict(Enum):
     DAMAGE = "damage to what was acknowledged"
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known about the first bad byte."""
+def judge(sealed: bool, at_seal: bool, vouched_beyond: bool, at_file_end: bool) -> Verdict:
+    """What the first bad byte of a segment means: the table of docs/format.md §7, row by row.
 
-    sealed: bool
-    """A successor, or the segment's own FOOTER, says where it ends."""
-    at_seal: bool
-    """The bad byte is that end."""
-    vouched_beyond: bool
-    """Some intact header says that bytes beyond it are on disk."""
-    at_file_end: bool
-    """Nothing follows."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """``None`` matches either."""
-
-    sealed: bool | None
-    at_seal: bool | None
-    vouched_beyond: bool | None
-    at_file_end: bool | None
-    verdict: Verdict
-
-    def matches(self, facts: Facts) -> bool:
-        wanted = (self.sealed, self.at_seal, self.vouched_beyond, self.at_file_end)
-        found = (facts.sealed, facts.at_seal, facts.vouched_beyond, facts.at_file_end)
-        return all(w is None or w == f for w, f in zip(wanted, found, strict=True))
-
-
-CASES = (
-    Case(True, True, None, None, Verdict.COMPLETE),
-    Case(True, False, None, None, Verdict.DAMAGE),
-    Case(False, None, True, None, Verdict.DAMAGE),
-    Case(False, None, False, True, Verdict.CLEAN_END),
-    Case(False, None, False, False, Verdict.TORN_TAIL),
-)
-
-
-def judge(facts: Facts) -> Verdict:
-    """The verdict of the one case that matches."""
-    (case,) = [case for case in CASES if case.matches(facts)]
-    return case.verdict
+    ``sealed``: a successor, or the segment's own FOOTER, says where it ends. ``at_seal``: the bad
+    byte is that end. ``vouched_beyond``: some intact header says that bytes beyond it are on disk.
+    """
+    if sealed:
+        return Verdict.COMPLETE if at_seal else Verdict.DAMAGE
+    if vouched_beyond:
+        return Verdict.DAMAGE
+    return Verdict.CLEAN_END if at_file_end else Verdict.TORN_TAIL
 
 
 @dataclass(frozen=True)
 class Tail:
     """The end of a segment."""
 
+    reader: SegmentReader
     verdict: Verdict
     frames: tuple[tuple[int, FrameHeader], ...]
     """Every whole frame before the bad byte, as (byte, header)."""
@@ -82,8 +51,8 @@ class Tail:
     """The first bad byte."""
     vouched_end: int
     """End of the last frame that some intact header, or the successor, vouches for."""
-    chain: int
-    """Chain CRC at ``vouched_end``."""
+    running_crc: int
+    """Running CRC at ``vouched_end``."""
     file_bytes: int
     reason: str
 
@@ -102,37 +71,33 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
         CorruptLog: damage; nothing was changed.
         UnsupportedVersion: a sound frame of a later format.
     """
-    frames: list[tuple[int, FrameHeader]] = []
     file_bytes = reader.size()
-    bad = Bad(sealed_end or file_bytes, "")
-    try:
-        # Without a seal even the end of the file must show itself as "no header here".
-        frames.extend(reader.frames(stop=sealed_end, bodies=True))
-    except BadFrame as error:
-        bad = error.bad
+    scan = ForwardScan(reader)
+    # Without a seal even the end of the file must show itself as "no header here".
+    frames = scan.read_on(sealed_end, bodies=True)
+    bad = scan.bad
     footer_end = _footer_end(reader, frames)
     seal = sealed_end if sealed_end is not None else footer_end
-    claims = [header.durable_upto for _, header in frames]
+    claimed = scan.claimed
     if bad.byte < file_bytes and seal is None:  # at a live log's end a writer may be appending
-        claims += [header.durable_upto for header in reader.headers_beyond(bad.byte)]
-    claimed = max(claims, default=0)
+        claimed = max(claimed, scan.claimed_beyond())
     # A frame's own header may vouch for what stands before it, never for itself.
     verdict = judge(
-        Facts(seal is not None, bad.byte == seal, claimed > bad.byte, bad.byte >= file_bytes)
+        seal is not None, bad.byte == seal, claimed > bad.byte, at_file_end=bad.byte >= file_bytes
     )
-    if bad.newer and verdict is not Verdict.COMPLETE:
-        # First: frames behind it may well vouch for it, and upgrading mends it.
-        raise UnsupportedVersion(f"{reader.path}: byte {bad.byte}: {bad.reason}: upgrade cec-store")
-    if verdict is Verdict.DAMAGE:
-        raise CorruptLog(reader.path, bad.byte, bad.reason or f"the segment goes on beyond {seal}")
+    # A later format is named even where frames behind it vouch for it: upgrading mends that.
+    if verdict is Verdict.DAMAGE or (bad.newer and verdict is not Verdict.COMPLETE):
+        raise refusal(reader, bad)
     end = bad.byte
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
     # A FOOTER says where the segment ends, not that it is on disk itself: the process may have died
     # before the sync of it. A successor does say so.
     vouched = end if sealed_end is not None else min(max(claimed, published), end)
-    vouched_end, chain = _chain_to(reader, frames, vouched)
-    return Tail(verdict, tuple(frames), end, vouched_end, chain, file_bytes, bad.reason)
+    running_crcs = running_crcs_of(reader.header, frames)
+    vouched_end = max(byte for byte in running_crcs if byte <= max(vouched, SEGMENT_HEADER_BYTES))
+    crc = running_crcs[vouched_end]
+    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, bad.reason)
 
 
 def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) -> int | None:
@@ -144,21 +109,6 @@ def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) ->
         footer = Footer.decode(reader.body_at(byte, header).to_pybytes())
     except BadHeader as error:
         raise CorruptLog(reader.path, byte, str(error)) from None
-    _, chain = _chain_to(reader, frames[:-1], byte)
-    if footer != Footer(len(frames) - 1, byte, chain):
+    if footer != Footer(len(frames) - 1, byte, running_crcs_of(reader.header, frames)[byte]):
         raise CorruptLog(reader.path, byte, f"the footer says {footer}, found {len(frames) - 1}")
     return byte + header.frame_bytes
-
-
-def _chain_to(
-    reader: SegmentReader, frames: list[tuple[int, FrameHeader]], limit: int
-) -> tuple[int, int]:
-    """Where the last frame that ends at or below ``limit`` ends, and the chain CRC there."""
-    end = SEGMENT_HEADER_BYTES
-    chain = extend_chain(0, int.from_bytes(reader.header.encode()[-4:], "little"))
-    for byte, header in frames:
-        if byte + header.frame_bytes > limit:
-            break
-        end = byte + header.frame_bytes
-        chain = extend_chain(chain, header.header_crc)
-    return end, chain

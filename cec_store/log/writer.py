@@ -1,4 +1,4 @@
-"""Appends to a queue's newest segment, syncs, vouches and rolls: one thread, no waiting.
+"""Appends to a queue's newest segment, syncs, vouches and rolls, on the thread of the caller.
 
 :mod:`cec_store.log.pipeline` runs it in the background; :mod:`cec_store.log.reopening` makes one.
 """
@@ -17,11 +17,10 @@ from cec_store.format.frame import (
     LOG_STREAM,
     NONE,
     RECORD_STREAM,
-    SEGMENT_HEADER_BYTES,
     Footer,
+    FrameHeader,
     FrameType,
     SegmentHeader,
-    encode_frame_header,
 )
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
@@ -46,21 +45,24 @@ class FrameMarks:
 
 @dataclass(frozen=True)
 class Predecessor:
-    """The bytes that a new segment builds on."""
+    """The bytes that a new segment builds on: the ``prev_…`` fields of its header."""
 
     segment_id: int = NONE
     bytes: int = 0
     salt: int = 0
-    chain: int = 0
+    running_crc: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cursor:
-    """Where the next frame goes in the numbering of the stream."""
+    """The numbers that come next in the stream of records."""
 
     seq: int = 0
+    """Of the next BATCH frame."""
     offset: int = 0
+    """Of the next record."""
     previous: tuple[int, int] = (NONE, 0)
+    """Segment and byte of the last BATCH frame."""
 
 
 @dataclass
@@ -72,7 +74,11 @@ class ClockAndEntropy:
 
 
 class LogWriter:
-    """The one writer of a queue. Every error leaves it unusable: make a new one by recovery."""
+    """The one writer of a queue. Every error leaves it unusable: make a new one by recovery.
+
+    Not for use by two threads at once. Whoever made it owns it, as a rule a
+    :class:`cec_store.log.pipeline.Pipeline`, whose own thread then makes every call.
+    """
 
     def __init__(self, folder: Folder, manifest: Manifest, schema: RecordSchema,
                  cursor: Cursor, clock_and_entropy: ClockAndEntropy) -> None:  # fmt: skip
@@ -82,7 +88,7 @@ class LogWriter:
         self.cursor = cursor
         self._clock_and_entropy = clock_and_entropy
         self._segment: SegmentWriter
-        self.durable = Cursor(cursor.seq, cursor.offset)
+        self.durable = cursor
         """Everything below is on disk."""
 
     @property
@@ -108,7 +114,7 @@ class LogWriter:
             prev_segment=predecessor.segment_id,
             prev_bytes=predecessor.bytes,
             prev_salt=predecessor.salt,
-            prev_chain=predecessor.chain,
+            prev_chain=predecessor.running_crc,
             created_us=self._clock_and_entropy.clock_us(),
         )
         try:
@@ -124,7 +130,7 @@ class LogWriter:
 
     @contextmanager
     def closed_on_failure(self) -> Iterator[None]:
-        """For who makes a writer: on an error nobody else will have it, to close its file."""
+        """Close the file if the block fails: a writer in the making has no other owner yet."""
         try:
             yield
         except BaseException:
@@ -142,46 +148,45 @@ class LogWriter:
 
     def append(self, body: Body, marks: FrameMarks) -> None:
         """Write one BATCH frame under the next number."""
-        header = encode_frame_header(
-            FrameType.BATCH,
-            **self._common(RECORD_STREAM),
+        header = self._header(FrameType.BATCH, RECORD_STREAM, body.stored)._replace(
             codec=body.codec,
-            timestamps_us=(body.min_timestamp_us, body.max_timestamp_us),
+            min_timestamp_us=body.min_timestamp_us,
+            max_timestamp_us=body.max_timestamp_us,
             extent_records=marks.extent_records,
             input_upto=marks.input_upto,
             record_count=body.record_count,
             open_windows=marks.open_windows,
-            body_bytes=len(body.stored),
             raw_bytes=body.raw_bytes,
-            body_crc=crc32c(body.stored),
         )
-        byte = self._segment.append(header, body.stored)
-        self.cursor.seq += 1
-        self.cursor.offset += body.record_count
-        self.cursor.previous = (self._segment.header.segment_id, byte)
+        byte = self._segment.append(header.encode(), body.stored)
+        self.cursor = Cursor(
+            seq=self.cursor.seq + 1,
+            offset=self.cursor.offset + body.record_count,
+            previous=(self._segment.header.segment_id, byte),
+        )
 
     def _append(self, frame_type: FrameType, stream_id: int, body: bytes = b"") -> None:
         """Write a frame without records; it carries the number of the next one with."""
-        header = encode_frame_header(
-            frame_type,
-            **self._common(stream_id),
+        self._segment.append(self._header(frame_type, stream_id, body).encode(), body)
+
+    def _header(self, frame_type: FrameType, stream_id: int, body: bytes) -> FrameHeader:
+        header = FrameHeader(
+            type=frame_type,
+            stream_id=stream_id,
+            epoch=self.manifest.epoch,
+            seq=self.cursor.seq,
+            durable_upto=self._segment.synced_bytes,
+            salt=self._segment.header.salt,
             body_bytes=len(body),
             raw_bytes=len(body),
             body_crc=crc32c(body),
         )
-        self._segment.append(header, body)
-
-    def _common(self, stream_id: int) -> dict:  # type: ignore[type-arg]
-        return {
-            "stream_id": stream_id,
-            "epoch": self.manifest.epoch,
-            "seq": self.cursor.seq,
-            "first_offset": self.cursor.offset if stream_id != LOG_STREAM else 0,
-            "previous": self.cursor.previous if stream_id != LOG_STREAM else (NONE, 0),
-            "schema_byte": SEGMENT_HEADER_BYTES,
-            "durable_upto": self._segment.synced_bytes,
-            "salt": self._segment.header.salt,
-        }
+        if stream_id == LOG_STREAM:
+            return header
+        prev_segment, prev_byte = self.cursor.previous
+        return header._replace(
+            first_offset=self.cursor.offset, prev_segment=prev_segment, prev_byte=prev_byte
+        )
 
     def sync(self) -> None:
         """Put everything on disk and vouch for it. Only then may it be acknowledged.
@@ -190,10 +195,11 @@ class LogWriter:
             Fenced: another writer has taken over; nothing new is acknowledged.
         """
         self._segment.sync()
-        # Only now: checking before the write could acknowledge what a successor never sees.
+        # After write and sync: a successor that came after an earlier check might have read the
+        # segment before these frames were in it, and they would be acknowledged all the same.
         self._check_epoch()
         self._append(FrameType.COMMIT, LOG_STREAM)
-        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+        self.durable = self.cursor
 
     def _check_epoch(self) -> None:
         epoch = newest_claim(self.folder.names())
@@ -206,7 +212,7 @@ class LogWriter:
     def complete(self) -> None:
         """Write the FOOTER and put all of the segment on disk."""
         segment = self._segment
-        footer = Footer(segment.frames, segment.bytes, segment.chain).encode()
+        footer = Footer(segment.frames, segment.bytes, segment.running_crc).encode()
         self._append(FrameType.FOOTER, LOG_STREAM, footer)
         segment.sync()
 
@@ -216,7 +222,9 @@ class LogWriter:
         self.complete()
         old = self._segment
         old.close()
-        predecessor = Predecessor(old.header.segment_id, old.bytes, old.header.salt, old.chain)
+        predecessor = Predecessor(
+            old.header.segment_id, old.bytes, old.header.salt, old.running_crc
+        )
         self.begin_segment(predecessor, old.header.segment_id + 1)
         self.publish_segment()
 
@@ -225,7 +233,8 @@ class LogWriter:
         if first_segment <= self.manifest.first_segment:
             return []
         old = range(self.manifest.first_segment, first_segment)
-        # The COMMIT, too: without it a reader sees fewer frames, and might end in what is removed.
+        # With the last COMMIT: if a crash took it, a reader's log would end earlier, perhaps in a
+        # segment that is removed here.
         self._segment.sync()
         self._check_epoch()
         self.manifest = replace(self.manifest, first_segment=first_segment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from cec_store.format.acknowledgement import _LAYOUT, Acknowledgement, damaged
+from cec_store.format.acknowledgement import ACKNOWLEDGEMENT_BYTES, Acknowledgement, damaged
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import acknowledgement_name, consumer_of
 
@@ -19,7 +19,7 @@ def read_acknowledgement(folder: Folder, name: str, log_id: bytes) -> Acknowledg
     """
     file_name = acknowledgement_name(name)
     path = f"{folder.path}/{file_name}"
-    said = Acknowledgement.decode(folder.read(file_name, 0, _LAYOUT.size + 1), path)
+    said = Acknowledgement.decode(folder.read(file_name, 0, ACKNOWLEDGEMENT_BYTES + 1), path)
     if said.log_id != log_id:
         raise damaged(path, 16, "the acknowledgement belongs to another queue")
     return said

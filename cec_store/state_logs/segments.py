@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
-    FRAME_MAGIC_BYTES,
     NOT_COUNTED,
     SEGMENT_HEADER_BYTES,
     BadHeader,
@@ -20,12 +18,13 @@ from cec_store.format.frame import (
     FrameType,
     SegmentHeader,
     decode_frame_header,
-    extend_chain,
+    intact_headers,
 )
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import newest_claim
+from cec_store.log.forward_scan import ForwardScan, running_crcs_of
 from cec_store.log.frames import Frame
-from cec_store.log.segment import Bad, BadFrame, SegmentReader, refusal
+from cec_store.log.segment import Bad, SegmentReader, refusal
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import WRITER_LOCK, segment_id_of, segment_name
 from cec_store.values import Address
@@ -55,34 +54,34 @@ def unique_id(frame: Frame) -> str:
     return f"{frame.address.segment_id:016x}-{header.salt:016x}-{header.seq:x}"
 
 
-class Chains(Protocol):
-    """A number for each byte at which a frame ends."""
+class RunningCrcs(Protocol):
+    """The running CRC for each byte at which a frame ends."""
 
     def __getitem__(self, byte: int, /) -> int: ...
 
 
 @dataclass(frozen=True)
-class Growth:
+class StateSegment:
     """One segment, up to the first place that is no whole frame."""
 
     segment_id: int
     path: str
-    header: SegmentHeader | None
-    schema: FrameHeader | None
-    """Its SCHEMA frame, which says on which version the segment builds."""
-    frames: Sequence[Frame]
-    end: int
     reason: str
     """Why the file goes on beyond ``end``; empty where it does not."""
     refusal: CorruptLog | UnsupportedVersion | None
     """Damage: something vouches for what is beyond. ``None`` for an unfinished write."""
-    chains: Chains
-    """Chain CRC by the byte at which a frame ends."""
+    header: SegmentHeader | None = None
+    schema: FrameHeader | None = None
+    """Its SCHEMA frame, which says on which version the segment builds."""
+    frames: Sequence[Frame] = ()
+    end: int = 0
+    running_crcs: RunningCrcs = field(default_factory=dict[int, int])
+    """The running CRC by the byte at which a frame ends."""
 
     def frame_of(self, seq: int) -> Frame | None:
         """The frame of this number, if it is here."""
-        place = seq - self.frames[0].header.seq if self.frames else -1
-        return self.frames[place] if 0 <= place < len(self.frames) else None
+        number = seq - self.frames[0].header.seq if self.frames else -1
+        return self.frames[number] if 0 <= number < len(self.frames) else None
 
     @property
     def commits(self) -> Iterator[Frame]:
@@ -90,64 +89,59 @@ class Growth:
         return (f for f in self.frames if f.header.open_windows != NOT_COUNTED)
 
     @property
-    def reached(self) -> int:
+    def newest_version(self) -> int:
         """The newest version that is whole here, or else the one built on; -1: unknown."""
         base = -1 if self.schema is None else self.schema.input_upto
         return max((frame.header.input_upto for frame in self.commits), default=base)
 
-    def hides(self, version: int) -> bool:
+    def may_have_held(self, version: int) -> bool:
         """Whether this version may have been here, and been acknowledged."""
-        return self.refusal is not None and version > self.reached
+        return self.refusal is not None and version > self.newest_version
 
     def error(self) -> CorruptLog | UnsupportedVersion:
-        """For who needs what is beyond the end."""
+        """The error for a caller that needs what is beyond the end."""
         return self.refusal or CorruptLog(self.path, self.end, self.reason or "the file ends here")
 
 
-def grow(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
-    """Read the headers of a segment, of which others say that ``vouched`` bytes are on disk."""
-    growth = _look(folder, reader, vouched)
-    while growth.refusal:
+def read_segment(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegment:
+    """Read a segment's frame headers; other segments build on its first ``vouched`` bytes."""
+    segment = _read_once(folder, reader, vouched)
+    while segment.refusal:
         # Its writer may have gone on between two reads: only what stays bad is damage.
         reader.reload()
-        again = _look(folder, reader, vouched)
-        if again.end == growth.end:
+        again = _read_once(folder, reader, vouched)
+        if again.end == segment.end:
             break
-        growth = again
-    return growth
+        segment = again
+    return segment
 
 
-def _look(folder: Folder, reader: SegmentReader, vouched: int) -> Growth:
+def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegment:
     segment_id = reader.header.segment_id
-    found: list[Frame] = []
-    chains: dict[int, int] = {}
-    chain = extend_chain(0, int.from_bytes(reader.header.encode()[-4:], "little"))
-    bad = Bad(SEGMENT_HEADER_BYTES, "")
-    try:
-        for byte, header in reader.frames():
-            if byte == SEGMENT_HEADER_BYTES and header.type != FrameType.SCHEMA:
-                raise BadFrame(Bad(byte, "a segment starts with its schema"))
-            found.append(Frame(Address(segment_id, byte), header))
-            chain = extend_chain(chain, header.header_crc)
-            chains[byte + header.frame_bytes] = chain
-    except BadFrame as error:
-        bad = error.bad
+    scan = ForwardScan(reader)
+    found, bad = scan.read_on(), scan.bad
+    if found and found[0][1].type != FrameType.SCHEMA:
+        found, bad = [], Bad(SEGMENT_HEADER_BYTES, "a segment starts with its schema")
     is_end = bad.byte >= reader.size()
-    claimed = max([vouched, *(frame.header.durable_upto for frame in found)])
-    is_damage = claimed > bad.byte or bad.newer
+    is_damage = max(vouched, scan.claimed) > bad.byte or bad.newer
     if not is_damage and not is_end:
         rest = folder.read(reader.name, bad.byte, reader.size() - bad.byte)
+        # Behind the bad place: it may itself be the header of a frame that was cut short.
         is_damage = not _is_unfinished(rest) or any(reader.headers_beyond(bad.byte + 1))
-    return Growth(
+    return StateSegment(
         segment_id=segment_id,
         path=reader.path,
         header=reader.header,
-        schema=found[0].header if found else None,
-        frames=tuple(frame for frame in found if frame.header.type == FrameType.BATCH),
+        schema=found[0][1] if found else None,
+        frames=tuple(
+            Frame(Address(segment_id, byte), header)
+            for byte, header in found
+            if header.type == FrameType.BATCH
+        ),
         end=bad.byte,
         reason="" if is_end else bad.reason,
         refusal=refusal(reader, bad) if is_damage else None,
-        chains=chains,
+        running_crcs=running_crcs_of(reader.header, found),
     )
 
 
@@ -161,29 +155,16 @@ def _is_unfinished(data: bytes) -> bool:
         return False
 
 
-def headless(
+def segment_without_header(
     folder: Folder, segment_id: int, error: CorruptLog | UnsupportedVersion, vouched: int
-) -> Growth:
-    """A segment whose header is not sound: torn at birth, unless something shows otherwise."""
+) -> StateSegment:
+    """A segment whose header is not sound: an unfinished write, unless something shows damage."""
     name = segment_name(segment_id)
     data = folder.read(name, 0, folder.size(name))
-    is_damage = vouched > 0 or not _is_unfinished(data) or any(_intact_headers(data))
-    return Growth(
-        segment_id=segment_id,
-        path=f"{folder.path}/{name}",
-        header=None,
-        schema=None,
-        frames=(),
-        end=0,
+    is_damage = vouched > 0 or not _is_unfinished(data) or any(intact_headers(data))
+    return StateSegment(
+        segment_id,
+        f"{folder.path}/{name}",
         reason=error.reason if isinstance(error, CorruptLog) else str(error),
         refusal=error if is_damage or isinstance(error, UnsupportedVersion) else None,
-        chains={},
     )
-
-
-def _intact_headers(data: bytes) -> Iterator[FrameHeader]:
-    at = data.find(FRAME_MAGIC_BYTES)
-    while at >= 0:
-        with suppress(BadHeader):  # four bytes that only look like the beginning of one
-            yield decode_frame_header(data, at)
-        at = data.find(FRAME_MAGIC_BYTES, at + 1)

@@ -9,11 +9,18 @@ from __future__ import annotations
 import re
 
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, UnsupportedVersion
-from cec_store.format.frame import NONE, NOT_COUNTED, SEGMENT_HEADER_BYTES, BadHeader, SegmentHeader
+from cec_store.format.frame import NONE, NOT_COUNTED, SEGMENT_HEADER_BYTES, BadHeader
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame
-from cec_store.log.segment import SegmentReader
-from cec_store.state_logs.segments import MERGED, STATE_SCHEMA, Growth, grow, headless, is_state_log
+from cec_store.log.segment import SegmentReader, SegmentReaders
+from cec_store.state_logs.segments import (
+    MERGED,
+    STATE_SCHEMA,
+    StateSegment,
+    is_state_log,
+    read_segment,
+    segment_without_header,
+)
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_id_of, segment_name
 from cec_store.values import Address
@@ -29,10 +36,9 @@ class StateTree:
         self.folder = folder
         if not is_state_log(folder):
             raise NotAQueue(f"{folder.path}: no state log here (there are no segments of one)")
-        self._readers: dict[int, SegmentReader] = {}
+        self._readers = SegmentReaders()
         self._unread: dict[int, CorruptLog | UnsupportedVersion] = {}
-        self._read_last: SegmentReader | None = None
-        self._growths: dict[int, Growth] = {}
+        self._segments: dict[int, StateSegment] = {}
         self._vouched: dict[int, int] = {}
         self._sound_bodies: set[Address] = set()
         self.ids: list[int] = []
@@ -44,7 +50,7 @@ class StateTree:
     def _open(self, segment_id: int) -> None:
         self._read_header(segment_id)
         if segment_id in self._unread and segment_name(segment_id) not in self.folder.names():
-            del self._unread[segment_id]  # forgotten this very moment
+            del self._unread[segment_id]  # maintenance has deleted it since the listing
         else:
             self.ids.append(segment_id)
 
@@ -68,32 +74,30 @@ class StateTree:
             raise self._unread[segment_id]
         if segment_id not in self._readers:
             raise CorruptLog(self._path_of(segment_id), 0, "the segment is missing")
-        reader = self._readers[segment_id]
-        if self._read_last is not None and self._read_last is not reader:
-            self._read_last.reload()  # a stretch in memory for one segment, not for each
-        self._read_last = reader
-        return reader
+        return self._readers.switch_to(segment_id)
 
-    def growth(self, segment_id: int) -> Growth:
+    def segment(self, segment_id: int) -> StateSegment:
         """How far a segment is sound; raises :class:`CorruptLog` where it is missing."""
-        if segment_id not in self._growths:
+        if segment_id not in self._segments:
             vouched = self.vouched(segment_id)
             if segment_id in self._unread:
-                growth = headless(self.folder, segment_id, self._unread[segment_id], vouched)
-                if growth.refusal is not None:
+                segment = segment_without_header(
+                    self.folder, segment_id, self._unread[segment_id], vouched
+                )
+                if segment.refusal is not None:
                     self._read_header(segment_id)  # may have been written since
             if segment_id not in self._unread:
-                growth = grow(self.folder, self.reader(segment_id), vouched)
-            self._growths[segment_id] = growth
-        return self._growths[segment_id]
+                segment = read_segment(self.folder, self.reader(segment_id), vouched)
+            self._segments[segment_id] = segment
+        return self._segments[segment_id]
 
     def vouched(self, segment_id: int) -> int:
         """How many bytes of a segment others build on."""
         return self._vouched.get(segment_id, 0)
 
-    def take(self, growth: Growth) -> None:
-        """What somebody has found out who read the whole segment anyway."""
-        self._growths[growth.segment_id] = growth
+    def remember(self, segment: StateSegment) -> None:
+        """Take over what a caller has found that read the whole segment."""
+        self._segments[segment.segment_id] = segment
 
     def schema(self) -> RecordSchema:
         """The record schema, which is the same in all state logs.
@@ -102,17 +106,17 @@ class StateTree:
             NotAQueue: these segments are those of something else.
             CorruptLog: no segment can be read.
         """
-        for growth in map(self.growth, reversed(self.ids)):
-            if growth.schema is None:
+        for segment in map(self.segment, reversed(self.ids)):
+            if segment.schema is None:
                 continue
             try:
-                schema = self.reader(growth.segment_id).schema(growth.schema)
+                schema = self.reader(segment.segment_id).schema(segment.schema)
             except BadHeader as error:
-                raise CorruptLog(growth.path, SEGMENT_HEADER_BYTES, str(error)) from None
+                raise CorruptLog(segment.path, SEGMENT_HEADER_BYTES, str(error)) from None
             if schema.arrow.names != STATE_SCHEMA.arrow.names or schema.key != STATE_SCHEMA.key:
-                raise NotAQueue(f"{growth.path}: a segment, but not one of a state log")
+                raise NotAQueue(f"{segment.path}: a segment, but not one of a state log")
             return schema
-        raise self.growth(self.ids[-1]).error()
+        raise self.segment(self.ids[-1]).error()
 
     def check_body(self, frame: Frame) -> None:
         """Raises :class:`CorruptLog` where a frame's body is not what was written."""
@@ -128,7 +132,7 @@ class StateTree:
 
     def versions(self) -> list[int]:
         """Every version of which a last frame is here, ascending."""
-        return sorted({f.header.input_upto for s in self.ids for f in self.growth(s).commits})
+        return sorted({f.header.input_upto for s in self.ids for f in self.segment(s).commits})
 
     def find(self, at: int | str | None = None) -> Frame:
         """The last frame of a version, of a unique id, or of the newest version.
@@ -143,33 +147,33 @@ class StateTree:
         if at is not None:
             return self._find_version(at)
         versions = self.versions()
-        for growth in map(self.growth, () if versions else reversed(self.ids)):
-            if growth.refusal:
-                raise growth.error()
+        for segment in map(self.segment, () if versions else reversed(self.ids)):
+            if segment.refusal:
+                raise segment.error()
         newest = self._find_version(max(versions, default=0))
-        for growth in map(self.growth, reversed(self.ids)):
-            if growth.segment_id <= newest.address.segment_id:
+        for segment in map(self.segment, reversed(self.ids)):
+            if segment.segment_id <= newest.address.segment_id:
                 break
-            if growth.refusal:  # written later, so it may well be what Spark goes on from
-                raise growth.error()
+            if segment.refusal:  # written later, so it may well be what Spark goes on from
+                raise segment.error()
         return newest
 
     def _find_version(self, version: int) -> Frame:
-        suspect: Growth | None = None
+        suspect: StateSegment | None = None
         lost: list[int] = []
         for segment_id in reversed(self.ids):
             if lost and lost[-1] > segment_id:
                 raise CorruptLog(self._path_of(lost[-1]), 0, "the segment is missing")
-            growth = self.growth(segment_id)
-            here = [frame for frame in growth.commits if frame.header.input_upto == version]
+            segment = self.segment(segment_id)
+            here = [frame for frame in segment.commits if frame.header.input_upto == version]
             if here:
                 return here[-1]
-            if growth.hides(version):
-                raise growth.error()
-            if suspect is None and growth.reason and growth.reached < version:
-                suspect = growth
+            if segment.may_have_held(version):
+                raise segment.error()
+            if suspect is None and segment.reason and segment.newest_version < version:
+                suspect = segment
             base = self.missing_base(segment_id)
-            if base is not None and growth.schema and growth.schema.input_upto >= version:
+            if base is not None and segment.schema and segment.schema.input_upto >= version:
                 lost = sorted([*lost, base])
         if lost:
             raise CorruptLog(self._path_of(lost[-1]), 0, "the segment is missing")
@@ -182,12 +186,12 @@ class StateTree:
         if match is None:
             raise ValueError(f"{text!r} is no unique id: segment-salt-seq, in hexadecimal digits")
         segment_id, salt, seq = (int(part, 16) for part in match.groups())
-        growth = self.growth(self._standing_for(segment_id))
-        if growth.header is not None and growth.header.salt != salt:
-            raise CorruptLog(growth.path, 40, f"its salt is not that of {text}: another segment")
-        frame = growth.frame_of(seq)
+        segment = self.segment(self._standing_for(segment_id))
+        if segment.header is not None and segment.header.salt != salt:
+            raise CorruptLog(segment.path, 40, f"its salt is not that of {text}: another segment")
+        frame = segment.frame_of(seq)
         if frame is None or frame.header.open_windows == NOT_COUNTED:
-            raise growth.error()
+            raise segment.error()
         return frame
 
     # -- what a segment builds on -------------------------------------------------------------
@@ -195,19 +199,18 @@ class StateTree:
     def _standing_for(self, segment_id: int) -> int:
         """The segment to look into for this one: that which it was merged into, if any."""
         merged = segment_id | MERGED
-        return merged if merged in self._readers or merged in self._unread else segment_id
+        return merged if self._is_here(merged) else segment_id
 
-    def _header(self, segment_id: int) -> SegmentHeader | None:
-        reader = self._readers.get(segment_id)
-        return None if reader is None else reader.header
+    def _is_here(self, segment_id: int) -> bool:
+        return segment_id in self._readers or segment_id in self._unread
 
     def missing_base(self, segment_id: int) -> int | None:
         """The segment that this one builds on, where it is not here (any more)."""
-        header = self._header(segment_id)
-        if header is None or header.prev_segment == NONE:
+        reader = self._readers.get(segment_id)
+        if reader is None or reader.header.prev_segment == NONE:
             return None
-        base = self._standing_for(header.prev_segment)
-        return None if base in self._readers or base in self._unread else header.prev_segment
+        named = reader.header.prev_segment
+        return None if self._is_here(self._standing_for(named)) else named
 
     def base(self, segment_id: int) -> Frame | None:
         """The frame that a segment builds on; ``None`` where its state begins empty.
@@ -219,30 +222,31 @@ class StateTree:
         child = reader.header
         if child.prev_segment == NONE:
             return None
-        place = self._standing_for(child.prev_segment)
-        if place >= segment_id:
-            raise CorruptLog(reader.path, 56, f"it builds on segment {place}, which is younger")
-        header, growth = self.reader(place).header, self.growth(place)
+        base_id = self._standing_for(child.prev_segment)
+        if base_id >= segment_id:
+            raise CorruptLog(reader.path, 56, f"it builds on segment {base_id}, which is younger")
+        header, segment = self.reader(base_id).header, self.segment(base_id)
         if header.salt != child.prev_salt:
             raise CorruptLog(
-                growth.path, 40, f"its salt is not the one that {reader.name} builds on"
+                segment.path, 40, f"its salt is not the one that {reader.name} builds on"
             )
         if header.log_id != child.log_id:
-            raise CorruptLog(growth.path, 16, f"it is of another log than {reader.name}")
-        frame = growth.frame_of(child.first_seq - 1)
+            raise CorruptLog(segment.path, 16, f"it is of another log than {reader.name}")
+        frame = segment.frame_of(child.first_seq - 1)
         if frame is None and child.first_seq > header.first_seq:
-            raise growth.error()
-        is_moved = place != child.prev_segment
+            raise segment.error()
         if frame is None or frame.header.open_windows == NOT_COUNTED:
             what = (
                 f"it builds on frame {child.first_seq - 1} of {header.segment_id}, no commit's end"
             )
             raise CorruptLog(reader.path, 48, what)
-        if not is_moved:
+        if base_id == child.prev_segment:  # not moved by a merge
             if frame.next_address.byte != child.prev_bytes:
-                what = f"it builds on byte {child.prev_bytes} of {growth.path}, where no frame ends"
+                what = (
+                    f"it builds on byte {child.prev_bytes} of {segment.path}, where no frame ends"
+                )
                 raise CorruptLog(reader.path, 64, what)
-            if growth.chains[child.prev_bytes] != child.prev_chain:
+            if segment.running_crcs[child.prev_bytes] != child.prev_chain:
                 what = f"these are not the frames that {reader.name} builds on (chain CRC)"
-                raise CorruptLog(growth.path, child.prev_bytes, what)
+                raise CorruptLog(segment.path, child.prev_bytes, what)
         return frame

@@ -13,7 +13,7 @@ from cec_store.state_logs.tree import StateTree
 
 
 class VersionReader(LogReader):
-    """Reads a state log up to the end of one version. Later frames are not there for it."""
+    """Reads a state log up to the end of one version; shows no frames of later ones."""
 
     def __init__(self, tree: StateTree, last: Frame) -> None:
         self.folder = tree.folder
@@ -36,7 +36,7 @@ class VersionReader(LogReader):
         return LogEnd(header.seq + 1, header.end_offset, address, self.last_frame.address)
 
     def refresh(self) -> LogEnd:
-        """A version stays what it is."""
+        """The same end as ever: a version never changes."""
         return self.end
 
     @cached_property
@@ -72,7 +72,7 @@ class VersionReader(LogReader):
     def before(self, frame: Frame) -> Frame | None:
         """The frame before, in this segment or at the place that it builds on."""
         segment_id, header = frame.address.segment_id, frame.header
-        previous = self._tree.growth(segment_id).frame_of(header.seq - 1)
+        previous = self._tree.segment(segment_id).frame_of(header.seq - 1)
         if previous is None:
             previous = self._tree.base(segment_id)
         if previous is not None and (previous.header.seq, previous.header.end_offset) != (

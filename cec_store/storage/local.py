@@ -1,4 +1,4 @@
-"""The room that touches the file system (with `trees`, which makes whole folders).
+"""A folder of the local file system. Only this file and `trees` touch the file system.
 
 A :class:`Folder` is an argument everywhere, so that tests can hand in one that forgets unsynced
 bytes, tears writes or fails calls. What a real folder promises, and no more:
@@ -43,6 +43,16 @@ def os_errors_of(path: str) -> Iterator[None]:
         raise StorageError(f"{path}: {error.strerror or error}") from error
 
 
+@contextmanager
+def opened(path: str, flags: int) -> Iterator[int]:
+    """A file descriptor for the block."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 class _LocalAppendFile:
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
@@ -60,7 +70,7 @@ class _LocalAppendFile:
             os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        # Once only: by then the number may be that of somebody else's file.
+        # Only the first call closes: later the number may stand for another open file.
         descriptor, self._descriptor = self._descriptor, -1
         # Some network file systems report a lost write only here.
         with os_errors_of(self._path):
@@ -73,7 +83,7 @@ class _LocalLock:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        # An error here cannot be a lost write: nothing is ever written to this file.
+        # No write is lost by an error here: nothing is ever written to this file.
         with suppress(OSError):
             os.close(self._descriptor)
 
@@ -170,13 +180,9 @@ class LocalFolder:
     def truncate(self, name: str, size: int) -> None:
         """Cut the file to ``size`` bytes, durably."""
         path = self._at(name)
-        with os_errors_of(path):
-            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                os.ftruncate(descriptor, size)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        with os_errors_of(path), opened(path, os.O_WRONLY | os.O_NOFOLLOW) as descriptor:
+            os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
 
     def rename(self, source: str, target: str) -> None:
         with os_errors_of(self._at(target)):
@@ -213,8 +219,5 @@ class LocalFolder:
 
 
 def _sync_directory(path: str) -> None:
-    descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(path or ".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

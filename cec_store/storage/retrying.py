@@ -1,4 +1,4 @@
-"""Trying again while somebody else holds what is wanted, as they are likely to let go of it."""
+"""Trying again what fails while another process holds a lock for a short time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _Taken = TypeVar("_Taken")
 
 
 def retry_while_busy(take: Callable[[], _Taken], busy: type[Exception], wait_s: float) -> _Taken:
-    """What ``take`` gives, as soon as it does not raise ``busy``; after ``wait_s`` it may."""
+    """What ``take`` returns, called until it does not raise ``busy``.
+
+    The error is raised once ``wait_s`` seconds have passed.
+    """
     until_s = time.monotonic() + wait_s
     while True:
         try:

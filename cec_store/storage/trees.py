@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import BinaryIO
 
 from cec_store.storage.folder import Folder, check_name
-from cec_store.storage.local import LocalFolder, os_errors_of
+from cec_store.storage.local import LocalFolder, opened, os_errors_of
 
 _CHUNK_BYTES = 1 << 20
 # Another file system, one without links, not one's own file, or as many as a file may have.
@@ -79,7 +79,7 @@ def new_tree(path: str | PurePath) -> Iterator[LocalFolder]:
         with os_errors_of(target.path):
             _rename_folder(building.path, target.path)
     except BaseException:
-        # What went wrong is worth more than that the remains could not be deleted.
+        # Errors of the removal are ignored: they would hide the first one.
         shutil.rmtree(building.path, ignore_errors=True)
         raise
     LocalFolder(parent).sync_names()
@@ -130,7 +130,10 @@ def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
 
 
 def _link_file(source: str, target: str, taken: FileExistsError) -> bool:
-    """A rename would replace what somebody else has put there meanwhile; a link does not."""
+    """Give a file its name unless that is taken; a rename would replace what is there.
+
+    False where the file system has no links.
+    """
     try:
         os.link(source, target)
     except FileExistsError:
@@ -156,11 +159,8 @@ def link(source: LocalFolder, name: str, target: LocalFolder) -> bool:
                 return False
             raise
         # Its writer may never have synced it.
-        descriptor = os.open(new, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with opened(new, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
     return True
 
 

@@ -31,8 +31,7 @@ from cec_store.format.frame import (
     body_is_sound,
     decode_frame_header,
     decode_segment_header,
-    encode_frame_header,
-    extend_chain,
+    extend_running_crc,
     raw_bytes_max,
 )
 
@@ -42,14 +41,14 @@ I64 = st.integers(-(2**63), 2**63 - 1)
 FIELDS = st.fixed_dictionaries(
     {
         "stream_id": U32, "epoch": U32, "seq": U63, "first_offset": st.integers(0, 2**63 - 2**32),
-        "previous": st.tuples(U64, U64), "schema_byte": U64, "durable_upto": U64, "salt": U64,
-        "codec": st.sampled_from(Codec), "timestamps_us": st.tuples(I64, I64),
+        "prev_segment": U64, "prev_byte": U64, "schema_byte": U64, "durable_upto": U64, "salt": U64,
+        "codec": st.sampled_from(Codec), "min_timestamp_us": I64, "max_timestamp_us": I64,
         "extent_records": U64, "input_upto": U64, "record_count": U32, "open_windows": U32,
         "body_bytes": st.integers(0, BODY_BYTES_MAX), "body_crc": U32,
     }
 )  # fmt: skip
 PLAIN = {
-    "stream_id": 1, "epoch": 0, "seq": 0, "first_offset": 0, "previous": (0, 0),
+    "stream_id": 1, "epoch": 0, "seq": 0, "first_offset": 0, "prev_segment": 0,
     "schema_byte": 128, "durable_upto": 0, "salt": 5,
 }  # fmt: skip
 SEGMENT = SegmentHeader(1, bytes(16), 2, 3, 4, 5, 6, 7, 8, 9)
@@ -72,13 +71,10 @@ def changed(data: bytes, at: int, layout: str, value: int) -> bytes:
 @given(st.sampled_from(FrameType), FIELDS, st.integers(0, 1))
 def test_a_frame_header_comes_back(frame_type: FrameType, fields: dict, excess: int) -> None:
     raw = raw_bytes_max(fields["body_bytes"]) - 1 + excess
-    data = encode_frame_header(frame_type, raw_bytes=raw, **fields)
+    data = FrameHeader(type=frame_type, raw_bytes=raw, **fields).encode()
     assert len(data) == FRAME_HEADER_BYTES
     header = decode_frame_header(b"before" + data + b"behind", 6)
     found = header._asdict()
-    assert (found["prev_segment"], found["prev_byte"]) == fields.pop("previous")
-    stamps = fields.pop("timestamps_us")
-    assert (found["min_timestamp_us"], found["max_timestamp_us"]) == stamps
     assert {name: found[name] for name in fields} == fields
     assert (header.type, header.raw_bytes) == (frame_type, raw)
     assert header.frame_bytes == FRAME_HEADER_BYTES + header.body_bytes
@@ -86,7 +82,7 @@ def test_a_frame_header_comes_back(frame_type: FrameType, fields: dict, excess: 
 
 
 def test_every_byte_of_a_frame_header_is_covered() -> None:
-    data = encode_frame_header(FrameType.COMMIT, **PLAIN)
+    data = FrameHeader(type=FrameType.COMMIT, **PLAIN).encode()
     decode_frame_header(data)
     for bit in range(len(data) * 8):
         flipped = bytearray(data)
@@ -96,7 +92,7 @@ def test_every_byte_of_a_frame_header_is_covered() -> None:
 
 
 def test_a_frame_header_that_is_cut_short_is_refused() -> None:
-    data = encode_frame_header(FrameType.COMMIT, **PLAIN)
+    data = FrameHeader(type=FrameType.COMMIT, **PLAIN).encode()
     for size in range(FRAME_HEADER_BYTES):
         with pytest.raises(BadHeader, match=f"cut short at {size} bytes"):
             decode_frame_header(data[:size])
@@ -108,13 +104,13 @@ def test_a_frame_header_that_is_cut_short_is_refused() -> None:
 def test_a_frame_header_without_the_magic_is_refused_though_the_checksum_is_right(
     magic: bytes,
 ) -> None:
-    data = sealed(magic + encode_frame_header(FrameType.COMMIT, **PLAIN)[4:])
+    data = sealed(magic + FrameHeader(type=FrameType.COMMIT, **PLAIN).encode()[4:])
     with pytest.raises(BadHeader, match="frame magic is wrong"):
         decode_frame_header(data)
 
 
 def test_what_a_frame_does_not_say_is_nothing() -> None:
-    header = decode_frame_header(encode_frame_header(FrameType.COMMIT, **PLAIN))
+    header = decode_frame_header(FrameHeader(type=FrameType.COMMIT, **PLAIN).encode())
     assert header.codec == Codec.NONE
     assert (header.min_timestamp_us, header.max_timestamp_us) == (2**63 - 1, -(2**63))
     unsaid = ("extent_records", "input_upto", "record_count", "open_windows", "body_bytes",
@@ -135,7 +131,7 @@ def test_the_numbers_of_the_format_do_not_change() -> None:
 
 @pytest.mark.parametrize("number", range(256))
 def test_types_that_are_not_known(number: int) -> None:
-    data = changed(encode_frame_header(FrameType.COMMIT, **PLAIN), 4, "<B", number)
+    data = changed(FrameHeader(type=FrameType.COMMIT, **PLAIN).encode(), 4, "<B", number)
     if number in set(FrameType) or number & 0x20:
         assert decode_frame_header(data).type == number
     else:
@@ -144,7 +140,7 @@ def test_types_that_are_not_known(number: int) -> None:
 
 
 def test_lengths_beyond_their_limits_are_refused_though_the_checksum_is_right() -> None:
-    data = encode_frame_header(FrameType.BATCH, **PLAIN)
+    data = FrameHeader(type=FrameType.BATCH, **PLAIN).encode()
 
     def lengths(body: int, raw: int) -> FrameHeader:
         return decode_frame_header(changed(changed(data, 112, "<I", body), 116, "<I", raw))
@@ -164,7 +160,7 @@ def test_lengths_beyond_their_limits_are_refused_though_the_checksum_is_right() 
 
 
 def test_numbers_leave_room_for_the_next() -> None:
-    data = encode_frame_header(FrameType.BATCH, **PLAIN)
+    data = FrameHeader(type=FrameType.BATCH, **PLAIN).encode()
     for at in (16, 24):
         assert decode_frame_header(changed(data, at, "<Q", 2**63 - 1))
         for value in (2**63, 2**64 - 1):
@@ -178,24 +174,24 @@ def test_numbers_leave_room_for_the_next() -> None:
 
 @pytest.mark.parametrize(("at", "layout", "value"), [(5, "<B", 3), (6, "<H", 127), (6, "<H", 256)])
 def test_an_unknown_codec_or_size_is_of_a_later_format(at: int, layout: str, value: int) -> None:
-    data = encode_frame_header(FrameType.BATCH, **PLAIN)
+    data = FrameHeader(type=FrameType.BATCH, **PLAIN).encode()
     with pytest.raises(NewerVersion, match="unknown"):
         decode_frame_header(changed(data, at, layout, value))
 
 
 def test_a_skippable_frame_may_use_a_codec_of_its_own() -> None:
-    data = changed(encode_frame_header(FrameType.BATCH, **PLAIN), 4, "<H", 0x0721)
+    data = changed(FrameHeader(type=FrameType.BATCH, **PLAIN).encode(), 4, "<H", 0x0721)
     assert decode_frame_header(data).codec == 7
 
 
-# -- bodies, footers, the chain ---------------------------------------------------------------
+# -- bodies, footers, the running CRC --------------------------------------------------------
 
 
 def test_a_body_is_what_the_header_describes() -> None:
     body = b"some bytes"
-    data = encode_frame_header(
-        FrameType.BATCH, **PLAIN, body_bytes=len(body), body_crc=crc32c(body)
-    )
+    data = FrameHeader(
+        type=FrameType.BATCH, **PLAIN, body_bytes=len(body), body_crc=crc32c(body)
+    ).encode()
     header = decode_frame_header(data)
     assert body_is_sound(header, body)
     for other in (body[:-1], body + b"\0", b"some bytez", b""):
@@ -214,9 +210,10 @@ def test_a_footer_of_another_size_is_refused(size: int) -> None:
         Footer.decode(bytes(size))
 
 
-def test_the_chain_depends_on_every_header_and_their_order() -> None:
-    assert extend_chain(extend_chain(0, 1), 2) == crc32c(b"\1\0\0\0\2\0\0\0")
-    assert extend_chain(extend_chain(0, 2), 1) != extend_chain(extend_chain(0, 1), 2)
+def test_the_running_crc_depends_on_every_header_and_their_order() -> None:
+    one, two = extend_running_crc(0, 1), extend_running_crc(0, 2)
+    assert extend_running_crc(one, 2) == crc32c(b"\1\0\0\0\2\0\0\0")
+    assert extend_running_crc(two, 1) != extend_running_crc(one, 2)
 
 
 # -- segment headers --------------------------------------------------------------------------
@@ -264,5 +261,5 @@ def test_a_version_counts_only_under_a_sound_checksum() -> None:
 
 
 def test_the_magic_is_what_a_hex_dump_shows() -> None:
-    assert encode_frame_header(FrameType.COMMIT, **PLAIN).startswith(FRAME_MAGIC_BYTES)
+    assert FrameHeader(type=FrameType.COMMIT, **PLAIN).encode().startswith(FRAME_MAGIC_BYTES)
     assert FRAME_MAGIC_BYTES == b"CECF"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cec_store.format.checksum import crc32c
-from cec_store.format.frame import FrameType, decode_frame_header, encode_frame_header
+from cec_store.format.frame import FrameHeader, FrameType, decode_frame_header
 from cec_store.indexes import entries, environment
 from cec_store.indexes.entries import NOTHING_REACHED, About, Broken, Place, Reach, seq_key
 from cec_store.indexes.environment import Environment
@@ -20,13 +20,12 @@ LOG_ID = bytes(range(16))
 
 def frame(number: int, moment: int) -> Frame:
     """Frame ``7 + number``, two records each, three frames a segment."""
-    header = encode_frame_header(
-        FrameType.BATCH, stream_id=1, epoch=0, seq=7 + number, first_offset=50 + 2 * number,
-        previous=(0, 0), schema_byte=128, durable_upto=0, salt=5,
-        timestamps_us=(moment, moment), record_count=2,
+    header = FrameHeader(
+        type=FrameType.BATCH, stream_id=1, seq=7 + number, first_offset=50 + 2 * number,
+        prev_segment=0, salt=5, min_timestamp_us=moment, max_timestamp_us=moment, record_count=2,
     )  # fmt: skip
     address = Address(4 + number // 3, 128 + 200 * (number % 3))
-    return Frame(address, decode_frame_header(header))
+    return Frame(address, decode_frame_header(header.encode()))
 
 
 def place_of(at: Frame) -> Place:

@@ -13,9 +13,9 @@ from cec_store.format.frame import (
     NONE,
     SEGMENT_HEADER_BYTES,
     BadHeader,
+    FrameHeader,
     FrameType,
     SegmentHeader,
-    encode_frame_header,
 )
 from cec_store.log.reopening import create
 from cec_store.log.segment import BadFrame, SegmentReader, SegmentWriter
@@ -43,12 +43,11 @@ def a_queue() -> MemoryFolder:
 
 
 def frame(seq: int, body: bytes = b"", salt: int = 5, **fields: int) -> tuple[bytes, bytes]:
-    header = encode_frame_header(
-        FrameType.BATCH, stream_id=1, epoch=1, seq=seq, first_offset=0, previous=(NONE, 0),
-        schema_byte=128, salt=salt, durable_upto=fields.pop("durable_upto", 0),
+    header = FrameHeader(
+        type=FrameType.BATCH, stream_id=1, epoch=1, seq=seq, salt=salt,
         body_bytes=len(body), raw_bytes=len(body), body_crc=crc32c(body), **fields,
     )  # fmt: skip
-    return header, body
+    return header.encode(), body
 
 
 def written(*frames: tuple[bytes, bytes]) -> MemoryFolder:

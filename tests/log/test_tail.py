@@ -14,15 +14,14 @@ from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
-    NONE,
     SEGMENT_HEADER_BYTES,
+    FrameHeader,
     FrameType,
-    encode_frame_header,
 )
 from cec_store.log.chain import Chain
 from cec_store.log.reopening import create, reopen
 from cec_store.log.segment import SegmentReader
-from cec_store.log.tail import CASES, Case, Facts, Tail, Verdict, judge, read_tail
+from cec_store.log.tail import Tail, Verdict, judge, read_tail
 from cec_store.log.writer import FrameMarks, LogWriter
 from cec_store.storage.names import segment_name, torn_name
 from support.disks.memory_folder import MemoryFolder
@@ -94,19 +93,11 @@ def assert_refused(folder: MemoryFolder, at: int) -> None:
 # -- the table --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("facts", list(itertools.product([False, True], repeat=4)))
-def test_exactly_one_case_matches(facts: tuple[bool, ...]) -> None:
-    assert len([case for case in CASES if case.matches(Facts(*facts))]) == 1
-    assert isinstance(judge(Facts(*facts)), Verdict)
+ALL_FACTS = list(itertools.product([False, True], repeat=4))
 
 
-def test_every_verdict_and_every_case_is_reached() -> None:
-    all_facts = [Facts(*facts) for facts in itertools.product([False, True], repeat=4)]
-    assert {judge(facts) for facts in all_facts} == set(Verdict)
-    assert all(any(case.matches(facts) for facts in all_facts) for case in CASES)
-
-
-def test_the_page_has_the_same_table() -> None:
+def rows_of_the_page() -> list[tuple[tuple[bool | None, ...], Verdict]]:
+    """The table of docs/format.md: what the facts have to be, None for either, and the verdict."""
     words = {"yes": True, "no": False, "–": None}
     verdicts = {
         "complete": Verdict.COMPLETE,
@@ -120,12 +111,30 @@ def test_the_page_has_the_same_table() -> None:
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in re.findall(r"^\|.*\|$", text, re.MULTILINE)
     ]
-    table = [
-        Case(*(words[cell] for cell in row[:4]), verdicts[row[4].strip("*").partition(":")[0]])
+    return [
+        (tuple(words[cell] for cell in row[:4]), verdicts[row[4].strip("*").partition(":")[0]])
         for row in rows
         if row[0] in words
     ]
-    assert tuple(table) == CASES
+
+
+ROWS = rows_of_the_page()
+
+
+def matches(wanted: tuple[bool | None, ...], facts: tuple[bool, ...]) -> bool:
+    return all(want in (None, fact) for want, fact in zip(wanted, facts, strict=True))
+
+
+@pytest.mark.parametrize("facts", ALL_FACTS)
+def test_exactly_one_row_of_the_page_matches_and_is_the_verdict(facts: tuple[bool, ...]) -> None:
+    (verdict,) = [verdict for wanted, verdict in ROWS if matches(wanted, facts)]
+    assert judge(*facts) is verdict
+
+
+def test_every_verdict_and_every_row_is_reached() -> None:
+    assert {judge(*facts) for facts in ALL_FACTS} == set(Verdict)
+    assert len(ROWS) == 5
+    assert all(any(matches(wanted, facts) for facts in ALL_FACTS) for wanted, _ in ROWS)
 
 
 # -- torn tails -------------------------------------------------------------------------------
@@ -349,12 +358,12 @@ def with_foreign_frame(number: int, behind: tuple[int | str, ...]) -> tuple[Memo
     writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     append(writer, 0)
     writer.sync()
-    header = encode_frame_header(
-        number, stream_id=1, epoch=0, seq=1, first_offset=2, previous=(NONE, 0), schema_byte=128,
+    header = FrameHeader(
+        type=number, stream_id=1, seq=1, first_offset=2,
         durable_upto=writer._segment.synced_bytes, salt=writer._segment.header.salt,
         body_bytes=3, raw_bytes=3, body_crc=crc32c(b"new"),
     )  # fmt: skip
-    byte = writer._segment.append(header, b"new")
+    byte = writer._segment.append(header.encode(), b"new")
     for step in behind:
         if step == "s":
             writer.sync()

@@ -47,7 +47,7 @@ def test_reading_many_segments_keeps_one_of_them_in_memory():
     chain = Chain(filled(segments=20, rows=5_000))
     read = sum(chain.records(frame).num_rows for frame in chain.frames())
     assert read == 100_000
-    held = [reader._window._data.size for reader in chain._readers.values()]
+    held = [reader._buffer._data.size for reader in chain._readers.values()]
     assert len(held) > 20
     assert sum(size > 0 for size in held) <= 2
 

@@ -23,7 +23,8 @@ ORDER = {
         bodies commit
     """,
     "log": """
-        frames options segment epochs reader visible_end chain tail writer reopening pipeline replay
+        frames options segment epochs forward_scan reader visible_end chain tail writer reopening
+        pipeline replay
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent environment generations stored timestamp",

@@ -26,7 +26,7 @@ from cec_store.format.frame import (
     body_is_sound,
     decode_frame_header,
     decode_segment_header,
-    extend_chain,
+    extend_running_crc,
 )
 from cec_store.format.schema import RecordSchema
 from cec_store.storage.folder import Folder
@@ -190,4 +190,4 @@ class SegmentScan:
 
     def first_chain(self) -> int:
         """Chain CRC of the segment header alone."""
-        return extend_chain(0, self.header_crc)
+        return extend_running_crc(0, self.header_crc)

@@ -43,12 +43,12 @@ class StateSurvey:
     def part(self, segment_id: int) -> Part | None:
         """A segment; ``None`` where maintenance has forgotten it meanwhile."""
         try:
-            scan, growth = SegmentScan(self.folder, segment_id), self.tree.growth(segment_id)
+            scan, segment = SegmentScan(self.folder, segment_id), self.tree.segment(segment_id)
         except (FileNotFoundError, StorageError):
             if not self.is_trimmed(segment_id):
                 raise
             return None
-        acknowledged = growth.end if growth.refusal is None else scan.bytes
+        acknowledged = segment.end if segment.refusal is None else scan.bytes
         return Part(scan, scan.bytes, acknowledged, False, True)
 
     def is_trimmed(self, segment_id: int) -> bool:

@@ -136,20 +136,20 @@ def _headers_of(survey: StateSurvey, total: _Sum) -> Iterator[Part | Fault]:
     """Adds what the tree has read already; gives back the segments that are damaged."""
     for segment_id in survey.tree.ids:
         try:
-            growth = survey.tree.growth(segment_id)
+            segment = survey.tree.segment(segment_id)
             size = survey.folder.size(segment_name(segment_id))
         except (CecError, FileNotFoundError) as error:
             if not survey.is_trimmed(segment_id):
                 total.refuse(str(error))
             continue
-        if growth.refusal is not None or growth.header is None:
+        if segment.refusal is not None or segment.header is None:
             part = survey.part(segment_id)
             if part is not None:
                 yield part
             continue
         total.segments += 1
         total.bytes += size
-        for frame in growth.frames:
+        for frame in segment.frames:
             total.add(frame.header)
 
 

@@ -14,7 +14,7 @@ from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.inspector.damage.whole_segments import Batches
 from cec_store.log.frames import Frame
-from cec_store.state_logs.segments import Growth
+from cec_store.state_logs.segments import StateSegment
 from cec_store.state_logs.tree import StateTree
 
 _NOTHING = np.iinfo(np.int64).max
@@ -33,7 +33,7 @@ class KeptVersions:
         self._bases: dict[int, tuple[int, int]] = {}
         """By segment: the one that it builds on, and on how many bytes of it."""
         for segment_id in tree.ids:
-            self._look_back(tree.growth(segment_id))
+            self._look_back(tree.segment(segment_id))
         versions = self._gather("version")
         # Of several attempts the one in the highest segment counts; in it the last such frame.
         self.numbers, place = np.unique(versions[::-1], return_index=True)
@@ -48,11 +48,11 @@ class KeptVersions:
 
     def _gather(self, what: str) -> Ints:
         """One column at a time: there may be millions of versions."""
-        parts = [_commits(self._tree.growth(segment_id), what) for segment_id in self._tree.ids]
+        parts = [_commits(self._tree.segment(segment_id), what) for segment_id in self._tree.ids]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def _look_back(self, growth: Growth) -> None:
-        segment_id, frames = growth.segment_id, growth.frames
+    def _look_back(self, segment: StateSegment) -> None:
+        segment_id, frames = segment.segment_id, segment.frames
         first = frames[0].header.first_offset if frames else _NOTHING
         self._reach[segment_id] = first
         try:
@@ -62,7 +62,7 @@ class KeptVersions:
             return
         if base is None:
             what = "an extent of more records than there are"
-            self._break[segment_id] = CorruptLog(growth.path, 0, what)
+            self._break[segment_id] = CorruptLog(segment.path, 0, what)
             return
         below = base.address.segment_id
         self._bases[segment_id] = (below, base.next_address.byte)
@@ -79,13 +79,13 @@ class KeptVersions:
             self._problems[int(self.numbers[row])] = self._break[int(self.segments[row])]
         # A later segment may have held the version that counts, and be damaged or gone.
         for segment_id in self._tree.ids:
-            growth = self._tree.growth(segment_id)
-            if growth.refusal is not None:
-                hidden = (self.numbers > growth.reached) & (self.segments < segment_id)
-                self._refuse(is_whole, hidden, growth.error())
+            segment = self._tree.segment(segment_id)
+            if segment.refusal is not None:
+                hidden = (self.numbers > segment.newest_version) & (self.segments < segment_id)
+                self._refuse(is_whole, hidden, segment.error())
             lost = self._tree.missing_base(segment_id)
-            if lost is not None and growth.schema is not None:
-                built_on = growth.schema.input_upto
+            if lost is not None and segment.schema is not None:
+                built_on = segment.schema.input_upto
                 hidden = (self.numbers <= built_on) & (self.segments < lost)
                 try:
                     self._tree.reader(lost)
@@ -126,7 +126,7 @@ class KeptVersions:
     def frame(self, version: int) -> Frame:
         """The last frame of a version that is here."""
         row = int(np.searchsorted(self.numbers, version))
-        frames = self._tree.growth(int(self.segments[row])).frames
+        frames = self._tree.segment(int(self.segments[row])).frames
         byte = int(self._places[row])
         if isinstance(frames, Batches):
             return frames[int(np.searchsorted(frames.places, byte))]
@@ -153,13 +153,13 @@ class KeptVersions:
         return 0
 
 
-def _commits(growth: Growth, what: str) -> Ints:
+def _commits(segment: StateSegment, what: str) -> Ints:
     """A number of each commit in a segment."""
-    frames = growth.frames
+    frames = segment.frames
     if isinstance(frames, Batches):
         rows = frames.is_counted
         if what == "segment":
-            return np.full(int(rows.sum()), growth.segment_id, np.int64)
+            return np.full(int(rows.sum()), segment.segment_id, np.int64)
         if what == "place":
             return frames.places[rows]
         if what == "needed":
@@ -169,7 +169,7 @@ def _commits(growth: Growth, what: str) -> Ints:
     commits = [frame for frame in frames if frame.header.open_windows != NOT_COUNTED]
     numbers = {
         "version": [frame.header.input_upto for frame in commits],
-        "segment": [growth.segment_id for _ in commits],
+        "segment": [segment.segment_id for _ in commits],
         "place": [frame.address.byte for frame in commits],
         "needed": [f.header.end_offset - f.header.extent_records for f in commits],
         "windows": [frame.header.open_windows for frame in commits],

@@ -82,7 +82,7 @@ class StateRecount:
             except CecError:
                 continue  # told with the segment
             bases.add(base.address if base else None)
-        ends = [g.frames[-1] for g in map(self._tree.growth, self._tree.ids) if g.frames]
+        ends = [g.frames[-1] for g in map(self._tree.segment, self._tree.ids) if g.frames]
         return [frame for frame in reversed(ends) if frame.address not in bases]
 
     def _branch(self, lineage: VersionReader, tip: Frame) -> None:

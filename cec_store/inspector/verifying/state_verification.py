@@ -19,7 +19,7 @@ from cec_store.inspector.verifying.state_recount import StateRecount
 from cec_store.inspector.verifying.verification import Progress, Verification, verify_queue
 from cec_store.inspector.verifying.version_faults import VersionFaults
 from cec_store.log.frames import Frame
-from cec_store.state_logs.segments import STATE_SCHEMA, Growth, is_state_log
+from cec_store.state_logs.segments import STATE_SCHEMA, StateSegment, is_state_log
 from cec_store.state_logs.tree import StateTree
 from cec_store.storage.folder import Folder
 
@@ -123,7 +123,7 @@ class _Run:
         )
 
     def _offsets(self, segment_id: int) -> tuple[int, int] | None:
-        frames = self._tree.growth(segment_id).frames
+        frames = self._tree.segment(segment_id).frames
         return (frames[0].header.first_offset, frames[-1].header.end_offset) if frames else None
 
     def _found_in_records(self, frame: Frame, kind: str, what: str) -> None:
@@ -146,8 +146,8 @@ class _Run:
             return None
         if not sound.counts_from(header.first_seq):
             return None
-        tree.take(
-            Growth(
+        tree.remember(
+            StateSegment(
                 segment_id=segment_id,
                 path=scan.path,
                 header=header,
@@ -156,7 +156,7 @@ class _Run:
                 end=scan.bytes,
                 reason="",
                 refusal=None,
-                chains=Chains(sound),
+                running_crcs=Chains(sound),
             )
         )
         return sound
@@ -174,10 +174,10 @@ class _Run:
         self._notes += audit.unlisted()
         self._frames += audit.frames
         self._records += audit.records
-        growth = self._tree.growth(part.scan.segment_id)
-        if growth.frames and growth.frames[-1].header.open_windows == NOT_COUNTED:
+        segment = self._tree.segment(part.scan.segment_id)
+        if segment.frames and segment.frames[-1].header.open_windows == NOT_COUNTED:
             what = "an unfinished commit of several frames; not a fault"
-            self._notes.append(Note(part.scan.path, growth.frames[-1].address.byte, what))
+            self._notes.append(Note(part.scan.path, segment.frames[-1].address.byte, what))
 
     def _frame_by_frame(self, part: Part, audit: Audit) -> None:
         version, gap = -1, None
@@ -209,7 +209,7 @@ class _Run:
 
     def _begin_gap(self, path: str, byte: int, segment_id: int) -> tuple[str, int]:
         """Versions are out of reach from here on, one at least."""
-        first = self._tree.growth(segment_id).reached + 1
+        first = self._tree.segment(segment_id).newest_version + 1
         self._lost[path, byte] = (max(1, first), max(1, first))
         return path, byte
 
@@ -253,9 +253,9 @@ class _Run:
         if base.address.segment_id != header.prev_segment:
             place = None  # merged since, so the frame stands elsewhere
         audit.start_at(base.header.seq + 1, base.header.end_offset, place)
-        growth = self._tree.growth(segment_id)
-        if growth.schema and growth.schema.input_upto != base.header.input_upto:
-            what = f"it says that it builds on version {growth.schema.input_upto}, "
+        segment = self._tree.segment(segment_id)
+        if segment.schema and segment.schema.input_upto != base.header.input_upto:
+            what = f"it says that it builds on version {segment.schema.input_upto}, "
             what += f"and builds on {base.header.input_upto}"
             self._faults.append(Fault("inputs", part.scan.path, 128, what, True))
 

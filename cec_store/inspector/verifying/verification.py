@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, Footer, FrameType, extend_chain
+from cec_store.format.frame import (
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    Footer,
+    FrameType,
+    extend_running_crc,
+)
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
 from cec_store.inspector.damage.scan import Found, Gap
@@ -183,7 +189,7 @@ class _Run:
             audit.frame(part, item)
             frames += 1
             if self._chain is not None:
-                self._chain = extend_chain(self._chain, item.header.header_crc)
+                self._chain = extend_running_crc(self._chain, item.header.header_crc)
 
     @staticmethod
     def _torn_reason(part: Part, item: Found | Gap) -> str:

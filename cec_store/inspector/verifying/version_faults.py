@@ -151,7 +151,7 @@ class VersionFaults:
 
     def with_effects(self) -> Iterator[Fault]:
         """The faults, each with the versions that it keeps from being read."""
-        paths = {self._tree.growth(number).path: number for number in self._tree.ids}
+        paths = {self._tree.segment(number).path: number for number in self._tree.ids}
         for fault in self._faults:
             place = (fault.path, fault.byte)
             if fault.kind in _OF_BODIES and fault.path in paths:

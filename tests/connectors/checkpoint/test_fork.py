@@ -119,7 +119,8 @@ def goes_on(folder: LocalFolder, base: Commit, at: int | str) -> None:
     end = last.next_address.byte
     base = replace(
         base, segment_id=last.address.segment_id, byte=last.address.byte, end=end,
-        salt=last.header.salt, chain=StateTree(folder).growth(last.address.segment_id).chains[end],
+        salt=last.header.salt,
+        running_crc=StateTree(folder).segment(last.address.segment_id).running_crcs[end],
     )  # fmt: skip
     made = Writer(folder, Random(1)).commit(base, {(1, b"new"): b"value"})
     log = StateLog(folder)

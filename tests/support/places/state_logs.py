@@ -27,7 +27,6 @@ from cec_store.format.frame import (
     FrameHeader,
     FrameType,
     SegmentHeader,
-    encode_frame_header,
 )
 from cec_store.format.offset_lengths import offset_buffers
 from cec_store.format.schema import RecordKind, RecordSchema
@@ -63,7 +62,7 @@ class Commit:
     """Of its last frame."""
     end: int = 0
     salt: int = 0
-    chain: int = 0
+    running_crc: int = 0
     log_id: bytes = b""
 
     @property
@@ -191,7 +190,7 @@ class Writer:
             prev_segment=base.segment_id,
             prev_bytes=base.end,
             prev_salt=base.salt,
-            prev_chain=base.chain,
+            prev_chain=base.running_crc,
             created_us=self.clock_us,
         )
         self._segment = SegmentWriter(self.folder, header)
@@ -219,14 +218,14 @@ class Writer:
         byte = append_frame(
             self._segment, FrameType.BATCH, before, stored,
             upto=base.version + 1, raw_bytes=body.raw_bytes, codec=codec, record_count=len(rows),
-            timestamps_us=(body.min_timestamp_us, body.max_timestamp_us),
+            min_timestamp_us=body.min_timestamp_us, max_timestamp_us=body.max_timestamp_us,
             open_windows=len(state) if is_last else NOT_COUNTED,
             extent_records=offset - oldest if is_last else 0,
         )  # fmt: skip
         header = self._segment.header
         return Commit(
             base.version + 1, state, footprints, before.seq + 1, offset, header.segment_id, byte,
-            self._segment.bytes, header.salt, self._segment.chain, header.log_id,
+            self._segment.bytes, header.salt, self._segment.running_crc, header.log_id,
         )  # fmt: skip
 
 
@@ -248,14 +247,14 @@ def append_frame(
     raw_bytes: int | None = None,
     **fields: Any,
 ) -> int:
-    header = encode_frame_header(
-        frame_type, stream_id=RECORD_STREAM, epoch=0, seq=before.seq, first_offset=before.offset,
-        previous=(before.segment_id, before.byte), schema_byte=SEGMENT_HEADER_BYTES,
+    header = FrameHeader(
+        type=frame_type, stream_id=RECORD_STREAM, seq=before.seq, first_offset=before.offset,
+        prev_segment=before.segment_id, prev_byte=before.byte,
         durable_upto=segment.synced_bytes, salt=segment.header.salt, input_upto=upto,
         body_bytes=len(body), raw_bytes=len(body) if raw_bytes is None else raw_bytes,
         body_crc=crc32c(body), **fields,
     )  # fmt: skip
-    return segment.append(header, body)
+    return segment.append(header.encode(), body)
 
 
 def merge(folder: Folder, ids: list[int]) -> int:
@@ -281,12 +280,11 @@ def merge(folder: Folder, ids: list[int]) -> int:
 
 def encode_again(header: FrameHeader, previous: tuple[int, int], salt: int) -> bytes:
     """The header with another address before it, and of another segment."""
-    fields = header._asdict()
-    for name in ("magic", "header_bytes", "header_crc", "prev_segment", "prev_byte"):
-        del fields[name]
-    stamps = fields.pop("min_timestamp_us"), fields.pop("max_timestamp_us")
-    fields |= {"salt": salt, "durable_upto": 0, "previous": previous}
-    return encode_frame_header(FrameType(fields.pop("type")), timestamps_us=stamps, **fields)
+    prev_segment, prev_byte = previous
+    again = header._replace(
+        salt=salt, durable_upto=0, prev_segment=prev_segment, prev_byte=prev_byte
+    )
+    return again.encode()
 
 
 # -- random trees -----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from cec_store.format.frame import LOG_STREAM, BadHeader, FrameType
 from cec_store.indexes import stored
 from cec_store.log import reopening as recovery
 from cec_store.log import segment, tail, writer
+from cec_store.log.forward_scan import running_crcs_of
 from cec_store.log.segment import SegmentReader, SegmentWriter
 from cec_store.log.writer import Cursor, LogWriter
 from cec_store.operators.needed_input import NeededInput
@@ -90,6 +91,11 @@ def tries_a_failed_sync_again() -> None:
     SegmentWriter.sync = sync
 
 
+def with_all_vouched(reader: SegmentReader, found: tail.Tail) -> tail.Tail:
+    crc = running_crcs_of(reader.header, found.frames)[found.end]
+    return replace(found, vouched_end=found.end, running_crc=crc)
+
+
 @bug
 def trusts_whole_frames_that_nobody_vouched_for() -> None:
     """After a failed sync they are read back from memory, and left where they are."""
@@ -97,8 +103,7 @@ def trusts_whole_frames_that_nobody_vouched_for() -> None:
 
     def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
         found = read(reader, sealed_end)
-        end, chain = tail._chain_to(reader, list(found.frames), found.end)
-        return replace(found, vouched_end=end, chain=chain)
+        return with_all_vouched(reader, found)
 
     recovery.read_tail = read_tail
 
@@ -112,8 +117,7 @@ def takes_a_footers_word() -> None:
         found = read(reader, sealed_end)
         if found.verdict is not tail.Verdict.COMPLETE:
             return found
-        end, chain = tail._chain_to(reader, list(found.frames), found.end)
-        return replace(found, vouched_end=end, chain=chain)
+        return with_all_vouched(reader, found)
 
     recovery.read_tail = read_tail
 

@@ -23,10 +23,10 @@ from cec_store.format.frame import (
     NONE,
     Codec,
     Footer,
+    FrameHeader,
     FrameType,
     SegmentHeader,
     decode_frame_header,
-    encode_frame_header,
 )
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordKind, RecordSchema
@@ -240,15 +240,10 @@ def frame_bytes(fields: dict[str, int], body: dict[str, Any]) -> bytes:
         stored = zstandard.ZstdCompressor(level=1).compress(raw)
     elif fields["codec"] == Codec.ZSTD_LENGTHS:
         stored = with_lengths(records_of(SCHEMAS[body["schema"]], body["rows"]))
-    frame_type = fields.pop("type")
-    codec = fields.pop("codec")
-    stamps = (fields.pop("min_timestamp_us"), fields.pop("max_timestamp_us"))
-    previous = (fields.pop("prev_segment"), fields.pop("prev_byte"))
-    header = encode_frame_header(
-        frame_type, codec=codec, timestamps_us=stamps, previous=previous,
-        body_bytes=len(stored), raw_bytes=len(raw), body_crc=crc32c(stored), **fields,
-    )  # fmt: skip
-    return header + stored
+    header = FrameHeader(
+        body_bytes=len(stored), raw_bytes=len(raw), body_crc=crc32c(stored), **fields
+    )
+    return header.encode() + stored
 
 
 def body_bytes(body: dict[str, Any]) -> bytes:

@@ -1,0 +1,65 @@
+"""Reading a segment forward to the first place that is no whole frame. docs/format.md §7.
+
+Everyone who decides what the end of a segment means begins with it: opening for append, readers
+of a live log, and readers of state logs. They differ in what they make of the place it ends at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cec_store.format.frame import (
+    SEGMENT_HEADER_BYTES,
+    FrameHeader,
+    FrameType,
+    SegmentHeader,
+    extend_running_crc,
+)
+from cec_store.log.segment import Bad, BadFrame, SegmentReader
+
+
+class ForwardScan:
+    """The whole frames of a segment from its start on, found in one look or in several."""
+
+    def __init__(self, reader: SegmentReader) -> None:
+        self.reader = reader
+        self.bad = Bad(SEGMENT_HEADER_BYTES, "")
+        """Where the last look ended: at a place that is no whole frame, or at its ``stop``."""
+        self.claimed = 0
+        """The highest ``durable_upto`` of the frames so far."""
+        self._due = reader.header.first_seq
+
+    def read_on(
+        self, stop: int | None = None, bodies: bool = False
+    ) -> list[tuple[int, FrameHeader]]:
+        """The frames from :attr:`bad` on, as (byte, header); ``bodies`` checks their CRCs too."""
+        found: list[tuple[int, FrameHeader]] = []
+        try:
+            # What came before a bad frame stays in the list.
+            found.extend(self.reader.frames(self.bad.byte, stop, bodies, self._due))
+            assert stop is not None, "without a stop a scan ends at a bad frame"
+            self.bad = Bad(stop, "")
+        except BadFrame as error:
+            self.bad = error.bad
+        if found:
+            last = found[-1][1]
+            self._due = last.seq + (last.type == FrameType.BATCH)
+            self.claimed = max(self.claimed, max(header.durable_upto for _, header in found))
+        return found
+
+    def claimed_beyond(self) -> int:
+        """The highest ``durable_upto`` of the intact headers beyond :attr:`bad`; 0 without any."""
+        beyond = self.reader.headers_beyond(self.bad.byte)
+        return max((header.durable_upto for header in beyond), default=0)
+
+
+def running_crcs_of(
+    segment: SegmentHeader, frames: Iterable[tuple[int, FrameHeader]]
+) -> dict[int, int]:
+    """The running CRC by the byte at which a frame ends, and at the end of the segment header."""
+    running_crc = segment.running_crc
+    found = {SEGMENT_HEADER_BYTES: running_crc}
+    for byte, header in frames:
+        running_crc = extend_running_crc(running_crc, header.header_crc)
+        found[byte + header.frame_bytes] = running_crc
+    return found
