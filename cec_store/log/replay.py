@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 from threading import Event
 from typing import Protocol
 
@@ -12,14 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.format.columns import values_of
-from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
+from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader, despite_trims
+from cec_store.log.selection import OFFSET, Moment, Selection
 from cec_store.values import Address, Position, to_timestamp_us
 
-OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
-OFFSET = "_offset"
-Moment = datetime | int | Position
 _POLL_S = 0.01
 
 
@@ -67,23 +64,13 @@ class Replay(Iterator[pa.RecordBatch]):
     as ``since`` to go on from there.
     """
 
-    def __init__(
-        self,
-        chain: LogReader,
-        seek: Seek,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        *,
-        follow: bool = False,
-        kinds: Collection[RecordKind] = OUTPUT_KINDS,
-        include_metadata: bool = False,
-        include_state: bool = False,
-    ) -> None:
+    def __init__(self, chain: LogReader, seek: Seek, selection: Selection) -> None:
         self._chain = chain
         self._seek = seek
-        self._follow = follow
+        self._selection = selection
         self._stopped = Event()
-        self._kinds = frozenset(kinds)
+        self._kinds = pa.array(sorted(selection.kinds), pa.uint8())
+        since, until = selection.since, selection.until
         if since is None:
             start = despite_trims(chain, chain.first_offset)
         else:
@@ -95,9 +82,8 @@ class Replay(Iterator[pa.RecordBatch]):
         if until is not None and not isinstance(until, Position):
             self._until_us = to_timestamp_us(until)
         schema = chain.schema()
-        extra = [n for n in (KEY, STATE) if include_state and n in schema.arrow.names]
+        extra = [n for n in (KEY, STATE) if selection.include_state and n in schema.arrow.names]
         self._names = [*schema.data.names, *extra]
-        self._with_metadata = include_metadata
         self._batches = self._run()
 
     def __next__(self) -> pa.RecordBatch:
@@ -117,7 +103,7 @@ class Replay(Iterator[pa.RecordBatch]):
                     yield records
                 if self._stopped.is_set() or self._at_limit(frame):
                     return
-            if not self._follow:
+            if not self._selection.follow:
                 return
             here = self._wait_for_more()
 
@@ -156,7 +142,7 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def _select(self, records: pa.RecordBatch, first_offset: int) -> pa.RecordBatch:
         columns = self._columns(records)
-        if self._with_metadata:
+        if self._selection.include_metadata:
             for name in (TIMESTAMP, KIND):
                 columns = columns.append_column(name, records.column(name))
             offsets = np.arange(first_offset, first_offset + records.num_rows)
@@ -170,4 +156,4 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def _wanted(self, records: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows are returned."""
-        return pc.is_in(records.column(KIND), pa.array(sorted(self._kinds), pa.uint8()))
+        return pc.is_in(records.column(KIND), self._kinds)

@@ -11,7 +11,8 @@ from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
-from cec_store.log.replay import OUTPUT_KINDS, Moment, Replay, Seek, offset_at
+from cec_store.log.replay import Replay, Seek, offset_at
+from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.queues.queue import Queue, now_us
 from cec_store.storage.folder import Folder
 from cec_store.values import Extent, Position
@@ -57,17 +58,12 @@ class OutputQueue(Queue):
             OutOfRange: a position that is trimmed or does not exist yet.
             CorruptLog: damage on the way; everything before it has been returned.
         """
+        return self.select(Selection(since, until, kinds, include_metadata, include_state, follow))
+
+    def select(self, selection: Selection) -> Replay:
+        """As :meth:`replay`."""
         chain = self.chain()
-        return Replay(
-            chain,
-            self._seek(chain),
-            since,
-            until,
-            follow=follow,
-            kinds=kinds,
-            include_metadata=include_metadata,
-            include_state=include_state,
-        )
+        return Replay(chain, self._seek(chain), selection)
 
     def position_at(self, moment: datetime | int) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""

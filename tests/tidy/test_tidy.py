@@ -23,12 +23,13 @@ ORDER = {
         bodies commit
     """,
     "log": """
-        frames options segment epochs reader visible_end chain tail writer reopening pipeline replay
+        frames options segment epochs reader visible_end chain tail writer reopening pipeline
+        selection replay
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent environment generations stored timestamp",
     "queues": "acknowledgements consumers trimming queue output_queue",
-    "partitioned": "commits staging kept_writers partitions reading committer",
+    "partitioned": "commits staging kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """
         contract needed_input inputs keys aggregate join stateless frame_builder runner

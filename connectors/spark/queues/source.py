@@ -34,13 +34,12 @@ from cec_store.connectors.spark.queues.source_options import SourceOptions
 from cec_store.connectors.spark.queues.spark_types import fit, spark_schema
 from cec_store.errors import ConsumerInUse
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
-from cec_store.log.replay import OFFSET
+from cec_store.log.selection import OFFSET, PARTITION_COLUMN, Selection
 from cec_store.partitioned.partitions import Partitions
-from cec_store.partitioned.reading import PARTITION, with_partition
 from cec_store.queues.consumers import Consumer
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.retrying import retry_while_busy
-from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, to_timestamp_us
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position, to_timestamp_us
 
 _RELEASE_S = 3.0
 _KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
@@ -59,7 +58,7 @@ def columns(options: SourceOptions) -> StructType:
         fields += [column for column in stored.arrow if column.name in (KEY, STATE)]
     if options.include_metadata:
         fields += [
-            pa.field(PARTITION, pa.int32()),
+            PARTITION_COLUMN,
             pa.field(OFFSET, pa.int64()),
             pa.field(TIMESTAMP, TIMESTAMP_TYPE),
             pa.field(KIND, pa.string()),
@@ -95,17 +94,13 @@ class _Reader:
         if not isinstance(partition, Slice):
             return  # there is nothing to read at all
         piece, options = partition.range, self._options
-        replay = open_partitions(options).replay(
-            piece.partition,
-            piece.start,
-            piece.stop,
-            kinds=options.kinds,
-            include_state=options.has_control_records,
-            include_metadata=options.include_metadata,
-        )
-        for batch in replay:
+        selection = Selection(
+            Position(piece.start), Position(piece.stop), options.kinds,
+            options.include_metadata, options.has_control_records,
+        )  # fmt: skip
+        for batch in open_partitions(options).replay(piece.partition, selection):
             if options.include_metadata:
-                batch = _with_metadata(batch, piece.partition)
+                batch = _with_kind_names(batch)
             yield fit(batch.select(self._wanted.names), self._wanted)
 
     def _reach(self) -> Reach:
@@ -120,10 +115,9 @@ class _Reader:
         return [Slice(piece) for piece in pieces]
 
 
-def _with_metadata(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+def _with_kind_names(batch: pa.RecordBatch) -> pa.RecordBatch:
     kinds = _KIND_NAMES.take(batch.column(KIND))
-    batch = batch.set_column(batch.schema.get_field_index(KIND), KIND, kinds)
-    return with_partition(batch, number)
+    return batch.set_column(batch.schema.get_field_index(KIND), KIND, kinds)
 
 
 class BatchSource(_Reader, DataSourceReader):
