@@ -19,12 +19,12 @@ from cec_store.indexes.environment import Environment
 from cec_store.storage.folder import AppendFile
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import INDEX_STAMP, index_data_name, is_index_data, temporary_name
+from cec_store.storage.retrying import retry_when_changed
 
 _MAGIC = b"CECINDX\0"
 _STAMP = Struct("<8sHHI16sQQI8xI")
 assert _STAMP.size == 64
 _CHUNK_BYTES = 4 << 20
-_ATTEMPTS = 4
 
 
 class Stamp(NamedTuple):
@@ -69,17 +69,19 @@ class Generations:
         Raises:
             Broken: there is none, or its bytes are not those that were published.
         """
-        for _ in range(_ATTEMPTS):
+
+        def look() -> Environment:
             stamp = self._stamp()
-            try:
-                if self._copy(stamp.name, None) != (stamp.size, stamp.crc):
-                    raise Broken(f"{stamp.name} is not as it was published")
-                return Environment(self._folder, stamp.name, writable=False)
-            except FileNotFoundError:
-                continue  # a writer may just have published the next one
-            except StorageError as error:
-                raise Broken(str(error)) from error
-        raise Broken("the file that the stamp names is missing")
+            if self._copy(stamp.name, None) != (stamp.size, stamp.crc):
+                raise Broken(f"{stamp.name} is not as it was published")
+            return Environment(self._folder, stamp.name, writable=False)
+
+        try:  # a writer may just have published the next one
+            return retry_when_changed(look, FileNotFoundError)
+        except FileNotFoundError:
+            raise Broken("the file that the stamp names is missing") from None
+        except StorageError as error:
+            raise Broken(str(error)) from error
 
     def start(self, source: Environment | None) -> Environment:
         """A file of one's own to write to: empty, or with the content of the published ``source``.

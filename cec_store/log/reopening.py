@@ -24,8 +24,8 @@ from cec_store.storage.names import (
     torn_name,
 )
 from cec_store.storage.publishing import remove, write_file
+from cec_store.storage.retrying import retry_when_changed
 
-_LOOKS = 4
 _TORN_BYTES_MAX = 64 << 20
 
 
@@ -142,11 +142,7 @@ def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchem
 
 def _first_look(folder: Folder) -> tuple[SegmentReader, Tail]:
     """The newest segment, next to a writer that may not be dead: only what stays bad is damage."""
-    for _ in range(_LOOKS - 1):
-        manifest = read_manifest(folder)
-        with suppress(CorruptLog):
-            return _newest_tail(folder, manifest)
-    return _newest_tail(folder, read_manifest(folder))
+    return retry_when_changed(lambda: _newest_tail(folder, read_manifest(folder)), CorruptLog)
 
 
 def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:

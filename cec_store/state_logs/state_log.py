@@ -19,6 +19,7 @@ from cec_store.state_logs.segments import unique_id
 from cec_store.state_logs.tree import StateTree
 from cec_store.state_logs.versions import VersionReader
 from cec_store.storage.folder import Folder
+from cec_store.storage.retrying import retry_when_changed
 from cec_store.values import Extent, Position
 
 CHANGE_KINDS = frozenset({RecordKind.OPEN, RecordKind.CHECK, RecordKind.RESULT})
@@ -26,7 +27,6 @@ CHANGES = pa.schema(
     [("version", pa.int64()), ("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())]
 )
 """What a replay of a state log gives: who set a key when to what; a null value removes it."""
-_LOOKS = 4
 _Answer = TypeVar("_Answer")
 
 
@@ -155,14 +155,16 @@ class StateLog:
 
     def _tried(self, work: Callable[[StateTree], _Answer]) -> _Answer:
         """Maintenance may merge or forget segments while they are read: then look again."""
-        for _ in range(_LOOKS - 1):
+        ids: Collection[int] = ()
+
+        def look() -> _Answer:
+            nonlocal ids
             tree, self._looked_at = self._looked_at or StateTree(self.folder), None
-            try:
-                return work(tree)
-            except (OutOfRange, CorruptLog, FileNotFoundError):
-                if StateTree(self.folder).ids == tree.ids:
-                    raise
-        return work(StateTree(self.folder))
+            ids = tree.ids
+            return work(tree)
+
+        missed = (OutOfRange, CorruptLog, FileNotFoundError)
+        return retry_when_changed(look, missed, lambda: StateTree(self.folder).ids != ids)
 
 
 class _ChangeReplay(Replay):

@@ -31,11 +31,11 @@ from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_name
 from cec_store.storage.publishing import write_file
+from cec_store.storage.retrying import retry_when_changed
 from cec_store.storage.trees import check_new, copy, link, new_tree, subfolders
 from cec_store.values import format_timestamp_us
 
 _SCHEMAS = "_metadata"
-_LOOKS = 4
 
 
 @dataclass(frozen=True)
@@ -104,14 +104,8 @@ def fork(
             return _report(old, new, chosen, "", parts, [part.is_final for part in parts])
         return _carry_out(old, new, chosen, parts)
 
-    for _ in range(_LOOKS - 1):
-        try:
-            return work()
-        except StorageError:
-            raise
-        except FileNotFoundError:
-            continue  # a query that runs has just deleted what it needs no more
-    return work()
+    # A query that runs may just have deleted what it needs no more.
+    return retry_when_changed(work, FileNotFoundError)
 
 
 def _chosen(old: Checkpoint, at: datetime | int | None, batch: int | None) -> int:
