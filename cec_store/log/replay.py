@@ -20,7 +20,7 @@ from cec_store.values import Address, Position, to_timestamp_us
 _POLL_S = 0.01
 
 
-class Seek(Protocol):
+class FrameLookup(Protocol):
     """Finds frames: an index, or a scan of the headers (:class:`LogReader` itself)."""
 
     def find_timestamp(self, timestamp_us: int) -> Frame | None:
@@ -30,7 +30,7 @@ class Seek(Protocol):
         """The frame that holds the record; ``None`` at the end."""
 
 
-def offset_at(chain: LogReader, seek: Seek, moment: Moment) -> int:
+def offset_at(chain: LogReader, lookup: FrameLookup, moment: Moment) -> int:
     """Offset of the earliest record whose timestamp is at or after the moment, of any kind.
 
     The end where there is none. A :class:`Position` is taken as it is. (As ``offsetsForTimes`` in
@@ -41,7 +41,7 @@ def offset_at(chain: LogReader, seek: Seek, moment: Moment) -> int:
     timestamp_us = to_timestamp_us(moment)
 
     def search() -> int:
-        frame = seek.find_timestamp(timestamp_us)
+        frame = lookup.find_timestamp(timestamp_us)
         if frame is None:
             return chain.end.offset
         row = _first_at_or_after(chain.records(frame), timestamp_us)
@@ -64,9 +64,9 @@ class Replay(Iterator[pa.RecordBatch]):
     as ``since`` to go on from there.
     """
 
-    def __init__(self, chain: LogReader, seek: Seek, selection: Selection) -> None:
+    def __init__(self, chain: LogReader, lookup: FrameLookup, selection: Selection) -> None:
         self._chain = chain
-        self._seek = seek
+        self._lookup = lookup
         self._selection = selection
         self._stopped = Event()
         self._kinds = pa.array(sorted(selection.kinds), pa.uint8())
@@ -74,7 +74,7 @@ class Replay(Iterator[pa.RecordBatch]):
         if since is None:
             start = despite_trims(chain, chain.first_offset)
         else:
-            start = offset_at(chain, self._seek, since)
+            start = offset_at(chain, self._lookup, since)
         self.cursor = Position(start)
         """The next unread record."""
         self._until_offset = until.offset if isinstance(until, Position) else None
@@ -94,7 +94,7 @@ class Replay(Iterator[pa.RecordBatch]):
         self._stopped.set()
 
     def _run(self) -> Iterator[pa.RecordBatch]:
-        here = self._locate(self._seek)
+        here = self._locate(self._lookup)
         while not self._stopped.is_set():
             for frame in self._chain.frames(here) if here else ():
                 here = frame.next_address
@@ -107,8 +107,8 @@ class Replay(Iterator[pa.RecordBatch]):
                 return
             here = self._wait_for_more()
 
-    def _locate(self, seek: Seek) -> Address | None:
-        frame = despite_trims(self._chain, lambda: seek.find_offset(self.cursor.offset))
+    def _locate(self, lookup: FrameLookup) -> Address | None:
+        frame = despite_trims(self._chain, lambda: lookup.find_offset(self.cursor.offset))
         return frame.address if frame else None
 
     def _wait_for_more(self) -> Address | None:

@@ -27,7 +27,7 @@ ORDER = {
         selection replay
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
-    "indexes": "entries recent environment generations stored timestamp",
+    "indexes": "entries recent lmdb_file files stored timestamp",
     "queues": "acknowledgements consumers trimming queue output_queue",
     "partitioned": "commits staging kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",

@@ -11,7 +11,7 @@ import pyarrow as pa
 from cec_store.errors import OutOfRange
 from cec_store.format.frame import FrameType
 from cec_store.format.schema import RecordSchema
-from cec_store.indexes.generations import Stamp
+from cec_store.indexes.files import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions

@@ -256,7 +256,7 @@ def acknowledges_what_a_join_reads_again() -> None:
 
 @bug
 def trusts_the_index() -> None:
-    stored.prove = lambda place, chain: chain.frame_at(place.address)
+    stored.prove = lambda claim, chain: chain.frame_at(claim.address)
     indexes.timestamp.prove = stored.prove
 
 
