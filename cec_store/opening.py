@@ -21,8 +21,8 @@ from cec_store.log.selection import (
     Selection,
 )
 from cec_store.partitioned.partitions import Partitions
+from cec_store.queues.appendable_queue import MODES, now_us
 from cec_store.queues.output_queue import OutputQueue
-from cec_store.queues.queue import MODES, now_us
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree

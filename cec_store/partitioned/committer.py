@@ -26,7 +26,7 @@ from cec_store.partitioned.commits import newest
 from cec_store.partitioned.kept_writers import KeptWriters
 from cec_store.partitioned.partitions import is_partitioned
 from cec_store.partitioned.staging import StagedReader, Stager
-from cec_store.queues.queue import now_us
+from cec_store.queues.appendable_queue import now_us
 from cec_store.storage.folder import FolderTree, Lock
 from cec_store.storage.names import (
     COMMITS_FOLDER,
@@ -97,8 +97,8 @@ class Committer:
         stored = Chain(self._folder.folder(partition_name(0))).schema()
         if not stored.is_as(self.schema):
             raise SchemaMismatch(
-                f"{self._folder.path}: the queue's columns are\n{_told(stored)}\nnot\n"
-                f"{_told(self.schema)}"
+                f"{self._folder.path}: the queue's columns are\n{_described(stored)}\nnot\n"
+                f"{_described(self.schema)}"
             )
 
     # -- tasks --------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def commits_locked(folder: FolderTree) -> AbstractContextManager[Lock]:
     return closing(retry_while_busy(lambda: commits.lock(WRITER_LOCK), QueueLocked, _LOCK_WAIT_S))
 
 
-def _told(schema: RecordSchema) -> str:
+def _described(schema: RecordSchema) -> str:
     column = schema.timestamp_column
     keys = ", ".join(schema.key_columns)
     columns = schema.data.remove_metadata()

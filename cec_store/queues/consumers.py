@@ -52,7 +52,7 @@ class Consumer:
     def __init__(
         self, folder: Folder, name: str, start: int | None, clock_us: Callable[[], int]
     ) -> None:
-        """See :meth:`cec_store.queues.queue.Queue.consumer`."""
+        """See :meth:`cec_store.OutputQueue.consumer`."""
         self.name = check_consumer_name(name)
         self._folder = folder
         self._clock_us = clock_us
@@ -164,7 +164,7 @@ def _check_offset(offset: int) -> int:
 
 
 def drop_consumer(folder: Folder, name: str) -> None:
-    """See :meth:`cec_store.queues.queue.Queue.drop_consumer`."""
+    """See :meth:`cec_store.OutputQueue.drop_consumer`."""
     file_name = acknowledgement_name(check_consumer_name(name))
     if file_name not in folder.names():
         raise ValueError(f"{folder.path}: no consumer {name!r}")

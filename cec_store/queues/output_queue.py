@@ -1,4 +1,4 @@
-"""The door: a queue together with its index, its replay and its eventual checkpoint."""
+"""A queue with its reading side: the timestamp index, replay, and the eventual checkpoint."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
 from cec_store.log.replay import FrameLookup, Replay, offset_at
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
-from cec_store.queues.queue import Queue, now_us
+from cec_store.queues.appendable_queue import AppendableQueue, now_us
 from cec_store.storage.folder import Folder
 from cec_store.values import Extent, Position
 
 
-class OutputQueue(Queue):
+class OutputQueue(AppendableQueue):
     """An output queue with everything that can be asked of it. See :func:`open_queue`."""
 
     def __init__(

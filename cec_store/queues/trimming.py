@@ -29,7 +29,7 @@ class TrimPlan:
 
 
 def trim(folder: Folder, before: int | None, remove_below: Callable[[int], object]) -> TrimPlan:
-    """See :meth:`cec_store.queues.queue.Queue.trim`; ``remove_below`` is how the writer does it."""
+    """See :meth:`cec_store.OutputQueue.trim`; ``remove_below`` is how the writer does it."""
     with consumers_locked(folder):
         chain = Chain(folder)
         said = acknowledgements(folder, chain.manifest.log_id)

@@ -28,7 +28,7 @@ ORDER = {
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent lmdb_file files stored timestamp",
-    "queues": "acknowledgements consumers trimming queue output_queue",
+    "queues": "acknowledgements consumers trimming appendable_queue output_queue",
     "partitioned": "commits staging kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """
@@ -316,7 +316,7 @@ def test_format_names_every_kind(name: str, enum: str) -> None:
 # The rules themselves can fail.
 
 KNOWN = {
-    "errors", "format", "format.frame", "format.schema", "queues", "queues.queue", "cli",
+    "errors", "format", "format.frame", "format.schema", "queues", "queues.appendable_queue", "cli",
     "operators", "operators.contract", "operators.keys", "operators.keys.encoder",
     "operators.runner", "connectors", "connectors.spark", "connectors.spark.setup.java",
     "connectors.spark.setup.compiler",
@@ -329,12 +329,16 @@ KNOWN = {
         ("format.schema", "from cec_store.errors import CecError", False),
         ("format.schema", "from cec_store.format.frame import Frame", False),
         ("format.frame", "from cec_store.format.schema import KEY", True),
-        ("format.frame", "import cec_store.queues.queue", True),
-        ("format.frame", "from cec_store.queues import queue", True),
+        ("format.frame", "import cec_store.queues.appendable_queue", True),
+        ("format.frame", "from cec_store.queues import appendable_queue", True),
         ("format.frame", "from ..queues import queue", True),
         ("format.frame", "from .schema import KEY", True),
-        ("format.frame", "def f():\n    from cec_store.queues.queue import Queue", True),
-        ("format.frame", "import_module('cec_store.queues.queue')", True),
+        (
+            "format.frame",
+            "def f():\n    from cec_store.queues.appendable_queue import now_us",
+            True,
+        ),
+        ("format.frame", "import_module('cec_store.queues.appendable_queue')", True),
         ("format.frame", "from cec_store import open_queue", True),
         ("format.frame", "from cec_store.format.other import x", False),  # not in KNOWN: no file
         ("operators.keys.encoder", "from ...format.frame import Frame", False),
@@ -342,7 +346,7 @@ KNOWN = {
         ("operators.keys.encoder", "from cec_store.operators.runner import Runner", True),
         ("operators.contract", "from cec_store.operators import Runner", True),
         ("operators", "from .runner import Runner", False),
-        ("cec_store", "from .queues.queue import Queue", False),
+        ("cec_store", "from .queues.appendable_queue import AppendableQueue", False),
         ("cec_store", "from .cli import main", True),
         (
             "connectors.spark.setup.compiler",

@@ -29,7 +29,13 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from cec_store.connectors.spark.queues.offsets import Admission, Offsets, Range, Reach, cut
+from cec_store.connectors.spark.queues.offsets import (
+    Admission,
+    AvailableOffsets,
+    Offsets,
+    Range,
+    cut,
+)
 from cec_store.connectors.spark.queues.source_options import SourceOptions
 from cec_store.connectors.spark.queues.spark_types import fit, spark_schema
 from cec_store.errors import ConsumerInUse
@@ -103,11 +109,11 @@ class _Reader:
                 batch = _with_kind_names(batch)
             yield fit(batch.select(self._wanted.names), self._wanted)
 
-    def _reach(self) -> Reach:
+    def _available(self) -> AvailableOffsets:
         partitions = self._partitions
         ends = partitions.ends()
         firsts = {number: partitions.first(number) for number in ends}
-        return Reach(firsts, ends, partitions.offset_at, self._options.fail_on_data_loss)
+        return AvailableOffsets(firsts, ends, partitions.offset_at, self._options.fail_on_data_loss)
 
     def _slices(self, ranges: Iterable[Range]) -> list[Slice]:
         options = self._options
@@ -128,7 +134,7 @@ class BatchSource(_Reader, DataSourceReader):
         self._span_us = (MIN_TIMESTAMP_US, MAX_TIMESTAMP_US)
         # Spark refuses a reader that takes filters where the user has not allowed it. Ours keeps
         # all rows that match and lets Spark filter again: nothing is lost where it is not called.
-        self.pushFilters = _Pushed(self)  # type: ignore[method-assign]
+        self.pushFilters = _FilterPushdown(self)  # type: ignore[method-assign]
 
     def push(self, filters: list[Filter]) -> None:
         """Narrow the moments of interest by the filters on time."""
@@ -155,18 +161,18 @@ class BatchSource(_Reader, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """On the driver: the slices, of what is there now."""
-        reach, options = self._reach(), self._options
-        starts = reach.starting(
+        available, options = self._available(), self._options
+        starts = available.starting(
             options.starting, without_match_is_latest=options.start_without_match_is_latest
         )
-        ends = reach.ending(options.ending)
+        ends = available.ending(options.ending)
         return self._slices(
             Range(number, *self._partitions.narrowed(number, start, ends[number], *self._span_us))
             for number, start in sorted(starts.items())
         )
 
 
-class _Pushed:
+class _FilterPushdown:
     """Takes filters for a reader, handles none of them to the end."""
 
     def __init__(self, reader: BatchSource) -> None:
@@ -193,7 +199,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> dict[str, int]:
         """Of a new query; one that is restarted goes on where its checkpoint says."""
         options = self._options
-        start = self._reach().starting(
+        start = self._available().starting(
             options.starting, without_match_is_latest=options.start_without_match_is_latest
         )
         self._hold(start)
@@ -232,10 +238,10 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """On the driver: the slices of one batch."""
-        reach, ends = self._reach(), _from_spark(end)
+        available, ends = self._available(), _from_spark(end)
         begin = self._begin(_from_spark(start), ends)
         return self._slices(
-            Range(number, reach.kept(number, begin[number]), reach.kept(number, stop))
+            Range(number, available.kept(number, begin[number]), available.kept(number, stop))
             for number, stop in sorted(ends.items())
         )
 

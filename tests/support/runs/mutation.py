@@ -48,7 +48,7 @@ INDEX = tuple(
 TESTS = {
     "cec_store/format/frame.py": FRAME,
     "cec_store/log/tail.py": ("log/test_tail", "queues/test_opening", "faults/test_bit_flips"),
-    "cec_store/queues/queue.py": LOG,
+    "cec_store/queues/appendable_queue.py": LOG,
     "cec_store/checkpoints/rebuild.py": REBUILD,
     "cec_store/checkpoints/last_rows.py": (
         "checkpoints/test_last_rows",

@@ -1,4 +1,4 @@
-"""The output queue: append, sync, roll, trim. Replay and rebuild are rooms of their own."""
+"""A queue as its writer and its consumers use it: append, sync, roll, trim, acknowledge."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-class Queue:
-    """A persistent output queue, open for reading (``r``) or for append (``a``, ``x``)."""
+class AppendableQueue:
+    """A queue without index, replay and rebuild, which :class:`.output_queue.OutputQueue` adds.
+
+    Opened to append (``a``, ``x``) or to read (``r``). Any thread may append: the pipeline has the
+    locks. All other fields are set when it is opened, and not changed until it is closed.
+    """
 
     def __init__(
         self,
