@@ -331,7 +331,7 @@ KNOWN = {
         ("format.frame", "from cec_store.format.schema import KEY", True),
         ("format.frame", "import cec_store.queues.appendable_queue", True),
         ("format.frame", "from cec_store.queues import appendable_queue", True),
-        ("format.frame", "from ..queues import queue", True),
+        ("format.frame", "from ..queues import appendable_queue", True),
         ("format.frame", "from .schema import KEY", True),
         (
             "format.frame",
