@@ -24,7 +24,10 @@ Ends = dict[int, int]
 
 
 class Partitions:
-    """The partitions of one queue; a plain queue is partition 0 of itself."""
+    """The partitions of one queue; a plain queue is its own partition 0.
+
+    Queues and chains are opened when first asked for and kept. One thread at a time may use it.
+    """
 
     def __init__(self, folder: FolderTree) -> None:
         """Raises :class:`NotAQueue` where there is neither kind."""

@@ -34,8 +34,9 @@ def now_us() -> int:
 class AppendableQueue:
     """A queue without index, replay and rebuild, which :class:`.output_queue.OutputQueue` adds.
 
-    Opened to append (``a``, ``x``) or to read (``r``). Any thread may append: the pipeline has the
-    locks. All other fields are set when it is opened, and not changed until it is closed.
+    Opened to append (``a``, ``x``) or to read (``r``). Any thread may append, as the pipeline has
+    its own locks. Fields are set at opening and at close only, so there is no lock here; opened to
+    read, one thread at a time may ask for the ends, which read on in one chain.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from cec_store.values import Extent, Position
 
 
 class OutputQueue(AppendableQueue):
-    """An output queue with everything that can be asked of it. See :func:`open_queue`."""
+    """An output queue. See :func:`open_queue`. ``_index_lock`` guards ``_index``."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class OutputQueue(AppendableQueue):
                     self._index.close()
 
     def _timestamp_index(self) -> TimestampIndex:
-        # Made when first asked for: who only appends does not pay for it.
+        # Made when first asked for, so that a writer that only appends keeps no index.
         with self._index_lock:
             if self._index is None:
                 self._index = TimestampIndex(self.chain(), writable=self.mode != "r")

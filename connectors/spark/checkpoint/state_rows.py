@@ -18,8 +18,12 @@ from cec_store.errors import SchemaMismatch
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.trees import subfolders
 
-DEFAULT_FAMILY = 1
-"""The column family that operators use; the other names families."""
+_OPERATORS_FAMILY = 1
+
+
+def of_operator(families: pa.Array) -> pa.BooleanArray:
+    """Which rows are of the column family that operators use; family 0 has names of families."""
+    return pc.equal(families, _OPERATORS_FAMILY)
 
 
 class StateDecoder:
@@ -52,7 +56,7 @@ class StateDecoder:
         Left as they are where some are of a column family that is not the operator's.
         """
         families, stored = keys.flatten()
-        if not pc.all(pc.equal(families, DEFAULT_FAMILY)).as_py():
+        if not pc.all(of_operator(families)).as_py():
             return keys, states
         values = self.values(pa.chunked_array([states.flatten()[0]]))
         return (
