@@ -43,7 +43,7 @@ ORDER = {
     "connectors.spark.setup": "environment settings java compiler session",
     "connectors.spark.queues": "source_options spark_types offsets sink source data_source",
     "connectors.spark.checkpoint": """
-        parsing unsafe_rows layout source_logs state_schema fork state_rows state_tables
+        parsing unsafe_rows layout source_logs state_schema fork_plan fork state_rows state_tables
     """,
     "inspector": "places damage verifying showing measuring",
     "inspector.places": "places points",

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, STATE, Checkpoint
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, of_operator
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.connectors.spark.checkpoint.state_schema import read_state_schema, store_folder
 from cec_store.errors import OutOfRange, SchemaMismatch
 from cec_store.state_logs.state_log import StateLog
@@ -170,5 +170,5 @@ class _Reader:
 
 
 def _operators_rows(stored: pa.Table) -> pa.Table:
-    is_operators = of_operator(stored["family"])
+    is_operators = in_default_family(stored["family"])
     return stored if pc.all(is_operators).as_py() else stored.filter(is_operators)
