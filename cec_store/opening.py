@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Literal, overload
 
 import pyarrow as pa
 
 from cec_store.errors import ReadOnly
-from cec_store.format.schema import KIND, TIMESTAMP, TIMESTAMP_TYPE, RecordKind, RecordSchema
+from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.options import QueueOptions
 from cec_store.log.reopening import check_schema
-from cec_store.log.replay import OFFSET, OUTPUT_KINDS, Moment, Replay
+from cec_store.log.selection import (
+    METADATA_COLUMNS,
+    OUTPUT_KINDS,
+    PARTITION_COLUMN,
+    Moment,
+    Selection,
+)
 from cec_store.partitioned.partitions import Partitions
-from cec_store.partitioned.reading import PARTITION, with_partition
+from cec_store.queues.appendable_queue import MODES, now_us
 from cec_store.queues.output_queue import OutputQueue
-from cec_store.queues.queue import MODES, now_us
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
@@ -120,44 +126,26 @@ def read_queue(
     ends = queue.ends()
     if queue.is_partitioned and (isinstance(since, Position) or isinstance(until, Position)):
         raise ValueError(f"{queue.folder.path} has partitions: give moments, not positions")
-    replays = {number: _replay(queue, number, end, since, until, kinds, include_metadata)
-               for number, end in ends.items()}  # fmt: skip
-    fields = list(queue.schema.data)
-    if include_metadata:
-        fields += [
-            pa.field(TIMESTAMP, TIMESTAMP_TYPE),
-            pa.field(KIND, pa.uint8()),
-            pa.field(OFFSET, pa.int64()),
-            pa.field(PARTITION, pa.int32()),
-        ]
-    schema = pa.schema(fields)
-    return pa.RecordBatchReader.from_batches(schema, _batches(replays, schema))
+    wanted = Selection(since, until, kinds, include_metadata)
+    replays = [queue.replay(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
+    metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
+    schema = pa.schema([*queue.schema.data, *metadata])
+    batches = (
+        pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        for replay in replays
+        for batch in replay
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _replay(
-    queue: Partitions,
-    number: int,
-    end: int,
-    since: Moment | None,
-    until: Moment | None,
-    kinds: Collection[RecordKind],
-    include_metadata: bool,
-) -> Replay:
+def _within(queue: Partitions, number: int, end: int, wanted: Selection) -> Selection:
+    """What is wanted of one partition, by offsets, as far as the queue reached: ``end``."""
+
     def offset(moment: Moment) -> int:
         if isinstance(moment, Position):
             return moment.offset
         return min(end, queue.queue(number).position_at(moment).offset)
 
-    start = queue.first(number) if since is None else offset(since)
-    stop = end if until is None else offset(until)
-    return queue.replay(
-        number, start, max(start, stop), kinds=kinds, include_metadata=include_metadata
-    )
-
-
-def _batches(replays: dict[int, Replay], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for number, replay in replays.items():
-        for batch in replay:
-            if PARTITION in schema.names:
-                batch = with_partition(batch, number)
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    start = queue.first(number) if wanted.since is None else offset(wanted.since)
+    stop = end if wanted.until is None else offset(wanted.until)
+    return replace(wanted, since=Position(start), until=Position(max(start, stop)))

@@ -1,1 +1,1 @@
-"""What is derived from a log and can be thrown away: followers of the queue, never called by it."""
+"""What is derived from a log and can be thrown away. It reads the log, which never calls it."""

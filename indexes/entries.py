@@ -1,4 +1,4 @@
-"""Rows of the index as values and bytes. No I/O. docs/index.md says what a row means.
+"""Rows of the index as values and bytes, without I/O. docs/index.md says what a row means.
 
 Keys are big-endian and order-preserving. Every value ends with a CRC-32C over the log's id, the
 row's kind, its key and the value, so that no row passes for another one's or another log's.
@@ -15,29 +15,29 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Address
 VERSION = 1
 NOTHING_REACHED = MIN_TIMESTAMP_US - 1
 """The largest timestamp before the first frame: below every timestamp."""
-ABOUT_KEY = b"about"
+COVERAGE_KEY = b"about"
 _KEY = Struct(">Q")
-_PLACE = Struct("<QQQI")
-assert _PLACE.size == 28
-_REACH = Struct("<QQQIq")
-assert _REACH.size == 36
-_ABOUT = Struct("<IQQQQIq")
-assert _ABOUT.size == 48
+_FRAME = Struct("<QQQI")
+assert _FRAME.size == 28
+_TIMESTAMP = Struct("<QQQIq")
+assert _TIMESTAMP.size == 36
+_COVERAGE = Struct("<IQQQQIq")
+assert _COVERAGE.size == 48
 _CRC_BYTES = 4
 
 Row = tuple[bytes, bytes]
 """Key and value."""
 
 
-class Broken(Exception):
-    """The index cannot be believed or used; the message says why. Never leaves this folder."""
+class BadIndex(Exception):
+    """The index cannot be used; the message says why. Never raised out of this folder."""
 
 
-class Unwritable(Broken):
+class UnwritableIndex(BadIndex):
     """No index can be written here; what there is may still be sound."""
 
 
-class Place(NamedTuple):
+class FrameEntry(NamedTuple):
     """Row of ``frames``, under its ``seq``: where a frame stands, and which frame it is."""
 
     seq: int
@@ -52,16 +52,16 @@ class Place(NamedTuple):
 
     def encode(self, log_id: bytes) -> Row:
         key = seq_key(self.seq)
-        return key, _seal(log_id, b"frame", key, _PLACE.pack(*self[1:]))
+        return key, _seal(log_id, b"frame", key, _FRAME.pack(*self[1:]))
 
     @classmethod
-    def decode(cls, row: Row, log_id: bytes) -> Place:
-        """Raises :class:`Broken` where the checksum or the size is wrong."""
-        body = _unseal(log_id, b"frame", row, _PLACE)
-        return cls(_number(row[0]), *_PLACE.unpack(body))
+    def decode(cls, row: Row, log_id: bytes) -> FrameEntry:
+        """Raises :class:`BadIndex` where the checksum or the size is wrong."""
+        body = _unseal(log_id, b"frame", row, _FRAME)
+        return cls(_number(row[0]), *_FRAME.unpack(body))
 
 
-class Reach(NamedTuple):
+class TimestampEntry(NamedTuple):
     """Row of ``timestamps``, under ``upto_us``: the frame that answers ``from_us … upto_us``.
 
     Its largest timestamp is ``upto_us``, and that of every frame before it is below ``from_us``.
@@ -80,35 +80,35 @@ class Reach(NamedTuple):
 
     def encode(self, log_id: bytes) -> Row:
         key = timestamp_key(self.upto_us)
-        return key, _seal(log_id, b"reach", key, _REACH.pack(*self[1:]))
+        return key, _seal(log_id, b"reach", key, _TIMESTAMP.pack(*self[1:]))
 
     @classmethod
-    def decode(cls, row: Row, log_id: bytes) -> Reach:
-        """Raises :class:`Broken` where the checksum or the size is wrong."""
-        body = _unseal(log_id, b"reach", row, _REACH)
-        return cls(_number(row[0]) + MIN_TIMESTAMP_US, *_REACH.unpack(body))
+    def decode(cls, row: Row, log_id: bytes) -> TimestampEntry:
+        """Raises :class:`BadIndex` where the checksum or the size is wrong."""
+        body = _unseal(log_id, b"reach", row, _TIMESTAMP)
+        return cls(_number(row[0]) + MIN_TIMESTAMP_US, *_TIMESTAMP.unpack(body))
 
 
-class About(NamedTuple):
-    """The one row about the index: it covers the log up to and with frame ``last``."""
+class Coverage(NamedTuple):
+    """The row ``about``: the index covers the log up to and with frame ``last``."""
 
-    last: Place
+    last: FrameEntry
     reached_us: int
     """Largest timestamp up to there."""
 
     def encode(self, log_id: bytes) -> bytes:
-        body = _ABOUT.pack(VERSION, *self.last, self.reached_us)
-        return _seal(log_id, b"about", ABOUT_KEY, body)
+        body = _COVERAGE.pack(VERSION, *self.last, self.reached_us)
+        return _seal(log_id, b"about", COVERAGE_KEY, body)
 
     @classmethod
-    def decode(cls, value: bytes | None, log_id: bytes) -> About:
-        """Raises :class:`Broken`: damaged, of another log or of another version."""
+    def decode(cls, value: bytes | None, log_id: bytes) -> Coverage:
+        """Raises :class:`BadIndex`: damaged, of another log or of another version."""
         if value is None:
-            raise Broken("the index does not say what it covers")
-        fields = _ABOUT.unpack(_unseal(log_id, b"about", (ABOUT_KEY, value), _ABOUT))
+            raise BadIndex("the index does not say what it covers")
+        fields = _COVERAGE.unpack(_unseal(log_id, b"about", (COVERAGE_KEY, value), _COVERAGE))
         if fields[0] != VERSION:
-            raise Broken(f"index version {fields[0]}, not {VERSION}")
-        return cls(Place(*fields[1:6]), fields[6])
+            raise BadIndex(f"index version {fields[0]}, not {VERSION}")
+        return cls(FrameEntry(*fields[1:6]), fields[6])
 
 
 def seq_key(seq: int) -> bytes:
@@ -124,7 +124,7 @@ def timestamp_key(timestamp_us: int) -> bytes:
 
 def _number(key: bytes) -> int:
     if len(key) != _KEY.size:
-        raise Broken(f"a key of {len(key)} bytes in the index")
+        raise BadIndex(f"a key of {len(key)} bytes in the index")
     return int(_KEY.unpack(key)[0])
 
 
@@ -136,5 +136,5 @@ def _unseal(log_id: bytes, kind: bytes, row: Row, layout: Struct) -> bytes:
     key, value = row
     body = value[:-_CRC_BYTES]
     if len(body) != layout.size or _seal(log_id, kind, key, body) != value:
-        raise Broken(f"the index's {kind.decode()} row {key.hex()} fails its checksum")
+        raise BadIndex(f"the index's {kind.decode()} row {key.hex()} fails its checksum")
     return body

@@ -1,7 +1,7 @@
 """Largest timestamp so far → the first frame that reached it. docs/index.md.
 
-Derived from the log, which never calls it; brought up to date by :meth:`TimestampIndex.follow`, and
-never trusted: what LMDB answers is proven against the log before it is returned. An index that
+Derived from the log, which never calls it, and brought up to date by :meth:`TimestampIndex.follow`.
+What LMDB answers is proven against the log before it is returned. An index that
 fails a proof is dropped, and lookups scan frame headers instead, with the same answers.
 """
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from threading import RLock
 
 from cec_store.errors import CecError, ReadOnly
-from cec_store.indexes.entries import Broken, Place, Unwritable
-from cec_store.indexes.generations import Generations
-from cec_store.indexes.recent import Recent
-from cec_store.indexes.stored import Stored, is_trimmed, prove
+from cec_store.indexes.entries import BadIndex, FrameEntry, UnwritableIndex
+from cec_store.indexes.files import IndexFiles
+from cec_store.indexes.recent import RecentFrames
+from cec_store.indexes.stored import StoredIndex, is_trimmed, prove
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
 from cec_store.storage.local import LocalFolder
@@ -30,7 +30,8 @@ Search = Callable[[Chain], "Frame | None"]
 class TimestampIndex:
     """Finds frames by timestamp, offset and number, with the answers and errors of :class:`Chain`.
 
-    Safe for threads, each with a chain of its own. A writable index must not cross a fork.
+    Safe for threads, each with a chain of its own: ``_lock`` guards every field. A writable index
+    must not be used in a child after a fork.
     """
 
     def __init__(self, chain: Chain, writable: bool = False) -> None:
@@ -43,32 +44,32 @@ class TimestampIndex:
         self._chain = chain
         self._log_id = chain.manifest.log_id
         self._writable = writable
-        self._stored: Stored | None = None
-        self._recent = Recent()
+        self._stored: StoredIndex | None = None
+        self._recent = RecentFrames()
         self._published_seq = 0
         self.dropped = 0
         """How many times what was stored failed a proof."""
         self.problem = ""
         """Why it was dropped last, is behind, or cannot be written; empty if all is well."""
-        self._generations: Generations | None = None
+        self._files: IndexFiles | None = None
         folder = chain.folder
         if not isinstance(folder, LocalFolder) or folder.is_remote():
             self.problem = "the queue is not in a folder of a local file system"
             self._writable = False
             return
-        self._generations = Generations(folder.folder(INDEX_FOLDER), self._log_id)
-        self._load(self._generations)
+        self._files = IndexFiles(folder.folder(INDEX_FOLDER), self._log_id)
+        self._load(self._files)
 
-    def _load(self, generations: Generations) -> None:
-        environment = None
+    def _load(self, files: IndexFiles) -> None:
+        file = None
         try:
-            environment = generations.open_published()
-            self._stored, self._recent = Stored.reconcile(environment, self._chain)
+            file = files.open_published()
+            self._stored, self._recent = StoredIndex.reconcile(file, self._chain)
             self._published_seq = self._recent.next_seq or 0
-        except Broken as error:
+        except BadIndex as error:
             self.problem = str(error)
-            if environment is not None:
-                environment.close()
+            if file is not None:
+                file.close()
 
     @property
     def stored_frames(self) -> int:
@@ -84,10 +85,10 @@ class TimestampIndex:
         Raises:
             CorruptLog: the log is damaged where the search has to look.
         """
-        moment = timestamp_us
         return self._find(
-            chain, lambda c: self._search_timestamp(moment, c), lambda c: c.find_timestamp(moment)
-        )
+            chain, lambda c: self._search_timestamp(timestamp_us, c),
+            lambda c: c.find_timestamp(timestamp_us),
+        )  # fmt: skip
 
     def find_offset(self, offset: int, chain: Chain | None = None) -> Frame | None:
         """The frame that holds record ``offset``; ``None`` at the end.
@@ -113,10 +114,10 @@ class TimestampIndex:
         assert frame is not None
         return frame
 
-    def seek(self, chain: Chain) -> Seek:
+    def lookup(self, chain: Chain) -> IndexLookup:
         """The lookups over one chain, which a writable index follows first."""
         self.follow(chain)
-        return Seek(self, chain)
+        return IndexLookup(self, chain)
 
     def _find(self, chain: Chain | None, search: Search, scan: Search) -> Frame | None:
         with self._lock:
@@ -124,17 +125,17 @@ class TimestampIndex:
             for _ in range(2):
                 try:
                     return search(chain)
-                except Broken as error:
+                except BadIndex as error:
                     self._drop(str(error))
                     self.follow(chain)
             return scan(chain)
 
     def _search_timestamp(self, timestamp_us: int, chain: Chain) -> Frame | None:
         if self._stored and timestamp_us <= self._stored.reached_us:
-            claim = self._stored.reach(timestamp_us)
+            claim = self._stored.timestamp_entry(timestamp_us)
         else:
             self._let_go_of_trimmed(chain)
-            recent = self._recent.reach(timestamp_us)
+            recent = self._recent.timestamp_entry(timestamp_us)
             if recent is None:
                 for frame in chain.frames(self._recent.next_address):
                     self._recent.add(frame)
@@ -143,28 +144,28 @@ class TimestampIndex:
                 return None
             claim = recent
         if is_trimmed(claim, chain):
-            # A frame that it outshone while it was there may be the answer now.
+            # Its entry also stood for later frames with smaller timestamps: one of them may be it.
             return chain.find_timestamp(timestamp_us)
         return prove(claim, chain)
 
     def _search_offset(self, offset: int, chain: Chain) -> Frame | None:
         if offset >= chain.end.offset:
             return None
-        place = self._recent.place_of_offset(offset)
-        if place is None and self._stored:
-            place = self._stored.place_of_offset(offset)
-        frame = prove(place, chain) if place else None
+        entry = self._recent.entry_of_offset(offset)
+        if entry is None and self._stored:
+            entry = self._stored.entry_of_offset(offset)
+        frame = prove(entry, chain) if entry else None
         if frame is None or offset >= frame.header.end_offset:
             return None  # behind all that is known here
         if offset < frame.header.first_offset:
-            raise Broken(f"frame {frame.header.seq} does not hold offset {offset}")
+            raise BadIndex(f"frame {frame.header.seq} does not hold offset {offset}")
         return frame
 
     def _search_seq(self, seq: int, chain: Chain) -> Frame | None:
-        place: Place | None = self._recent.place(seq)
-        if place is None and self._stored:
-            place = self._stored.place(seq)
-        return prove(place, chain) if place else None
+        entry: FrameEntry | None = self._recent.frame_entry(seq)
+        if entry is None and self._stored:
+            entry = self._stored.frame_entry(seq)
+        return prove(entry, chain) if entry else None
 
     # -- following ----------------------------------------------------------------------------
 
@@ -184,9 +185,9 @@ class TimestampIndex:
                     self._trim(chain)
                     self._publish_if_due()
                     return
-                except Unwritable as error:
+                except UnwritableIndex as error:
                     self._writable, self.problem = False, str(error)
-                except Broken as error:
+                except BadIndex as error:
                     self._drop(str(error))
             self._writable = False
 
@@ -210,11 +211,11 @@ class TimestampIndex:
         """Leave the index on disk for the next one to open. Lookups still work, by scanning."""
         with self._lock:
             stored, self._stored = self._stored, None
-            self._recent, self._writable = Recent(), False
+            self._recent, self._writable = RecentFrames(), False
             if stored is not None:
-                stored.environment.close()
-                if stored.environment.writable and self._generations:
-                    self._generations.publish_closed(stored.environment.name)
+                stored.file.close()
+                if stored.file.writable and self._files:
+                    self._files.publish_closed(stored.file.name)
 
     def _append(self, chain: Chain) -> None:
         self._let_go_of_trimmed(chain)
@@ -233,7 +234,7 @@ class TimestampIndex:
             self._recent = self._own().append(self._recent)
 
     def _trim(self, chain: Chain) -> None:
-        """Everything followed has been flushed."""
+        """To be called when no frame is in memory only."""
         if self._stored is None or not self._stored.needs_trim(chain):
             return
         stored = self._own()
@@ -247,21 +248,19 @@ class TimestampIndex:
         if self._stored is not None:
             self._stored.needs_trim(chain)
         elif here is not None and here.segment_id < chain.segments.start:
-            self._recent = Recent()
+            self._recent = RecentFrames()
         else:
             self._recent.forget(chain.segments.start)
 
-    def _own(self) -> Stored:
+    def _own(self) -> StoredIndex:
         """The file that this process writes to, made from the published one when first needed."""
-        if self._stored is None or not self._stored.environment.writable:
-            assert self._generations is not None
+        if self._stored is None or not self._stored.file.writable:
+            assert self._files is not None
             before = self._stored
-            source = before.environment if before else None
-            environment = self._generations.start(source)
-            about = before.about if before else None
-            self._stored = Stored(environment, self._log_id, about)
-            if source is not None:
-                source.close()
+            file = self._files.start(before.file if before else None)
+            self._stored = StoredIndex(file, self._log_id, before.coverage if before else None)
+            if before is not None:
+                before.file.close()
         return self._stored
 
     def _publish_if_due(self) -> None:
@@ -270,24 +269,24 @@ class TimestampIndex:
             self._publish()
 
     def _publish(self) -> None:
-        if self._stored and self._stored.environment.writable and self._generations:
-            self._generations.publish_copy(self._stored.environment)
+        if self._stored and self._stored.file.writable and self._files:
+            self._files.publish_copy(self._stored.file)
             self._published_seq = self._recent.next_seq or 0
 
     def _drop(self, reason: str) -> None:
         stored, self._stored = self._stored, None
-        self._recent = Recent()
+        self._recent = RecentFrames()
         self._published_seq = 0
         self.problem = reason
         self.dropped += 1
         if stored is not None:
-            stored.environment.close()
-            if stored.environment.writable and self._generations:
-                self._generations.discard(stored.environment.name)
+            stored.file.close()
+            if stored.file.writable and self._files:
+                self._files.discard(stored.file.name)
 
 
 @dataclass(frozen=True)
-class Seek:
+class IndexLookup:
     """The index's lookups over one chain."""
 
     index: TimestampIndex

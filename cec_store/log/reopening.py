@@ -24,8 +24,8 @@ from cec_store.storage.names import (
     torn_name,
 )
 from cec_store.storage.publishing import remove, write_file
+from cec_store.storage.retrying import retry_when_changed
 
-_ATTEMPTS = 4
 _TORN_BYTES_MAX = 64 << 20
 
 
@@ -141,10 +141,7 @@ def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchem
 
 def _first_tail(folder: Folder) -> Tail:
     """The newest segment. Its writer may still be at work, so only what stays bad is damage."""
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(CorruptLog):
-            return _newest_tail(folder, read_manifest(folder))
-    return _newest_tail(folder, read_manifest(folder))
+    return retry_when_changed(lambda: _newest_tail(folder, read_manifest(folder)), CorruptLog)
 
 
 def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:

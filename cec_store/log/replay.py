@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 from threading import Event
 from typing import Protocol
 
@@ -12,18 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.format.columns import values_of
-from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
+from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader, despite_trims
+from cec_store.log.selection import OFFSET, Moment, Selection
 from cec_store.values import Address, Position, to_timestamp_us
 
-OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
-OFFSET = "_offset"
-Moment = datetime | int | Position
 _POLL_S = 0.01
 
 
-class Seek(Protocol):
+class FrameLookup(Protocol):
     """Finds frames: an index, or a scan of the headers (:class:`LogReader` itself)."""
 
     def find_timestamp(self, timestamp_us: int) -> Frame | None:
@@ -33,7 +30,7 @@ class Seek(Protocol):
         """The frame that holds the record; ``None`` at the end."""
 
 
-def offset_at(chain: LogReader, seek: Seek, moment: Moment) -> int:
+def offset_at(chain: LogReader, lookup: FrameLookup, moment: Moment) -> int:
     """Offset of the earliest record whose timestamp is at or after the moment, of any kind.
 
     The end where there is none. A :class:`Position` is taken as it is. (As ``offsetsForTimes`` in
@@ -44,7 +41,7 @@ def offset_at(chain: LogReader, seek: Seek, moment: Moment) -> int:
     timestamp_us = to_timestamp_us(moment)
 
     def search() -> int:
-        frame = seek.find_timestamp(timestamp_us)
+        frame = lookup.find_timestamp(timestamp_us)
         if frame is None:
             return chain.end.offset
         row = _first_at_or_after(chain.records(frame), timestamp_us)
@@ -67,27 +64,17 @@ class Replay(Iterator[pa.RecordBatch]):
     as ``since`` to go on from there.
     """
 
-    def __init__(
-        self,
-        chain: LogReader,
-        seek: Seek,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        *,
-        follow: bool = False,
-        kinds: Collection[RecordKind] = OUTPUT_KINDS,
-        include_metadata: bool = False,
-        include_state: bool = False,
-    ) -> None:
+    def __init__(self, chain: LogReader, lookup: FrameLookup, selection: Selection) -> None:
         self._chain = chain
-        self._seek = seek
-        self._follow = follow
+        self._lookup = lookup
+        self._selection = selection
         self._stopped = Event()
-        self._kinds = frozenset(kinds)
+        self._kinds = pa.array(sorted(selection.kinds), pa.uint8())
+        since, until = selection.since, selection.until
         if since is None:
             start = despite_trims(chain, chain.first_offset)
         else:
-            start = offset_at(chain, self._seek, since)
+            start = offset_at(chain, self._lookup, since)
         self.cursor = Position(start)
         """The next unread record."""
         self._until_offset = until.offset if isinstance(until, Position) else None
@@ -95,9 +82,8 @@ class Replay(Iterator[pa.RecordBatch]):
         if until is not None and not isinstance(until, Position):
             self._until_us = to_timestamp_us(until)
         schema = chain.schema()
-        extra = [n for n in (KEY, STATE) if include_state and n in schema.arrow.names]
+        extra = [n for n in (KEY, STATE) if selection.include_state and n in schema.arrow.names]
         self._names = [*schema.data.names, *extra]
-        self._with_metadata = include_metadata
         self._batches = self._run()
 
     def __next__(self) -> pa.RecordBatch:
@@ -108,7 +94,7 @@ class Replay(Iterator[pa.RecordBatch]):
         self._stopped.set()
 
     def _run(self) -> Iterator[pa.RecordBatch]:
-        here = self._locate(self._seek)
+        here = self._locate(self._lookup)
         while not self._stopped.is_set():
             for frame in self._chain.frames(here) if here else ():
                 here = frame.next_address
@@ -117,12 +103,12 @@ class Replay(Iterator[pa.RecordBatch]):
                     yield records
                 if self._stopped.is_set() or self._at_limit(frame):
                     return
-            if not self._follow:
+            if not self._selection.follow:
                 return
             here = self._wait_for_more()
 
-    def _locate(self, seek: Seek) -> Address | None:
-        frame = despite_trims(self._chain, lambda: seek.find_offset(self.cursor.offset))
+    def _locate(self, lookup: FrameLookup) -> Address | None:
+        frame = despite_trims(self._chain, lambda: lookup.find_offset(self.cursor.offset))
         return frame.address if frame else None
 
     def _wait_for_more(self) -> Address | None:
@@ -156,7 +142,7 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def _select(self, records: pa.RecordBatch, first_offset: int) -> pa.RecordBatch:
         columns = self._columns(records)
-        if self._with_metadata:
+        if self._selection.include_metadata:
             for name in (TIMESTAMP, KIND):
                 columns = columns.append_column(name, records.column(name))
             offsets = np.arange(first_offset, first_offset + records.num_rows)
@@ -170,4 +156,4 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def _wanted(self, records: pa.RecordBatch) -> pa.BooleanArray:
         """Which rows are returned."""
-        return pc.is_in(records.column(KIND), pa.array(sorted(self._kinds), pa.uint8()))
+        return pc.is_in(records.column(KIND), self._kinds)

@@ -26,7 +26,7 @@ from cec_store.operators.frame_builder import Stacker
 from cec_store.operators.inputs.merge import BATCH_ROWS_MAX, merge
 from cec_store.operators.inputs.sources import consumers_of
 from cec_store.operators.needed_input import NeededInput, lower
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.values import Extent
 
 
@@ -63,7 +63,7 @@ class Runner:
         self,
         operator: Operator,
         sources: Sequence[Source],
-        queue: Queue,
+        queue: AppendableQueue,
         policy: Policy | None = None,
         *,
         checkpoints: bool = True,

@@ -25,15 +25,14 @@ from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
 from cec_store.partitioned.commits import newest
 from cec_store.partitioned.kept_writers import KeptWriters
 from cec_store.partitioned.partitions import is_partitioned
-from cec_store.partitioned.staging import StagedReader, Stager
-from cec_store.queues.queue import now_us
+from cec_store.partitioned.staging import StagedReader, Stager, staged_folder
+from cec_store.queues.appendable_queue import now_us
 from cec_store.storage.folder import FolderTree, Lock
 from cec_store.storage.names import (
     COMMITS_FOLDER,
     STAGED_FOLDER,
     WRITER_LOCK,
     partition_name,
-    staged_name,
 )
 from cec_store.storage.retrying import retry_while_busy
 
@@ -46,7 +45,11 @@ _COMMITS_BYTES = 1 << 20
 
 
 class Committer:
-    """The committing side of a queue of many partitions, and the door for its tasks."""
+    """The committing side of a queue of many partitions, and the door for its tasks.
+
+    One thread at a time may use it. While a commit is applied, each thread of its pool owns the
+    writer and the staged pieces of the partitions that it takes, and sets no field of this object.
+    """
 
     def __init__(
         self,
@@ -97,21 +100,16 @@ class Committer:
         stored = Chain(self._folder.folder(partition_name(0))).schema()
         if not stored.is_as(self.schema):
             raise SchemaMismatch(
-                f"{self._folder.path}: the queue's columns are\n{_told(stored)}\nnot\n"
-                f"{_told(self.schema)}"
+                f"{self._folder.path}: the queue's columns are\n{_described(stored)}\nnot\n"
+                f"{_described(self.schema)}"
             )
 
     # -- tasks --------------------------------------------------------------------------------
 
     def stager(self, query: str, batch: int, number: int) -> Stager:
         """For one task attempt: what it writes of partition ``number`` of a batch."""
-        return Stager(
-            self._staged(query, batch), number, self.schema, self._clock_and_entropy.clock_us
-        )
-
-    def _staged(self, query: str, batch: int) -> FolderTree:
-        staged = self._folder.folder(STAGED_FOLDER)
-        return staged.folder(staged_name(query, batch))
+        clock_us = self._clock_and_entropy.clock_us
+        return Stager(self._folder, self.schema, query, batch, number, clock_us)
 
     # -- committing ---------------------------------------------------------------------------
 
@@ -219,7 +217,9 @@ class Committer:
             raise CorruptLog(path, 0, what)
 
     def _read(self, commit: Commit, piece: Staged) -> StagedReader:
-        return StagedReader(self._staged(commit.query, commit.batch), piece, self.schema)
+        return StagedReader(
+            staged_folder(self._folder, commit.query, commit.batch), piece, self.schema
+        )
 
     # -- files --------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ def commits_locked(folder: FolderTree) -> AbstractContextManager[Lock]:
     return closing(retry_while_busy(lambda: commits.lock(WRITER_LOCK), QueueLocked, _LOCK_WAIT_S))
 
 
-def _told(schema: RecordSchema) -> str:
+def _described(schema: RecordSchema) -> str:
     column = schema.timestamp_column
     keys = ", ".join(schema.key_columns)
     columns = schema.data.remove_metadata()

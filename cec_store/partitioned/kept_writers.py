@@ -21,7 +21,10 @@ _log = logging.getLogger(__name__)
 
 
 class KeptWriters:
-    """One for each folder in the queue's own. Whoever uses them holds the queue's lock."""
+    """One for each folder in the queue's own. Whoever uses them holds the queue's lock.
+
+    Threads may ask for the writers of different folders at the same time, not for one twice.
+    """
 
     def __init__(
         self, folder: FolderTree, clock_and_entropy: ClockAndEntropy, segment_bytes: int
@@ -32,7 +35,7 @@ class KeptWriters:
         self._writers: dict[str, LogWriter] = {}
 
     def kept(self, name: str) -> LogWriter | None:
-        """The one that is open, whether it can still be used or not."""
+        """The one that is open; somebody else may have written since."""
         return self._writers.get(name)
 
     def writer(self, name: str, schema: RecordSchema) -> LogWriter:
@@ -61,7 +64,7 @@ class KeptWriters:
         is_full = writer.segment_bytes + len(body.stored) > self._segment_bytes
         if is_full and writer.segment_has_records:
             writer.roll()
-            _tidy(writer)
+            _index_and_trim(writer)
         writer.append(body, FrameMarks())
 
     def close(self) -> None:
@@ -81,8 +84,8 @@ def _is_alone(writer: LogWriter) -> bool:
     return read_manifest(folder) == manifest and folder.size(segment) == writer.segment_bytes
 
 
-def _tidy(writer: LogWriter) -> None:
-    """A segment is complete: its frames go into the index, and old ones may go."""
+def _index_and_trim(writer: LogWriter) -> None:
+    """After a segment was completed: index its frames, and trim what no consumer needs."""
     chain = Chain(writer.folder)
     index = TimestampIndex(chain, writable=True)
     index.follow(chain)
@@ -90,5 +93,5 @@ def _tidy(writer: LogWriter) -> None:
     try:
         trim(writer.folder, None, writer.trim)
     except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
-        # Of a consumer's file. A commit does not fail for it; whoever looks after it is told.
+        # Of a consumer's file. The commit goes on all the same.
         _log.warning("%s is not trimmed: %s", writer.folder.path, error)

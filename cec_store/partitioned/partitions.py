@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
 
 from cec_store.errors import CorruptLog, NotAQueue
 from cec_store.format.commit import Commit
-from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
-from cec_store.log.replay import OUTPUT_KINDS, Replay
+from cec_store.log.selection import PARTITION, Selection
 from cec_store.partitioned.commits import newest_first
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import COMMITS_FOLDER, partition_name
-from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 Ends = dict[int, int]
 """Next unread offset of each partition."""
 
 
 class Partitions:
-    """The partitions of one queue; a plain queue is partition 0 of itself."""
+    """The partitions of one queue; a plain queue is its own partition 0.
+
+    Queues and chains are opened when first asked for and kept. One thread at a time may use it.
+    """
 
     def __init__(self, folder: FolderTree) -> None:
         """Raises :class:`NotAQueue` where there is neither kind."""
@@ -131,26 +137,18 @@ class Partitions:
             stop = min(stop, last)
         return start, max(start, stop)
 
-    def replay(
-        self,
-        number: int,
-        start: int,
-        stop: int,
-        *,
-        kinds: Collection[RecordKind] = OUTPUT_KINDS,
-        include_metadata: bool = False,
-        include_state: bool = False,
-    ) -> Replay:
-        """Batches of a partition from one offset to another, as ``OutputQueue.replay``."""
-        return self.queue(number).replay(
-            Position(start),
-            Position(stop),
-            kinds=kinds,
-            include_metadata=include_metadata,
-            include_state=include_state,
-        )
+    def replay(self, number: int, selection: Selection) -> Iterator[pa.RecordBatch]:
+        """Batches of a partition, as ``OutputQueue.replay``; metadata has ``_partition`` too."""
+        replay = self.queue(number).select(selection)
+        if not selection.include_metadata:
+            return replay
+        return (_with_partition(batch, number) for batch in replay)
 
 
 def is_partitioned(folder: FolderTree) -> bool:
     """Whether there is a queue of many partitions here (docs/format.md §11)."""
     return newest_epoch(folder.folder(COMMITS_FOLDER)) is not None
+
+
+def _with_partition(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    return batch.append_column(PARTITION, pa.array(np.full(batch.num_rows, number, np.int32)))

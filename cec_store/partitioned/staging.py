@@ -20,12 +20,19 @@ from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.segment import BadFrame, SegmentReader
 from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
-from cec_store.storage.folder import Folder
-from cec_store.storage.names import segment_name
+from cec_store.queues.appendable_queue import now_us
+from cec_store.storage.folder import Folder, FolderTree
+from cec_store.storage.names import STAGED_FOLDER, segment_name, staged_name
 
 _FRAME_ROWS = 65_536
 _FRAME_BYTES = 4 << 20
+_COMPRESSION_LEVEL = 1
 _NO_LOG = bytes(16)
+
+
+def staged_folder(queue: FolderTree, query: str, batch: int) -> FolderTree:
+    """Where the tasks of one batch put what they write."""
+    return queue.folder(STAGED_FOLDER).folder(staged_name(query, batch))
 
 
 class Stager:
@@ -33,18 +40,18 @@ class Stager:
 
     def __init__(
         self,
-        folder: Folder,
-        partition: int,
+        queue: FolderTree,
         schema: RecordSchema,
-        clock_us: Callable[[], int],
-        compression_level: int = 1,
+        query: str,
+        batch: int,
+        partition: int,
+        clock_us: Callable[[], int] = now_us,
     ) -> None:
-        """``folder`` is the batch's own in ``staged/``; nothing is written before the first row."""
-        self._folder = folder
+        """For one task attempt of a query's batch; nothing is written before the first row."""
+        self._folder = staged_folder(queue, query, batch)
         self._partition = partition
         self._schema = schema
         self._clock_us = clock_us
-        self._level = compression_level
         self._segment_id = secrets.randbits(63)
         self._writer: LogWriter | None = None
         self._gathered: list[pa.RecordBatch] = []
@@ -92,7 +99,7 @@ class Stager:
             return
         if self._writer is None:
             self._writer = self._begin()
-        self._writer.append(encode_body(records, self._level), FrameMarks())
+        self._writer.append(encode_body(records, _COMPRESSION_LEVEL), FrameMarks())
         self._frames += 1
 
     def _begin(self) -> LogWriter:

@@ -1,1 +1,1 @@
-"""The output queue of one operator: its writer, its consumers, and what it may forget."""
+"""The output queue of one operator: writing, reading, its consumers, and trimming."""

@@ -1,4 +1,4 @@
-"""The acknowledgements of the consumers of a queue, as they stand in its folder."""
+"""Reads the acknowledgements of a queue's consumers from the files in its folder."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def acknowledgements(folder: Folder, log_id: bytes) -> dict[str, Acknowledgement
     """What each registered consumer has acknowledged; raises as :func:`read_acknowledgement`."""
     found = {}
     for name in filter(None, map(consumer_of, folder.names())):
-        with suppress(FileNotFoundError):  # dropped this very moment
+        with suppress(FileNotFoundError):  # dropped meanwhile
             found[name] = read_acknowledgement(folder, name, log_id)
     return found

@@ -30,7 +30,7 @@ _LOCK_WAIT_S = 10.0
 
 @contextmanager
 def consumers_locked(folder: Folder) -> Iterator[None]:
-    """Keeps trims and registrations apart, so that of two the later sees what the earlier did.
+    """Held by each trim and each registration, so that the later one sees what the earlier did.
 
     Raises:
         QueueLocked: somebody has held it for ten seconds.
@@ -47,16 +47,21 @@ def consumers_locked(folder: Folder) -> Iterator[None]:
 
 
 class Consumer:
-    """A reader that the queue waits for: no trim takes what it needs. One holder at a time."""
+    """A reader that the queue waits for: no trim takes what it needs. One holder at a time.
+
+    The file behind ``_lock`` keeps other holders of the name out, in any process; the holder's
+    threads take turns.
+    """
 
     def __init__(
         self, folder: Folder, name: str, start: int | None, clock_us: Callable[[], int]
     ) -> None:
-        """See :meth:`cec_store.queues.queue.Queue.consumer`."""
+        """See :meth:`cec_store.OutputQueue.consumer`."""
         self.name = check_consumer_name(name)
         self._folder = folder
         self._clock_us = clock_us
-        # Who makes the queue may not have done this yet: our files are not to outlive its manifest.
+        # Whoever makes the queue may not have done this yet. After a power cut there must be no
+        # file of a consumer without the queue's manifest.
         folder.sync_names()
         self._lock: Lock | None = _lock_of(folder, name)
         try:
@@ -107,8 +112,8 @@ class Consumer:
     def acknowledge(self, *, received: int | None = None, effects_saved: int | None = None) -> None:
         """Say how far this consumer is; returns once that is on disk.
 
-        ``effects_saved`` implies ``received``. Numbers that are below what was said before say
-        nothing new, so that one may acknowledge again after a restart.
+        ``effects_saved`` implies ``received``. Numbers below those already acknowledged change
+        nothing, so that one may acknowledge again after a restart.
 
         Raises:
             OutOfRange: above the queue's durable end.
@@ -136,7 +141,7 @@ class Consumer:
         self._said = said
 
     def close(self) -> None:
-        """Let go of the name. The consumer stays registered, and the queue goes on waiting."""
+        """Free the name. The consumer stays registered, and the queue keeps what it needs."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -164,7 +169,7 @@ def _check_offset(offset: int) -> int:
 
 
 def drop_consumer(folder: Folder, name: str) -> None:
-    """See :meth:`cec_store.queues.queue.Queue.drop_consumer`."""
+    """See :meth:`cec_store.OutputQueue.drop_consumer`."""
     file_name = acknowledgement_name(check_consumer_name(name))
     if file_name not in folder.names():
         raise ValueError(f"{folder.path}: no consumer {name!r}")
@@ -191,7 +196,7 @@ class ConsumerState:
     lag_us: int
     """Microseconds from the next of these to the newest, by the records' timestamps."""
     acknowledged_us: int
-    """When it last had something to say."""
+    """When it last acknowledged more than before."""
 
 
 def consumer_states(chain: Chain) -> list[ConsumerState]:

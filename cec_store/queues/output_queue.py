@@ -1,4 +1,4 @@
-"""The door: a queue together with its index, its replay and its eventual checkpoint."""
+"""A queue with its reading side: the timestamp index, replay, and the eventual checkpoint."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
-from cec_store.log.replay import OUTPUT_KINDS, Moment, Replay, Seek, offset_at
-from cec_store.queues.queue import Queue, now_us
+from cec_store.log.replay import FrameLookup, Replay, offset_at
+from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
+from cec_store.queues.appendable_queue import AppendableQueue, now_us
 from cec_store.storage.folder import Folder
 from cec_store.values import Extent, Position
 
 
-class OutputQueue(Queue):
-    """An output queue with everything that can be asked of it. See :func:`open_queue`."""
+class OutputQueue(AppendableQueue):
+    """An output queue. See :func:`open_queue`. ``_index_lock`` guards ``_index``."""
 
     def __init__(
         self,
@@ -57,22 +58,17 @@ class OutputQueue(Queue):
             OutOfRange: a position that is trimmed or does not exist yet.
             CorruptLog: damage on the way; everything before it has been returned.
         """
+        return self.select(Selection(since, until, kinds, include_metadata, include_state, follow))
+
+    def select(self, selection: Selection) -> Replay:
+        """As :meth:`replay`."""
         chain = self.chain()
-        return Replay(
-            chain,
-            self._seek(chain),
-            since,
-            until,
-            follow=follow,
-            kinds=kinds,
-            include_metadata=include_metadata,
-            include_state=include_state,
-        )
+        return Replay(chain, self._lookup(chain), selection)
 
     def position_at(self, moment: datetime | int) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""
         chain = self.chain()
-        return Position(offset_at(chain, self._seek(chain), moment))
+        return Position(offset_at(chain, self._lookup(chain), moment))
 
     def rebuild(self, at: int | None = None) -> EventualCheckpoint:
         """The eventual checkpoint at the end of frame ``at`` (a number that append returned).
@@ -108,11 +104,11 @@ class OutputQueue(Queue):
                     self._index.close()
 
     def _timestamp_index(self) -> TimestampIndex:
-        # Made when first asked for: who only appends does not pay for it.
+        # Made when first asked for, so that a writer that only appends keeps no index.
         with self._index_lock:
             if self._index is None:
                 self._index = TimestampIndex(self.chain(), writable=self.mode != "r")
             return self._index
 
-    def _seek(self, chain: Chain) -> Seek:
-        return self._timestamp_index().seek(chain)
+    def _lookup(self, chain: Chain) -> FrameLookup:
+        return self._timestamp_index().lookup(chain)

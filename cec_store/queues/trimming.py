@@ -1,4 +1,4 @@
-"""How far a queue may be trimmed: what it needs itself, and what its consumers need."""
+"""How far a queue may be trimmed: what a rebuild of it needs, and what its consumers need."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TrimPlan:
 
 
 def trim(folder: Folder, before: int | None, remove_below: Callable[[int], object]) -> TrimPlan:
-    """See :meth:`cec_store.queues.queue.Queue.trim`; ``remove_below`` is how the writer does it."""
+    """See :meth:`cec_store.OutputQueue.trim`; ``remove_below`` is how the writer does it."""
     with consumers_locked(folder):
         chain = Chain(folder)
         said = acknowledgements(folder, chain.manifest.log_id)
@@ -40,7 +40,7 @@ def trim(folder: Folder, before: int | None, remove_below: Callable[[int], objec
                 raise damaged(path, 40, reason)
         plan = plan_trim(chain, said, before)
         if plan.segments:
-            # What was read of the consumers must not be taken back by a power cut.
+            # The consumers' files that were read here must survive a power cut that follows.
             folder.sync_names()
             remove_below(plan.first_segment)
     return plan
@@ -51,7 +51,7 @@ def plan_trim(
 ) -> TrimPlan:
     """Whole segments with no record that anybody needs, and none at or above ``before``.
 
-    Without ``before`` and without consumers nobody has said what may go, and nothing does.
+    Without ``before`` and without consumers nothing is removed.
 
     Raises:
         OutOfRange: ``before`` is above the end.
@@ -80,7 +80,7 @@ def _needed_from(chain: Chain) -> int:
 
 
 def _last_segment(chain: Chain) -> int:
-    """No trim goes beyond the last frame: it tells where the operator's input stood."""
+    """The segment of the last frame always stays: it has the position of the operator's input."""
     last = chain.last()
     newest = chain.segments[-1]
     return newest if last is None else min(newest, last.address.segment_id)

@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, extent_frames, rebuild
 from cec_store.errors import CecError, CorruptLog, OutOfRange
 from cec_store.format.schema import KEY, STATE, RecordKind, input_column
-from cec_store.log.replay import Moment, Replay, offset_at
+from cec_store.log.replay import Replay, offset_at
+from cec_store.log.selection import Moment, Selection
 from cec_store.state_logs.segments import unique_id
 from cec_store.state_logs.tree import StateTree
 from cec_store.state_logs.versions import VersionReader
 from cec_store.storage.folder import Folder
+from cec_store.storage.retrying import retry_when_changed
 from cec_store.values import Extent, Position
 
 CHANGE_KINDS = frozenset({RecordKind.OPEN, RecordKind.CHECK, RecordKind.RESULT})
@@ -25,7 +27,6 @@ CHANGES = pa.schema(
     [("version", pa.int64()), ("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())]
 )
 """What a replay of a state log gives: who set a key when to what; a null value removes it."""
-_LOOKS = 4
 _Answer = TypeVar("_Answer")
 
 
@@ -79,13 +80,8 @@ class StateLog:
         Begins with the oldest record that is left. Footprints that were only renewed are left out.
         See :meth:`cec_store.OutputQueue.replay`.
         """
-
-        def work(lineage: VersionReader) -> Replay:
-            return _ChangeReplay(
-                lineage, lineage, since, until, kinds=kinds, include_metadata=include_metadata
-            )
-
-        return self._read(at, work)
+        selection = Selection(since, until, kinds, include_metadata)
+        return self._read(at, lambda lineage: _ChangeReplay(lineage, lineage, selection))
 
     def changes(self, first: int, at: int | str | None = None) -> pa.Table:
         """What the versions from ``first`` on changed, as :meth:`replay` gives it.
@@ -110,7 +106,7 @@ class StateLog:
         frames = (f for f in lineage.frames() if f.header.input_upto >= first)
         found = next(frames, None)
         since = Position(lineage.end.offset if found is None else found.header.first_offset)
-        return _ChangeReplay(lineage, lineage, since, kinds=CHANGE_KINDS)
+        return _ChangeReplay(lineage, lineage, Selection(since, kinds=CHANGE_KINDS))
 
     def position_at(self, moment: datetime | int, at: int | str | None = None) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""
@@ -159,14 +155,16 @@ class StateLog:
 
     def _tried(self, work: Callable[[StateTree], _Answer]) -> _Answer:
         """Maintenance may merge or forget segments while they are read: then look again."""
-        for _ in range(_LOOKS - 1):
+        ids: Collection[int] = ()
+
+        def look() -> _Answer:
+            nonlocal ids
             tree, self._looked_at = self._looked_at or StateTree(self.folder), None
-            try:
-                return work(tree)
-            except (OutOfRange, CorruptLog, FileNotFoundError):
-                if StateTree(self.folder).ids == tree.ids:
-                    raise
-        return work(StateTree(self.folder))
+            ids = tree.ids
+            return work(tree)
+
+        missed = (OutOfRange, CorruptLog, FileNotFoundError)
+        return retry_when_changed(look, missed, lambda: StateTree(self.folder).ids != ids)
 
 
 class _ChangeReplay(Replay):

@@ -1,4 +1,4 @@
-"""Trying again what fails while another process holds a lock for a short time."""
+"""Trying again what another process keeps from succeeding for a short time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+_LOOKS = 4
 _POLL_S = 0.01
+_Found = TypeVar("_Found")
 _Taken = TypeVar("_Taken")
 
 
@@ -23,3 +25,22 @@ def retry_while_busy(take: Callable[[], _Taken], busy: type[Exception], wait_s: 
             if time.monotonic() > until_s:
                 raise
             time.sleep(_POLL_S)
+
+
+def retry_when_changed(
+    look: Callable[[], _Found],
+    missed: type[Exception] | tuple[type[Exception], ...],
+    has_changed: Callable[[], bool] = lambda: True,
+) -> _Found:
+    """What ``look`` gives, which reads beside a writer and raises ``missed`` where that is felt.
+
+    Then it looks again, at once and up to four times in all, unless ``has_changed`` can tell that
+    nothing has.
+    """
+    for _ in range(_LOOKS - 1):
+        try:
+            return look()
+        except missed:
+            if not has_changed():
+                raise
+    return look()

@@ -10,9 +10,9 @@ from typing import Any, Protocol, TextIO
 import pyarrow as pa
 
 from cec_store.errors import SchemaMismatch
-from cec_store.format.schema import KIND, TIMESTAMP, RecordKind
+from cec_store.format.schema import KIND, RecordKind
 from cec_store.inspector.showing.rows import finite, printable, records_as_rows
-from cec_store.log.replay import OFFSET
+from cec_store.log.selection import METADATA_COLUMNS
 from cec_store.terminal.columnar import ArrowWriter, CsvWriter, ParquetWriter, flat_columns
 
 _WIDTH_MAX = 40
@@ -36,10 +36,7 @@ class Format(str, Enum):
 
 def replay_schema(data: pa.Schema, include_metadata: bool) -> pa.Schema:
     """The columns of what a replay yields."""
-    if not include_metadata:
-        return data
-    extra = [(TIMESTAMP, pa.timestamp("us", "UTC")), (KIND, pa.uint8()), (OFFSET, pa.int64())]
-    return pa.schema([*data, *(pa.field(*column) for column in extra)])
+    return pa.schema([*data, *METADATA_COLUMNS]) if include_metadata else data
 
 
 def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,8 @@ import typer
 
 from cec_store.inspector import version_at
 from cec_store.inspector.places.places import Place, PlaceKind, place_at
-from cec_store.log.replay import OUTPUT_KINDS, Replay
+from cec_store.log.replay import Replay
+from cec_store.log.selection import OUTPUT_KINDS
 from cec_store.opening import open_queue, read_queue
 from cec_store.state_logs.state_log import CHANGE_KINDS, CHANGES, StateLog
 from cec_store.terminal.exit_status import wrong_use

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.inspector.places.places import PlaceKind, place_at
-from cec_store.log.replay import Moment
+from cec_store.log.selection import Moment
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.gathering import gather
 from cec_store.terminal.screens import Screen

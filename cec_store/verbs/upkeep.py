@@ -15,12 +15,13 @@ from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
 from cec_store.log.reopening import reopen
-from cec_store.log.replay import Moment, offset_at
+from cec_store.log.replay import offset_at
+from cec_store.log.selection import Moment
 from cec_store.log.writer import ClockAndEntropy
 from cec_store.partitioned.committer import commits_locked
 from cec_store.queues.acknowledgements import acknowledgements, read_acknowledgement
+from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.consumers import drop_consumer
-from cec_store.queues.queue import now_us
 from cec_store.queues.trimming import TrimPlan, plan_trim, trim
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (

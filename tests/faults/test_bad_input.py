@@ -34,7 +34,7 @@ from cec_store.log.chain import Chain
 from cec_store.log.reopening import create
 from cec_store.log.segment import SegmentReader
 from cec_store.log.writer import FrameMarks
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder, os_errors_of
 from cec_store.storage.names import WRITER_LOCK, manifest_name, segment_name
 from support.disks.memory_folder import MemoryFolder
@@ -58,13 +58,13 @@ def a_queue(schema: str = "plain") -> MemoryFolder:
 
 
 def read_all(folder: MemoryFolder) -> int:
-    queue = Queue(folder, "r")
+    queue = AppendableQueue(folder, "r")
     chain = queue.chain()
     return sum(chain.records(frame).num_rows for frame in chain.frames())
 
 
 def open_and_close(folder: MemoryFolder) -> None:
-    Queue(folder, "a", PLAIN).close()
+    AppendableQueue(folder, "a", PLAIN).close()
 
 
 def refused(
@@ -90,8 +90,8 @@ def refused(
 
 
 def test_nothing_there() -> None:
-    refused(MemoryFolder(), NotAQueue, read_all, lambda f: Queue(f, "a"))
-    refused(MemoryFolder({}), NotAQueue, read_all, lambda f: Queue(f, "a"))
+    refused(MemoryFolder(), NotAQueue, read_all, lambda f: AppendableQueue(f, "a"))
+    refused(MemoryFolder({}), NotAQueue, read_all, lambda f: AppendableQueue(f, "a"))
 
 
 @pytest.mark.parametrize("name", ["data.csv", "index", "x.torn", "0.seg", "manifest", "a.tmp"])
@@ -120,7 +120,7 @@ def test_segments_without_their_manifest() -> None:
 def test_later_segments_without_their_manifest_keep_the_first() -> None:
     folder = MemoryFolder({})
     for value in (None, 1):
-        with Queue(folder, "a", PLAIN) as queue:
+        with AppendableQueue(folder, "a", PLAIN) as queue:
             if value is not None:
                 queue.append(pa.record_batch({"n": pa.array([value])}))
     del folder.files[manifest_name(1)]
@@ -135,7 +135,7 @@ def test_a_creation_that_died_is_begun_again() -> None:
     for size in [*range(0, len(data), 37), len(data)]:
         for rest in (b"", bytes(len(data) - size)):
             folder = MemoryFolder({segment_name(0): data[:size] + rest})
-            with Queue(folder, "a", PLAIN) as queue:
+            with AppendableQueue(folder, "a", PLAIN) as queue:
                 queue.append(pa.record_batch({"n": pa.array([1])}))
             assert read_all(folder) == 1
 
@@ -179,12 +179,12 @@ def test_a_later_frame(at: int, value: bytes) -> None:
 
 def test_another_schema() -> None:
     for mode in "ar":
-        refused(a_queue(), SchemaMismatch, lambda f, mode=mode: Queue(f, mode, OTHER))
+        refused(a_queue(), SchemaMismatch, lambda f, mode=mode: AppendableQueue(f, mode, OTHER))
 
 
 def test_a_batch_of_another_schema() -> None:
     folder = a_queue()
-    with Queue(folder, "a") as queue:
+    with AppendableQueue(folder, "a") as queue:
         before = folder.snapshot()
         for bad in (
             pa.record_batch({"m": ["x"]}),
@@ -202,10 +202,10 @@ def test_a_batch_of_another_schema() -> None:
 
 def test_a_second_writer() -> None:
     folder = a_queue()
-    with Queue(folder, "a"):
+    with AppendableQueue(folder, "a"):
         before = folder.snapshot()
         with pytest.raises(QueueLocked, match="/memory"):
-            Queue(folder, "a")
+            AppendableQueue(folder, "a")
         assert folder.snapshot() == before
 
 
@@ -260,7 +260,7 @@ def test_a_disk_that_refuses_at_any_call(number: int, expected: type[CecError]) 
         Refusing(folder, number, calls)
         acked = 0
         try:
-            with Queue(folder, "a") as queue:
+            with AppendableQueue(folder, "a") as queue:
                 for _ in range(2):
                     queue.append(pa.record_batch({"n": pa.array([1])}), sync=True)
                     acked += 1
@@ -274,7 +274,7 @@ def test_a_disk_that_refuses_at_any_call(number: int, expected: type[CecError]) 
         assert "/memory" in text
         folder.before = lambda call, name: None
         assert not folder.locked
-        with Queue(folder, "a") as queue:
+        with AppendableQueue(folder, "a") as queue:
             assert queue.durable_offset >= 6 + acked
             assert queue.durable_offset <= 6 + 2
     assert 30 < calls < 199
@@ -286,7 +286,7 @@ def test_a_read_only_folder_changes_nothing_and_can_be_read() -> None:
     Refusing(folder, 13, 0)
     before = folder.snapshot()
     with pytest.raises(ReadOnly, match="cannot be written"):
-        Queue(folder, "a")
+        AppendableQueue(folder, "a")
     assert folder.snapshot() == before
     assert read_all(folder) == 6
 
@@ -294,27 +294,27 @@ def test_a_read_only_folder_changes_nothing_and_can_be_read() -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_real_read_only_folder(tmp_path: Path) -> None:
     folder = LocalFolder(tmp_path / "queue")
-    Queue(folder, "a", PLAIN).close()
+    AppendableQueue(folder, "a", PLAIN).close()
     (tmp_path / "queue" / WRITER_LOCK).unlink()
     os.chmod(tmp_path / "queue", 0o500)
     try:
         with pytest.raises(ReadOnly, match="cannot be written"):
-            Queue(folder, "a")
-        assert Queue(folder, "r").durable_offset == 0
+            AppendableQueue(folder, "a")
+        assert AppendableQueue(folder, "r").durable_offset == 0
     finally:
         os.chmod(tmp_path / "queue", 0o700)
 
 
 def test_a_symbolic_link_for_a_segment(tmp_path: Path) -> None:
     folder = LocalFolder(tmp_path / "queue")
-    with Queue(folder, "a", PLAIN) as queue:
+    with AppendableQueue(folder, "a", PLAIN) as queue:
         queue.append(pa.record_batch({"n": pa.array([1])}))
     path = tmp_path / "queue" / segment_name(0)
     os.rename(path, tmp_path / "elsewhere")
     os.symlink(tmp_path / "elsewhere", path)
     for mode in "ra":
         with pytest.raises(StorageError, match=segment_name(0)):
-            Queue(folder, mode)
+            AppendableQueue(folder, mode)
     assert path.is_symlink()
 
 

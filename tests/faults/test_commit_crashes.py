@@ -8,9 +8,11 @@ import pytest
 
 from cec_store.format.commit import Staged
 from cec_store.format.schema import RecordSchema
+from cec_store.log.selection import Selection
 from cec_store.partitioned import committer as committer_room
 from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.partitions import Partitions
+from cec_store.values import Position
 from support.disks.folder_tree import Died, Tree
 from support.runs.suites import Tally
 
@@ -75,7 +77,11 @@ class Driver:
 def contents(tree: Tree) -> dict[int, list[int]]:
     queue = Partitions(tree.at(PATH))
     return {
-        number: [n for part in queue.replay(number, 0, end) for n in part.column("n").to_pylist()]
+        number: [
+            n
+            for part in queue.replay(number, Selection(Position(0), Position(end)))
+            for n in part.column("n").to_pylist()
+        ]
         for number, end in queue.ends().items()
     }
 

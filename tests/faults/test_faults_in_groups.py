@@ -10,7 +10,7 @@ import pytest
 
 from cec_store.errors import CecError, DiskFull, Poisoned
 from cec_store.log.options import QueueOptions
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.names import claimed_epoch_of
 from support.crashes.crash_states import schema
 from support.disks.simulated_folder import Fault, SimulatedFolder, Snapshot
@@ -48,8 +48,8 @@ class Run:
         except CecError as error:
             self.error = error
 
-    def use(self, work: Callable[[Queue], None]) -> None:
-        queue = Queue(self.folder, "a", schema(), OPTIONS)
+    def use(self, work: Callable[[AppendableQueue], None]) -> None:
+        queue = AppendableQueue(self.folder, "a", schema(), OPTIONS)
         pipeline = queue._pipeline
         assert pipeline is not None
         try:
@@ -63,7 +63,7 @@ class Run:
             self.handed = pipeline.writer.cursor.seq
             self.acked = max(self.acked, queue.durable_offset)
 
-    def long(self, queue: Queue) -> None:
+    def long(self, queue: AppendableQueue) -> None:
         self.group(queue, 2)
         queue.sync()
         self.acked = queue.end_offset
@@ -77,12 +77,12 @@ class Run:
         queue.trim(TRIM)
         self.group(queue, 2)
 
-    def short(self, queue: Queue) -> None:
+    def short(self, queue: AppendableQueue) -> None:
         self.group(queue, 2)
         queue.sync()
 
     @staticmethod
-    def group(queue: Queue, frames: int) -> None:
+    def group(queue: AppendableQueue, frames: int) -> None:
         """Append, and wait until all is written, so that the calls come in the same order."""
         pipeline = queue._pipeline
         assert pipeline is not None
@@ -92,7 +92,7 @@ class Run:
             pipeline._changed.wait_for(lambda: not pipeline._pending)
 
 
-def require_no_more(queue: Queue) -> None:
+def require_no_more(queue: AppendableQueue) -> None:
     """A queue whose writer has failed acknowledges nothing more."""
     pipeline = queue._pipeline
     assert pipeline is not None
@@ -120,7 +120,7 @@ def after_the_worst_power_cut(folder: SimulatedFolder) -> SimulatedFolder:
 
 def reopened(folder: SimulatedFolder) -> tuple[int, int, int]:
     """Open, look, append: first and end of what was found, and how many frames were carried."""
-    with Queue(folder, "a", schema()) as queue:
+    with AppendableQueue(folder, "a", schema()) as queue:
         carried = queue.report.carried_frames
         chain = queue.chain()
         frames = list(chain.frames())
@@ -149,7 +149,7 @@ def check(run: Run) -> int:
     assert first <= run.trimmed
     assert found == run.handed, f"{run.handed} were written whole, {found} found"
     assert reopened(after_the_worst_power_cut(folder))[:2] == (first, found), "carried in vain"
-    with Queue(folder, "a", schema(), OPTIONS) as queue:
+    with AppendableQueue(folder, "a", schema(), OPTIONS) as queue:
         Run.group(queue, 1)
         queue.sync()
         assert queue.durable_offset == found + 1
@@ -161,7 +161,7 @@ def check(run: Run) -> int:
 def unclean() -> Snapshot:
     """Two frames acknowledged, two whole ones that are not, and half of a fifth."""
     folder = SimulatedFolder()
-    queue = Queue(folder, "a", schema(), OPTIONS)
+    queue = AppendableQueue(folder, "a", schema(), OPTIONS)
     Run.group(queue, 2)
     queue.sync()
     Run.group(queue, 2)

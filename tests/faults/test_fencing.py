@@ -19,7 +19,7 @@ from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
 from cec_store.log.reopening import create, reopen
 from cec_store.log.writer import FrameMarks, LogWriter
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import WRITER_LOCK
 from support.crashes.crash_states import ONLY_STATE, FrameText, clock_and_entropy, read_all, schema
@@ -255,7 +255,7 @@ def test_stopped_process_that_wakes_up_is_fenced(
         assert servers[0].line() == "acked 0\n"
         time.sleep(0.02 * generator.random())
         os.kill(zombie, signal.SIGSTOP)
-        with Queue(LocalFolder(path), "a", takeover=True) as queue:
+        with AppendableQueue(LocalFolder(path), "a", takeover=True) as queue:
             first = queue.durable_offset
             seq = queue.chain().end.seq
             for _ in range(3):
@@ -285,7 +285,7 @@ def test_of_two_openers_one_is_told_that_it_is_locked(
     for number in range(10):
         path = tmp_path / f"{number}"
         if there:
-            Queue(LocalFolder(path), "x", SCHEMA).close()
+            AppendableQueue(LocalFolder(path), "x", SCHEMA).close()
         children = [server.send(**order(path, 1)) for server in servers]
         lines = [server.line() for server in servers]
         winners = [n for n, line in enumerate(lines) if line == "acked 0\n"]
@@ -302,6 +302,6 @@ def test_nothing_is_taken_over_where_no_queue_is_yet(tmp_path: Path) -> None:
     folder.make()
     lock = folder.lock(WRITER_LOCK)
     with pytest.raises(QueueLocked):
-        Queue(folder, "a", SCHEMA, takeover=True)
+        AppendableQueue(folder, "a", SCHEMA, takeover=True)
     assert folder.names() == [WRITER_LOCK]
     lock.close()

@@ -13,7 +13,7 @@ import pytest
 from cec_store.errors import CecError, DiskFull, DurabilityLost, Poisoned, StorageError
 from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage import local as files
 from cec_store.storage.local import LocalFolder
 from support.crashes.crash_states import Log, check, power_cuts, read_all, schema
@@ -103,7 +103,7 @@ class Run:
         self.appended = 0
         self.error: CecError | None = None
 
-    def append(self, queue: Queue) -> None:
+    def append(self, queue: AppendableQueue) -> None:
         batch = pa.record_batch({"x": pa.array([self.appended], pa.int64())})
         self.appended += 1
         queue.append(batch, pa.array([0]), sync=True)
@@ -113,7 +113,7 @@ class Run:
         for _ in range(2):
             queue = None
             try:
-                queue = Queue(self.folder, "a", schema(), OPTIONS)
+                queue = AppendableQueue(self.folder, "a", schema(), OPTIONS)
                 for _ in range(4):
                     self.append(queue)
                 queue.trim(2)
@@ -125,7 +125,7 @@ class Run:
                     self.ask_for_more(queue)
                 return
 
-    def ask_for_more(self, queue: Queue) -> None:
+    def ask_for_more(self, queue: AppendableQueue) -> None:
         """Whatever failed: either the queue goes on in full, or not at all."""
         failed = queue._pipeline._failure is not None  # type: ignore[union-attr]
         try:
@@ -137,7 +137,7 @@ class Run:
             queue.close()
 
     def require_acked(self, folder: Any) -> None:
-        with Queue(folder, "a", schema()) as queue:
+        with AppendableQueue(folder, "a", schema()) as queue:
             chain = queue.chain()
             rows = [x for f in chain.frames() for x in chain.records(f)["x"].to_pylist()]
             first = chain.first_offset()
@@ -266,7 +266,7 @@ def test_directory_survives_a_failing_system_call(
 def test_append_goes_on_once_there_is_space_again() -> None:
     folder = SimulatedFolder()
     run = Run(folder)
-    queue = Queue(folder, "a", schema(), OPTIONS)
+    queue = AppendableQueue(folder, "a", schema(), OPTIONS)
     run.append(queue)
     folder.fault = fault("ENOSPC", 0, sticky=True)
     with pytest.raises(DiskFull):
@@ -277,7 +277,7 @@ def test_append_goes_on_once_there_is_space_again() -> None:
     with contextlib.suppress(DiskFull):
         queue.close()
     with pytest.raises(DiskFull):
-        Queue(folder, "a", schema(), OPTIONS)
+        AppendableQueue(folder, "a", schema(), OPTIONS)
     folder.fault = None
     run.appended = 2
     run.require_acked(folder)
@@ -287,7 +287,7 @@ def test_trim_needs_space_for_the_manifest_and_loses_nothing_without() -> None:
     """The new manifest is a file of 64 bytes, published before anything is removed."""
     folder = SimulatedFolder()
     run = Run(folder)
-    queue = Queue(folder, "a", schema(), OPTIONS)
+    queue = AppendableQueue(folder, "a", schema(), OPTIONS)
     for _ in range(6):
         run.append(queue)
     oldest = min(name for name in folder.names() if name.endswith(".seg"))
@@ -298,7 +298,7 @@ def test_trim_needs_space_for_the_manifest_and_loses_nothing_without() -> None:
     with contextlib.suppress(StorageError):
         queue.close()
     folder.fault = None
-    with Queue(folder, "a", schema(), OPTIONS) as queue:
+    with AppendableQueue(folder, "a", schema(), OPTIONS) as queue:
         assert queue.chain().first_offset() == 0
         assert 0 < queue.trim(4) <= 4
     assert oldest not in folder.names()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cec_store.log.epochs import newest_epoch
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from support.disks.loop_disk import LoopDisk, folder_in_memory, require_rig
 from support.processes.writer_processes import Server, require_frames
@@ -90,7 +90,7 @@ def test_a_power_cut_keeps_what_was_acknowledged(
             # Without the last COMMIT a reader may see less, until it has been opened for append.
             found = require_frames(path, seed, 0)
             if generator.random() < 0.5:
-                with Queue(LocalFolder(path), "a") as queue:
+                with AppendableQueue(LocalFolder(path), "a") as queue:
                     recovered += queue.report.carried_frames + queue.report.torn_bytes > 0
                 known = require_frames(path, seed, max(known, found))
             else:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cec_store.log.epochs import newest_epoch
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from support.processes.writer_processes import Server, require_frames
 from support.runs.suites import Tally
@@ -54,7 +54,7 @@ def one_round(server: Server, path: Path, seed: int, round_seed: int, known: int
         assert promised == 0
         return 0, 0, status != 0
     shown = require_frames(path, seed, 0)
-    with Queue(LocalFolder(path), "a") as queue:
+    with AppendableQueue(LocalFolder(path), "a") as queue:
         torn = queue.report.torn_bytes
     return require_frames(path, seed, max(promised, shown)), torn, status != 0
 

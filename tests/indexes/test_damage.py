@@ -16,8 +16,8 @@ import lmdb
 import pytest
 
 from cec_store.format.checksum import crc32c
-from cec_store.indexes.entries import Place, Reach
-from cec_store.indexes.generations import Stamp
+from cec_store.indexes.entries import FrameEntry, TimestampEntry
+from cec_store.indexes.files import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
 from support.models.index_oracle import (
     append,
@@ -420,9 +420,9 @@ def test_rows_that_lie(
         assert change in (invent, long_key, remove, remove_last, empty)
 
 
-@pytest.mark.parametrize("row", [Place, Reach])
+@pytest.mark.parametrize("row", [FrameEntry, TimestampEntry])
 def test_rows_forged_with_sound_checksums(
-    queue_path: Path, originals: Originals, row: type[Place] | type[Reach]
+    queue_path: Path, originals: Originals, row: type[FrameEntry] | type[TimestampEntry]
 ) -> None:
     """Rows that name another frame of this log: only the frame itself can tell."""
     log_id = chain_of(queue_path).manifest.log_id
@@ -434,7 +434,7 @@ def test_rows_forged_with_sound_checksums(
             rows.put(*one._replace(**address).encode(log_id))
             rows.put(*other._replace(byte=other.byte + 1).encode(log_id))
 
-    edit_rows(queue_path, forge, "frames" if row is Place else "timestamps")
+    edit_rows(queue_path, forge, "frames" if row is FrameEntry else "timestamps")
     reading, writing = in_a_child(queue_path)
     assert (reading["dropped"], writing["dropped"]) == (1, 1)
     assert_mended(queue_path, originals)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cec_store.indexes import stored
-from cec_store.indexes.entries import Broken, Reach
+from cec_store.indexes.entries import BadIndex, TimestampEntry
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from support.models.index_oracle import (
@@ -105,11 +105,11 @@ def test_a_row_that_says_how_far_a_frame_reaches_is_proven(tmp_path: Path) -> No
     chain = chain_of(make_queue(tmp_path / "queue", [[10], [20]]))
     frame = next(iter(chain.frames()))
     header = frame.header
-    claim = Reach(
+    claim = TimestampEntry(
         10, header.seq, frame.address.segment_id, frame.address.byte, header.header_crc, 0
     )
     assert stored.prove(claim, chain) == frame
-    with pytest.raises(Broken, match="does not reach 11"):
+    with pytest.raises(BadIndex, match="does not reach 11"):
         stored.prove(claim._replace(upto_us=11), chain)
-    with pytest.raises(Broken, match="another frame than 1"):
+    with pytest.raises(BadIndex, match="another frame than 1"):
         stored.prove(claim._replace(seq=1), chain)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cec_store.errors import CorruptLog, ReadOnly
 from cec_store.indexes import timestamp
-from cec_store.indexes.entries import About, Broken, Place, Reach
-from cec_store.indexes.recent import Recent
+from cec_store.indexes.entries import BadIndex, Coverage, FrameEntry, TimestampEntry
+from cec_store.indexes.recent import RecentFrames
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.storage.local import LocalFolder
@@ -466,10 +466,10 @@ def test_rebuild(queue_path: Path) -> None:
 def test_frames_in_memory_have_no_gap(queue_path: Path) -> None:
     make_queue(queue_path, [[1], [2], [3]])
     first, second, third = chain_of(queue_path).frames()
-    recent = Recent()
+    recent = RecentFrames()
     recent.add(first)
     for other in (first, third):
-        with pytest.raises(Broken):
+        with pytest.raises(BadIndex):
             recent.add(other)
     recent.add(second)
     assert (len(recent), recent.next_seq) == (2, 2)
@@ -480,24 +480,24 @@ def test_frames_in_memory_have_no_gap(queue_path: Path) -> None:
 
 def test_rows_are_bound_to_key_kind_and_log() -> None:
     log, other = b"l" * 16, b"o" * 16
-    place = Place(7, 1, 128, 70, 0xDEAD)
-    reach = Reach(-3, 7, 1, 128, 0xDEAD, MIN_TIMESTAMP_US)
-    about = About(place, MAX_TIMESTAMP_US)
-    assert Place.decode(place.encode(log), log) == place
-    assert Reach.decode(reach.encode(log), log) == reach
-    assert About.decode(about.encode(log), log) == about
+    place = FrameEntry(7, 1, 128, 70, 0xDEAD)
+    reach = TimestampEntry(-3, 7, 1, 128, 0xDEAD, MIN_TIMESTAMP_US)
+    about = Coverage(place, MAX_TIMESTAMP_US)
+    assert FrameEntry.decode(place.encode(log), log) == place
+    assert TimestampEntry.decode(reach.encode(log), log) == reach
+    assert Coverage.decode(about.encode(log), log) == about
     for row in (place.encode(log), reach.encode(log)):
-        decode = Place.decode if len(row[1]) == 32 else Reach.decode
+        decode = FrameEntry.decode if len(row[1]) == 32 else TimestampEntry.decode
         for bit in range(8 * len(row[1])):
             flipped = bytearray(row[1])
             flipped[bit // 8] ^= 1 << bit % 8
-            with pytest.raises(Broken):
+            with pytest.raises(BadIndex):
                 decode((row[0], bytes(flipped)), log)
         for bad in ((row[0][:-1] + b"\xff", row[1]), (row[0][:-1], row[1]), (row[0], b"")):
-            with pytest.raises(Broken):
+            with pytest.raises(BadIndex):
                 decode(bad, log)
-        with pytest.raises(Broken):
+        with pytest.raises(BadIndex):
             decode(row, other)
     for value in (None, b"", about.encode(log)[:-1], about.encode(other)):
-        with pytest.raises(Broken):
-            About.decode(value, log)
+        with pytest.raises(BadIndex):
+            Coverage.decode(value, log)

@@ -27,7 +27,7 @@ from cec_store.log.chain import Chain
 from cec_store.log.epochs import read_manifest
 from cec_store.log.options import QueueOptions, SyncMode
 from cec_store.log.writer import FrameMarks
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_id_of
 from support.disks.memory_folder import MemoryFolder
@@ -43,8 +43,8 @@ def batch(*values: int) -> pa.RecordBatch:
     return pa.record_batch({"n": pa.array(values, pa.int64())})
 
 
-def queue(folder: MemoryFolder, mode: str = "a", **options: object) -> Queue:
-    return Queue(folder, mode, PLAIN, QueueOptions(**options), clock_us=lambda: 77)
+def queue(folder: MemoryFolder, mode: str = "a", **options: object) -> AppendableQueue:
+    return AppendableQueue(folder, mode, PLAIN, QueueOptions(**options), clock_us=lambda: 77)
 
 
 def values(folder: MemoryFolder) -> list[int]:
@@ -182,7 +182,7 @@ def test_timestamps_come_from_the_caller_the_column_or_the_clock() -> None:
     assert [h.min_timestamp_us for h in headers] == [77, 5]
     folder = MemoryFolder({})
     stamps = {"t": pa.array([3, 1], pa.timestamp("us")), "u": pa.array([8, 9], pa.timestamp("us"))}
-    with Queue(folder, "a", TIMED) as q:
+    with AppendableQueue(folder, "a", TIMED) as q:
         q.append(pa.record_batch(stamps))
     (frame,) = Chain(folder).frames()
     assert (frame.header.min_timestamp_us, frame.header.max_timestamp_us) == (1, 3)
@@ -190,7 +190,7 @@ def test_timestamps_come_from_the_caller_the_column_or_the_clock() -> None:
 
 def test_the_clock_is_the_machines_in_microseconds_since_1970() -> None:
     folder = MemoryFolder({})
-    with Queue(folder, "a", PLAIN) as q:
+    with AppendableQueue(folder, "a", PLAIN) as q:
         before_us = time.time_ns() // 1000
         q.append(batch(1))
         after_us = time.time_ns() // 1000
@@ -508,10 +508,10 @@ def test_modes() -> None:
     with pytest.raises(ValueError, match="mode='w'"):
         queue(folder, "w")
     with pytest.raises(NotAQueue):
-        Queue(folder, "r")
+        AppendableQueue(folder, "r")
     for mode in "ax":
         with pytest.raises(NotAQueue, match="give a schema"):
-            Queue(folder, mode)
+            AppendableQueue(folder, mode)
     assert folder.names() == []
     queue(folder, "x").close()
     before = folder.snapshot()
@@ -519,7 +519,7 @@ def test_modes() -> None:
         queue(folder, "x")
     assert folder.snapshot() == before
     assert not folder.locked
-    Queue(folder, "a").close()
+    AppendableQueue(folder, "a").close()
 
 
 def test_numbering_goes_on_at_each_opening() -> None:
@@ -540,7 +540,7 @@ def test_a_second_writer_is_refused_and_a_takeover_fences_the_first() -> None:
     with pytest.raises(QueueLocked):
         queue(folder)
     assert folder.snapshot() == before
-    second = Queue(folder, "a", PLAIN, takeover=True)
+    second = AppendableQueue(folder, "a", PLAIN, takeover=True)
     second.append(batch(2), sync=True)
     with pytest.raises(Fenced, match="has taken over"):
         first.append(batch(3), sync=True)
@@ -587,20 +587,20 @@ def test_another_schema_is_refused() -> None:
     other = RecordSchema(pa.schema([("n", pa.int32())]))
     for mode in "ar":
         with pytest.raises(SchemaMismatch, match="/memory"):
-            Queue(folder, mode, other)
+            AppendableQueue(folder, mode, other)
         assert folder.snapshot() == before
 
 
 def test_another_timestamp_column_is_refused_and_none_means_the_stored_one() -> None:
     folder = MemoryFolder({})
-    Queue(folder, "a", TIMED).close()
+    AppendableQueue(folder, "a", TIMED).close()
     unsaid = RecordSchema(TIMED.data)
     other = RecordSchema(TIMED.data, timestamp_column="u")
     for mode in "ar":
-        with Queue(folder, mode, unsaid) as q:
+        with AppendableQueue(folder, mode, unsaid) as q:
             assert q.schema.timestamp_column == "t"
         with pytest.raises(SchemaMismatch, match="'t'"):
-            Queue(folder, mode, other)
+            AppendableQueue(folder, mode, other)
 
 
 @pytest.mark.parametrize(
@@ -621,11 +621,11 @@ def test_impossible_options_are_refused(wrong: dict) -> None:
 def test_a_real_folder(tmp_path: Path, mode: SyncMode) -> None:
     folder = LocalFolder(tmp_path / "deep" / "queue")
     for i in range(3):
-        with Queue(folder, "a", PLAIN, QueueOptions(sync=mode, segment_bytes=1_500)) as q:
+        with AppendableQueue(folder, "a", PLAIN, QueueOptions(sync=mode, segment_bytes=1_500)) as q:
             for j in range(5):
                 q.append(batch(i, j))
             with pytest.raises(QueueLocked, match="close it"):
-                Queue(folder, "a")
+                AppendableQueue(folder, "a")
     found = values(folder)
     assert found == [n for i in range(3) for j in range(5) for n in (i, j)]
     names = (tmp_path / "deep" / "queue").iterdir()

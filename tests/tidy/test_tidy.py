@@ -24,12 +24,12 @@ ORDER = {
     """,
     "log": """
         frames options segment epochs forward_scan reader visible_end chain tail writer reopening
-        pipeline replay
+        pipeline selection replay
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
-    "indexes": "entries recent environment generations stored timestamp",
-    "queues": "acknowledgements consumers trimming queue output_queue",
-    "partitioned": "commits staging kept_writers partitions reading committer",
+    "indexes": "entries recent lmdb_file files stored timestamp",
+    "queues": "acknowledgements consumers trimming appendable_queue output_queue",
+    "partitioned": "commits staging kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """
         contract needed_input inputs keys aggregate join stateless frame_builder runner
@@ -43,7 +43,7 @@ ORDER = {
     "connectors.spark.setup": "environment settings java compiler session",
     "connectors.spark.queues": "source_options spark_types offsets sink source data_source",
     "connectors.spark.checkpoint": """
-        parsing unsafe_rows layout source_logs state_schema fork state_rows state_tables
+        parsing unsafe_rows layout source_logs state_schema fork_plan fork state_rows state_tables
     """,
     "inspector": "places damage verifying showing measuring",
     "inspector.places": "places points",
@@ -347,7 +347,7 @@ def test_format_names_every_kind(name: str, enum: str) -> None:
 # The rules themselves can fail.
 
 KNOWN = {
-    "errors", "format", "format.frame", "format.schema", "queues", "queues.queue", "cli",
+    "errors", "format", "format.frame", "format.schema", "queues", "queues.appendable_queue", "cli",
     "operators", "operators.contract", "operators.keys", "operators.keys.encoder",
     "operators.runner", "connectors", "connectors.spark", "connectors.spark.setup.java",
     "connectors.spark.setup.compiler",
@@ -360,12 +360,16 @@ KNOWN = {
         ("format.schema", "from cec_store.errors import CecError", False),
         ("format.schema", "from cec_store.format.frame import Frame", False),
         ("format.frame", "from cec_store.format.schema import KEY", True),
-        ("format.frame", "import cec_store.queues.queue", True),
-        ("format.frame", "from cec_store.queues import queue", True),
-        ("format.frame", "from ..queues import queue", True),
+        ("format.frame", "import cec_store.queues.appendable_queue", True),
+        ("format.frame", "from cec_store.queues import appendable_queue", True),
+        ("format.frame", "from ..queues import appendable_queue", True),
         ("format.frame", "from .schema import KEY", True),
-        ("format.frame", "def f():\n    from cec_store.queues.queue import Queue", True),
-        ("format.frame", "import_module('cec_store.queues.queue')", True),
+        (
+            "format.frame",
+            "def f():\n    from cec_store.queues.appendable_queue import now_us",
+            True,
+        ),
+        ("format.frame", "import_module('cec_store.queues.appendable_queue')", True),
         ("format.frame", "from cec_store import open_queue", True),
         ("format.frame", "from cec_store.format.other import x", False),  # not in KNOWN: no file
         ("operators.keys.encoder", "from ...format.frame import Frame", False),
@@ -373,7 +377,7 @@ KNOWN = {
         ("operators.keys.encoder", "from cec_store.operators.runner import Runner", True),
         ("operators.contract", "from cec_store.operators import Runner", True),
         ("operators", "from .runner import Runner", False),
-        ("cec_store", "from .queues.queue import Queue", False),
+        ("cec_store", "from .queues.appendable_queue import AppendableQueue", False),
         ("cec_store", "from .cli import main", True),
         (
             "connectors.spark.setup.compiler",

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cec_store.connectors.spark.checkpoint.state_rows import DEFAULT_FAMILY, StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.errors import SchemaMismatch
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.frame import NOT_COUNTED, FrameType
@@ -163,7 +162,7 @@ class RecordDecoder:
         if self._decoder is None or keys.type != STATE_SCHEMA.arrow.field(KEY).type:
             return [_Group(everything, keys, False)]
         families, stored = keys.flatten()
-        is_operators = flags_of(pc.equal(families, DEFAULT_FAMILY))
+        is_operators = flags_of(in_default_family(families))
         here, others = np.flatnonzero(is_operators), np.flatnonzero(~is_operators)
         try:
             wanted = stored if not len(others) else stored.take(pa.array(here))

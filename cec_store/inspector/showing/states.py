@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
-from cec_store.connectors.spark.checkpoint.state_rows import DEFAULT_FAMILY, StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.errors import CecError, NotAQueue, OutOfRange, RecoveryError, SchemaMismatch
 from cec_store.format.columns import values_of
 from cec_store.format.records import inputs_of
@@ -143,7 +143,7 @@ class StoreReader:
             columns["partition_id"] = pa.array(np.full(len(key), log.partition, np.int32))
         batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
         if self._decoder is not None:
-            batch = batch.filter(pc.equal(family, DEFAULT_FAMILY)).drop_columns(["family"])
+            batch = batch.filter(in_default_family(family)).drop_columns(["family"])
             try:
                 decoded = {
                     "key": self._decoder.keys(pa.chunked_array([batch.column("key")])),

@@ -9,15 +9,12 @@ from contextlib import suppress
 from cec_store.connectors.spark.checkpoint.layout import (
     COMMITS,
     METADATA,
+    METADATA_FOLDER,
     OFFSETS,
     Checkpoint,
     Commit,
 )
-from cec_store.connectors.spark.checkpoint.state_schema import (
-    METADATA_FOLDER,
-    StateSchema,
-    read_state_schema,
-)
+from cec_store.connectors.spark.checkpoint.state_schema import StateSchema, read_state_schema
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
 from cec_store.errors import (
     CecError,

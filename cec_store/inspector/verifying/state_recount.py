@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cec_store.checkpoints.last_rows import last_rows
 from cec_store.checkpoints.rebuild import extent_frames
-from cec_store.connectors.spark.checkpoint.state_rows import DEFAULT_FAMILY, StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.errors import CecError, SchemaMismatch
 from cec_store.format.frame import NOT_COUNTED, BadHeader, FrameHeader
 from cec_store.format.records import inputs_of
@@ -141,7 +140,7 @@ class StateRecount:
         if self._decoder is None:
             return
         families, keys = records.column(KEY).flatten()
-        is_own = pc.equal(families, DEFAULT_FAMILY)
+        is_own = in_default_family(families)
         values, _ = records.column(STATE).filter(is_own).flatten()
         try:
             self._decoder.keys(pa.chunked_array([keys.filter(is_own)]))

@@ -7,19 +7,19 @@ from pathlib import PurePath
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, STATE
-from cec_store.connectors.spark.checkpoint.state_schema import (
-    METADATA_FOLDER,
-    StateSchema,
-    read_state_schema,
-)
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER, STATE
+from cec_store.connectors.spark.checkpoint.state_schema import StateSchema, read_state_schema
 from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow, decode_rows
 from cec_store.errors import SchemaMismatch
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.trees import subfolders
 
-DEFAULT_FAMILY = 1
-"""The column family that operators use; the other names families."""
+_DEFAULT_FAMILY = 1
+
+
+def in_default_family(families: pa.Array) -> pa.BooleanArray:
+    """Which rows are of Spark's family `default`, that of operators; family 0 names the others."""
+    return pc.equal(families, _DEFAULT_FAMILY)
 
 
 class StateDecoder:
@@ -52,7 +52,7 @@ class StateDecoder:
         Left as they are where some are of a column family that is not the operator's.
         """
         families, stored = keys.flatten()
-        if not pc.all(pc.equal(families, DEFAULT_FAMILY)).as_py():
+        if not pc.all(in_default_family(families)).as_py():
             return keys, states
         values = self.values(pa.chunked_array([states.flatten()[0]]))
         return (

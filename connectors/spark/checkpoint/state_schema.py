@@ -20,12 +20,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER
 from cec_store.connectors.spark.checkpoint.parsing import damaged
 from cec_store.errors import NotAQueue, SchemaMismatch, UnsupportedVersion
 from cec_store.storage.local import LocalFolder
 
-METADATA_FOLDER = "_metadata"
 _ARROW_TYPES = {
     "void": pa.null(),
     "boolean": pa.bool_(),

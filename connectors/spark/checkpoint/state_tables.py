@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, STATE, Checkpoint
-from cec_store.connectors.spark.checkpoint.state_rows import DEFAULT_FAMILY, StateDecoder
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.connectors.spark.checkpoint.state_schema import read_state_schema, store_folder
 from cec_store.errors import OutOfRange, SchemaMismatch
 from cec_store.state_logs.state_log import StateLog
@@ -142,11 +142,11 @@ class _Reader:
         rebuilt = log.rebuild(at)
         (family, key), (value, _) = rebuilt.keys.flatten(), rebuilt.states.flatten()
         stored = pa.table({"family": family, "key": key, "value": value})
-        return pa.table(self._columns(log, partition, _of_operator(stored)))
+        return pa.table(self._columns(log, partition, _operators_rows(stored)))
 
     def changes(self, partition: int, first: int) -> pa.Table:
         log, at = self._log(partition)
-        stored = _of_operator(log.changes(first, at))
+        stored = _operators_rows(log.changes(first, at))
         is_gone = stored["value"].is_null()
         told = {
             "batch_id": pc.subtract(stored["version"], 1),
@@ -169,7 +169,6 @@ class _Reader:
         return {"key": key, "value": value, "partition_id": numbers}
 
 
-def _of_operator(stored: pa.Table) -> pa.Table:
-    """Rows of the family that operators use; the other names families."""
-    is_default = pc.equal(stored["family"], DEFAULT_FAMILY)
-    return stored if pc.all(is_default).as_py() else stored.filter(is_default)
+def _operators_rows(stored: pa.Table) -> pa.Table:
+    is_operators = in_default_family(stored["family"])
+    return stored if pc.all(is_operators).as_py() else stored.filter(is_operators)

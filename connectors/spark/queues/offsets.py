@@ -1,6 +1,6 @@
 """From options to offsets: where a query begins, how much a batch takes, how it is cut for tasks.
 
-Offsets are dictionaries by partition, next unread, as everywhere. The rules are the Kafka source's.
+Offsets are dictionaries from a partition to its next unread record; rules are the Kafka source's.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from cec_store.connectors.spark.queues.source_options import EARLIEST, LATEST, Bound
 from cec_store.errors import OutOfRange
@@ -28,19 +27,14 @@ class Range:
     stop: int
 
 
-class OffsetAt(Protocol):
-    """Finds the earliest record of a partition at or after a moment; ``None`` for none."""
-
-    def __call__(self, number: int, timestamp_us: int) -> int | None: ...
-
-
 @dataclass(frozen=True)
-class Reach:
-    """What is in the queue now."""
+class AvailableOffsets:
+    """Which offsets of each partition are in the queue now."""
 
     firsts: Offsets
     ends: Offsets
-    offset_at: OffsetAt
+    offset_at: Callable[[int, int], int | None]
+    """The earliest record of a partition at or after a moment (microseconds), if there is one."""
     fail_on_data_loss: bool
 
     def starting(self, bound: Bound, *, without_match_is_latest: bool) -> Offsets:

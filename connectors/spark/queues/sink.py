@@ -27,6 +27,8 @@ from cec_store.errors import CecError
 from cec_store.format.commit import Staged
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.committer import Committer
+from cec_store.partitioned.staging import Stager
+from cec_store.storage.folder import FolderTree
 from cec_store.storage.local import LocalFolder
 
 _OPTIONS = ("path", "timestampColumn", "keyColumns", "segmentBytes")
@@ -66,10 +68,12 @@ class Target:
         stored = RecordSchema(stored_schema(schema), timestamp_column=column, key_columns=keys)
         return cls(given["path"], stored, _segment_bytes(given.get("segmentbytes")))
 
+    def folder(self) -> FolderTree:
+        return LocalFolder(self.path)
+
     def committer(self) -> Committer:
         """Makes the queue where there is none; refuses one that does not fit."""
-        folder = LocalFolder(self.path)
-        return Committer(folder, self.schema, segment_bytes=self.segment_bytes)
+        return Committer(self.folder(), self.schema, segment_bytes=self.segment_bytes)
 
     def kept_committer(self) -> Committer:
         """The one of this process, with the files of the last commit open."""
@@ -82,7 +86,7 @@ class Target:
         """One task attempt: stage all rows of a partition."""
         context = TaskContext.get()
         assert context is not None
-        stager = self.committer().stager(query, batch, context.partitionId())
+        stager = Stager(self.folder(), self.schema, query, batch, context.partitionId())
         try:
             for rows in batches:
                 stager.append(fit(rows, self.schema.data))

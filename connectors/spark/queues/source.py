@@ -29,18 +29,23 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from cec_store.connectors.spark.queues.offsets import Admission, Offsets, Range, Reach, cut
+from cec_store.connectors.spark.queues.offsets import (
+    Admission,
+    AvailableOffsets,
+    Offsets,
+    Range,
+    cut,
+)
 from cec_store.connectors.spark.queues.source_options import SourceOptions
 from cec_store.connectors.spark.queues.spark_types import fit, spark_schema
 from cec_store.errors import ConsumerInUse
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
-from cec_store.log.replay import OFFSET
+from cec_store.log.selection import OFFSET, PARTITION_COLUMN, Selection
 from cec_store.partitioned.partitions import Partitions
-from cec_store.partitioned.reading import PARTITION, with_partition
 from cec_store.queues.consumers import Consumer
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.retrying import retry_while_busy
-from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, to_timestamp_us
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position, to_timestamp_us
 
 _RELEASE_S = 3.0
 _KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
@@ -59,7 +64,7 @@ def columns(options: SourceOptions) -> StructType:
         fields += [column for column in stored.arrow if column.name in (KEY, STATE)]
     if options.include_metadata:
         fields += [
-            pa.field(PARTITION, pa.int32()),
+            PARTITION_COLUMN,
             pa.field(OFFSET, pa.int64()),
             pa.field(TIMESTAMP, TIMESTAMP_TYPE),
             pa.field(KIND, pa.string()),
@@ -95,24 +100,20 @@ class _Reader:
         if not isinstance(partition, Slice):
             return  # there is nothing to read at all
         piece, options = partition.range, self._options
-        replay = open_partitions(options).replay(
-            piece.partition,
-            piece.start,
-            piece.stop,
-            kinds=options.kinds,
-            include_state=options.has_control_records,
-            include_metadata=options.include_metadata,
-        )
-        for batch in replay:
+        selection = Selection(
+            Position(piece.start), Position(piece.stop), options.kinds,
+            options.include_metadata, options.has_control_records,
+        )  # fmt: skip
+        for batch in open_partitions(options).replay(piece.partition, selection):
             if options.include_metadata:
-                batch = _with_metadata(batch, piece.partition)
+                batch = _with_kind_names(batch)
             yield fit(batch.select(self._wanted.names), self._wanted)
 
-    def _reach(self) -> Reach:
+    def _available(self) -> AvailableOffsets:
         partitions = self._partitions
         ends = partitions.ends()
         firsts = {number: partitions.first(number) for number in ends}
-        return Reach(firsts, ends, partitions.offset_at, self._options.fail_on_data_loss)
+        return AvailableOffsets(firsts, ends, partitions.offset_at, self._options.fail_on_data_loss)
 
     def _slices(self, ranges: Iterable[Range]) -> list[Slice]:
         options = self._options
@@ -120,10 +121,9 @@ class _Reader:
         return [Slice(piece) for piece in pieces]
 
 
-def _with_metadata(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+def _with_kind_names(batch: pa.RecordBatch) -> pa.RecordBatch:
     kinds = _KIND_NAMES.take(batch.column(KIND))
-    batch = batch.set_column(batch.schema.get_field_index(KIND), KIND, kinds)
-    return with_partition(batch, number)
+    return batch.set_column(batch.schema.get_field_index(KIND), KIND, kinds)
 
 
 class BatchSource(_Reader, DataSourceReader):
@@ -134,7 +134,7 @@ class BatchSource(_Reader, DataSourceReader):
         self._span_us = (MIN_TIMESTAMP_US, MAX_TIMESTAMP_US)
         # Spark refuses a reader that takes filters where the user has not allowed it. Ours keeps
         # all rows that match and lets Spark filter again: nothing is lost where it is not called.
-        self.pushFilters = _Pushed(self)  # type: ignore[method-assign]
+        self.pushFilters = _FilterPushdown(self)  # type: ignore[method-assign]
 
     def push(self, filters: list[Filter]) -> None:
         """Narrow the moments of interest by the filters on time."""
@@ -161,18 +161,18 @@ class BatchSource(_Reader, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """On the driver: the slices, of what is there now."""
-        reach, options = self._reach(), self._options
-        starts = reach.starting(
+        available, options = self._available(), self._options
+        starts = available.starting(
             options.starting, without_match_is_latest=options.start_without_match_is_latest
         )
-        ends = reach.ending(options.ending)
+        ends = available.ending(options.ending)
         return self._slices(
             Range(number, *self._partitions.narrowed(number, start, ends[number], *self._span_us))
             for number, start in sorted(starts.items())
         )
 
 
-class _Pushed:
+class _FilterPushdown:
     """Takes filters for a reader, handles none of them to the end."""
 
     def __init__(self, reader: BatchSource) -> None:
@@ -199,7 +199,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def initialOffset(self) -> dict[str, int]:
         """Of a new query; one that is restarted goes on where its checkpoint says."""
         options = self._options
-        start = self._reach().starting(
+        start = self._available().starting(
             options.starting, without_match_is_latest=options.start_without_match_is_latest
         )
         self._hold(start)
@@ -238,10 +238,10 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """On the driver: the slices of one batch."""
-        reach, ends = self._reach(), _from_spark(end)
+        available, ends = self._available(), _from_spark(end)
         begin = self._begin(_from_spark(start), ends)
         return self._slices(
-            Range(number, reach.kept(number, begin[number]), reach.kept(number, stop))
+            Range(number, available.kept(number, begin[number]), available.kept(number, stop))
             for number, stop in sorted(ends.items())
         )
 

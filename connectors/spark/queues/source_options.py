@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cec_store.format.schema import RecordKind
-from cec_store.log.replay import OUTPUT_KINDS
+from cec_store.log.selection import OUTPUT_KINDS
 
 EARLIEST, LATEST = -2, -1
 """In the JSON of offsets."""

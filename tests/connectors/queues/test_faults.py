@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cec_store.inspector import place_at, verify_place
+from cec_store.log.selection import Selection
 from cec_store.partitioned.partitions import Partitions
 from cec_store.storage.local import LocalFolder
+from cec_store.values import Position
 from support.drivers.queue_job import ROWS_PER_FILE
 from support.spark.jobs import kill, run_job, start_job
 
@@ -20,7 +22,7 @@ def assert_exactly_once(folder: Path) -> None:
     seen: set[tuple[int, int]] = set()
     for number, end in queue.ends().items():
         before = (-1, -1)
-        for batch in queue.replay(number, 0, end):
+        for batch in queue.replay(number, Selection(Position(0), Position(end))):
             for row in zip(*(batch.column(n).to_pylist() for n in ("file", "row")), strict=True):
                 assert row not in seen, f"{row} twice"
                 assert row[0] != before[0] or row[1] == before[1] + 1, "not in order"

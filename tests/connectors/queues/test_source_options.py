@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.connectors.spark.queues.offsets import Admission, Range, Reach, cut, limited
+from cec_store.connectors.spark.queues.offsets import (
+    Admission,
+    AvailableOffsets,
+    Range,
+    cut,
+    limited,
+)
 from cec_store.connectors.spark.queues.source_options import (
     EARLIEST,
     LATEST,
@@ -22,7 +28,7 @@ def options(is_stream: bool = True, **given: str) -> SourceOptions:
     return parse({"path": "/q", **given}, is_stream=is_stream)
 
 
-def reach(fail: bool = True) -> Reach:
+def available(fail: bool = True) -> AvailableOffsets:
     """Partition 0 holds offsets 10 to 99 with the times 1000 to 9900, partition 1 is empty."""
 
     def offset_at(number: int, timestamp_us: int) -> int | None:
@@ -30,13 +36,13 @@ def reach(fail: bool = True) -> Reach:
             return None
         return max(10, -(-timestamp_us // 100))
 
-    return Reach({0: 10, 1: 0}, {0: 100, 1: 0}, offset_at, fail)
+    return AvailableOffsets({0: 10, 1: 0}, {0: 100, 1: 0}, offset_at, fail)
 
 
 def start(fail: bool = True, is_stream: bool = True, **given: str) -> dict[int, int]:
     asked = options(is_stream, **given)
     latest = asked.start_without_match_is_latest
-    return reach(fail).starting(asked.starting, without_match_is_latest=latest)
+    return available(fail).starting(asked.starting, without_match_is_latest=latest)
 
 
 # -- where a query begins ----------------------------------------------------------------------
@@ -125,7 +131,7 @@ def test_a_start_beyond_the_end_is_lost_data() -> None:
 
 
 def end(**given: str) -> dict[int, int]:
-    return reach().ending(options(is_stream=False, **given).ending)
+    return available().ending(options(is_stream=False, **given).ending)
 
 
 def test_a_batch_ends_at_the_latest_by_default() -> None:

@@ -21,7 +21,7 @@ from cec_store.log.epochs import newest_epoch
 from cec_store.log.options import QueueOptions, SyncMode
 from cec_store.log.reopening import create, reopen
 from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from support.disks.simulated_folder import Fault, Image, SimulatedFolder, Snapshot, images
 
 SUBSET_WRITES = 4
@@ -419,7 +419,7 @@ def queue(log: Log, sync: SyncMode) -> None:
     """All of it: the writer's thread, real records, segments of a few frames, a trim."""
     options = QueueOptions(sync=sync, segment_bytes=1500, sync_interval_ms=3, group_max_wait_ms=1)
     x = schema()
-    with Queue(log.folder, "x", x, options, clock_us=lambda: 7) as opened:
+    with AppendableQueue(log.folder, "x", x, options, clock_us=lambda: 7) as opened:
         log.note(created=True)
         for number in range(14):
             batch = pa.record_batch({"x": list(range(number, number + number % 4 + 1))})

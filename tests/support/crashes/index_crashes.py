@@ -11,7 +11,7 @@ import lmdb
 
 from cec_store.errors import CecError
 from cec_store.format.checksum import crc32c
-from cec_store.indexes.generations import Stamp
+from cec_store.indexes.files import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.epochs import newest_epoch
 from cec_store.log.reopening import reopen

@@ -21,7 +21,6 @@ from pyspark.sql.types import StructType
 
 from cec_store.connectors.spark.queues.data_source import CecDataSource
 from cec_store.connectors.spark.queues.sink import StreamSink, Target
-from cec_store.partitioned.committer import Committer
 from cec_store.storage.folder import AppendFile, Lock
 from cec_store.storage.local import LocalFolder, os_errors_of
 
@@ -107,9 +106,8 @@ class DyingFolder(LocalFolder):
 class DyingTarget(Target):
     plan: str = ""
 
-    def committer(self) -> Committer:
-        folder = DyingFolder(self.path, self.plan)
-        return Committer(folder, self.schema, segment_bytes=self.segment_bytes)
+    def folder(self) -> DyingFolder:
+        return DyingFolder(self.path, self.plan)
 
 
 class DyingSource(CecDataSource):

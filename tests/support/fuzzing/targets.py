@@ -35,8 +35,8 @@ from cec_store.format.checksum import crc32c
 from cec_store.format.frame import BadHeader, Codec, raw_bytes_max
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
-from cec_store.indexes.entries import About, Broken, Place, Reach
-from cec_store.indexes.generations import Stamp
+from cec_store.indexes.entries import BadIndex, Coverage, FrameEntry, TimestampEntry
+from cec_store.indexes.files import Stamp
 from cec_store.log.chain import Chain
 from cec_store.log.reopening import reopen
 from cec_store.state_logs.segments import STATE_SCHEMA
@@ -185,17 +185,17 @@ LOG_ID = bytes(range(16))
 
 
 def read_index_rows(data: bytes) -> None:
-    for row in (Place, Reach):
-        with suppress(Broken):
+    for row in (FrameEntry, TimestampEntry):
+        with suppress(BadIndex):
             row.decode((data[:8], data[8:]), LOG_ID)
-    About.decode(data, LOG_ID)
+    Coverage.decode(data, LOG_ID)
 
 
 def index_row_seeds() -> list[bytes]:
-    place = Place(3, 1, 560, 9, 77)
-    reach = Reach(10, 3, 1, 560, 77, 2)
+    place = FrameEntry(3, 1, 560, 9, 77)
+    reach = TimestampEntry(10, 3, 1, 560, 77, 2)
     rows = [b"".join(place.encode(LOG_ID)), b"".join(reach.encode(LOG_ID))]
-    return [*rows, About(place, 10).encode(LOG_ID)]
+    return [*rows, Coverage(place, 10).encode(LOG_ID)]
 
 
 # -- Spark's files ---------------------------------------------------------------------------------
@@ -310,9 +310,9 @@ TARGETS = {
         sealed(72),
     ),
     "stamp": Target(
-        Stamp.decode, (Broken,), lambda: [Stamp(LOG_ID, 5, 4096, 1).encode()], sealed(64)
+        Stamp.decode, (BadIndex,), lambda: [Stamp(LOG_ID, 5, 4096, 1).encode()], sealed(64)
     ),
-    "index_rows": Target(read_index_rows, (Broken,), index_row_seeds),
+    "index_rows": Target(read_index_rows, (BadIndex,), index_row_seeds),
     "state_schema": Target(
         read_schema_file, (*LOUD, SchemaMismatch, ValueError), schema_file_seeds
     ),

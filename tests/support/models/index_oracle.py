@@ -11,12 +11,12 @@ import pyarrow as pa
 from cec_store.errors import OutOfRange
 from cec_store.format.frame import FrameType
 from cec_store.format.schema import RecordSchema
-from cec_store.indexes.generations import Stamp
+from cec_store.indexes.files import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
 from cec_store.log.segment import SegmentReader
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
@@ -24,11 +24,11 @@ SCHEMA = RecordSchema(pa.schema([("number", pa.int64())]))
 OPTIONS = QueueOptions(sync="none")
 
 
-def open_for_append(path: Path, mode: str = "a") -> Queue:
-    return Queue(LocalFolder(path), mode, SCHEMA, OPTIONS)
+def open_for_append(path: Path, mode: str = "a") -> AppendableQueue:
+    return AppendableQueue(LocalFolder(path), mode, SCHEMA, OPTIONS)
 
 
-def append(queue: Queue, timestamps_us: Sequence[int]) -> None:
+def append(queue: AppendableQueue, timestamps_us: Sequence[int]) -> None:
     rows = len(timestamps_us)
     batch = pa.record_batch({"number": pa.array(range(rows), pa.int64())})
     queue.append(batch, pa.array(timestamps_us, pa.int64()))

@@ -20,7 +20,7 @@ from cec_store.format.commit import COMMIT_SCHEMA, Commit
 from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.committer import Committer
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_name
 from support.places import damaged_queues as made
@@ -312,7 +312,7 @@ def commits_manifest_lost(path: Path) -> Expected:
 
 def commit_that_does_not_follow(path: Path) -> Expected:
     commit = Commit(QUERY, 4, (), (70, 80, 80), {QUERY: 4})
-    with Queue(LocalFolder(path / "commits"), "a", COMMIT_SCHEMA) as log:
+    with AppendableQueue(LocalFolder(path / "commits"), "a", COMMIT_SCHEMA) as log:
         log.append(commit.as_batch(), pa.array([0]))
     return Expected("commit-record", path / "commits", 0, "commits")
 

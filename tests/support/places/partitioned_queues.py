@@ -6,9 +6,11 @@ import pyarrow as pa
 
 from cec_store.format.commit import Staged
 from cec_store.format.schema import RecordSchema
+from cec_store.log.selection import Selection
 from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.partitions import Partitions
 from cec_store.storage.local import LocalFolder
+from cec_store.values import Position
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
 QUERY = "3d84e10c-fc41-4fb0-9b0b-2125874a0f07"
@@ -37,6 +39,10 @@ def stage(
 def contents(path: Path) -> dict[int, list[int]]:
     queue = Partitions(LocalFolder(path))
     return {
-        number: [n for part in queue.replay(number, 0, end) for n in part.column("n").to_pylist()]
+        number: [
+            n
+            for part in queue.replay(number, Selection(Position(0), Position(end)))
+            for n in part.column("n").to_pylist()
+        ]
         for number, end in queue.ends().items()
     }

@@ -16,7 +16,7 @@ import pyarrow as pa
 from cec_store.errors import Fenced, QueueLocked, StorageError
 from cec_store.format.schema import RecordSchema
 from cec_store.log.options import QueueOptions
-from cec_store.queues.queue import Queue
+from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.folder import AppendFile
 from cec_store.storage.local import LocalFolder
 
@@ -63,7 +63,9 @@ def write_until_killed(order: dict) -> None:  # type: ignore[type-arg]
         sync=order["sync"], segment_bytes=order["segment_bytes"], sync_interval_ms=3,
         group_max_wait_ms=1,
     )  # fmt: skip
-    queue = Queue(PiecewiseFolder(order["path"]), "a", SCHEMA, options, takeover=order["takeover"])
+    queue = AppendableQueue(
+        PiecewiseFolder(order["path"]), "a", SCHEMA, options, takeover=order["takeover"]
+    )
     os.write(1, b"acked 0\n")  # it is open
     for _ in range(frames_max):
         seq = queue._pipeline.end.seq  # type: ignore[union-attr]

@@ -48,15 +48,15 @@ INDEX = tuple(
 TESTS = {
     "cec_store/format/frame.py": FRAME,
     "cec_store/log/tail.py": ("log/test_tail", "queues/test_opening", "faults/test_bit_flips"),
-    "cec_store/queues/queue.py": LOG,
+    "cec_store/queues/appendable_queue.py": LOG,
     "cec_store/checkpoints/rebuild.py": REBUILD,
     "cec_store/checkpoints/last_rows.py": (
         "checkpoints/test_last_rows",
         "checkpoints/test_rebuild",
     ),
     "indexes/entries.py": INDEX,
-    "indexes/environment.py": INDEX,
-    "indexes/generations.py": INDEX,
+    "indexes/lmdb_file.py": INDEX,
+    "indexes/files.py": INDEX,
     "indexes/recent.py": INDEX,
     "indexes/stored.py": INDEX,
     "indexes/timestamp.py": INDEX,

@@ -27,7 +27,7 @@ from cec_store.operators.needed_input import NeededInput
 from cec_store.operators.runner import Runner
 from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.staging import StagedReader
-from cec_store.queues import consumers, queue, trimming
+from cec_store.queues import appendable_queue, consumers, trimming
 from cec_store.storage import local as files
 from support.disks.simulated_folder import SimulatedFolder
 
@@ -219,15 +219,15 @@ def trims_what_a_rebuild_needs() -> None:
 
 @bug
 def registers_while_a_trim_decides() -> None:
-    consumers.consumers_locked = queue.consumers_locked = nullcontext
+    consumers.consumers_locked = trimming.consumers_locked = nullcontext
 
 
 @bug
 def trims_by_acknowledgements_that_a_crash_can_take_back() -> None:
     """The names that a trim has read are not on disk when it publishes its own."""
-    first = queue.Queue.trim
+    first = appendable_queue.AppendableQueue.trim
 
-    def trim(self: queue.Queue, before: int | None = None) -> int:
+    def trim(self: appendable_queue.AppendableQueue, before: int | None = None) -> int:
         sync_names, calls = self.folder.sync_names, count()
         self.folder.sync_names = lambda: sync_names() if next(calls) else None
         try:
@@ -235,7 +235,7 @@ def trims_by_acknowledgements_that_a_crash_can_take_back() -> None:
         finally:
             del self.folder.sync_names
 
-    queue.Queue.trim = trim
+    appendable_queue.AppendableQueue.trim = trim
 
 
 @bug
@@ -260,7 +260,7 @@ def acknowledges_what_a_join_reads_again() -> None:
 
 @bug
 def trusts_the_index() -> None:
-    stored.prove = lambda place, chain: chain.frame_at(place.address)
+    stored.prove = lambda claim, chain: chain.frame_at(claim.address)
     indexes.timestamp.prove = stored.prove
 
 

@@ -1,8 +1,8 @@
-"""One LMDB file: the only room that knows LMDB. Its errors end here, as :class:`Broken`.
+"""One LMDB file. Nothing else uses LMDB, and its errors become :class:`BadIndex` here.
 
-LMDB keeps no checksums and maps the file into memory, so a file that was cut or overwritten lies or
-kills the process. Who opens one must have proven its bytes (:mod:`.generations`), nobody else may
-write to it, and what is read from it is proven again row by row.
+LMDB keeps no checksums and maps the file into memory: one that was overwritten gives wrong answers,
+one that was cut kills the process. So :mod:`.files` checks all bytes before a file is opened, only
+its owner writes to it, and each row that is read is checked again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from threading import Lock
 
 import lmdb
 
-from cec_store.indexes.entries import ABOUT_KEY, Broken, Row
+from cec_store.indexes.entries import COVERAGE_KEY, BadIndex, Row
 from cec_store.storage.local import LocalFolder
 
 _MAP_BYTES_MIN = 1 << 24
@@ -22,7 +22,10 @@ ABOVE_ALL_KEYS = b"\xff" * 9
 
 
 class _Opened:
-    """An open file. LMDB must not open one twice in a process, so readers of one file share it."""
+    """An open file. LMDB must not open one twice in a process, so readers of one file share it.
+
+    ``_sharing`` guards ``_shared`` and every ``users``.
+    """
 
     _shared: dict[str, _Opened] = {}  # noqa: RUF012
     _sharing = Lock()
@@ -41,7 +44,7 @@ class _Opened:
         try:
             with _lmdb_errors():
                 if size and size < self.bytes_needed():
-                    raise Broken(f"{path} has {size} bytes and needs {self.bytes_needed()}")
+                    raise BadIndex(f"{path} has {size} bytes and needs {self.bytes_needed()}")
                 self.frames = self.environment.open_db(b"frames", create=writable)
                 self.timestamps = self.environment.open_db(b"timestamps", create=writable)
         except BaseException:
@@ -72,8 +75,8 @@ class _Opened:
                 self.environment.close()
 
 
-class Environment:
-    """Two ordered maps and a row about them. Not for use by two threads at once.
+class LmdbFile:
+    """Two ordered maps, and the row that says what they cover. One thread at a time may use it.
 
     The file must belong to this object alone if ``writable`` (and not be used after a fork); and
     must never change otherwise. So no lock file is needed, and reading writes nothing at all.
@@ -83,14 +86,14 @@ class Environment:
         """Open the file ``name``, which may be empty if ``writable``.
 
         Raises:
-            Broken: it is no LMDB file, or shorter than it says.
+            BadIndex: it is no LMDB file, or shorter than it says.
         """
         self.name = name
         self.writable = writable
         self._folder = folder
         path, size = f"{folder.path}/{name}", folder.size(name)
         if not writable and not size:
-            raise Broken(f"{path} is empty")
+            raise BadIndex(f"{path} is empty")
         self._opened = _Opened(path, size, True) if writable else _Opened.share(path, size)
         self._bytes_needed = self._opened.bytes_needed()
 
@@ -100,13 +103,13 @@ class Environment:
         except FileNotFoundError:
             return  # unlinked, but whole for as long as it is open
         if size < self._bytes_needed:
-            raise Broken(f"{self.name} has {size} bytes and needs {self._bytes_needed}")
+            raise BadIndex(f"{self.name} has {size} bytes and needs {self._bytes_needed}")
 
-    def about(self) -> bytes | None:
-        """The row about the index."""
+    def coverage(self) -> bytes | None:
+        """The row :class:`.entries.Coverage`."""
         self._guard()
         with _lmdb_errors(), self._opened.environment.begin() as transaction:
-            return transaction.get(ABOUT_KEY)
+            return transaction.get(COVERAGE_KEY)
 
     @contextmanager
     def frames(self) -> Iterator[Callable[[bytes], bytes | None]]:
@@ -129,8 +132,8 @@ class Environment:
         with _lmdb_errors(), environment.begin(database) as reading, reading.cursor() as cursor:
             return cursor.item() if cursor.set_range(key) else None
 
-    def append(self, frames: Sequence[Row], timestamps: Sequence[Row], about: bytes) -> None:
-        """Add rows behind all others, and the row about them, in one transaction."""
+    def append(self, frames: Sequence[Row], timestamps: Sequence[Row], coverage: bytes) -> None:
+        """Add rows behind all others, and the row that says what they cover, in one transaction."""
 
         def work(transaction: lmdb.Transaction) -> None:
             for database, rows in (
@@ -138,13 +141,13 @@ class Environment:
             ):  # fmt: skip
                 with transaction.cursor(database) as cursor:
                     if cursor.putmulti(rows, append=True)[1] != len(rows):
-                        raise Broken("the index has rows beyond its end")
-            transaction.put(ABOUT_KEY, about)
+                        raise BadIndex("the index has rows beyond its end")
+            transaction.put(COVERAGE_KEY, coverage)
 
         self._write(work)
 
     def trim(
-        self, frames_from: bytes, timestamps_from: bytes, timestamps: Sequence[Row], about: bytes
+        self, frames_from: bytes, timestamps_from: bytes, timestamps: Sequence[Row], coverage: bytes
     ) -> None:
         """Remove rows below the two keys, then put others in, in one transaction."""
 
@@ -153,7 +156,7 @@ class Environment:
             _remove_below(transaction, self._opened.timestamps, timestamps_from)
             with transaction.cursor(self._opened.timestamps) as cursor:
                 cursor.putmulti(timestamps)
-            transaction.put(ABOUT_KEY, about)
+            transaction.put(COVERAGE_KEY, coverage)
 
         self._write(work)
 
@@ -188,4 +191,4 @@ def _lmdb_errors() -> Iterator[None]:
     try:
         yield
     except lmdb.Error as error:
-        raise Broken(f"LMDB: {error}") from error
+        raise BadIndex(f"LMDB: {error}") from error

@@ -1,4 +1,4 @@
-"""The output queue: append, sync, roll, trim. Replay and rebuild are rooms of their own."""
+"""A queue as its writer and its consumers use it: append, sync, roll, trim, acknowledge."""
 
 from __future__ import annotations
 
@@ -31,8 +31,13 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-class Queue:
-    """A persistent output queue, open for reading (``r``) or for append (``a``, ``x``)."""
+class AppendableQueue:
+    """A queue without index, replay and rebuild, which :class:`.output_queue.OutputQueue` adds.
+
+    Opened to append (``a``, ``x``) or to read (``r``). Any thread may append, as the pipeline has
+    its own locks. Fields are set at opening and at close only, so there is no lock here; opened to
+    read, one thread at a time may ask for the ends, which read on in one chain.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""The index's files: proven before they are opened, never changed once others may open them.
+"""The index's files: checked before they are opened, never changed once others may open them.
 
-A file of the index is either the private work of one :class:`Environment`, or it is *published*:
+A file of the index is either the private work of one :class:`LmdbFile`, or it is *published*:
 the stamp names it with its size and CRC, and nobody writes to it again. So readers need no lock
 beside a live writer, and a crash at any moment leaves the last published file.
 """
@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 from cec_store.errors import StorageError
 from cec_store.format.checksum import crc32c
-from cec_store.indexes.entries import VERSION, Broken, Unwritable
-from cec_store.indexes.environment import Environment
+from cec_store.indexes.entries import VERSION, BadIndex, UnwritableIndex
+from cec_store.indexes.lmdb_file import LmdbFile
 from cec_store.storage.folder import AppendFile
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import INDEX_STAMP, index_data_name, is_index_data, temporary_name
+from cec_store.storage.retrying import retry_when_changed
 
 _MAGIC = b"CECINDX\0"
 _STAMP = Struct("<8sHHI16sQQI8xI")
 assert _STAMP.size == 64
 _CHUNK_BYTES = 4 << 20
-_ATTEMPTS = 4
 
 
 class Stamp(NamedTuple):
@@ -47,46 +47,48 @@ class Stamp(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Stamp:
-        """Raises :class:`Broken`: damaged, or of another version."""
+        """Raises :class:`BadIndex`: damaged, or of another version."""
         if len(data) != _STAMP.size or crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
-            raise Broken("the stamp fails its checksum")
+            raise BadIndex("the stamp fails its checksum")
         magic, version, _, _, log_id, token, size, crc, _ = _STAMP.unpack(data)
         if magic != _MAGIC or version != VERSION:
-            raise Broken(f"the stamp is of version {version}, not {VERSION}")
+            raise BadIndex(f"the stamp is of version {version}, not {VERSION}")
         return cls(log_id, token, size, crc)
 
 
-class Generations:
-    """Which file of the index counts, and how the next one comes to count."""
+class IndexFiles:
+    """Finds and checks the published file of the index, and publishes the next one."""
 
     def __init__(self, folder: LocalFolder, log_id: bytes) -> None:
         self._folder = folder
         self._log_id = log_id
 
-    def open_published(self) -> Environment:
+    def open_published(self) -> LmdbFile:
         """The published file, for reading.
 
         Raises:
-            Broken: there is none, or its bytes are not those that were published.
+            BadIndex: there is none, or its bytes are not those that were published.
         """
-        for _ in range(_ATTEMPTS):
-            stamp = self._stamp()
-            try:
-                if self._copy(stamp.name, None) != (stamp.size, stamp.crc):
-                    raise Broken(f"{stamp.name} is not as it was published")
-                return Environment(self._folder, stamp.name, writable=False)
-            except FileNotFoundError:
-                continue  # a writer may just have published the next one
-            except StorageError as error:
-                raise Broken(str(error)) from error
-        raise Broken("the file that the stamp names is missing")
 
-    def start(self, source: Environment | None) -> Environment:
+        def look() -> LmdbFile:
+            stamp = self._stamp()
+            if self._copy(stamp.name, None) != (stamp.size, stamp.crc):
+                raise BadIndex(f"{stamp.name} is not as it was published")
+            return LmdbFile(self._folder, stamp.name, writable=False)
+
+        try:  # a writer may just have published the next one
+            return retry_when_changed(look, FileNotFoundError)
+        except FileNotFoundError:
+            raise BadIndex("the file that the stamp names is missing") from None
+        except StorageError as error:
+            raise BadIndex(str(error)) from error
+
+    def start(self, source: LmdbFile | None) -> LmdbFile:
         """A file of one's own to write to: empty, or with the content of the published ``source``.
 
         Raises:
-            Broken: the source is damaged by now.
-            Unwritable: the folder cannot be written.
+            BadIndex: the source is damaged by now.
+            UnwritableIndex: the folder cannot be written.
         """
         token = secrets.randbits(64)
         name = index_data_name(token)
@@ -99,19 +101,19 @@ class Generations:
                     stamp = self._stamp()
                     copied = self._copy(source.name, file)
                     if (source.name, *copied) != (stamp.name, stamp.size, stamp.crc):
-                        raise Broken(f"{source.name} is not as it was published")
+                        raise BadIndex(f"{source.name} is not as it was published")
             finally:
                 file.close()
-            return Environment(self._folder, name, writable=True)
+            return LmdbFile(self._folder, name, writable=True)
         except (StorageError, OSError) as error:
             self.discard(name)
-            raise Unwritable(f"the index cannot be written: {error}") from error
-        except Broken:
+            raise UnwritableIndex(f"the index cannot be written: {error}") from error
+        except BadIndex:
             self.discard(name)
             raise
 
-    def publish_copy(self, source: Environment) -> None:
-        """Publish what ``source`` holds now and let it go on; a failure leaves what there was."""
+    def publish_copy(self, source: LmdbFile) -> None:
+        """Publish a copy of what ``source`` holds; if that fails, the last published one counts."""
         token = secrets.randbits(64)
         try:
             file = self._folder.create(index_data_name(token))
@@ -140,7 +142,7 @@ class Generations:
     def _publish(self, stamp: Stamp) -> None:
         try:
             replaced = self._stamp().name
-        except Broken:
+        except BadIndex:
             replaced = stamp.name
         # Nothing is synced: after a power cut the CRC tells whether both files arrived.
         temporary = temporary_name(INDEX_STAMP)
@@ -158,16 +160,16 @@ class Generations:
         try:
             stamp = Stamp.decode(self._folder.read(INDEX_STAMP, 0, _STAMP.size + 1))
         except (StorageError, OSError) as error:
-            raise Broken(f"no stamp: {error}") from error
+            raise BadIndex(f"no stamp: {error}") from error
         if stamp.log_id != self._log_id:
-            raise Broken("the index belongs to another queue")
+            raise BadIndex("the index belongs to another queue")
         return stamp
 
     def _clear(self) -> None:
-        """Remove what crashes left. A live owner of such a file keeps its bytes until it closes."""
+        """Remove what crashes left. An unlinked file stays whole for a process that has it open."""
         try:
             published = self._stamp().name
-        except Broken:
+        except BadIndex:
             published = ""
         for name in self._folder.names():
             if is_index_data(name) and name != published:

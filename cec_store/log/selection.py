@@ -1,0 +1,39 @@
+"""Which records a replay returns, and which columns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from cec_store.format.schema import KIND, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
+from cec_store.values import Position
+
+OFFSET, PARTITION = "_offset", "_partition"
+METADATA_COLUMNS = (
+    pa.field(TIMESTAMP, TIMESTAMP_TYPE),
+    pa.field(KIND, pa.uint8()),
+    pa.field(OFFSET, pa.int64()),
+)
+"""What ``include_metadata`` adds to the columns of a queue."""
+PARTITION_COLUMN = pa.field(PARTITION, pa.int32())
+"""What it adds besides where a queue is read by partitions."""
+OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
+Moment = datetime | int | Position
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What :meth:`cec_store.OutputQueue.replay` is asked for, as one value."""
+
+    since: Moment | None = None
+    """``None``: the oldest record that is left."""
+    until: Moment | None = None
+    """``None``: the end of the log."""
+    kinds: Collection[RecordKind] = OUTPUT_KINDS
+    include_metadata: bool = False
+    include_state: bool = False
+    follow: bool = False
+    """Wait for more at the end."""

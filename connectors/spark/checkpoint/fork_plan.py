@@ -1,0 +1,160 @@
+"""What a fork of a checkpoint takes: the batch, and the files (or beginnings) that belong to it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePath
+
+from cec_store.connectors.spark.checkpoint.layout import (
+    COMMITS,
+    METADATA_FOLDER,
+    OFFSETS,
+    STATE,
+    Checkpoint,
+    StateFolder,
+)
+from cec_store.connectors.spark.checkpoint.source_logs import source_files
+from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
+from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, StorageError
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import segment_name
+from cec_store.storage.trees import subfolders
+from cec_store.values import format_timestamp_us
+
+
+@dataclass(frozen=True)
+class Part:
+    """The beginning of one file, wanted in the new directory at the same place."""
+
+    source: LocalFolder
+    name: str
+    size: int
+    is_final: bool = False
+    """Nobody writes to the file any more, and all of it is wanted."""
+
+
+def chosen_batch(old: Checkpoint, at: datetime | int | None, batch: int | None) -> int:
+    """The last batch that had begun by ``at``, or ``batch`` if it is committed and kept."""
+    if at is not None:
+        try:
+            return old.batch_at(at)
+        except OutOfRange as error:
+            raise OutOfRange(f"{error}; {_what_can_be_forked(old)}") from error
+    assert batch is not None
+    if batch not in old.committed_batches():
+        raise OutOfRange(
+            f"{old.path}: batch {batch} is no longer kept, or not committed yet; "
+            f"{_what_can_be_forked(old)}"
+        )
+    return batch
+
+
+# -- what belongs to a batch ------------------------------------------------------------------
+
+
+def parts_of(old: Checkpoint, batch: int) -> list[Part]:
+    """The files of a batch; errors as for :func:`.fork.fork`."""
+    try:
+        _check_batch(old, batch)
+        states = [part for state in _states(old, batch) for part in _state_parts(old, batch, state)]
+    except OutOfRange as error:
+        raise OutOfRange(f"{error}; {_what_can_be_forked(old)}") from error
+    except CorruptLog as error:
+        reason = f"{error.reason}; {_what_can_be_forked(old)}"
+        raise CorruptLog(error.path, error.byte, reason, error.advice) from error
+    return [*_spark_parts(old, batch), *states]
+
+
+def _check_batch(old: Checkpoint, batch: int) -> None:
+    """What can be known without reading state."""
+    conf = old.offsets(batch).conf
+    provider = conf.get(PROVIDER_KEY, PROVIDER)
+    if provider != PROVIDER and old.state_folders():
+        raise NotAQueue(
+            f"{old.path}: its state is kept by {provider}; only logs of ours are forked"
+        )
+    if batch > 0 and batch - 1 not in old.logged_batches():
+        raise OutOfRange(
+            f"{old.path}: to go on from batch {batch} Spark needs the offsets of the one before, "
+            "which are no longer kept"
+        )
+    source_files(old, batch)
+
+
+def _states(old: Checkpoint, batch: int) -> list[StateFolder]:
+    states = old.state_folders()
+    for operator, partitions in (old.commit(batch).unique_ids or {}).items():
+        there = {state.partition for state in states if state.operator == operator}
+        for lost in sorted({*range(len(partitions))} - there):
+            path = str(PurePath(old.path, STATE, str(operator), str(lost)))
+            raise CorruptLog(path, 0, f"batch {batch} left state here, and the folder is missing")
+    return states
+
+
+def _version(old: Checkpoint, batch: int, state: StateFolder) -> int | str:
+    unique_id = old.unique_id(batch, state.operator, state.partition, state.store)
+    return batch + 1 if unique_id is None else unique_id
+
+
+def _state_parts(old: Checkpoint, batch: int, state: StateFolder) -> Iterator[Part]:
+    lineage = StateLog(state.folder).checked_version_reader(_version(old, batch, state))
+    for segment_id in lineage.segments:
+        name, end = segment_name(segment_id), lineage.segment_end(segment_id)
+        # On the others a segment builds: what late attempts may still add there are versions
+        # that the lineage has from elsewhere, and not its own next ones.
+        is_last = segment_id == lineage.last_frame.address.segment_id
+        is_final = not is_last and state.folder.size(name) == end
+        yield Part(state.folder, name, end, is_final)
+
+
+def _spark_parts(old: Checkpoint, batch: int) -> Iterator[Part]:
+    for log in (OFFSETS, COMMITS):
+        folder = old.folder.folder(log)
+        for name in folder.names():
+            if name.isascii() and name.isdigit() and int(name) <= batch:
+                yield Part(folder, name, folder.size(name))
+    for folder, names in source_files(old, batch):
+        for name in names:
+            yield Part(folder, name, folder.size(name))
+    if (state := old.folder.folder(STATE)).exists():
+        yield from _schema_parts(state)
+
+
+def _schema_parts(folder: LocalFolder, is_inside: bool = False) -> Iterator[Part]:
+    """What Spark itself keeps beside the logs."""
+    if is_inside:
+        names = {name for name in folder.names() if not name.startswith(".")}
+        for name in sorted(names - {*subfolders(folder)}):
+            yield Part(folder, name, folder.size(name))
+    for name, each in sorted(subfolders(folder).items()):
+        yield from _schema_parts(each, is_inside or name == METADATA_FOLDER)
+
+
+# -- saying what can be -----------------------------------------------------------------------
+
+
+def _what_can_be_forked(old: Checkpoint) -> str:
+    """As far as headers show."""
+    batches = old.committed_batches()
+    first = 0
+    if batches and not _is_kept(old, batches[0]):
+        # What is forgotten is forgotten from the oldest on.
+        first = bisect_left(batches, True, key=lambda batch: _is_kept(old, batch))
+    if first == len(batches):
+        return "no batch can be forked"
+    began = format_timestamp_us(old.offsets(batches[first]).timestamp_us)
+    return f"the earliest that can be forked is batch {batches[first]}, which began at {began}"
+
+
+def _is_kept(old: Checkpoint, batch: int) -> bool:
+    try:
+        _check_batch(old, batch)
+        for state in _states(old, batch):
+            StateLog(state.folder).extent(_version(old, batch, state))
+    except (StorageError, OutOfRange):
+        return False
+    return True
