@@ -7,35 +7,36 @@ from cec_store.inspector.measuring.extents import (
     OperatorState,
     inspect_extent,
 )
-from cec_store.inspector.measuring.totals import Totals
+from cec_store.inspector.measuring.totals import LogTotals
 from cec_store.inspector.places.places import place_at
-from cec_store.inspector.places.points import Point, frame_at, version_at, version_before
-from cec_store.inspector.showing.differences import Change, LogDiff, Side, differences
+from cec_store.inspector.places.points import PointInTime, seq_at, version_at, version_before
+from cec_store.inspector.showing.differences import Change, DiffSide, LogDiff, differences
 from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow, NoteRow, RecordRow, Row
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.showing.place_dump import PlaceDump
 from cec_store.inspector.showing.rows import records_as_rows
 from cec_store.inspector.showing.selecting import DumpFilter, KeyTest, parse_kinds
 from cec_store.inspector.showing.states import PlaceRows, StoreReader, WindowReader
-from cec_store.inspector.verifying.place_verification import (
-    LogVerification,
+from cec_store.inspector.verifying.place import (
     PlaceVerification,
+    VerifiedLog,
     verify_place,
 )
-from cec_store.inspector.verifying.state_verification import verify
-from cec_store.inspector.verifying.verification import Verification
+from cec_store.inspector.verifying.queue import Verification
+from cec_store.inspector.verifying.state_log import verify
 
 __all__ = [
     "ADVICE",
     "Change",
     "DamageRow",
+    "DiffSide",
     "DumpFilter",
     "ExtentReport",
     "Fault",
     "FrameRow",
     "KeyTest",
     "LogDiff",
-    "LogVerification",
+    "LogTotals",
     "Note",
     "NoteRow",
     "OpenWindow",
@@ -43,21 +44,20 @@ __all__ = [
     "PlaceDump",
     "PlaceRows",
     "PlaceVerification",
-    "Point",
+    "PointInTime",
     "RecordRow",
     "Row",
-    "Side",
     "StoreReader",
-    "Totals",
     "Verification",
+    "VerifiedLog",
     "WindowReader",
     "differences",
     "dump",
-    "frame_at",
     "inspect_extent",
     "parse_kinds",
     "place_at",
     "records_as_rows",
+    "seq_at",
     "verify",
     "verify_place",
     "version_at",

@@ -11,8 +11,8 @@ from cec_store.inspector import verify_place
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.overview import At
 from cec_store.inspector.places.places import Place
-from cec_store.report.facts import Damage, LogFacts, read_facts, told_once
-from cec_store.report.restart_costs import Targets, restart_of
+from cec_store.report.facts import Damage, LogFacts, read_facts, without_repeats
+from cec_store.report.restart_costs import RecoveryCurves, restart_of
 from cec_store.report.views import view
 
 Document = dict[str, Any]
@@ -50,7 +50,7 @@ def report_on(
         raise OutOfRange(f"{place.path}: {damage_in(logs)[0].what}")
     damage += damage_in(logs)
     verified = _verified(place, damage) if with_verify else None
-    damage = told_once(damage)
+    damage = without_repeats(damage)
     return {
         "path": place.path,
         "kind": place.kind.value,
@@ -139,7 +139,7 @@ def _views(place: Place, logs: Sequence[LogFacts], top: int, rates: LoadRates) -
     groups = [("", [*logs])] if len(logs) == 1 else [("all logs", [*logs])]
     if len(logs) > 1:
         groups += [(facts.log.name, [facts]) for facts in sorted(chosen, key=logs.index)]
-    targets = Targets(rates)
+    targets = RecoveryCurves(rates)
     return [
         {
             **view(name, group, top, place.has_versions),

@@ -16,7 +16,7 @@ from cec_store.format.columns import Ints
 from cec_store.report.facts import LogFacts
 
 Document = dict[str, Any]
-_Place = tuple[int, LogFacts, int]
+_RankedWindow = tuple[int, LogFacts, int]
 """What counts, and the number of a window of a log."""
 _BINS = 30
 _SAMPLES = 4000
@@ -128,8 +128,8 @@ def footprint_counts(logs: Sequence[LogFacts]) -> Document | None:
 
 def named_windows(logs: Sequence[LogFacts], top: int) -> Document:
     """The windows that hold the extents open, and those with the most footprints."""
-    oldest: list[_Place] = []
-    busiest: list[_Place] = []
+    oldest: list[_RankedWindow] = []
+    busiest: list[_RankedWindow] = []
     for facts in logs:
         found = facts.footprints
         if found is None:
@@ -141,7 +141,7 @@ def named_windows(logs: Sequence[LogFacts], top: int) -> Document:
     return {"oldest": _named(oldest, top), "busiest": _named(busiest, top)}
 
 
-def _named(places: list[_Place], top: int) -> list[Document]:
+def _named(places: list[_RankedWindow], top: int) -> list[Document]:
     """The windows with the largest numbers, with their keys."""
     places = sorted(places, key=lambda place: -place[0])[:top]
     return [_row(facts, window) for _, facts, window in places]

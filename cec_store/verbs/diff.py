@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector import Change, LogDiff, Side, differences
+from cec_store.inspector import Change, DiffSide, LogDiff, differences
 from cec_store.inspector.places.places import Place, place_at
 from cec_store.terminal.documents import document, log_fields
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
@@ -58,7 +58,7 @@ def diff_verb(
     with wrong_use():
         logs = [place.chosen(operator, partition, store) for place in places]
         points = (at, at) if other is not None else (old, new)
-        sides = [Side(place, point) for place, point in zip(places, points, strict=True)]
+        sides = [DiffSide(place, point) for place, point in zip(places, points, strict=True)]
         compared = differences(sides[0], sides[1], (logs[0], logs[1]), top, partition is None)
     screen, found = Screen(), []
     with screen.bar() as bar:
@@ -102,7 +102,7 @@ def _totals(found: list[LogDiff]) -> dict[str, int]:
     return {name: sum(_counts(each)[name] for each in found) for name in _COUNTS}
 
 
-def show_diff(screen: Screen, sides: list[Side], found: list[LogDiff]) -> None:
+def show_diff(screen: Screen, sides: list[DiffSide], found: list[LogDiff]) -> None:
     """Counts of each log in which something differs, and the first keys."""
     for sign, side in zip("-+", sides, strict=True):
         what = "version" if side.place.has_versions else "frame"

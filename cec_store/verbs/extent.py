@@ -14,7 +14,7 @@ from cec_store.inspector.measuring.extent_history import WhatIf, parse_what_if
 from cec_store.inspector.measuring.extents import OpenWindow
 from cec_store.inspector.measuring.kept_rates import keep_rates, known_rates
 from cec_store.inspector.measuring.overview import LogExtent, Overview, calibrated, overview_of
-from cec_store.inspector.measuring.what_if import Outcome
+from cec_store.inspector.measuring.what_if import TargetOutcome
 from cec_store.inspector.places.places import Log, place_at
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.extent_screens import show_extent
@@ -112,7 +112,7 @@ def extent_as_json(found: Overview, rates: LoadRates, top: int) -> dict[str, Any
     }
 
 
-def _what_if_as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def _what_if_as_json(outcomes: Sequence[TargetOutcome]) -> list[dict[str, Any]]:
     return [{**asdict(each), "check_overhead": each.check_overhead} for each in outcomes]
 
 

@@ -9,9 +9,9 @@ import typer
 
 from cec_store.format.schema import RecordKind
 from cec_store.inspector import (
-    LogVerification,
     PlaceVerification,
     Verification,
+    VerifiedLog,
     place_at,
     verify_place,
 )
@@ -72,7 +72,7 @@ def verification_as_json(found: PlaceVerification, *, deep: bool, records: bool)
     }
 
 
-def _log_as_json(entry: LogVerification) -> dict[str, Any]:
+def _log_as_json(entry: VerifiedLog) -> dict[str, Any]:
     log, found = entry.log, entry.found
     figures: dict[str, Any] = {}
     if found is not None:

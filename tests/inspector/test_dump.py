@@ -99,7 +99,7 @@ def test_last_are_the_last_of_the_same_dump(queue: Path, last: int, key: tuple[s
 def test_last_records_of_a_log_are_found_without_reading_the_others(
     queue: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cec_store.inspector.damage.scan import SegmentScan
+    from cec_store.inspector.damage.segment_scan import SegmentScan
 
     read: list[int] = []
     real = SegmentScan.records

@@ -46,17 +46,17 @@ ORDER = {
     """,
     "inspector": "places damage verifying showing measuring",
     "inspector.places": "places points",
-    "inspector.damage": "faults scan survey whole_segments state_survey",
+    "inspector.damage": "faults segment_scan queue_files whole_segments state_log_files",
     "inspector.verifying": """
-        recount audit index_verification verification kept_versions version_faults state_recount
-        state_verification spark_files partitioned_verification place_verification
+        record_checks frame_checks index queue kept_versions version_faults state_record_checks
+        state_log spark_files partitioned place
     """,
     "inspector.showing": """
         rows selecting dump_rows dumping following place_dump states differences
     """,
     "inspector.measuring": """
-        crash_costs kept_rates sketches totals extent_history oldest extents what_if overview
-        history footprints
+        crash_costs kept_rates sketches totals extent_history oldest_footprints extents what_if
+        overview log_history footprint_statistics
     """,
     "report": "facts windows restart_costs views document page",
     "terminal": """

@@ -1,6 +1,6 @@
 """A segment that is sound throughout, read once and without a step of Python for each check.
 
-What is wrong with another is for :mod:`cec_store.inspector.damage.scan` to name, frame by frame.
+:mod:`cec_store.inspector.damage.segment_scan` reads any other, frame by frame.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cec_store.format.frame import (
     FrameType,
     raw_bytes_max,
 )
-from cec_store.inspector.damage.scan import Found, SegmentScan
+from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.frames import Frame
 from cec_store.storage.folder import Folder
 from cec_store.values import Address
@@ -60,9 +60,9 @@ class SoundFrames:
     def __len__(self) -> int:
         return len(self.places)
 
-    def found(self, number: int) -> Found:
+    def found(self, number: int) -> ScannedFrame:
         header = FrameHeader._make(self.headers[number].item())
-        return Found(self.scan.segment_id, int(self.places[number]), header)
+        return ScannedFrame(self.scan.segment_id, int(self.places[number]), header)
 
     def column(self, name: str) -> Ints:
         """A field of all headers; wide ones are below 2^63, or stand for none."""
@@ -87,10 +87,10 @@ class SoundFrames:
             (versions[1:] >= versions[:-1]).all()
         )
 
-    def chain(self, frames: int) -> int:
-        """Chain CRC behind so many frames."""
+    def running_crc(self, frames: int) -> int:
+        """Running CRC behind so many frames."""
         crcs = np.ascontiguousarray(self.headers["header_crc"][:frames])
-        return crc32c(crcs.tobytes(), self.scan.first_chain())
+        return crc32c(crcs.tobytes(), self.scan.first_running_crc())
 
 
 _KEPT = ("input_upto", "first_offset", "record_count", "extent_records", "open_windows")
@@ -130,7 +130,7 @@ class Batches(Sequence[Frame]):
             return self._ends[number % len(self) != 0]
         byte, scan = int(self.places[number]), self._scan
         try:
-            return _frame_of(Found(scan.segment_id, byte, scan.header_at(byte)))
+            return _frame_of(ScannedFrame(scan.segment_id, byte, scan.header_at(byte)))
         except BadHeader as error:
             raise CorruptLog(scan.path, byte, f"it was sound a moment ago: {error}") from None
         finally:
@@ -140,17 +140,17 @@ class Batches(Sequence[Frame]):
         return (self[at] for at in range(len(self)))
 
 
-def _frame_of(found: Found) -> Frame:
+def _frame_of(found: ScannedFrame) -> Frame:
     return Frame(Address(found.segment_id, found.byte), found.header)
 
 
-class Chains:
-    """Chain CRC by the byte at which a frame ends, counted when asked for."""
+class RunningCrcs:
+    """Running CRC by the byte at which a frame ends, counted when asked for."""
 
     def __init__(self, frames: SoundFrames) -> None:
         self._places = frames.places
         self._crcs = np.ascontiguousarray(frames.headers["header_crc"])
-        self._first = frames.scan.first_chain()
+        self._first = frames.scan.first_running_crc()
 
     def __getitem__(self, byte: int) -> int:
         count = int(np.searchsorted(self._places, byte))

@@ -15,13 +15,12 @@ from cec_store.inspector.measuring.extents import (
     ExtentReport,
     OpenWindow,
     extent_of,
-    frame_at,
     inspect_extent,
+    reader_at,
 )
-from cec_store.inspector.measuring.what_if import Outcome, outcomes_of, simulate, together
-from cec_store.inspector.places import points
+from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate, together
 from cec_store.inspector.places.places import Log, Place, PlaceKind
-from cec_store.inspector.places.points import Point, version_at
+from cec_store.inspector.places.points import PointInTime, seq_at, version_at
 from cec_store.log.chain import Chain
 
 At = int | str | None
@@ -37,7 +36,7 @@ class LogExtent:
     """``None`` where nothing of it can be read."""
     damage: str
     """Why not all could be read; empty in a sound log."""
-    what_if: tuple[Outcome, ...] = ()
+    what_if: tuple[TargetOutcome, ...] = ()
     """The recorded history first; empty where it was not asked for, or cannot be gone through."""
 
     @property
@@ -99,7 +98,7 @@ class Overview:
             "replay_s": sum(cost.replay_s for cost in costs),
         }
 
-    def what_if(self) -> tuple[Outcome, ...]:
+    def what_if(self) -> tuple[TargetOutcome, ...]:
         """All logs together: sums, and the sum of what each was at most."""
         return together([log.what_if for log in self.logs if log.what_if])
 
@@ -115,7 +114,7 @@ class Overview:
         return windows[:top]
 
 
-def at_point(place: Place, point: Point | None) -> At:
+def at_point(place: Place, point: PointInTime | None) -> At:
     """What a point means here; ``None`` for the newest.
 
     Raises:
@@ -128,7 +127,7 @@ def at_point(place: Place, point: Point | None) -> At:
         return version_at(place, point)
     if place.kind is PlaceKind.PARTITIONED_QUEUE:
         raise ValueError(f"{place.path}: no operator writes its partitions, so no moment matters")
-    seq = points.frame_at(place, Chain(place.logs[0].folder), point)
+    seq = seq_at(place, Chain(place.logs[0].folder), point)
     if seq is None:
         raise OutOfRange(f"{place.path}: no record is there before {point.text}")
     return seq
@@ -205,10 +204,10 @@ def _look(
             raise
         return LogExtent(log, None, str(error))
     damage = report.damage
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[TargetOutcome, ...] = ()
     if targets and report.state is not None:
         try:
-            outcomes = outcomes_of(simulate(*frame_at(log.folder, here), targets, progress))
+            outcomes = outcomes_of(simulate(*reader_at(log.folder, here), targets, progress))
         except CecError as error:
             damage = damage or str(error)
     return LogExtent(log, report, damage, outcomes)
@@ -252,5 +251,5 @@ def calibrated(overview: Overview) -> LoadRates | None:
         return None
     chosen = overview.logs[max(sized)[1]]
     at = chosen.report.version if chosen.report is not None else None
-    log_reader, last = frame_at(chosen.log.folder, at)
+    log_reader, last = reader_at(chosen.log.folder, at)
     return calibrate(log_reader, extent_of(log_reader, last))

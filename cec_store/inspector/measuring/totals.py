@@ -13,16 +13,16 @@ from cec_store.format.frame import BadHeader, FrameHeader, FrameType
 from cec_store.format.records import kinds_of
 from cec_store.format.schema import STATE, RecordKind
 from cec_store.inspector.damage.faults import Fault
-from cec_store.inspector.damage.scan import Found
-from cec_store.inspector.damage.state_survey import StateSurvey
-from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
+from cec_store.inspector.damage.segment_scan import ScannedFrame
+from cec_store.inspector.damage.state_log_files import StateLogFiles
 from cec_store.storage.names import segment_name
 
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Totals:
+class LogTotals:
     """A log in numbers; attempts at a version of a state store that were given up count too."""
 
     segments: int
@@ -90,30 +90,30 @@ class _Sum:
 
 
 def totals_of(
-    survey: Survey | StateSurvey, counts: bool = False, progress: Progress | None = None
-) -> tuple[Totals, str]:
+    files: QueueFiles | StateLogFiles, counts: bool = False, progress: Progress | None = None
+) -> tuple[LogTotals, str]:
     """The totals, and the first thing that could not be read; empty if all could.
 
     ``counts`` reads every body and counts records by kind.
     """
     total = _Sum()
-    if survey.faults:
-        total.damage = survey.faults[0].what
-    is_state = isinstance(survey, StateSurvey)
-    parts = survey.parts()
-    if isinstance(survey, StateSurvey) and not counts:
-        parts = _headers_of(survey, total)
+    if files.faults:
+        total.damage = files.faults[0].what
+    is_state = isinstance(files, StateLogFiles)
+    parts = files.parts()
+    if isinstance(files, StateLogFiles) and not counts:
+        parts = _headers_of(files, total)
     for part in parts:
         if isinstance(part, Fault):
             total.refuse(f"{part.path}: {part.what}")
             continue
         total.segments += 1
         total.bytes += part.scan.bytes
-        _add_part(survey, part, total, counts)
+        _add_part(files, part, total, counts)
         if progress is not None and counts:
             progress(part.scan.bytes)
     ends, times_us = total.ends, total.times_us
-    totals = Totals(
+    totals = LogTotals(
         segments=total.segments,
         frames=total.frames,
         bytes=total.bytes,
@@ -132,18 +132,18 @@ def totals_of(
     return totals, total.damage
 
 
-def _headers_of(survey: StateSurvey, total: _Sum) -> Iterator[Part | Fault]:
+def _headers_of(files: StateLogFiles, total: _Sum) -> Iterator[LogSegment | Fault]:
     """Adds what the tree has read already; gives back the segments that are damaged."""
-    for segment_id in survey.tree.ids:
+    for segment_id in files.tree.ids:
         try:
-            growth = survey.tree.growth(segment_id)
-            size = survey.folder.size(segment_name(segment_id))
+            growth = files.tree.growth(segment_id)
+            size = files.folder.size(segment_name(segment_id))
         except (CecError, FileNotFoundError) as error:
-            if not survey.is_trimmed(segment_id):
+            if not files.is_trimmed(segment_id):
                 total.refuse(str(error))
             continue
         if growth.refusal is not None or growth.header is None:
-            part = survey.part(segment_id)
+            part = files.part(segment_id)
             if part is not None:
                 yield part
             continue
@@ -153,12 +153,14 @@ def _headers_of(survey: StateSurvey, total: _Sum) -> Iterator[Part | Fault]:
             total.add(frame.header)
 
 
-def _add_part(survey: Survey | StateSurvey, part: Part, total: _Sum, counts: bool) -> None:
+def _add_part(
+    files: QueueFiles | StateLogFiles, part: LogSegment, total: _Sum, counts: bool
+) -> None:
     for item in part.scan.frames(min(part.stop, part.scan.bytes)):
         if item.byte >= part.acknowledged:
             return  # nobody vouched for it
-        if not isinstance(item, Found):
-            if survey.is_trimmed(part.scan.segment_id):
+        if not isinstance(item, ScannedFrame):
+            if files.is_trimmed(part.scan.segment_id):
                 return  # a writer has removed it meanwhile
             total.refuse(f"{part.scan.path}: damage at byte {item.byte}: {item.reason}")
             continue
@@ -170,10 +172,10 @@ def _add_part(survey: Survey | StateSurvey, part: Part, total: _Sum, counts: boo
         try:
             records = part.scan.records(item)
         except (BadHeader, CecError) as error:
-            if survey.is_trimmed(part.scan.segment_id):
+            if files.is_trimmed(part.scan.segment_id):
                 return
             total.refuse(f"{part.scan.path}: damage at byte {item.byte}: {error}")
             continue
         total.kinds += np.bincount(kinds_of(records), minlength=256)
-        if isinstance(survey, StateSurvey):
+        if isinstance(files, StateLogFiles):
             total.renewed += pc.sum(records.column(STATE).field("renewed")).as_py() or 0

@@ -15,7 +15,7 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, NotAQueue, SchemaMismatch
 from cec_store.format.columns import Ints
 from cec_store.inspector.places.places import Log, Place
-from cec_store.inspector.places.points import Point, frame_at, version_at
+from cec_store.inspector.places.points import PointInTime, seq_at, version_at
 from cec_store.inspector.showing.rows import rows_of
 from cec_store.inspector.showing.states import WindowReader, lost_partitions
 from cec_store.state_logs.state_log import StateLog
@@ -61,18 +61,18 @@ class _Rows:
     states: pa.StructArray
 
 
-class Side:
+class DiffSide:
     """One of the two: a place at a version, or at a frame."""
 
-    def __init__(self, place: Place, point: Point | None) -> None:
-        """Raises as :func:`version_at`, :func:`frame_at` and :class:`WindowReader`."""
+    def __init__(self, place: Place, point: PointInTime | None) -> None:
+        """Raises as :func:`version_at`, :func:`seq_at` and :class:`WindowReader`."""
         self.place = place
         self.at: int | str | None
         if place.has_versions:
             self.at = version_at(place, point)
         else:
             self._chain = WindowReader(place).chain
-            self.at = frame_at(place, self._chain, point)
+            self.at = seq_at(place, self._chain, point)
 
     def read(self, logs: Sequence[Log]) -> _Rows | None:
         """The windows of these logs together; ``None`` where there are none."""
@@ -99,7 +99,7 @@ class Side:
 
 
 def differences(
-    old: Side, new: Side, logs: tuple[Sequence[Log], Sequence[Log]], top: int, is_all: bool
+    old: DiffSide, new: DiffSide, logs: tuple[Sequence[Log], Sequence[Log]], top: int, is_all: bool
 ) -> Iterator[LogDiff]:
     """One for each log, in order, with the first ``top`` keys in all that differ.
 
@@ -116,7 +116,7 @@ def differences(
 
 
 def _differences(
-    old: Side, new: Side, pairs: Iterable[tuple[list[Log], list[Log]]], top: int
+    old: DiffSide, new: DiffSide, pairs: Iterable[tuple[list[Log], list[Log]]], top: int
 ) -> Iterator[LogDiff]:
     left = top
     for before, after in pairs:

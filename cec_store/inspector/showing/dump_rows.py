@@ -16,8 +16,8 @@ from cec_store.errors import SchemaMismatch
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.frame import NOT_COUNTED, FrameType
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind, input_column
-from cec_store.inspector.damage.scan import Found
-from cec_store.inspector.damage.survey import Part
+from cec_store.inspector.damage.queue_files import LogSegment
+from cec_store.inspector.damage.segment_scan import ScannedFrame
 from cec_store.inspector.showing.rows import records_as_rows, rows_of
 from cec_store.inspector.showing.selecting import KeyTest
 from cec_store.state_logs.segments import STATE_SCHEMA
@@ -89,7 +89,7 @@ class NoteRow:
 Row = FrameRow | RecordRow | DamageRow | NoteRow
 
 
-def frame_row(part: Part, found: Found, problem: str) -> FrameRow:
+def frame_row(part: LogSegment, found: ScannedFrame, problem: str) -> FrameRow:
     """What a frame's header says."""
     header = found.header
     has_records = header.record_count > 0

@@ -13,12 +13,12 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.format.columns import Ints
 from cec_store.format.frame import BadHeader, FrameType
 from cec_store.inspector.damage.faults import Fault
-from cec_store.inspector.damage.scan import Found, Gap
-from cec_store.inspector.damage.state_survey import StateSurvey, survey_of
-from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
+from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
+from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, RecordDecoder, Row, frame_row
 from cec_store.inspector.showing.selecting import DumpFilter
-from cec_store.inspector.verifying.audit import body_problem
+from cec_store.inspector.verifying.frame_checks import body_problem
 from cec_store.storage.folder import Folder
 
 
@@ -26,8 +26,8 @@ from cec_store.storage.folder import Folder
 class Chosen:
     """A frame to be shown, with those of its records that are wanted."""
 
-    part: Part
-    found: Found
+    part: LogSegment
+    found: ScannedFrame
     rows: Ints | None = None
     """``None``: all, which have not been looked at."""
     records: pa.RecordBatch | None = None
@@ -58,7 +58,7 @@ class Dumper:
         self._decoder = RecordDecoder(decoder)
         self._noted = ""
 
-    def choose(self, part: Part, item: Found | Gap) -> Iterator[Chosen | DamageRow]:
+    def choose(self, part: LogSegment, item: ScannedFrame | Gap) -> Iterator[Chosen | DamageRow]:
         """What stands in the log at one place, as far as it is wanted."""
         if isinstance(item, Gap):
             if self._is_trimmed(part.scan.segment_id):
@@ -157,26 +157,26 @@ def dump(
         ValueError: a version wanted of a queue.
     """
     wanted = wanted or DumpFilter()
-    survey = survey_of(folder)
+    files = files_of(folder)
     ends = None
     if wanted.at is not None:
-        if isinstance(survey, Survey):
+        if isinstance(files, QueueFiles):
             raise ValueError(f"{folder.path}: a queue has no versions")
-        ends = survey.ends_at(wanted.at)
-    dumper = Dumper(folder, wanted, decoder, survey.is_trimmed)
-    return dumper.show(dumper.last(_chosen(survey, dumper, wanted, ends)))
+        ends = files.ends_at(wanted.at)
+    dumper = Dumper(folder, wanted, decoder, files.is_trimmed)
+    return dumper.show(dumper.last(_chosen(files, dumper, wanted, ends)))
 
 
 def _chosen(
-    survey: Survey | StateSurvey,
+    files: QueueFiles | StateLogFiles,
     dumper: Dumper,
     wanted: DumpFilter,
     ends: dict[int, int] | None,
 ) -> Iterator[Chosen | DamageRow]:
-    for fault in survey.faults:
+    for fault in files.faults:
         yield DamageRow(fault.path, fault.byte, fault.what, True)
     left = wanted.max_bytes
-    for part in survey.parts():
+    for part in files.parts():
         if isinstance(part, Fault):
             yield DamageRow(part.path, part.byte, part.what, True)
             continue
@@ -185,7 +185,7 @@ def _chosen(
             continue
         if ends is not None and segment_id not in ends:
             continue
-        if part.scan.problem is not None and not survey.is_trimmed(segment_id):
+        if part.scan.problem is not None and not files.is_trimmed(segment_id):
             yield DamageRow(part.scan.path, 0, str(part.scan.problem), True)
         for item in part.scan.frames(part.stop if ends is None else ends[segment_id]):
             if left is not None:
@@ -195,5 +195,5 @@ def _chosen(
             yield from dumper.choose(part, item)
 
 
-def _is_acknowledged(part: Part, byte: int) -> bool:
+def _is_acknowledged(part: LogSegment, byte: int) -> bool:
     return part.is_sealed or byte < part.acknowledged

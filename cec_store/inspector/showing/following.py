@@ -18,13 +18,13 @@ import numpy as np
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError
 from cec_store.format.frame import RECORD_STREAM, SEGMENT_HEADER_BYTES, FrameType
-from cec_store.inspector.damage.scan import Found, Gap, SegmentScan
-from cec_store.inspector.damage.state_survey import StateSurvey
-from cec_store.inspector.damage.survey import Part
+from cec_store.inspector.damage.queue_files import LogSegment
+from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
+from cec_store.inspector.damage.state_log_files import StateLogFiles
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
 from cec_store.inspector.showing.dumping import Chosen, Dumper
 from cec_store.inspector.showing.selecting import DumpFilter
-from cec_store.inspector.verifying.audit import body_problem
+from cec_store.inspector.verifying.frame_checks import body_problem
 from cec_store.log.epochs import read_manifest
 from cec_store.state_logs.segments import MERGED
 from cec_store.storage.folder import Folder
@@ -97,7 +97,7 @@ class Follower(ABC):
         except (FileNotFoundError, CecError):
             return None
 
-    def _choose(self, part: Part, item: Found | Gap) -> _Shown:
+    def _choose(self, part: LogSegment, item: ScannedFrame | Gap) -> _Shown:
         if self._segment_id in (None, part.scan.segment_id):
             yield from self._dumper.choose(part, item)
 
@@ -152,10 +152,10 @@ class QueueFollower(Follower):
             progress.pass_over()
             progress.has_told = True
             yield DamageRow(scan.path, 0, str(scan.problem), True)
-        waiting: deque[Found | Gap] = deque()
+        waiting: deque[ScannedFrame | Gap] = deque()
         for item in scan.frames(scan.bytes if stop is None else stop, progress.byte):
             waiting.append(item)
-            if isinstance(item, Found):
+            if isinstance(item, ScannedFrame):
                 progress.claimed = max(progress.claimed, _claim(item))
             while waiting and (stop is not None or _is_vouched(waiting[0], progress.claimed)):
                 due = waiting.popleft()
@@ -167,11 +167,11 @@ class QueueFollower(Follower):
                 else:
                     yield from self._trimmed(scan, due)
                 reached = scan.bytes if stop is None else stop
-                part = Part(scan, reached, progress.claimed, stop is not None, stop is None)
+                part = LogSegment(scan, reached, progress.claimed, stop is not None, stop is None)
                 progress.byte = due.end_byte
                 yield from self._choose(part, due)
 
-    def _trimmed(self, scan: SegmentScan, found: Found) -> Iterator[NoteRow]:
+    def _trimmed(self, scan: SegmentScan, found: ScannedFrame) -> Iterator[NoteRow]:
         """What is gone before it could be shown."""
         header = found.header
         if header.stream_id != RECORD_STREAM:
@@ -182,7 +182,7 @@ class QueueFollower(Follower):
             yield NoteRow(scan.path, f"{what} could be shown")
 
 
-def _claim(found: Found) -> int:
+def _claim(found: ScannedFrame) -> int:
     """Up to where a frame says that its segment is on disk."""
     is_first = found.byte == SEGMENT_HEADER_BYTES
     # A segment is only published, and only completed, once all of it is on disk.
@@ -190,7 +190,7 @@ def _claim(found: Found) -> int:
     return found.end_byte if is_whole else found.header.durable_upto
 
 
-def _is_vouched(item: Found | Gap, claimed: int) -> bool:
+def _is_vouched(item: ScannedFrame | Gap, claimed: int) -> bool:
     return (item.byte < claimed) if isinstance(item, Gap) else (item.end_byte <= claimed)
 
 
@@ -219,7 +219,7 @@ class StateFollower(Follower):
 
     def _segment(self, scan: SegmentScan, progress: _Progress) -> _Shown:
         known = self._shown_before(scan.segment_id)
-        part = Part(scan, scan.bytes, scan.bytes, False, True)
+        part = LogSegment(scan, scan.bytes, scan.bytes, False, True)
         if scan.problem is not None and not progress.has_told:
             if not self._is_damage(scan, progress, 0):
                 return
@@ -231,7 +231,7 @@ class StateFollower(Follower):
             if is_bad and not self._is_damage(scan, progress, item.byte):
                 return
             progress.byte = item.end_byte
-            if isinstance(item, Found):
+            if isinstance(item, ScannedFrame):
                 name = (item.header.seq & 0xFFFFFFFF) << 32 | item.header.body_crc
                 progress.shown.append(name)
                 place = int(np.searchsorted(known, name))
@@ -254,7 +254,7 @@ class StateFollower(Follower):
         """Whether a bad place is no unfinished write, which its writer may still finish."""
         if not progress.is_bad_for_good(scan.bytes) or progress.bad_looks > _LOOKS:
             return False  # judged once, as long as nothing is added
-        part = StateSurvey(self._folder).part(scan.segment_id)
+        part = StateLogFiles(self._folder).part(scan.segment_id)
         is_damage = part is not None and byte < part.acknowledged
         if is_damage:
             progress.pass_over()

@@ -17,7 +17,7 @@ from cec_store.state_logs.versions import VersionReader
 
 _REBUILT_BYTES_MAX = 96 << 20
 """A rebuild holds its extent in memory, decompressed, and more than once."""
-Place = tuple[str, int]
+FaultPosition = tuple[str, int]
 
 
 class VersionFaults:
@@ -27,7 +27,7 @@ class VersionFaults:
         self,
         tree: StateTree,
         kept: KeptVersions,
-        lost: dict[Place, tuple[int, int]],
+        lost: dict[FaultPosition, tuple[int, int]],
         faults: list[Fault],
         notes: list[Note],
     ) -> None:
@@ -36,16 +36,16 @@ class VersionFaults:
         self._kept = kept
         self._faults = faults
         self._notes = notes
-        self._ranges: dict[Place, tuple[int, int]] = dict(lost)
+        self._ranges: dict[FaultPosition, tuple[int, int]] = dict(lost)
         self._broken: set[int] = set()
 
-    def _widen(self, place: Place, versions: Iterable[int]) -> None:
+    def _widen(self, place: FaultPosition, versions: Iterable[int]) -> None:
         known = self._ranges.get(place, ())
         every = [*known, *versions]
         if every:
             self._ranges[place] = (min(every), max(every))
 
-    def _told(self) -> set[Place]:
+    def _told(self) -> set[FaultPosition]:
         return {(fault.path, fault.byte) for fault in self._faults}
 
     def check(self) -> None:
@@ -55,7 +55,7 @@ class VersionFaults:
         of the versions: a segment stays while a later one builds on it.
         """
         kept, told, gone = self._kept, self._told(), 0
-        fresh: dict[Place, tuple[str, str, list[int]]] = {}
+        fresh: dict[FaultPosition, tuple[str, str, list[int]]] = {}
         for version in kept.numbers[~kept.is_whole].tolist():
             error = kept.problem(version)
             assert error is not None
@@ -103,7 +103,7 @@ class VersionFaults:
             else:
                 missing.append((version, problem))
         told = self._told()
-        fresh: dict[tuple[Place, str], list[int]] = {}
+        fresh: dict[tuple[FaultPosition, str], list[int]] = {}
         for version, error in missing:
             _, place, reason = _cause(self._tree, error)
             if place in told:
@@ -182,7 +182,7 @@ class VersionFaults:
 _OF_BODIES = ("body-checksum", "body-structure")
 
 
-def _cause(tree: StateTree, error: CecError) -> tuple[str, Place, str]:
+def _cause(tree: StateTree, error: CecError) -> tuple[str, FaultPosition, str]:
     if isinstance(error, CorruptLog):
         kind = "segment-missing" if "missing" in error.reason else "chain"
         return kind, (error.path, error.byte), error.reason

@@ -9,14 +9,14 @@ from cec_store.errors import CecError, CorruptLog, StorageError
 from cec_store.format.frame import NONE, NOT_COUNTED, BadHeader, FrameType
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.scan import Found, Gap, SegmentScan
-from cec_store.inspector.damage.state_survey import StateSurvey
-from cec_store.inspector.damage.survey import Part
-from cec_store.inspector.damage.whole_segments import Batches, Chains, SoundFrames, read_whole
-from cec_store.inspector.verifying.audit import Audit
+from cec_store.inspector.damage.queue_files import LogSegment
+from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
+from cec_store.inspector.damage.state_log_files import StateLogFiles
+from cec_store.inspector.damage.whole_segments import Batches, RunningCrcs, SoundFrames, read_whole
+from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.kept_versions import KeptVersions
-from cec_store.inspector.verifying.state_recount import StateRecount
-from cec_store.inspector.verifying.verification import Progress, Verification, verify_queue
+from cec_store.inspector.verifying.queue import Progress, Verification, verify_queue
+from cec_store.inspector.verifying.state_record_checks import BranchChecks
 from cec_store.inspector.verifying.version_faults import VersionFaults
 from cec_store.log.frames import Frame
 from cec_store.state_logs.segments import STATE_SCHEMA, Growth, is_state_log
@@ -49,7 +49,7 @@ def verify(
     for _ in range(_LOOKS - 1):
         ids = StateTree(folder).ids
         try:
-            run = _Run(StateSurvey(folder), progress or (lambda _: None))
+            run = _StateLogVerifier(StateLogFiles(folder), progress or (lambda _: None))
             found = run.run(records, rebuilds, committed, decoder)
         except (CecError, FileNotFoundError):
             if StateTree(folder).ids == ids:
@@ -58,17 +58,19 @@ def verify(
             if found.is_sound or StateTree(folder).ids == ids:
                 return found
     # Maintenance has deleted segments while they were looked at, again and again.
-    return _Run(StateSurvey(folder), lambda _: None).run(records, rebuilds, committed, decoder)
+    return _StateLogVerifier(StateLogFiles(folder), lambda _: None).run(
+        records, rebuilds, committed, decoder
+    )
 
 
-class _Run:
-    def __init__(self, survey: StateSurvey, progress: Progress) -> None:
-        self._survey = survey
-        self._tree = survey.tree
+class _StateLogVerifier:
+    def __init__(self, files: StateLogFiles, progress: Progress) -> None:
+        self._files = files
+        self._tree = files.tree
         self._progress = progress
         self._faults: list[Fault] = []
-        self._notes = list(survey.notes)
-        self._parts: dict[int, Part] = {}
+        self._notes = list(files.notes)
+        self._parts: dict[int, LogSegment] = {}
         self._lost: dict[tuple[str, int], tuple[int, int]] = {}
         """By the place of a gap: the versions that stood from there on."""
         self._frames = self._records = self._bytes = 0
@@ -82,16 +84,16 @@ class _Run:
     ) -> Verification:
         for segment_id in self._tree.ids:
             sound = self._read(segment_id)
-            part = self._survey.part(segment_id) if sound is None else _part_of(sound)
+            part = self._files.part(segment_id) if sound is None else _part_of(sound)
             if part is not None:
                 self._parts[segment_id] = part
-                self._faults += self._survey.header_faults(part)
+                self._faults += self._files.header_faults(part)
                 self._segment(part, sound)
                 self._bytes += part.scan.bytes
                 part.scan.release()
                 self._progress(self._bytes)
         self._note_origins()
-        recount = StateRecount(self._tree, self._survey.folder, self._found_in_records, decoder)
+        recount = BranchChecks(self._tree, self._files.folder, self._found_in_records, decoder)
         if records:
             recount.run()
         kept = KeptVersions(self._tree)
@@ -104,7 +106,7 @@ class _Run:
         whole = versions.whole()
         offsets = [self._offsets(segment_id) for segment_id in self._parts]
         return Verification(
-            path=self._survey.folder.path,
+            path=self._files.folder.path,
             faults=faults,
             notes=tuple(self._notes),
             epoch=None,
@@ -134,7 +136,7 @@ class _Run:
 
     def _read(self, segment_id: int) -> SoundFrames | None:
         """All of a segment, if nothing is wrong with any frame; the tree then need not read it."""
-        folder, tree = self._survey.folder, self._tree
+        folder, tree = self._files.folder, self._tree
         try:
             scan = SegmentScan(folder, segment_id)
             header = tree.reader(segment_id).header
@@ -156,30 +158,30 @@ class _Run:
                 end=scan.bytes,
                 reason="",
                 refusal=None,
-                chains=Chains(sound),
+                chains=RunningCrcs(sound),
             )
         )
         return sound
 
-    def _segment(self, part: Part, sound: SoundFrames | None) -> None:
-        audit = Audit(with_records=False, is_whole=False)
-        self._place(part, audit)
-        audit.segment()
+    def _segment(self, part: LogSegment, sound: SoundFrames | None) -> None:
+        frame_checks = FrameChecks(with_records=False, is_whole=False)
+        self._place(part, frame_checks)
+        frame_checks.segment()
         if sound is not None and sound.versions_rise():
             self._faults += self._version_faults(part, sound.found(0), -1)
-            audit.take(part, sound)
+            frame_checks.take(part, sound)
         else:
-            self._frame_by_frame(part, audit)
-        self._faults += audit.faults
-        self._notes += audit.unlisted()
-        self._frames += audit.frames
-        self._records += audit.records
+            self._frame_by_frame(part, frame_checks)
+        self._faults += frame_checks.faults
+        self._notes += frame_checks.unlisted()
+        self._frames += frame_checks.frames
+        self._records += frame_checks.records
         growth = self._tree.growth(part.scan.segment_id)
         if growth.frames and growth.frames[-1].header.open_windows == NOT_COUNTED:
             what = "an unfinished commit of several frames; not a fault"
             self._notes.append(Note(part.scan.path, growth.frames[-1].address.byte, what))
 
-    def _frame_by_frame(self, part: Part, audit: Audit) -> None:
+    def _frame_by_frame(self, part: LogSegment, frame_checks: FrameChecks) -> None:
         version, gap = -1, None
         segment_id, scan = part.scan.segment_id, part.scan
         if scan.header is None and part.acknowledged:
@@ -194,7 +196,7 @@ class _Run:
                 if gap is None:
                     gap = self._begin_gap(scan.path, item.byte, segment_id)
                 continue
-            audit.frame(part, item)
+            frame_checks.frame(part, item)
             self._faults += self._version_faults(part, item, version)
             if item.header.open_windows != NOT_COUNTED:
                 version = item.header.input_upto
@@ -215,7 +217,7 @@ class _Run:
 
     def _note_origins(self) -> None:
         """All segments of a store are of one log, but for attempts at its very first version."""
-        held: dict[bytes, list[Part]] = {}
+        held: dict[bytes, list[LogSegment]] = {}
         for part in self._parts.values():
             if part.scan.header is not None:
                 held.setdefault(part.scan.header.log_id, []).append(part)
@@ -225,13 +227,13 @@ class _Run:
             what += "version, or of another store"
             self._notes.append(Note(part.scan.path, 16, what))
 
-    def _place(self, part: Part, audit: Audit) -> None:
+    def _place(self, part: LogSegment, frame_checks: FrameChecks) -> None:
         """Where the stream goes on in this segment: at the end of the frame that it builds on."""
         header = part.scan.header
         if header is None or not part.acknowledged:
             return
         if header.prev_segment == NONE:
-            audit.start_at(0, 0, (NONE, 0))
+            frame_checks.start_at(0, 0, (NONE, 0))
             return
         segment_id = part.scan.segment_id
         if self._tree.missing_base(segment_id) is not None:
@@ -252,7 +254,7 @@ class _Run:
         place: tuple[int, int] | None = (base.address.segment_id, base.address.byte)
         if base.address.segment_id != header.prev_segment:
             place = None  # merged since, so the frame stands elsewhere
-        audit.start_at(base.header.seq + 1, base.header.end_offset, place)
+        frame_checks.start_at(base.header.seq + 1, base.header.end_offset, place)
         growth = self._tree.growth(segment_id)
         if growth.schema and growth.schema.input_upto != base.header.input_upto:
             what = f"it says that it builds on version {growth.schema.input_upto}, "
@@ -260,14 +262,14 @@ class _Run:
             self._faults.append(Fault("inputs", part.scan.path, 128, what, True))
 
     @staticmethod
-    def _gap(part: Part, gap: Gap) -> Fault:
+    def _gap(part: LogSegment, gap: Gap) -> Fault:
         if gap.newer:
             return part.fault("version", gap.byte, gap.reason)
         what = f"{gap.end_byte - gap.byte} bytes are no frame: {gap.reason}"
         return part.fault("frame-damaged", gap.byte, what)
 
     @staticmethod
-    def _version_faults(part: Part, found: Found, before: int) -> Iterator[Fault]:
+    def _version_faults(part: LogSegment, found: ScannedFrame, before: int) -> Iterator[Fault]:
         header = found.header
         if header.type == FrameType.BATCH and header.input_upto <= before:
             what = f"version {header.input_upto} after version {before}"
@@ -281,5 +283,5 @@ class _Run:
                 yield part.fault("schema", found.byte, "not the columns of a state log")
 
 
-def _part_of(sound: SoundFrames) -> Part:
-    return Part(sound.scan, sound.scan.bytes, sound.scan.bytes, False, True)
+def _part_of(sound: SoundFrames) -> LogSegment:
+    return LogSegment(sound.scan, sound.scan.bytes, sound.scan.bytes, False, True)

@@ -9,7 +9,7 @@ from cec_store.errors import CecError, CorruptLog, NotAQueue
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameType, NewerVersion
 from cec_store.format.manifest import Manifest
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.scan import Found, SegmentScan
+from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.epochs import newest_epoch, read_manifest
 from cec_store.queues.acknowledgements import read_acknowledgement
 from cec_store.storage.folder import Folder
@@ -32,7 +32,7 @@ def _is_known(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Part:
+class LogSegment:
     """A segment of the log."""
 
     scan: SegmentScan
@@ -49,7 +49,7 @@ class Part:
         return Fault(kind, self.scan.path, byte, what, byte < self.acknowledged)
 
 
-class Survey:
+class QueueFiles:
     """A queue's files at one moment."""
 
     def __init__(self, folder: Folder) -> None:
@@ -121,7 +121,7 @@ class Survey:
             except CecError as error:
                 yield Fault("version", path, 0, str(error), True)
 
-    def parts(self) -> Iterator[Part | Fault]:
+    def parts(self) -> Iterator[LogSegment | Fault]:
         """The segments in order; a fault in the place of one that is missing.
 
         What a writer beside this inspection trims meanwhile is passed over.
@@ -150,23 +150,25 @@ class Survey:
         except CecError:
             return False
 
-    def _part(self, scan: SegmentScan, successor: SegmentScan | None, is_newest: bool) -> Part:
+    def _part(
+        self, scan: SegmentScan, successor: SegmentScan | None, is_newest: bool
+    ) -> LogSegment:
         if successor is not None and successor.header is not None:
             header = successor.header
             if header.prev_segment == scan.segment_id and header.segment_id == scan.segment_id + 1:
-                return Part(scan, header.prev_bytes, header.prev_bytes, True, is_newest)
+                return LogSegment(scan, header.prev_bytes, header.prev_bytes, True, is_newest)
         acknowledged, footer_end = self._claims(scan)
         is_sealed = footer_end == scan.bytes
         if not is_newest:
             acknowledged = scan.bytes  # a segment is only followed by another once it is on disk
-        return Part(scan, scan.bytes, acknowledged, is_sealed, is_newest)
+        return LogSegment(scan, scan.bytes, acknowledged, is_sealed, is_newest)
 
     @staticmethod
     def _claims(scan: SegmentScan) -> tuple[int, int]:
         """What the segment's own headers vouch for, and where its footer ends (0 without one)."""
         claimed = footer_end = 0
         for frame in scan.frames(scan.bytes):
-            if not isinstance(frame, Found):
+            if not isinstance(frame, ScannedFrame):
                 footer_end = 0
                 continue
             claimed = max(claimed, frame.header.durable_upto)
@@ -175,7 +177,7 @@ class Survey:
             footer_end = frame.end_byte if frame.header.type == FrameType.FOOTER else 0
         return max(claimed, footer_end), footer_end
 
-    def header_faults(self, part: Part, previous: Part | None) -> Iterator[Fault]:
+    def header_faults(self, part: LogSegment, previous: LogSegment | None) -> Iterator[Fault]:
         """What is wrong with a segment's header, alone and against the segment before."""
         scan, header = part.scan, part.scan.header
         if header is None:

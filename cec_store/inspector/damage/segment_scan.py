@@ -37,7 +37,7 @@ _HEADER_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Found:
+class ScannedFrame:
     """A frame whose header verifies."""
 
     segment_id: int
@@ -111,7 +111,7 @@ class SegmentScan:
             raise BadHeader("the frame belongs to another segment")
         return header
 
-    def body(self, found: Found) -> bytes:
+    def body(self, found: ScannedFrame) -> bytes:
         """The frame's body as stored.
 
         Raises:
@@ -123,7 +123,7 @@ class SegmentScan:
             raise BadHeader("the body fails its checksum")
         return body
 
-    def frames(self, stop: int, start: int = SEGMENT_HEADER_BYTES) -> Iterator[Found | Gap]:
+    def frames(self, stop: int, start: int = SEGMENT_HEADER_BYTES) -> Iterator[ScannedFrame | Gap]:
         """Everything in ``[start, stop)``, a frame's beginning; bodies are not looked at."""
         byte = start
         while byte < stop:
@@ -139,7 +139,7 @@ class SegmentScan:
                     return
                 byte = resume
                 continue
-            yield Found(self.segment_id, byte, header)
+            yield ScannedFrame(self.segment_id, byte, header)
             byte += header.frame_bytes
 
     def _next_intact(self, byte: int, stop: int) -> int | None:
@@ -169,11 +169,11 @@ class SegmentScan:
             frame = self.header_at(header.schema_byte)
             if frame.type != FrameType.SCHEMA:
                 raise BadHeader(f"there is no schema at byte {header.schema_byte}")
-            body = self.body(Found(self.segment_id, header.schema_byte, frame))
+            body = self.body(ScannedFrame(self.segment_id, header.schema_byte, frame))
             self._schemas[header.schema_byte] = RecordSchema.decode(body)
         return self._schemas[header.schema_byte]
 
-    def records(self, found: Found) -> pa.RecordBatch:
+    def records(self, found: ScannedFrame) -> pa.RecordBatch:
         """The frame's records.
 
         Raises:
@@ -184,10 +184,10 @@ class SegmentScan:
         schema = self.schema(header)
         return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
 
-    def footer(self, found: Found) -> Footer:
+    def footer(self, found: ScannedFrame) -> Footer:
         """Raises :class:`BadHeader`."""
         return Footer.decode(self.body(found))
 
-    def first_chain(self) -> int:
-        """Chain CRC of the segment header alone."""
+    def first_running_crc(self) -> int:
+        """Running CRC of the segment header alone."""
         return extend_chain(0, self.header_crc)

@@ -16,15 +16,15 @@ from cec_store.format.frame import (
     FrameType,
 )
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.scan import Found, SegmentScan
-from cec_store.inspector.damage.survey import Part
+from cec_store.inspector.damage.queue_files import LogSegment
+from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.inspector.damage.whole_segments import SoundFrames
-from cec_store.inspector.verifying.recount import RecordChecks
+from cec_store.inspector.verifying.record_checks import RecordChecks
 
 _REPEATS_MAX = 3
 
 
-def body_problem(scan: SegmentScan, found: Found) -> str:
+def body_problem(scan: SegmentScan, found: ScannedFrame) -> str:
     """Why a body is not sound; empty if it is."""
     try:
         scan.body(found)
@@ -33,7 +33,7 @@ def body_problem(scan: SegmentScan, found: Found) -> str:
     return ""
 
 
-class Audit:
+class FrameChecks:
     """Where the stream should go on, and what was found not to be as it should."""
 
     def __init__(self, with_records: bool, is_whole: bool) -> None:
@@ -75,7 +75,7 @@ class Audit:
         self._unending = [place for place in self._unending if place < faults]
         self._seq = self._offset = None
 
-    def add(self, part: Part, kind: str, byte: int, what: str) -> None:
+    def add(self, part: LogSegment, kind: str, byte: int, what: str) -> None:
         """A fault that keeps no record out of reach. One cause may show in many frames."""
         place = (part.scan.path, kind)
         self._repeats[place] = self._repeats.get(place, 0) + 1
@@ -94,7 +94,7 @@ class Audit:
         """Another segment begins."""
         self._has_schema = False
 
-    def frame(self, part: Part, found: Found, is_sound: bool = False) -> None:
+    def frame(self, part: LogSegment, found: ScannedFrame, is_sound: bool = False) -> None:
         """The next frame of the segment whose header verifies; ``is_sound``: its body does too."""
         header = found.header
         if part.scan.header is not None and header.epoch != part.scan.header.epoch:
@@ -129,14 +129,14 @@ class Audit:
             self.frames += 1
             self.records += header.record_count
 
-    def take(self, part: Part, sound: SoundFrames) -> None:
+    def take(self, part: LogSegment, sound: SoundFrames) -> None:
         """A segment of sound frames: all at once where each stands as it should."""
         self.frame(part, sound.found(0), is_sound=True)
         if not self._take_rest(part, sound):
             for number in range(1, len(sound)):
                 self.frame(part, sound.found(number), is_sound=True)
 
-    def _take_rest(self, part: Part, sound: SoundFrames) -> bool:
+    def _take_rest(self, part: LogSegment, sound: SoundFrames) -> bool:
         """Every check of :meth:`frame`; nothing is taken where one fails."""
         assert part.scan.header is not None
         headers, places = sound.headers[1:], sound.places[1:]
@@ -173,7 +173,7 @@ class Audit:
             self.records += int(counts.sum())
         return bool(is_right)
 
-    def _go_on(self, found: Found) -> None:
+    def _go_on(self, found: ScannedFrame) -> None:
         """A frame of the stream tells where it stands, so that what was lost has an end."""
         header = found.header
         if self._offset is None:
@@ -191,7 +191,7 @@ class Audit:
             self._seq, self._offset = header.seq, header.first_offset
             self._previous = (header.prev_segment, header.prev_byte)
 
-    def _check_place(self, part: Part, found: Found) -> None:
+    def _check_place(self, part: LogSegment, found: ScannedFrame) -> None:
         header = found.header
         if header.first_offset != self._offset:
             what = f"its first record is {header.first_offset}, not {self._offset}"
@@ -206,7 +206,7 @@ class Audit:
                 what = "it names no frame before it, though there is one"
             self.add(part, "previous", found.byte, what)
 
-    def _check_schema(self, part: Part, found: Found, is_damaged: bool) -> None:
+    def _check_schema(self, part: LogSegment, found: ScannedFrame, is_damaged: bool) -> None:
         if found.byte != SEGMENT_HEADER_BYTES:
             self.add(part, "schema", found.byte, "a schema that does not begin the segment")
         header = part.scan.header
@@ -226,7 +226,7 @@ class Audit:
                 self.add(part, "schema", found.byte, "other columns than in the segment before")
             self.checks = RecordChecks(schema)
 
-    def _check_records(self, part: Part, found: Found, is_damaged: bool) -> None:
+    def _check_records(self, part: LogSegment, found: ScannedFrame, is_damaged: bool) -> None:
         header, checks = found.header, self.checks
         if header.schema_byte != SEGMENT_HEADER_BYTES:
             what = f"it names byte {header.schema_byte} as its schema"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, Footer, FrameType, extend_chain
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
-from cec_store.inspector.damage.scan import Found, Gap
-from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
+from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
 from cec_store.inspector.damage.whole_segments import SoundFrames, read_whole
-from cec_store.inspector.verifying.audit import Audit, body_problem
-from cec_store.inspector.verifying.index_verification import check_index
+from cec_store.inspector.verifying.frame_checks import FrameChecks, body_problem
+from cec_store.inspector.verifying.index import check_index
 from cec_store.storage.folder import Folder
 
 Progress = Callable[[int], None]
@@ -59,58 +59,58 @@ def verify_queue(
     Raises:
         NotAQueue: nothing of a queue here.
     """
-    return _Run(Survey(folder), records, progress or (lambda _: None)).run()
+    return _QueueVerifier(QueueFiles(folder), records, progress or (lambda _: None)).run()
 
 
-class _Run:
-    def __init__(self, survey: Survey, with_records: bool, progress: Progress) -> None:
-        self._survey = survey
+class _QueueVerifier:
+    def __init__(self, files: QueueFiles, with_records: bool, progress: Progress) -> None:
+        self._files = files
         self._with_records = with_records
         self._progress = progress
-        self._notes = list(survey.notes)
-        is_whole = survey.manifest is not None and survey.first_segment == 0
-        self._audit = Audit(with_records, is_whole)
-        self._audit.faults += [*survey.faults, *survey.consumer_faults()]
+        self._notes = list(files.notes)
+        is_whole = files.manifest is not None and files.first_segment == 0
+        self._frame_checks = FrameChecks(with_records, is_whole)
+        self._frame_checks.faults += [*files.faults, *files.consumer_faults()]
         self._segments = self._bytes = 0
-        self._chain: int | None = None
-        """Chain CRC at the end of the segment before; ``None`` where a part of it is damaged."""
+        self._running_crc: int | None = None
+        """Running CRC at the end of the segment before; ``None`` where a part of it is damaged."""
 
     def run(self) -> Verification:
-        audit, previous = self._audit, None
-        due = self._survey.first_segment
-        for part in self._survey.parts():
-            known, number = len(audit.faults), due
+        frame_checks, previous = self._frame_checks, None
+        due = self._files.first_segment
+        for part in self._files.parts():
+            known, number = len(frame_checks.faults), due
             due += 1
             if isinstance(part, Fault):
-                audit.lose(part)
+                frame_checks.lose(part)
                 previous = None
                 continue
             if part.scan.segment_id != number:
                 # A writer beside this inspection has trimmed what was due.
-                audit.restart(known)
+                frame_checks.restart(known)
                 previous, due = None, part.scan.segment_id + 1
             self._part(part, previous)
             previous = None if self._is_foreign(part) else part
-            if len(audit.faults) > known and self._survey.is_trimmed(part.scan.segment_id):
-                audit.restart(known)
+            if len(frame_checks.faults) > known and self._files.is_trimmed(part.scan.segment_id):
+                frame_checks.restart(known)
                 previous = None
-        index, fault = check_index(self._survey.folder)
-        audit.faults += [fault] if fault is not None else []
-        checks, manifest = audit.checks, self._survey.manifest
+        index, fault = check_index(self._files.folder)
+        frame_checks.faults += [fault] if fault is not None else []
+        checks, manifest = frame_checks.checks, self._files.manifest
         kinds = {}
         if checks is not None and self._with_records:
             kinds = {kind.name: int(checks.counts[kind]) for kind in RecordKind}
         return Verification(
-            path=self._survey.folder.path,
-            faults=tuple(map(self._with_effect, audit.faults)),
-            notes=(*self._notes, *audit.unlisted()),
+            path=self._files.folder.path,
+            faults=tuple(map(self._with_effect, frame_checks.faults)),
+            notes=(*self._notes, *frame_checks.unlisted()),
             epoch=manifest.epoch if manifest else None,
             segments=self._segments,
-            frames=audit.frames,
-            records=audit.records,
+            frames=frame_checks.frames,
+            records=frame_checks.records,
             bytes=self._bytes,
-            first_offset=audit.first_offset,
-            end_offset=audit.end_offset,
+            first_offset=frame_checks.first_offset,
+            end_offset=frame_checks.end_offset,
             kinds=kinds,
             recounted_frames=checks.recounted_frames if checks else 0,
             index=index,
@@ -118,12 +118,12 @@ class _Run:
 
     # -- segments -----------------------------------------------------------------------------
 
-    def _part(self, part: Part, previous: Part | None) -> None:
-        faults = list(self._survey.header_faults(part, previous))
+    def _part(self, part: LogSegment, previous: LogSegment | None) -> None:
+        faults = list(self._files.header_faults(part, previous))
         if self._is_foreign(part):
-            self._audit.lose(faults[0])
+            self._frame_checks.lose(faults[0])
         else:
-            self._audit.faults += faults
+            self._frame_checks.faults += faults
             if previous is not None:
                 self._check_chain(part)
             self._segment(part)
@@ -131,18 +131,18 @@ class _Run:
         self._bytes += part.scan.bytes
         self._progress(self._bytes)
 
-    def _is_foreign(self, part: Part) -> bool:
+    def _is_foreign(self, part: LogSegment) -> bool:
         """Readers refuse such a segment, and its frames would only seem to be out of order."""
-        faults = self._survey.header_faults(part, None)
+        faults = self._files.header_faults(part, None)
         return any(fault.kind == "segment-foreign" for fault in faults)
 
-    def _segment(self, part: Part) -> None:
-        scan, audit = part.scan, self._audit
-        audit.segment()
-        self._chain = scan.first_chain() if scan.header is not None else None
+    def _segment(self, part: LogSegment) -> None:
+        scan, frame_checks = part.scan, self._frame_checks
+        frame_checks.segment()
+        self._running_crc = scan.first_running_crc() if scan.header is not None else None
         done = self._bytes
         sound = read_whole(
-            self._survey.folder, scan, part.stop, lambda byte: self._progress(done + byte)
+            self._files.folder, scan, part.stop, lambda byte: self._progress(done + byte)
         )
         if sound is not None:
             self._sound_segment(part, sound)
@@ -152,16 +152,16 @@ class _Run:
             what = f"{scan.bytes - part.stop} bytes behind the segment's end; they are never read"
             self._notes.append(Note(scan.path, part.stop, what))
 
-    def _sound_segment(self, part: Part, sound: SoundFrames) -> None:
+    def _sound_segment(self, part: LogSegment, sound: SoundFrames) -> None:
         last = sound.found(len(sound) - 1)
         if last.header.type == FrameType.FOOTER:
-            self._chain = sound.chain(len(sound) - 1)
+            self._running_crc = sound.running_crc(len(sound) - 1)
             self._check_footer(part, last, len(sound) - 1)
-        self._audit.take(part, sound)
-        self._chain = sound.chain(len(sound))
+        self._frame_checks.take(part, sound)
+        self._running_crc = sound.running_crc(len(sound))
 
-    def _frame_by_frame(self, part: Part) -> None:
-        scan, audit = part.scan, self._audit
+    def _frame_by_frame(self, part: LogSegment) -> None:
+        scan, frame_checks = part.scan, self._frame_checks
         frames, footer_at = 0, -1
         for item in scan.frames(part.stop):
             torn = self._torn_reason(part, item)
@@ -172,21 +172,23 @@ class _Run:
                 break
             self._progress(self._bytes + item.byte)
             if isinstance(item, Gap):
-                self._chain = None
-                audit.lose(self._gap(part, item))
+                self._running_crc = None
+                frame_checks.lose(self._gap(part, item))
                 continue
             if footer_at >= 0:
-                audit.add(part, "footer", item.byte, f"a frame after the footer at {footer_at}")
+                frame_checks.add(
+                    part, "footer", item.byte, f"a frame after the footer at {footer_at}"
+                )
             if item.header.type == FrameType.FOOTER:
                 footer_at = item.byte
                 self._check_footer(part, item, frames)
-            audit.frame(part, item)
+            frame_checks.frame(part, item)
             frames += 1
-            if self._chain is not None:
-                self._chain = extend_chain(self._chain, item.header.header_crc)
+            if self._running_crc is not None:
+                self._running_crc = extend_chain(self._running_crc, item.header.header_crc)
 
     @staticmethod
-    def _torn_reason(part: Part, item: Found | Gap) -> str:
+    def _torn_reason(part: LogSegment, item: ScannedFrame | Gap) -> str:
         """Why an unfinished write begins here, which nobody vouched for; empty if none does."""
         if part.is_sealed or not part.is_newest or item.byte < part.acknowledged:
             return ""
@@ -195,7 +197,7 @@ class _Run:
         return body_problem(part.scan, item)
 
     @staticmethod
-    def _gap(part: Part, gap: Gap) -> Fault:
+    def _gap(part: LogSegment, gap: Gap) -> Fault:
         size = gap.end_byte - gap.byte
         if gap.newer:
             return part.fault("version", gap.byte, gap.reason)
@@ -204,27 +206,27 @@ class _Run:
             return part.fault("segment-cut", gap.byte, what)
         return part.fault("frame-damaged", gap.byte, f"{size} bytes are no frame: {gap.reason}")
 
-    def _check_chain(self, part: Part) -> None:
+    def _check_chain(self, part: LogSegment) -> None:
         """The header against what the segment before was found to be."""
         header = part.scan.header
-        if header is None or self._chain is None or header.prev_chain == self._chain:
+        if header is None or self._running_crc is None or header.prev_chain == self._running_crc:
             return
         if header.prev_segment == part.scan.segment_id - 1:
             what = f"segment {header.prev_segment} is not the one that it continues (chain CRC)"
-            self._audit.add(part, "chain", 80, what)
+            self._frame_checks.add(part, "chain", 80, what)
 
-    def _check_footer(self, part: Part, found: Found, frames: int) -> None:
-        if self._chain is None:
+    def _check_footer(self, part: LogSegment, found: ScannedFrame, frames: int) -> None:
+        if self._running_crc is None:
             return
         try:
             footer = part.scan.footer(found)
         except BadHeader:
             return  # told as a body
-        if footer != Footer(frames, found.byte, self._chain):
+        if footer != Footer(frames, found.byte, self._running_crc):
             what = f"the footer says {footer.frames} frames, there are {frames}"
             if footer.frames == frames:
                 what = "the footer's size or chain CRC is not that of the frames before it"
-            self._audit.add(part, "footer", found.byte, what)
+            self._frame_checks.add(part, "footer", found.byte, what)
 
     # -- effects ------------------------------------------------------------------------------
 
@@ -243,8 +245,8 @@ class _Run:
         text = f"records from {first:,} on cannot be read"
         if end is not None:
             text = f"records {first:,} to {end - 1:,} cannot be read"
-        newest = self._audit.newest
-        checks = self._audit.checks
+        newest = self._frame_checks.newest
+        checks = self._frame_checks.checks
         if newest is None or checks is None or not checks.schema.inputs:
             return text
         if end is None:

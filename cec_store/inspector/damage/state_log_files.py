@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cec_store.errors import CecError, StorageError
 from cec_store.format.frame import NewerVersion
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.scan import SegmentScan
-from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
+from cec_store.inspector.damage.segment_scan import SegmentScan
 from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.state_logs.tree import StateTree
@@ -16,8 +16,8 @@ from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_id_of
 
 
-class StateSurvey:
-    """A state log's files at one moment; to be walked through as a :class:`Survey`."""
+class StateLogFiles:
+    """A state log's files at one moment; to be walked through as a :class:`QueueFiles`."""
 
     manifest = None
 
@@ -33,14 +33,14 @@ class StateSurvey:
                 path = f"{folder.path}/{name}"
                 self.notes.append(Note(path, 0, "not a file of this store"))
 
-    def parts(self) -> Iterator[Part | Fault]:
+    def parts(self) -> Iterator[LogSegment | Fault]:
         """The segments, ascending; a branch that was given up stands between others."""
         for segment_id in self.tree.ids:
             part = self.part(segment_id)
             if part is not None:
                 yield part
 
-    def part(self, segment_id: int) -> Part | None:
+    def part(self, segment_id: int) -> LogSegment | None:
         """A segment; ``None`` where maintenance has forgotten it meanwhile."""
         try:
             scan, growth = SegmentScan(self.folder, segment_id), self.tree.growth(segment_id)
@@ -49,7 +49,7 @@ class StateSurvey:
                 raise
             return None
         acknowledged = growth.end if growth.refusal is None else scan.bytes
-        return Part(scan, scan.bytes, acknowledged, False, True)
+        return LogSegment(scan, scan.bytes, acknowledged, False, True)
 
     def is_trimmed(self, segment_id: int) -> bool:
         """Whether maintenance has forgotten this segment by now."""
@@ -58,7 +58,7 @@ class StateSurvey:
         except CecError:
             return False
 
-    def header_faults(self, part: Part) -> Iterator[Fault]:
+    def header_faults(self, part: LogSegment) -> Iterator[Fault]:
         """What is wrong with a segment's header by itself."""
         scan, header = part.scan, part.scan.header
         if header is None and part.acknowledged:
@@ -81,6 +81,6 @@ class StateSurvey:
         return {number: lineage.segment_end(number) for number in lineage.segments}
 
 
-def survey_of(folder: Folder) -> Survey | StateSurvey:
+def files_of(folder: Folder) -> QueueFiles | StateLogFiles:
     """Raises :class:`NotAQueue` where there is neither a queue nor a state log."""
-    return StateSurvey(folder) if is_state_log(folder) else Survey(folder)
+    return StateLogFiles(folder) if is_state_log(folder) else QueueFiles(folder)

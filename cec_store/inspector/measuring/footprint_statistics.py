@@ -23,7 +23,7 @@ from cec_store.format.columns import Ints, flags_of, values_of
 from cec_store.format.frame import FrameHeader
 from cec_store.format.records import concat, inputs_of, kinds_of
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind, RecordSchema
-from cec_store.inspector.measuring.oldest import key_columns, oldest_footprints
+from cec_store.inspector.measuring.oldest_footprints import key_columns, oldest_footprints
 from cec_store.inspector.measuring.sketches import sketches_of
 from cec_store.inspector.showing.rows import rows_of
 from cec_store.log.frames import Frame
@@ -40,7 +40,7 @@ _ROWS_AT_A_TIME = 1 << 15
 
 
 @dataclass(frozen=True)
-class Footprints:
+class FootprintStatistics:
     """One entry for each open window, in the order of their last footprints, the oldest first."""
 
     offsets: Ints
@@ -49,9 +49,9 @@ class Footprints:
     replay_rows: Ints
     """Input that each would ask for again, were it the oldest; of a state store, versions."""
     updates: Ints
-    """Footprints in the extent that the operator left as the window opened or changed."""
+    """FootprintStatistics in the extent that the operator left as the window opened or changed."""
     renewals: Ints
-    """Footprints in the extent that only say again what an earlier one said."""
+    """FootprintStatistics in the extent that only say again what an earlier one said."""
     lifetimes: Ints
     """Of windows that opened and closed within the extent: records from the one to the other."""
     end_offset: int
@@ -79,7 +79,7 @@ class Footprints:
 
     @property
     def counts(self) -> Ints:
-        """Footprints of each window in the extent."""
+        """FootprintStatistics of each window in the extent."""
         return self.updates + self.renewals
 
     def busiest(self, count: int) -> Ints:
@@ -102,7 +102,7 @@ class Footprints:
         return rows_of(keys)
 
 
-def read_footprints(log_reader: LogReader, last: Frame) -> Footprints:
+def footprint_statistics(log_reader: LogReader, last: Frame) -> FootprintStatistics:
     """Of the windows open at the end of a frame, whose windows must have been counted.
 
     Raises:
@@ -226,12 +226,12 @@ class _Tally:
         rows[[0, 5, 6]] = _NEVER
         return rows
 
-    def footprints(self, header: FrameHeader) -> Footprints:
+    def footprints(self, header: FrameHeader) -> FootprintStatistics:
         (codes,) = np.nonzero(self._rows[0] != _NEVER)
         codes = codes[np.argsort(self._rows[0, codes], kind="stable")]
         offsets, times_us, input_upto, updates, renewals = self._rows[:5, codes]
         newest_input = max(header.input_upto, self._newest_input)
-        return Footprints(
+        return FootprintStatistics(
             offsets, times_us, newest_input - input_upto, updates, renewals,
             np.concatenate(self._lifetimes), header.end_offset, self._newest_us,
             header.open_windows, codes, self._keys,

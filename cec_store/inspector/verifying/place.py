@@ -10,10 +10,10 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, NotAQueue
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
 from cec_store.inspector.places.places import Log, Place, PlaceKind
-from cec_store.inspector.verifying.partitioned_verification import PartitionedQueue
+from cec_store.inspector.verifying.partitioned import PartitionedQueue
+from cec_store.inspector.verifying.queue import Verification
 from cec_store.inspector.verifying.spark_files import SparkFiles
-from cec_store.inspector.verifying.state_verification import verify
-from cec_store.inspector.verifying.verification import Verification
+from cec_store.inspector.verifying.state_log import verify
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import partition_name
 
@@ -22,7 +22,7 @@ _LOOKS = 4
 
 
 @dataclass(frozen=True)
-class LogVerification:
+class VerifiedLog:
     """One log of a place, and what was found in it."""
 
     log: Log
@@ -39,7 +39,7 @@ class PlaceVerification:
     faults: tuple[Fault, ...]
     """Of all logs, in their order; those of none of them first."""
     notes: tuple[Note, ...]
-    logs: tuple[LogVerification, ...]
+    logs: tuple[VerifiedLog, ...]
     batches: tuple[int, int] | None
     """The oldest and the newest batch that Spark has committed and keeps; ``None`` elsewhere."""
 
@@ -56,10 +56,10 @@ def verify_place(
     ``records``: decode all records and count N and q anew. ``deep``: this as well, rebuild every
     version that is kept, and hold keys and values against Spark's schema.
     """
-    return _Run(place, deep, records or deep, progress or (lambda _: None)).run()
+    return _PlaceVerifier(place, deep, records or deep, progress or (lambda _: None)).run()
 
 
-class _Run:
+class _PlaceVerifier:
     def __init__(self, place: Place, deep: bool, records: bool, progress: Progress) -> None:
         self._place = place
         self._deep = deep
@@ -68,7 +68,7 @@ class _Run:
         self._bytes = 0
         self._faults: list[Fault] = []
         self._notes: list[Note] = []
-        self._logs: list[LogVerification] = []
+        self._logs: list[VerifiedLog] = []
         self._spark: SparkFiles | None = None
 
     def run(self) -> PlaceVerification:
@@ -86,7 +86,7 @@ class _Run:
             for number in sorted({*range(parts.count)} - {*found}):
                 folder = LocalFolder(place.path).folder(partition_name(number))
                 lost = Log(f"partition {number}", folder, partition=number)
-                self._logs.append(LogVerification(lost, None, 0))
+                self._logs.append(VerifiedLog(lost, None, 0))
         batches = None
         if self._spark is not None:
             self._add(self._spark.faults, self._spark.notes)
@@ -124,7 +124,7 @@ class _Run:
     def _verify(self, log: Log) -> None:
         if self._spark is not None and not self._spark.is_ours:
             self._notes.append(Note(log.folder.path, 0, "kept by another provider", log.name))
-            self._logs.append(LogVerification(log, None, 0))
+            self._logs.append(VerifiedLog(log, None, 0))
             return
         found = None
         try:
@@ -141,7 +141,7 @@ class _Run:
         else:
             self._add(list(found.faults), list(found.notes), log.name)
             self._bytes += found.bytes
-        self._logs.append(LogVerification(log, found, 0))
+        self._logs.append(VerifiedLog(log, found, 0))
 
     def _found_in(self, log: Log) -> Verification:
         done = self._bytes

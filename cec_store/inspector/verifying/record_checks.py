@@ -27,7 +27,7 @@ _RANKS[RecordKind.OPEN] = 1
 _RANKS[RecordKind.CHECK] = 2
 
 
-class Recount:
+class WindowRecount:
     """Open windows, each with the offset of its last footprint."""
 
     def __init__(self, schema: RecordSchema) -> None:
@@ -84,10 +84,10 @@ class RecordChecks:
         """Records of each kind."""
         self.recounted_frames = 0
         self._inputs = np.full(schema.inputs, np.iinfo(np.int64).min)
-        self._recount: Recount | None = None
+        self._recount: WindowRecount | None = None
         if schema.key is not None and schema.inputs:
             with suppress(ValueError):  # keys of a type that no operator makes
-                self._recount = Recount(schema)
+                self._recount = WindowRecount(schema)
         self._starts_at: int | None = None
 
     def forget(self, offset: int) -> None:

@@ -51,7 +51,7 @@ def key_encoder(schema: RecordSchema) -> KeyEncoder:
 
 
 @dataclass(frozen=True)
-class Footprints:
+class OldestFootprints:
     """Where open windows can be read, oldest first, and these records."""
 
     offsets: list[int]
@@ -60,7 +60,7 @@ class Footprints:
 
 def oldest_footprints(
     log_reader: LogReader, frames: Sequence[Frame], count: int, progress: Progress | None = None
-) -> Footprints:
+) -> OldestFootprints:
     """Of the ``count`` windows with the oldest footprints, in their order.
 
     ``frames`` are those of an extent, oldest first; the last one ends it.
@@ -172,7 +172,7 @@ def _place_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
 
 def _materialised(
     log_reader: LogReader, frames: Sequence[Frame], offsets: Sequence[int]
-) -> Footprints:
+) -> OldestFootprints:
     """The records at these offsets, which rise."""
     parts: list[pa.RecordBatch] = []
     todo = list(offsets)
@@ -185,4 +185,4 @@ def _materialised(
         if not todo:
             break
     empty = pa.RecordBatch.from_pylist([], log_reader.schema().arrow)
-    return Footprints(list(offsets), pa.concat_batches(parts) if parts else empty)
+    return OldestFootprints(list(offsets), pa.concat_batches(parts) if parts else empty)
