@@ -121,7 +121,7 @@ class QueueFiles:
             except CecError as error:
                 yield Fault("version", path, 0, str(error), True)
 
-    def parts(self) -> Iterator[LogSegment | Fault]:
+    def segments(self) -> Iterator[LogSegment | Fault]:
         """The segments in order; a fault in the place of one that is missing.
 
         What a writer beside this inspection trims meanwhile is passed over.
@@ -131,7 +131,7 @@ class QueueFiles:
             is_newest = segment_id == self.newest_segment
             successor = None if is_newest else self._open(segment_id + 1)
             if scan is not None:
-                yield self._part(scan, successor, is_newest)
+                yield self._segment(scan, successor, is_newest)
             elif not self.is_trimmed(segment_id):
                 path = f"{self.folder.path}/{segment_name(segment_id)}"
                 yield Fault("segment-missing", path, 0, "the segment is missing", True)
@@ -150,7 +150,7 @@ class QueueFiles:
         except CecError:
             return False
 
-    def _part(
+    def _segment(
         self, scan: SegmentScan, successor: SegmentScan | None, is_newest: bool
     ) -> LogSegment:
         if successor is not None and successor.header is not None:
@@ -177,9 +177,9 @@ class QueueFiles:
             footer_end = frame.end_byte if frame.header.type == FrameType.FOOTER else 0
         return max(claimed, footer_end), footer_end
 
-    def header_faults(self, part: LogSegment, previous: LogSegment | None) -> Iterator[Fault]:
+    def header_faults(self, segment: LogSegment, previous: LogSegment | None) -> Iterator[Fault]:
         """What is wrong with a segment's header, alone and against the segment before."""
-        scan, header = part.scan, part.scan.header
+        scan, header = segment.scan, segment.scan.header
         if header is None:
             kind = "version" if isinstance(scan.problem, NewerVersion) else "segment-header"
             yield Fault(kind, scan.path, 0, str(scan.problem), True)

@@ -33,14 +33,14 @@ class StateLogFiles:
                 path = f"{folder.path}/{name}"
                 self.notes.append(Note(path, 0, "not a file of this store"))
 
-    def parts(self) -> Iterator[LogSegment | Fault]:
+    def segments(self) -> Iterator[LogSegment | Fault]:
         """The segments, ascending; a branch that was given up stands between others."""
         for segment_id in self.tree.ids:
-            part = self.part(segment_id)
-            if part is not None:
-                yield part
+            segment = self.segment(segment_id)
+            if segment is not None:
+                yield segment
 
-    def part(self, segment_id: int) -> LogSegment | None:
+    def segment(self, segment_id: int) -> LogSegment | None:
         """A segment; ``None`` where maintenance has forgotten it meanwhile."""
         try:
             scan, growth = SegmentScan(self.folder, segment_id), self.tree.growth(segment_id)
@@ -58,10 +58,10 @@ class StateLogFiles:
         except CecError:
             return False
 
-    def header_faults(self, part: LogSegment) -> Iterator[Fault]:
+    def header_faults(self, segment: LogSegment) -> Iterator[Fault]:
         """What is wrong with a segment's header by itself."""
-        scan, header = part.scan, part.scan.header
-        if header is None and part.acknowledged:
+        scan, header = segment.scan, segment.scan.header
+        if header is None and segment.acknowledged:
             kind = "version" if isinstance(scan.problem, NewerVersion) else "segment-header"
             yield Fault(kind, scan.path, 0, str(scan.problem), True)
         elif header is not None and header.segment_id != scan.segment_id:

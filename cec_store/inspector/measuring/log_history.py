@@ -159,23 +159,23 @@ def read_log_history(
         last_number = last.header.input_upto if is_state else last.header.seq
     history = LogHistory(damage=list(files.faults))
     ends = _ends(log_reader) if log_reader is not None else None
-    for part in files.parts():
-        if isinstance(part, Fault):
-            history.damage.append(part)
+    for segment in files.segments():
+        if isinstance(segment, Fault):
+            history.damage.append(segment)
             continue
-        stop = part.acknowledged if ends is None else ends.get(part.scan.segment_id, 0)
-        use = SegmentUse(part.scan.segment_id, part.scan.bytes)
-        for item in _frames(files, part, history.damage):
+        stop = segment.acknowledged if ends is None else ends.get(segment.scan.segment_id, 0)
+        use = SegmentUse(segment.scan.segment_id, segment.scan.bytes)
+        for item in _frames(files, segment, history.damage):
             number = item.header.input_upto if is_state else item.header.seq
             if item.end_byte > stop:
-                # What goes on from there is no part of this history, but has not been given up.
+                # What goes on from there comes later than this history, and has not been given up.
                 is_later = number > last_number
                 use.abandoned_bytes += 0 if is_later else item.header.frame_bytes
             elif item.header.type == FrameType.BATCH and number <= last_number:
                 history.take(item.header, number)
                 use.take(item.header, extent_from)
         history.segments.append(use)
-        history.bytes += part.scan.bytes
+        history.bytes += segment.scan.bytes
     return history
 
 
@@ -190,17 +190,17 @@ def _ends(log_reader: LogReader) -> dict[int, int] | None:
 
 
 def _frames(
-    files: QueueFiles | StateLogFiles, part: LogSegment, damage: list[Fault]
+    files: QueueFiles | StateLogFiles, segment: LogSegment, damage: list[Fault]
 ) -> Iterator[ScannedFrame]:
     """Sound frames of what was acknowledged; what is none goes to the damage."""
-    for item in part.scan.frames(min(part.stop, part.scan.bytes)):
-        if item.byte >= part.acknowledged:
+    for item in segment.scan.frames(min(segment.stop, segment.scan.bytes)):
+        if item.byte >= segment.acknowledged:
             return  # nobody vouched for it
         if isinstance(item, ScannedFrame):
             yield item
-        elif files.is_trimmed(part.scan.segment_id):
+        elif files.is_trimmed(segment.scan.segment_id):
             return  # a writer has removed it meanwhile
         else:
             assert isinstance(item, Gap)
             what = f"{item.end_byte - item.byte} bytes are no frame: {item.reason}"
-            damage.append(part.fault("frame-damaged", item.byte, what))
+            damage.append(segment.fault("frame-damaged", item.byte, what))

@@ -100,18 +100,18 @@ def totals_of(
     if files.faults:
         total.damage = files.faults[0].what
     is_state = isinstance(files, StateLogFiles)
-    parts = files.parts()
+    segments = files.segments()
     if isinstance(files, StateLogFiles) and not counts:
-        parts = _headers_of(files, total)
-    for part in parts:
-        if isinstance(part, Fault):
-            total.refuse(f"{part.path}: {part.what}")
+        segments = _headers_of(files, total)
+    for segment in segments:
+        if isinstance(segment, Fault):
+            total.refuse(f"{segment.path}: {segment.what}")
             continue
         total.segments += 1
-        total.bytes += part.scan.bytes
-        _add_part(files, part, total, counts)
+        total.bytes += segment.scan.bytes
+        _add_segment(files, segment, total, counts)
         if progress is not None and counts:
-            progress(part.scan.bytes)
+            progress(segment.scan.bytes)
     ends, times_us = total.ends, total.times_us
     totals = LogTotals(
         segments=total.segments,
@@ -143,9 +143,9 @@ def _headers_of(files: StateLogFiles, total: _Sum) -> Iterator[LogSegment | Faul
                 total.refuse(str(error))
             continue
         if growth.refusal is not None or growth.header is None:
-            part = files.part(segment_id)
-            if part is not None:
-                yield part
+            segment = files.segment(segment_id)
+            if segment is not None:
+                yield segment
             continue
         total.segments += 1
         total.bytes += size
@@ -153,16 +153,16 @@ def _headers_of(files: StateLogFiles, total: _Sum) -> Iterator[LogSegment | Faul
             total.add(frame.header)
 
 
-def _add_part(
-    files: QueueFiles | StateLogFiles, part: LogSegment, total: _Sum, counts: bool
+def _add_segment(
+    files: QueueFiles | StateLogFiles, segment: LogSegment, total: _Sum, counts: bool
 ) -> None:
-    for item in part.scan.frames(min(part.stop, part.scan.bytes)):
-        if item.byte >= part.acknowledged:
+    for item in segment.scan.frames(min(segment.stop, segment.scan.bytes)):
+        if item.byte >= segment.acknowledged:
             return  # nobody vouched for it
         if not isinstance(item, ScannedFrame):
-            if files.is_trimmed(part.scan.segment_id):
+            if files.is_trimmed(segment.scan.segment_id):
                 return  # a writer has removed it meanwhile
-            total.refuse(f"{part.scan.path}: damage at byte {item.byte}: {item.reason}")
+            total.refuse(f"{segment.scan.path}: damage at byte {item.byte}: {item.reason}")
             continue
         if item.header.type != FrameType.BATCH:
             continue
@@ -170,11 +170,11 @@ def _add_part(
         if not counts:
             continue
         try:
-            records = part.scan.records(item)
+            records = segment.scan.records(item)
         except (BadHeader, CecError) as error:
-            if files.is_trimmed(part.scan.segment_id):
+            if files.is_trimmed(segment.scan.segment_id):
                 return
-            total.refuse(f"{part.scan.path}: damage at byte {item.byte}: {error}")
+            total.refuse(f"{segment.scan.path}: damage at byte {item.byte}: {error}")
             continue
         total.kinds += np.bincount(kinds_of(records), minlength=256)
         if isinstance(files, StateLogFiles):

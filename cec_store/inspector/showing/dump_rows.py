@@ -89,7 +89,7 @@ class NoteRow:
 Row = FrameRow | RecordRow | DamageRow | NoteRow
 
 
-def frame_row(part: LogSegment, found: ScannedFrame, problem: str) -> FrameRow:
+def frame_row(segment: LogSegment, found: ScannedFrame, problem: str) -> FrameRow:
     """What a frame's header says."""
     header = found.header
     has_records = header.record_count > 0
@@ -112,7 +112,7 @@ def frame_row(part: LogSegment, found: ScannedFrame, problem: str) -> FrameRow:
         extent_records=header.extent_records,
         input_upto=header.input_upto,
         durable_upto=header.durable_upto,
-        acknowledged=part.is_sealed or found.end_byte <= part.acknowledged,
+        acknowledged=segment.is_sealed or found.end_byte <= segment.acknowledged,
         problem=problem,
     )
 

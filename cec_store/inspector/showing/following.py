@@ -97,9 +97,9 @@ class Follower(ABC):
         except (FileNotFoundError, CecError):
             return None
 
-    def _choose(self, part: LogSegment, item: ScannedFrame | Gap) -> _Shown:
-        if self._segment_id in (None, part.scan.segment_id):
-            yield from self._dumper.choose(part, item)
+    def _choose(self, segment: LogSegment, item: ScannedFrame | Gap) -> _Shown:
+        if self._segment_id in (None, segment.scan.segment_id):
+            yield from self._dumper.choose(segment, item)
 
 
 class QueueFollower(Follower):
@@ -167,9 +167,11 @@ class QueueFollower(Follower):
                 else:
                     yield from self._trimmed(scan, due)
                 reached = scan.bytes if stop is None else stop
-                part = LogSegment(scan, reached, progress.claimed, stop is not None, stop is None)
+                segment = LogSegment(
+                    scan, reached, progress.claimed, stop is not None, stop is None
+                )
                 progress.byte = due.end_byte
-                yield from self._choose(part, due)
+                yield from self._choose(segment, due)
 
     def _trimmed(self, scan: SegmentScan, found: ScannedFrame) -> Iterator[NoteRow]:
         """What is gone before it could be shown."""
@@ -219,7 +221,7 @@ class StateFollower(Follower):
 
     def _segment(self, scan: SegmentScan, progress: _Progress) -> _Shown:
         known = self._shown_before(scan.segment_id)
-        part = LogSegment(scan, scan.bytes, scan.bytes, False, True)
+        segment = LogSegment(scan, scan.bytes, scan.bytes, False, True)
         if scan.problem is not None and not progress.has_told:
             if not self._is_damage(scan, progress, 0):
                 return
@@ -241,7 +243,7 @@ class StateFollower(Follower):
                         yield NoteRow(scan.path, what)
                         has_noted = True
                     continue
-            yield from self._choose(part, item)
+            yield from self._choose(segment, item)
 
     def _shown_before(self, segment_id: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         """What was shown of the segments that one may have been merged from, sorted."""
@@ -254,8 +256,8 @@ class StateFollower(Follower):
         """Whether a bad place is no unfinished write, which its writer may still finish."""
         if not progress.is_bad_for_good(scan.bytes) or progress.bad_looks > _LOOKS:
             return False  # judged once, as long as nothing is added
-        part = StateLogFiles(self._folder).part(scan.segment_id)
-        is_damage = part is not None and byte < part.acknowledged
+        segment = StateLogFiles(self._folder).segment(scan.segment_id)
+        is_damage = segment is not None and byte < segment.acknowledged
         if is_damage:
             progress.pass_over()
         return is_damage

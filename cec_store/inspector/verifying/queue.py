@@ -73,25 +73,25 @@ class _QueueVerifier:
         self._frame_checks.faults += [*files.faults, *files.consumer_faults()]
         self._segments = self._bytes = 0
         self._running_crc: int | None = None
-        """Running CRC at the end of the segment before; ``None`` where a part of it is damaged."""
+        """Running CRC at the end of the segment before; ``None`` where some of it is damaged."""
 
     def run(self) -> Verification:
         frame_checks, previous = self._frame_checks, None
         due = self._files.first_segment
-        for part in self._files.parts():
+        for segment in self._files.segments():
             known, number = len(frame_checks.faults), due
             due += 1
-            if isinstance(part, Fault):
-                frame_checks.lose(part)
+            if isinstance(segment, Fault):
+                frame_checks.lose(segment)
                 previous = None
                 continue
-            if part.scan.segment_id != number:
+            if segment.scan.segment_id != number:
                 # A writer beside this inspection has trimmed what was due.
                 frame_checks.restart(known)
-                previous, due = None, part.scan.segment_id + 1
-            self._part(part, previous)
-            previous = None if self._is_foreign(part) else part
-            if len(frame_checks.faults) > known and self._files.is_trimmed(part.scan.segment_id):
+                previous, due = None, segment.scan.segment_id + 1
+            self._check_segment(segment, previous)
+            previous = None if self._is_foreign(segment) else segment
+            if len(frame_checks.faults) > known and self._files.is_trimmed(segment.scan.segment_id):
                 frame_checks.restart(known)
                 previous = None
         index, fault = check_index(self._files.folder)
@@ -118,53 +118,55 @@ class _QueueVerifier:
 
     # -- segments -----------------------------------------------------------------------------
 
-    def _part(self, part: LogSegment, previous: LogSegment | None) -> None:
-        faults = list(self._files.header_faults(part, previous))
-        if self._is_foreign(part):
+    def _check_segment(self, segment: LogSegment, previous: LogSegment | None) -> None:
+        faults = list(self._files.header_faults(segment, previous))
+        if self._is_foreign(segment):
             self._frame_checks.lose(faults[0])
         else:
             self._frame_checks.faults += faults
             if previous is not None:
-                self._check_chain(part)
-            self._segment(part)
+                self._check_chain(segment)
+            self._check_frames(segment)
         self._segments += 1
-        self._bytes += part.scan.bytes
+        self._bytes += segment.scan.bytes
         self._progress(self._bytes)
 
-    def _is_foreign(self, part: LogSegment) -> bool:
+    def _is_foreign(self, segment: LogSegment) -> bool:
         """Readers refuse such a segment, and its frames would only seem to be out of order."""
-        faults = self._files.header_faults(part, None)
+        faults = self._files.header_faults(segment, None)
         return any(fault.kind == "segment-foreign" for fault in faults)
 
-    def _segment(self, part: LogSegment) -> None:
-        scan, frame_checks = part.scan, self._frame_checks
-        frame_checks.segment()
+    def _check_frames(self, segment: LogSegment) -> None:
+        scan, frame_checks = segment.scan, self._frame_checks
+        frame_checks.begin_segment()
         self._running_crc = scan.first_running_crc() if scan.header is not None else None
         done = self._bytes
         sound = read_whole(
-            self._files.folder, scan, part.stop, lambda byte: self._progress(done + byte)
+            self._files.folder, scan, segment.stop, lambda byte: self._progress(done + byte)
         )
         if sound is not None:
-            self._sound_segment(part, sound)
+            self._sound_segment(segment, sound)
         else:
-            self._frame_by_frame(part)
-        if part.stop < scan.bytes:
-            what = f"{scan.bytes - part.stop} bytes behind the segment's end; they are never read"
-            self._notes.append(Note(scan.path, part.stop, what))
+            self._frame_by_frame(segment)
+        if segment.stop < scan.bytes:
+            what = (
+                f"{scan.bytes - segment.stop} bytes behind the segment's end; they are never read"
+            )
+            self._notes.append(Note(scan.path, segment.stop, what))
 
-    def _sound_segment(self, part: LogSegment, sound: SoundFrames) -> None:
+    def _sound_segment(self, segment: LogSegment, sound: SoundFrames) -> None:
         last = sound.found(len(sound) - 1)
         if last.header.type == FrameType.FOOTER:
             self._running_crc = sound.running_crc(len(sound) - 1)
-            self._check_footer(part, last, len(sound) - 1)
-        self._frame_checks.take(part, sound)
+            self._check_footer(segment, last, len(sound) - 1)
+        self._frame_checks.take(segment, sound)
         self._running_crc = sound.running_crc(len(sound))
 
-    def _frame_by_frame(self, part: LogSegment) -> None:
-        scan, frame_checks = part.scan, self._frame_checks
+    def _frame_by_frame(self, segment: LogSegment) -> None:
+        scan, frame_checks = segment.scan, self._frame_checks
         frames, footer_at = 0, -1
-        for item in scan.frames(part.stop):
-            torn = self._torn_reason(part, item)
+        for item in scan.frames(segment.stop):
+            torn = self._torn_reason(segment, item)
             if torn:
                 size = scan.bytes - item.byte
                 what = f"torn tail: {size} bytes of an unfinished write ({torn}); not a fault"
@@ -173,60 +175,60 @@ class _QueueVerifier:
             self._progress(self._bytes + item.byte)
             if isinstance(item, Gap):
                 self._running_crc = None
-                frame_checks.lose(self._gap(part, item))
+                frame_checks.lose(self._gap(segment, item))
                 continue
             if footer_at >= 0:
                 frame_checks.add(
-                    part, "footer", item.byte, f"a frame after the footer at {footer_at}"
+                    segment, "footer", item.byte, f"a frame after the footer at {footer_at}"
                 )
             if item.header.type == FrameType.FOOTER:
                 footer_at = item.byte
-                self._check_footer(part, item, frames)
-            frame_checks.frame(part, item)
+                self._check_footer(segment, item, frames)
+            frame_checks.frame(segment, item)
             frames += 1
             if self._running_crc is not None:
                 self._running_crc = extend_chain(self._running_crc, item.header.header_crc)
 
     @staticmethod
-    def _torn_reason(part: LogSegment, item: ScannedFrame | Gap) -> str:
+    def _torn_reason(segment: LogSegment, item: ScannedFrame | Gap) -> str:
         """Why an unfinished write begins here, which nobody vouched for; empty if none does."""
-        if part.is_sealed or not part.is_newest or item.byte < part.acknowledged:
+        if segment.is_sealed or not segment.is_newest or item.byte < segment.acknowledged:
             return ""
         if isinstance(item, Gap):
             return "" if item.newer else item.reason
-        return body_problem(part.scan, item)
+        return body_problem(segment.scan, item)
 
     @staticmethod
-    def _gap(part: LogSegment, gap: Gap) -> Fault:
+    def _gap(segment: LogSegment, gap: Gap) -> Fault:
         size = gap.end_byte - gap.byte
         if gap.newer:
-            return part.fault("version", gap.byte, gap.reason)
-        if gap.byte >= part.scan.bytes:
+            return segment.fault("version", gap.byte, gap.reason)
+        if gap.byte >= segment.scan.bytes:
             what = f"the file ends {size} bytes before the segment does"
-            return part.fault("segment-cut", gap.byte, what)
-        return part.fault("frame-damaged", gap.byte, f"{size} bytes are no frame: {gap.reason}")
+            return segment.fault("segment-cut", gap.byte, what)
+        return segment.fault("frame-damaged", gap.byte, f"{size} bytes are no frame: {gap.reason}")
 
-    def _check_chain(self, part: LogSegment) -> None:
+    def _check_chain(self, segment: LogSegment) -> None:
         """The header against what the segment before was found to be."""
-        header = part.scan.header
+        header = segment.scan.header
         if header is None or self._running_crc is None or header.prev_chain == self._running_crc:
             return
-        if header.prev_segment == part.scan.segment_id - 1:
+        if header.prev_segment == segment.scan.segment_id - 1:
             what = f"segment {header.prev_segment} is not the one that it continues (chain CRC)"
-            self._frame_checks.add(part, "chain", 80, what)
+            self._frame_checks.add(segment, "chain", 80, what)
 
-    def _check_footer(self, part: LogSegment, found: ScannedFrame, frames: int) -> None:
+    def _check_footer(self, segment: LogSegment, found: ScannedFrame, frames: int) -> None:
         if self._running_crc is None:
             return
         try:
-            footer = part.scan.footer(found)
+            footer = segment.scan.footer(found)
         except BadHeader:
             return  # told as a body
         if footer != Footer(frames, found.byte, self._running_crc):
             what = f"the footer says {footer.frames} frames, there are {frames}"
             if footer.frames == frames:
                 what = "the footer's size or chain CRC is not that of the frames before it"
-            self._frame_checks.add(part, "footer", found.byte, what)
+            self._frame_checks.add(segment, "footer", found.byte, what)
 
     # -- effects ------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ class _StateLogVerifier:
         self._progress = progress
         self._faults: list[Fault] = []
         self._notes = list(files.notes)
-        self._parts: dict[int, LogSegment] = {}
+        self._segments: dict[int, LogSegment] = {}
         self._lost: dict[tuple[str, int], tuple[int, int]] = {}
         """By the place of a gap: the versions that stood from there on."""
         self._frames = self._records = self._bytes = 0
@@ -84,13 +84,13 @@ class _StateLogVerifier:
     ) -> Verification:
         for segment_id in self._tree.ids:
             sound = self._read(segment_id)
-            part = self._files.part(segment_id) if sound is None else _part_of(sound)
-            if part is not None:
-                self._parts[segment_id] = part
-                self._faults += self._files.header_faults(part)
-                self._segment(part, sound)
-                self._bytes += part.scan.bytes
-                part.scan.release()
+            segment = self._files.segment(segment_id) if sound is None else _segment_of(sound)
+            if segment is not None:
+                self._segments[segment_id] = segment
+                self._faults += self._files.header_faults(segment)
+                self._check_frames(segment, sound)
+                self._bytes += segment.scan.bytes
+                segment.scan.release()
                 self._progress(self._bytes)
         self._note_origins()
         recount = BranchChecks(self._tree, self._files.folder, self._found_in_records, decoder)
@@ -104,13 +104,13 @@ class _StateLogVerifier:
             versions.rebuild(kept.whole if rebuilds else kept.whole[-1:])
         faults = tuple(versions.with_effects())
         whole = versions.whole()
-        offsets = [self._offsets(segment_id) for segment_id in self._parts]
+        offsets = [self._offsets(segment_id) for segment_id in self._segments]
         return Verification(
             path=self._files.folder.path,
             faults=faults,
             notes=tuple(self._notes),
             epoch=None,
-            segments=len(self._parts),
+            segments=len(self._segments),
             frames=self._frames,
             records=self._records,
             bytes=self._bytes,
@@ -129,8 +129,8 @@ class _StateLogVerifier:
         return (frames[0].header.first_offset, frames[-1].header.end_offset) if frames else None
 
     def _found_in_records(self, frame: Frame, kind: str, what: str) -> None:
-        part = self._parts[frame.address.segment_id]
-        self._faults.append(part.fault(kind, frame.address.byte, what))
+        segment = self._segments[frame.address.segment_id]
+        self._faults.append(segment.fault(kind, frame.address.byte, what))
 
     # -- segments -----------------------------------------------------------------------------
 
@@ -163,41 +163,41 @@ class _StateLogVerifier:
         )
         return sound
 
-    def _segment(self, part: LogSegment, sound: SoundFrames | None) -> None:
+    def _check_frames(self, segment: LogSegment, sound: SoundFrames | None) -> None:
         frame_checks = FrameChecks(with_records=False, is_whole=False)
-        self._place(part, frame_checks)
-        frame_checks.segment()
+        self._place(segment, frame_checks)
+        frame_checks.begin_segment()
         if sound is not None and sound.versions_rise():
-            self._faults += self._version_faults(part, sound.found(0), -1)
-            frame_checks.take(part, sound)
+            self._faults += self._version_faults(segment, sound.found(0), -1)
+            frame_checks.take(segment, sound)
         else:
-            self._frame_by_frame(part, frame_checks)
+            self._frame_by_frame(segment, frame_checks)
         self._faults += frame_checks.faults
         self._notes += frame_checks.unlisted()
         self._frames += frame_checks.frames
         self._records += frame_checks.records
-        growth = self._tree.growth(part.scan.segment_id)
+        growth = self._tree.growth(segment.scan.segment_id)
         if growth.frames and growth.frames[-1].header.open_windows == NOT_COUNTED:
             what = "an unfinished commit of several frames; not a fault"
-            self._notes.append(Note(part.scan.path, growth.frames[-1].address.byte, what))
+            self._notes.append(Note(segment.scan.path, growth.frames[-1].address.byte, what))
 
-    def _frame_by_frame(self, part: LogSegment, frame_checks: FrameChecks) -> None:
+    def _frame_by_frame(self, segment: LogSegment, frame_checks: FrameChecks) -> None:
         version, gap = -1, None
-        segment_id, scan = part.scan.segment_id, part.scan
-        if scan.header is None and part.acknowledged:
+        segment_id, scan = segment.scan.segment_id, segment.scan
+        if scan.header is None and segment.acknowledged:
             gap = self._begin_gap(scan.path, 0, segment_id)
-        for item in part.scan.frames(part.stop):
-            if item.byte >= part.acknowledged:
-                what = f"torn tail: {part.scan.bytes - item.byte} bytes of an unfinished write"
-                self._notes.append(Note(part.scan.path, item.byte, f"{what}; not a fault"))
+        for item in segment.scan.frames(segment.stop):
+            if item.byte >= segment.acknowledged:
+                what = f"torn tail: {segment.scan.bytes - item.byte} bytes of an unfinished write"
+                self._notes.append(Note(segment.scan.path, item.byte, f"{what}; not a fault"))
                 break
             if isinstance(item, Gap):
-                self._faults.append(self._gap(part, item))
+                self._faults.append(self._gap(segment, item))
                 if gap is None:
                     gap = self._begin_gap(scan.path, item.byte, segment_id)
                 continue
-            frame_checks.frame(part, item)
-            self._faults += self._version_faults(part, item, version)
+            frame_checks.frame(segment, item)
+            self._faults += self._version_faults(segment, item, version)
             if item.header.open_windows != NOT_COUNTED:
                 version = item.header.input_upto
             if gap is not None:
@@ -218,27 +218,29 @@ class _StateLogVerifier:
     def _note_origins(self) -> None:
         """All segments of a store are of one log, but for attempts at its very first version."""
         held: dict[bytes, list[LogSegment]] = {}
-        for part in self._parts.values():
-            if part.scan.header is not None:
-                held.setdefault(part.scan.header.log_id, []).append(part)
+        for segment in self._segments.values():
+            if segment.scan.header is not None:
+                held.setdefault(segment.scan.header.log_id, []).append(segment)
         own = max(held.values(), key=len, default=[])
-        for part in (part for parts in held.values() if parts is not own for part in parts):
+        for segment in (
+            segment for parts in held.values() if parts is not own for segment in parts
+        ):
             what = "of another log than the other segments: the remains of an attempt at the first "
             what += "version, or of another store"
-            self._notes.append(Note(part.scan.path, 16, what))
+            self._notes.append(Note(segment.scan.path, 16, what))
 
-    def _place(self, part: LogSegment, frame_checks: FrameChecks) -> None:
+    def _place(self, segment: LogSegment, frame_checks: FrameChecks) -> None:
         """Where the stream goes on in this segment: at the end of the frame that it builds on."""
-        header = part.scan.header
-        if header is None or not part.acknowledged:
+        header = segment.scan.header
+        if header is None or not segment.acknowledged:
             return
         if header.prev_segment == NONE:
             frame_checks.start_at(0, 0, (NONE, 0))
             return
-        segment_id = part.scan.segment_id
+        segment_id = segment.scan.segment_id
         if self._tree.missing_base(segment_id) is not None:
             what = f"it builds on segment {header.prev_segment}, which is not here any more"
-            self._notes.append(Note(part.scan.path, 56, what))
+            self._notes.append(Note(segment.scan.path, 56, what))
             return
         try:
             base = self._tree.base(segment_id)
@@ -259,29 +261,29 @@ class _StateLogVerifier:
         if growth.schema and growth.schema.input_upto != base.header.input_upto:
             what = f"it says that it builds on version {growth.schema.input_upto}, "
             what += f"and builds on {base.header.input_upto}"
-            self._faults.append(Fault("inputs", part.scan.path, 128, what, True))
+            self._faults.append(Fault("inputs", segment.scan.path, 128, what, True))
 
     @staticmethod
-    def _gap(part: LogSegment, gap: Gap) -> Fault:
+    def _gap(segment: LogSegment, gap: Gap) -> Fault:
         if gap.newer:
-            return part.fault("version", gap.byte, gap.reason)
+            return segment.fault("version", gap.byte, gap.reason)
         what = f"{gap.end_byte - gap.byte} bytes are no frame: {gap.reason}"
-        return part.fault("frame-damaged", gap.byte, what)
+        return segment.fault("frame-damaged", gap.byte, what)
 
     @staticmethod
-    def _version_faults(part: LogSegment, found: ScannedFrame, before: int) -> Iterator[Fault]:
+    def _version_faults(segment: LogSegment, found: ScannedFrame, before: int) -> Iterator[Fault]:
         header = found.header
         if header.type == FrameType.BATCH and header.input_upto <= before:
             what = f"version {header.input_upto} after version {before}"
-            yield part.fault("inputs", found.byte, what)
+            yield segment.fault("inputs", found.byte, what)
         elif header.type == FrameType.SCHEMA:
             try:
-                schema = part.scan.schema(header._replace(schema_byte=found.byte))
+                schema = segment.scan.schema(header._replace(schema_byte=found.byte))
             except BadHeader:
                 return  # told as a body
             if schema.arrow != STATE_SCHEMA.arrow:
-                yield part.fault("schema", found.byte, "not the columns of a state log")
+                yield segment.fault("schema", found.byte, "not the columns of a state log")
 
 
-def _part_of(sound: SoundFrames) -> LogSegment:
+def _segment_of(sound: SoundFrames) -> LogSegment:
     return LogSegment(sound.scan, sound.scan.bytes, sound.scan.bytes, False, True)
