@@ -1,6 +1,9 @@
 """Looks at queues, damaged ones too, and changes nothing, not even a lock or an index."""
 
 from cec_store.inspector.damage.faults import ADVICE, Fault, Note
+from cec_store.inspector.decoding.keys import KeyTest
+from cec_store.inspector.decoding.plain_values import records_as_rows
+from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.measuring.extents import (
     ExtentReport,
     OpenWindow,
@@ -11,11 +14,10 @@ from cec_store.inspector.measuring.totals import LogTotals
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.places.points import PointInTime, seq_at, version_at, version_before
 from cec_store.inspector.showing.differences import Change, DiffSide, LogDiff, differences
-from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow, NoteRow, RecordRow, Row
+from cec_store.inspector.showing.dump_filter import DumpFilter, parse_kinds
+from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow, NoteRow, Row
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.showing.place_dump import PlaceDump
-from cec_store.inspector.showing.rows import records_as_rows
-from cec_store.inspector.showing.selecting import DumpFilter, KeyTest, parse_kinds
 from cec_store.inspector.showing.states import PlaceRows, StoreReader, WindowReader
 from cec_store.inspector.verifying.place import (
     PlaceVerification,

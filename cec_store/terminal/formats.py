@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cec_store.errors import SchemaMismatch
 from cec_store.format.schema import KIND, TIMESTAMP, RecordKind
-from cec_store.inspector.showing.rows import finite, printable, records_as_rows
+from cec_store.inspector.decoding.plain_values import finite, printable, records_as_rows
 from cec_store.log.replay import OFFSET
 from cec_store.terminal.columnar import ArrowWriter, CsvWriter, ParquetWriter, flat_columns
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from cec_store.inspector.showing.rows import finite, printable
+from cec_store.inspector.decoding.plain_values import finite, printable
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_id_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cec_store.inspector.showing.rows import finite
+from cec_store.inspector.decoding.plain_values import finite
 from cec_store.values import format_timestamp_us
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")

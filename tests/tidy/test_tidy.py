@@ -44,20 +44,19 @@ ORDER = {
     "connectors.spark.checkpoint": """
         parsing unsafe_rows layout source_logs state_schema fork state_rows state_tables
     """,
-    "inspector": "places damage verifying showing measuring",
+    "inspector": "places damage decoding verifying measuring showing",
     "inspector.places": "places points",
     "inspector.damage": "faults segment_scan queue_files whole_segments state_log_files",
+    "inspector.decoding": "plain_values keys records",
     "inspector.verifying": """
         record_checks frame_checks index queue kept_versions version_faults state_record_checks
         state_log spark_files partitioned place
-    """,
-    "inspector.showing": """
-        rows selecting dump_rows dumping following place_dump states differences
     """,
     "inspector.measuring": """
         crash_costs kept_rates sketches totals extent_history oldest_footprints extents what_if
         overview log_history footprint_statistics
     """,
+    "inspector.showing": "dump_filter dump_rows dumping following place_dump states differences",
     "report": "facts windows restart_costs views document page",
     "terminal": """
         exit_status wording screens columnar formats documents gathering outputs extent_screens

@@ -123,6 +123,14 @@ class SegmentScan:
             raise BadHeader("the body fails its checksum")
         return body
 
+    def body_problem(self, found: ScannedFrame) -> str:
+        """Why a body is not sound; empty if it is."""
+        try:
+            self.body(found)
+        except BadHeader as error:
+            return str(error)
+        return ""
+
     def frames(self, stop: int, start: int = SEGMENT_HEADER_BYTES) -> Iterator[ScannedFrame | Gap]:
         """Everything in ``[start, stop)``, a frame's beginning; bodies are not looked at."""
         byte = start

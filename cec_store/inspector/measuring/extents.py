@@ -19,10 +19,10 @@ from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.records import inputs_of
 from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
+from cec_store.inspector.decoding.records import RecordDecoder
 from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
 from cec_store.inspector.measuring.oldest_footprints import OldestFootprints, oldest_footprints
 from cec_store.inspector.measuring.totals import LogTotals, totals_of
-from cec_store.inspector.showing.dump_rows import RecordDecoder
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader

@@ -23,9 +23,10 @@ from cec_store.format.columns import Ints, flags_of, values_of
 from cec_store.format.frame import FrameHeader
 from cec_store.format.records import concat, inputs_of, kinds_of
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind, RecordSchema
-from cec_store.inspector.measuring.oldest_footprints import key_columns, oldest_footprints
+from cec_store.inspector.decoding.keys import key_columns, key_encoder
+from cec_store.inspector.decoding.plain_values import rows_of
+from cec_store.inspector.measuring.oldest_footprints import oldest_footprints
 from cec_store.inspector.measuring.sketches import sketches_of
-from cec_store.inspector.showing.rows import rows_of
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.encoder import KeyEncoder
@@ -135,7 +136,7 @@ class _Tally:
     """What has been seen of each key, by the key's code."""
 
     def __init__(self, schema: RecordSchema, extent_from: int) -> None:
-        self._keys = KeyEncoder(pa.schema([pa.field("_is_key", pa.bool_()), *(schema.key or [])]))
+        self._keys = key_encoder(schema)
         self._says_renewed = schema.state is not None and _RENEWED in schema.state.names
         self._inputs = schema.inputs
         self._skipped = np.uint64(0)
@@ -149,10 +150,10 @@ class _Tally:
     def sample(self, skipped_bits: int, always: pa.RecordBatch) -> None:
         """Look at one key in ``1 << skipped_bits`` alone, and at those of these records."""
         self._skipped = np.uint64((1 << skipped_bits) - 1)
-        self._always = sketches_of(key_columns(always))
+        self._always = sketches_of(key_columns(always.column(KEY)))
 
     def _is_sampled(self, keys: pa.StructArray) -> NDArray[np.bool_]:
-        sketches = sketches_of([keys.is_valid(), *keys.flatten()])
+        sketches = sketches_of(key_columns(keys))
         # Bits from the middle: others take the lowest ones for places in tables.
         chosen: NDArray[np.bool_] = (sketches >> np.uint64(24)) & self._skipped == 0
         return chosen | np.isin(sketches, self._always)
@@ -180,7 +181,7 @@ class _Tally:
             return
         records, kinds, offsets = records.take(pa.array(rows)), kinds[rows], first + rows
         keys = records.column(KEY)
-        codes = self._keys.encode([keys.is_valid(), *keys.flatten()])
+        codes = self._keys.encode(key_columns(keys))
         self._make_room()
         times_us = values_of(records.column(TIMESTAMP), "i8")
         self._newest_us = max(self._newest_us, int(times_us.max()))

@@ -21,10 +21,10 @@ from cec_store.errors import CorruptLog
 from cec_store.format.columns import Ints
 from cec_store.format.records import kinds_of
 from cec_store.format.schema import KEY, RecordKind, RecordSchema
+from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.sketches import sketches_of
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
-from cec_store.operators.keys.encoder import KeyEncoder
 from cec_store.operators.keys.words import grown
 
 Progress = Callable[[int], None]
@@ -36,18 +36,6 @@ _SIEVE_BITS = 20
 _NO_SIEVE = np.zeros(0, np.bool_)
 _SLICE_ROWS = 1 << 15
 """Sieved at a time: what that takes stays within a processor's cache."""
-
-
-def key_columns(records: pa.RecordBatch) -> list[pa.Array]:
-    """What tells keys apart: a null key is one, and not the same as one of nulls."""
-    keys = records.column(KEY)
-    return [keys.is_valid(), *keys.flatten()]
-
-
-def key_encoder(schema: RecordSchema) -> KeyEncoder:
-    """Numbers for keys as :func:`key_columns` gives them."""
-    parts = [pa.field("", pa.bool_()), *(pa.field("", f.type) for f in schema.key or [])]
-    return KeyEncoder(pa.schema(parts))
 
 
 @dataclass(frozen=True)
@@ -136,7 +124,7 @@ class _Search:
             self._strike_out(keys.slice(done))
 
     def _remember(self, keys: pa.RecordBatch, kinds: NDArray[np.uint8], offsets: Ints) -> None:
-        codes = self._keys.encode(key_columns(keys))
+        codes = self._keys.encode(key_columns(keys.column(KEY)))
         if self._keys.bound > len(self._newest):
             known = len(self._newest)
             self._newest = grown(self._newest, self._keys.bound)
@@ -153,7 +141,7 @@ class _Search:
 
     def _strike_out(self, keys: pa.RecordBatch) -> None:
         """These keys come again; most of them are none of those remembered."""
-        columns = key_columns(keys)
+        columns = key_columns(keys.column(KEY))
         maybe = np.empty(len(keys), np.bool_)
         for start in range(0, len(keys), _SLICE_ROWS):
             here = slice(start, start + _SLICE_ROWS)

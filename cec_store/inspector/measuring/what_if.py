@@ -19,6 +19,7 @@ from cec_store.format.columns import Ints, flags_of
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.records import kinds_of
 from cec_store.format.schema import KEY, STATE, RecordKind
+from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.extent_history import (
     CommitSummary,
     ExtentHistory,
@@ -27,7 +28,6 @@ from cec_store.inspector.measuring.extent_history import (
     SimulatedStoreExtent,
     WhatIf,
 )
-from cec_store.inspector.measuring.oldest_footprints import key_columns, key_encoder
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
@@ -218,7 +218,7 @@ class _Simulator:
         if KEY in names:
             rows = np.flatnonzero(kinds != RecordKind.DATA)
             records = pa.concat_batches([part.select(names) for part in parts]).take(pa.array(rows))
-            slots[rows] = self._keys.encode(key_columns(records))
+            slots[rows] = self._keys.encode(key_columns(records.column(KEY)))
             if self._is_state:
                 is_renewed[rows] &= flags_of(records.column(STATE).field("renewed"))
         (others,) = np.nonzero(~is_renewed)

@@ -14,9 +14,9 @@ from cec_store.checkpoints.rebuild import rebuild
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, NotAQueue, SchemaMismatch
 from cec_store.format.columns import Ints
+from cec_store.inspector.decoding.plain_values import rows_of
 from cec_store.inspector.places.places import Log, Place
 from cec_store.inspector.places.points import PointInTime, seq_at, version_at
-from cec_store.inspector.showing.rows import rows_of
 from cec_store.inspector.showing.states import WindowReader, lost_partitions
 from cec_store.state_logs.state_log import StateLog
 

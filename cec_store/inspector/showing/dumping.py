@@ -16,9 +16,9 @@ from cec_store.inspector.damage.faults import Fault
 from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
 from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
-from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, RecordDecoder, Row, frame_row
-from cec_store.inspector.showing.selecting import DumpFilter
-from cec_store.inspector.verifying.frame_checks import body_problem
+from cec_store.inspector.decoding.records import RecordDecoder
+from cec_store.inspector.showing.dump_filter import DumpFilter
+from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row, frame_row
 from cec_store.storage.folder import Folder
 
 
@@ -101,7 +101,7 @@ class Dumper:
     def _frame(self, chosen: Chosen) -> Iterator[Row]:
         segment, found, problem = chosen.segment, chosen.found, chosen.problem
         if found.header.type != FrameType.BATCH:
-            yield frame_row(segment, found, body_problem(segment.scan, found))
+            yield frame_row(segment, found, segment.scan.body_problem(found))
             return
         records = chosen.records
         if records is None and not problem:

@@ -21,10 +21,9 @@ from cec_store.format.frame import RECORD_STREAM, SEGMENT_HEADER_BYTES, FrameTyp
 from cec_store.inspector.damage.queue_files import LogSegment
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
 from cec_store.inspector.damage.state_log_files import StateLogFiles
+from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
 from cec_store.inspector.showing.dumping import Chosen, Dumper
-from cec_store.inspector.showing.selecting import DumpFilter
-from cec_store.inspector.verifying.frame_checks import body_problem
 from cec_store.log.epochs import read_manifest
 from cec_store.state_logs.segments import MERGED
 from cec_store.storage.folder import Folder
@@ -229,7 +228,7 @@ class StateFollower(Follower):
             yield DamageRow(scan.path, 0, str(scan.problem), True)
         has_noted = False
         for item in scan.frames(scan.bytes, progress.byte):
-            is_bad = isinstance(item, Gap) or body_problem(scan, item) != ""
+            is_bad = isinstance(item, Gap) or scan.body_problem(item) != ""
             if is_bad and not self._is_damage(scan, progress, item.byte):
                 return
             progress.byte = item.end_byte

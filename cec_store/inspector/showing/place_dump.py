@@ -9,10 +9,10 @@ from dataclasses import replace
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, CorruptLog
 from cec_store.inspector.places.places import Log, Place
+from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.showing.following import Follower, QueueFollower, StateFollower
-from cec_store.inspector.showing.selecting import DumpFilter
 
 _LOOK_FOR_LOGS_S = 1.0
 

@@ -17,20 +17,11 @@ from cec_store.format.frame import (
 )
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.damage.queue_files import LogSegment
-from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
+from cec_store.inspector.damage.segment_scan import ScannedFrame
 from cec_store.inspector.damage.whole_segments import SoundFrames
 from cec_store.inspector.verifying.record_checks import RecordChecks
 
 _REPEATS_MAX = 3
-
-
-def body_problem(scan: SegmentScan, found: ScannedFrame) -> str:
-    """Why a body is not sound; empty if it is."""
-    try:
-        scan.body(found)
-    except BadHeader as error:
-        return str(error)
-    return ""
 
 
 class FrameChecks:
@@ -110,7 +101,7 @@ class FrameChecks:
         if header.stream_id == RECORD_STREAM:
             self._go_on(found)
             self._check_place(segment, found)
-        problem = "" if is_sound else body_problem(segment.scan, found)
+        problem = "" if is_sound else segment.scan.body_problem(found)
         if problem:
             self.faults.append(
                 replace(

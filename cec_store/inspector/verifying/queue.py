@@ -11,7 +11,7 @@ from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
 from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
 from cec_store.inspector.damage.whole_segments import SoundFrames, read_whole
-from cec_store.inspector.verifying.frame_checks import FrameChecks, body_problem
+from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.index import check_index
 from cec_store.storage.folder import Folder
 
@@ -196,7 +196,7 @@ class _QueueVerifier:
             return ""
         if isinstance(item, Gap):
             return "" if item.newer else item.reason
-        return body_problem(segment.scan, item)
+        return segment.scan.body_problem(item)
 
     @staticmethod
     def _gap(segment: LogSegment, gap: Gap) -> Fault:

@@ -17,7 +17,8 @@ from cec_store.format.columns import Ints, values_of
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
 from cec_store.format.records import inputs_of, kinds_of
 from cec_store.format.schema import KEY, TIMESTAMP, RecordKind, RecordSchema
-from cec_store.operators.keys.encoder import KeyEncoder
+from cec_store.inspector.decoding.keys import key_columns, key_encoder
+from cec_store.operators.keys.words import grown
 
 _CLOSED = np.iinfo(np.int64).max
 # Within a frame output comes first, then OPEN, then CHECK. Unknown kinds come last of all.
@@ -32,8 +33,7 @@ class WindowRecount:
 
     def __init__(self, schema: RecordSchema) -> None:
         """Raises ``ValueError`` for key columns that cannot be compared."""
-        columns = [pa.field("_is_key", pa.bool_()), *(schema.key or [])]
-        self._keys = KeyEncoder(pa.schema(columns))
+        self._keys = key_encoder(schema)
         self._last = np.full(1024, _CLOSED, np.int64)
         self.open_windows = 0
         self.known_from = 0
@@ -52,10 +52,11 @@ class WindowRecount:
             return
         if len(rows) < len(kinds):
             keys = keys.take(pa.array(rows))
-        codes = self._keys.encode([keys.is_valid(), *keys.flatten()])
+        codes = self._keys.encode(key_columns(keys))
         if self._keys.bound > len(self._last):
-            more = max(self._keys.bound, 2 * len(self._last)) - len(self._last)
-            self._last = np.concatenate([self._last, np.full(more, _CLOSED)])
+            known = len(self._last)
+            self._last = grown(self._last, self._keys.bound)
+            self._last[known:] = _CLOSED
         # The newest record of a key decides: of equal codes the last one.
         newest, place = np.unique(codes[::-1], return_index=True)
         decisive = rows[len(rows) - 1 - place]
