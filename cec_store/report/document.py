@@ -101,11 +101,7 @@ def _row(facts: LogFacts) -> Document:
     if found is not None and len(found.offsets):
         oldest_us, age_us = int(found.timestamps_us[0]), int(found.ages_us[0])
     return {
-        "name": log.name,
-        "path": log.folder.path,
-        "operator": log.operator,
-        "partition": log.partition,
-        "store": log.store,
+        **log.fields(),
         "sound": not facts.damage,
         "has_windows": facts.has_windows,
         "bytes": history.bytes,

@@ -6,7 +6,7 @@ from cec_store.inspector.measuring.crash_costs import CALIBRATED, DEFAULT, REMEM
 from cec_store.inspector.measuring.extents import ExtentReport, OperatorState
 from cec_store.inspector.measuring.overview import LogExtent, Overview
 from cec_store.terminal.screens import Cell, Screen
-from cec_store.terminal.wording import duration, moment, places, size, value
+from cec_store.terminal.wording import by_kind, counted, duration, moment, positions, size, value
 
 _RATES = {
     DEFAULT: "defaults, which are a guess; --calibrate measures those of this machine",
@@ -30,8 +30,7 @@ def show_extent(screen: Screen, found: Overview, rates: LoadRates, top: int) -> 
         screen.line(f"damaged: {fault}", "bold red")
     for each in found.logs:
         if each.damage:
-            name = f"{each.log.name}: " if each.log.name else ""
-            screen.line(f"damaged: {name}{each.damage}", "bold red")
+            screen.line(f"damaged: {each.log.named(each.damage)}", "bold red")
 
 
 def seconds(value: float) -> str:
@@ -57,8 +56,7 @@ def _show_log(screen: Screen, found: Overview, each: LogExtent, rates: LoadRates
         ("time", f"{moment(totals.first_timestamp_us)} to {moment(totals.last_timestamp_us)}"),
     ]
     if totals.kinds is not None:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in totals.kinds.items() if count)
-        rows.append(("kinds", kinds or "–"))
+        rows.append(("kinds", by_kind(totals.kinds) or "–"))
     if report.has_state and totals.write_amplification is not None:
         asked = "put or removal" if totals.is_state else "record of output"
         rows.append(
@@ -81,14 +79,14 @@ def _show_state(
 ) -> None:
     extent = state.extent
     reach = (
-        f"{extent.records:,} records in {extent.frames:,} frame{'s' * (extent.frames != 1)}, "
-        f"{size(extent.bytes)}, {extent.segments:,} segment{'s' * (extent.segments != 1)}"
+        f"{extent.records:,} records in {counted(extent.frames, 'frame')}, "
+        f"{size(extent.bytes)}, {counted(extent.segments, 'segment')}"
     )
     age = f"{moment(state.oldest_timestamp_us)}, {duration(state.age_us)} before the end"
     has_input = report.version is None
     replay = [
-        ("replay from T", f"input {places(state.replay_from)}"),
-        ("replay u", f"{state.replay_rows:,} rows, up to {places(state.replay_upto)}"),
+        ("replay from T", f"input {positions(state.replay_from)}"),
+        ("replay u", f"{state.replay_rows:,} rows, up to {positions(state.replay_upto)}"),
     ]
     cost = state.cost(rates, has_input=has_input)
     crash = f"{seconds(cost.load_s)} to load"
@@ -120,8 +118,8 @@ def _target(each: LogExtent) -> str:
         return "–"
     met = "kept" if cost <= most else "passed"
     is_store = each.report is not None and each.report.version is not None
-    counted = f" ({cost:,} with 128 for each frame)" if is_store else ""
-    return f"not recorded; the default, {most:,} records, is {met}{counted}"
+    priced = f" ({cost:,} with 128 for each frame)" if is_store else ""
+    return f"not recorded; the default, {most:,} records, is {met}{priced}"
 
 
 def _show_logs(screen: Screen, found: Overview, rates: LoadRates) -> None:
@@ -165,7 +163,7 @@ def _show_windows(screen: Screen, found: Overview, rates: LoadRates, top: int) -
         freed = seconds(each.report.state.freed_s(window, rates))
         rows.append(
             [*([each.log.name] if is_many else []), value(window.key), window.kind, window.offset,
-             places(window.position), moment(window.timestamp_us), window.records_back,
+             positions(window.position), moment(window.timestamp_us), window.records_back,
              window.replay_rows, window.records_freed, freed]
         )  # fmt: skip
     if rows:

@@ -14,6 +14,7 @@ from cec_store.format.schema import KIND, TIMESTAMP, RecordKind
 from cec_store.inspector.decoding.plain_values import finite, printable, records_as_rows
 from cec_store.log.replay import OFFSET
 from cec_store.terminal.columnar import ArrowWriter, CsvWriter, ParquetWriter, flat_columns
+from cec_store.terminal.wording import json_text
 
 _WIDTH_MAX = 40
 
@@ -110,18 +111,13 @@ def _rows(batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
         yield rows
 
 
-def _text(row: dict[str, Any]) -> str:
-    # NaN is no JSON.
-    return json.dumps(finite(row), ensure_ascii=False, allow_nan=False)
-
-
 class _Lines(_Writer):
     def __init__(self, out: TextIO, schema: pa.Schema) -> None:
         self._out = out
 
     def write(self, batch: pa.RecordBatch) -> None:
         for rows in _rows(batch):
-            self._out.writelines(_text(row) + "\n" for row in rows)
+            self._out.writelines(json_text(row) + "\n" for row in rows)
 
     def close(self) -> None:
         """Each line is whole."""
@@ -138,13 +134,12 @@ class _Document(_Writer):
     def write(self, batch: pa.RecordBatch) -> None:
         for rows in _rows(batch):
             for row in rows:
-                self._out.write(self._before + _text(row))
+                self._out.write(self._before + json_text(row))
                 self._before = ",\n    "
 
     def close(self) -> None:
         end = "\n  ]" if self._before.startswith(",") else '{\n  "rows": []'
-        about = json.dumps(finite(self._about()), indent=2, ensure_ascii=False, allow_nan=False)
-        self._out.write(f"{end},{about[1:]}\n")
+        self._out.write(f"{end},{json_text(self._about(), indent=2)[1:]}\n")
 
 
 class _Columns(_Writer):

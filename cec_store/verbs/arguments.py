@@ -13,8 +13,6 @@ from cec_store.format.schema import RecordKind
 from cec_store.inspector import PointInTime, parse_kinds
 from cec_store.inspector.measuring import overview
 from cec_store.inspector.places.places import Place
-from cec_store.state_logs.segments import is_state_log
-from cec_store.storage.local import LocalFolder
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.values import Position, to_timestamp_us
 
@@ -87,25 +85,6 @@ def _kinds(text: str) -> frozenset[RecordKind]:
         raise typer.BadParameter(str(error)) from None
 
 
-def folder_at(path: Path, at: int | str | None) -> LocalFolder:
-    """The folder of a log; of a queue no version may be asked."""
-    folder = LocalFolder(path)
-    if at is not None and not is_state_log(folder):
-        raise typer.BadParameter("--at is a version of a Spark state store; here is none")
-    return folder
-
-
-def _version(text: str) -> int | str:
-    if re.fullmatch(r"\d+", text):
-        return int(text)
-    if _UNIQUE_ID.fullmatch(text):
-        return text
-    raise typer.BadParameter(f"{text!r} is neither a version nor a unique id of one")
-
-
-QueuePath = Annotated[
-    Path, typer.Argument(metavar="QUEUE", help="The folder of a queue, or of a Spark state store.")
-]
 PlacePath = Annotated[
     Path,
     typer.Argument(
@@ -126,9 +105,6 @@ AtPoint = Annotated[
 ]
 AtVersion = Annotated[
     int | None, typer.Option("--version", min=0, help="At this version: batch N makes N + 1.")
-]
-At = Annotated[
-    Any, typer.Option(parser=_version, metavar="VERSION", help="At this version of a state store.")
 ]
 BeganAt = Annotated[
     Any,

@@ -16,6 +16,7 @@ from cec_store.inspector.measuring.kept_rates import keep_rates, known_rates
 from cec_store.inspector.measuring.overview import LogExtent, Overview, calibrated, overview_of
 from cec_store.inspector.measuring.what_if import TargetOutcome
 from cec_store.inspector.places.places import Log, place_at
+from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.extent_screens import show_extent
 from cec_store.terminal.screens import Screen
@@ -95,21 +96,20 @@ def _progress(screen: Screen, logs: int) -> Iterator[Any]:
 
 def extent_as_json(found: Overview, rates: LoadRates, top: int) -> dict[str, Any]:
     """The document of ``cec-store extent --json``; docs/json/extent.schema.json."""
-    return {
-        "path": found.place.path,
-        "kind": found.place.kind.value,
-        "sound": found.is_sound,
-        "version": found.version,
-        "batch_timestamp_us": found.timestamp_us,
-        "faults": list(found.faults),
-        "rates": asdict(rates),
-        "oldest_windows": [
+    return document(
+        found.place,
+        found.is_sound,
+        [_log_as_json(each, rates) for each in found.logs],
+        {**found.totals(rates), "what_if": _what_if_as_json(found.what_if())},
+        version=found.version,
+        batch_timestamp_us=found.timestamp_us,
+        faults=list(found.faults),
+        rates=asdict(rates),
+        oldest_windows=[
             {"log": each.log.name, **asdict(window), "saves_s": _saves(each, window, rates)}
             for each, window in found.oldest_windows(top)
         ],
-        "logs": [_log_as_json(each, rates) for each in found.logs],
-        "totals": {**found.totals(rates), "what_if": _what_if_as_json(found.what_if())},
-    }
+    )
 
 
 def _what_if_as_json(outcomes: Sequence[TargetOutcome]) -> list[dict[str, Any]]:
@@ -123,12 +123,8 @@ def _saves(each: LogExtent, window: OpenWindow, rates: LoadRates) -> float | Non
 
 def _log_as_json(each: LogExtent, rates: LoadRates) -> dict[str, Any]:
     log, report = each.log, each.report
-    document: dict[str, Any] = {
-        "name": log.name,
-        "path": log.folder.path,
-        "operator": log.operator,
-        "partition": log.partition,
-        "store": log.store,
+    row: dict[str, Any] = {
+        **log.fields(),
         "sound": not each.damage,
         "damage": each.damage,
         "epoch": None,
@@ -139,9 +135,9 @@ def _log_as_json(each: LogExtent, rates: LoadRates) -> dict[str, Any]:
         "what_if": _what_if_as_json(each.what_if),
     }
     if report is None:
-        return document
+        return row
     totals = report.totals
-    document |= {
+    row |= {
         "epoch": report.epoch,
         "version": report.version,
         "has_state": report.has_state,
@@ -153,11 +149,11 @@ def _log_as_json(each: LogExtent, rates: LoadRates) -> dict[str, Any]:
     }
     if report.state is not None:
         cost = report.state.cost(rates, has_input=report.version is None)
-        document["state"] = {
+        row["state"] = {
             **asdict(report.state),
             "cost_records": each.cost_records,
             "default_target_records": each.default_target,
             "load_s": cost.load_s,
             "replay_s": cost.replay_s,
         }
-    return document
+    return row

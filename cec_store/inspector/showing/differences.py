@@ -20,9 +20,6 @@ from cec_store.inspector.places.points import PointInTime, seq_at, version_at
 from cec_store.inspector.showing.states import WindowReader, lost_partitions
 from cec_store.state_logs.state_log import StateLog
 
-_Name = tuple[int | None, str | None, int | None]
-"""Operator, store and partition."""
-
 
 @dataclass(frozen=True)
 class Change:
@@ -122,7 +119,9 @@ def _differences(
     for before, after in pairs:
         diff = LogDiff((before or after)[0])
         try:
-            _compare(diff, old.read(before), new.read(after), _decoder(diff.log), left)
+            # Rows are compared as stored; the decoder only makes them readable.
+            decoder = diff.log.decoder_if_readable
+            _compare(diff, old.read(before), new.read(after), decoder, left)
         except (CecError, FileNotFoundError) as error:
             diff = LogDiff(diff.log, problem=str(error))
         left -= len(diff.rows)
@@ -133,16 +132,8 @@ def _with_lost(logs: Sequence[Log]) -> list[Log]:
     found: list[Log] = []
     for store in dict.fromkeys((log.operator, log.store) for log in logs):
         those = [log for log in logs if (log.operator, log.store) == store]
-        found += [*those, *lost_partitions(those, _decoder(those[0]))]
+        found += [*those, *lost_partitions(those, those[0].decoder_if_readable)]
     return found
-
-
-def _decoder(log: Log) -> StateDecoder | None:
-    """Rows are compared as they are stored, so a schema that cannot be read is no hindrance."""
-    try:
-        return log.decoder
-    except (CecError, ValueError):
-        return None
 
 
 def _pairs(old: list[Log], new: list[Log]) -> Iterator[tuple[list[Log], list[Log]]]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.errors import CecError, NotAQueue
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
 from cec_store.inspector.places.places import Log, Place, PlaceKind
@@ -115,10 +115,8 @@ class _PlaceVerifier:
             for partition in range(schema.partitions):
                 if (operator, partition, store) not in there:
                     folder = state.folder(str(operator)).folder(str(partition))
-                    name = f"operator {operator}, partition {partition}"
-                    if store != "default":
-                        folder, name = folder.folder(store), f"{name}, {store}"
-                    lost.append(Log(name, folder, operator, partition, store))
+                    folder = folder if store == DEFAULT_STORE else folder.folder(store)
+                    lost.append(Log.of_store(folder, operator, partition, store))
         return lost
 
     def _verify(self, log: Log) -> None:
@@ -150,7 +148,7 @@ class _PlaceVerifier:
             records=self._records,
             rebuilds=self._deep,
             committed=self._spark.committed(log) if self._spark is not None else (),
-            decoder=self._decoder(log),
+            decoder=log.decoder_if_readable if self._deep and self._place.has_versions else None,
             progress=lambda byte: self._progress(done + byte),
         )
 
@@ -168,14 +166,6 @@ class _PlaceVerifier:
         fault = Fault("log-missing", folder.path, 0, what, True)
         fault = replace(fault, first_version=versions[0], last_version=versions[1])
         self._add([fault], [], log.name)
-
-    def _decoder(self, log: Log) -> StateDecoder | None:
-        if not self._deep or not self._place.has_versions:
-            return None
-        try:
-            return log.decoder
-        except (CecError, ValueError):
-            return None  # told with Spark's files, or of types that cannot be read
 
 
 def _effect(fault: Fault) -> str:
