@@ -46,7 +46,9 @@ ORDER = {
     """,
     "inspector": "places damage decoding verifying measuring showing",
     "inspector.places": "places points",
-    "inspector.damage": "faults segment_scan queue_files whole_segments state_log_files",
+    "inspector.damage": """
+        faults segment_scan log_segment queue_files whole_segments state_log_files
+    """,
     "inspector.decoding": "plain_values keys records",
     "inspector.verifying": """
         record_checks frame_checks index queue kept_versions version_faults state_record_checks

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from cec_store.errors import CecError, CorruptLog, NotAQueue
-from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameType, NewerVersion
+from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameType
 from cec_store.format.manifest import Manifest
 from cec_store.inspector.damage.faults import Fault, Note
+from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.epochs import newest_epoch, read_manifest
 from cec_store.queues.acknowledgements import read_acknowledgement
@@ -31,22 +31,12 @@ def _is_known(name: str) -> bool:
     return known or consumer_of(name) is not None
 
 
-@dataclass(frozen=True)
-class LogSegment:
-    """A segment of the log."""
-
-    scan: SegmentScan
-    stop: int
-    """Where its successor says that it ends; its length where none says."""
-    acknowledged: int
-    """Bytes below this are vouched for."""
-    is_sealed: bool
-    """A successor or a footer of its own says where it ends."""
-    is_newest: bool
-
-    def fault(self, kind: str, byte: int, what: str) -> Fault:
-        """A fault in this segment."""
-        return Fault(kind, self.scan.path, byte, what, byte < self.acknowledged)
+def is_trimmed(folder: Folder, segment_id: int) -> bool:
+    """Whether a writer has trimmed this segment of a queue by now."""
+    try:
+        return segment_id < read_manifest(folder).first_segment
+    except CecError:
+        return False
 
 
 class QueueFiles:
@@ -126,10 +116,10 @@ class QueueFiles:
 
         What a writer beside this inspection trims meanwhile is passed over.
         """
-        scan = self._open(self.first_segment)
+        scan = SegmentScan.if_there(self.folder, self.first_segment)
         for segment_id in range(self.first_segment, self.newest_segment + 1):
             is_newest = segment_id == self.newest_segment
-            successor = None if is_newest else self._open(segment_id + 1)
+            successor = None if is_newest else SegmentScan.if_there(self.folder, segment_id + 1)
             if scan is not None:
                 yield self._segment(scan, successor, is_newest)
             elif not self.is_trimmed(segment_id):
@@ -137,18 +127,9 @@ class QueueFiles:
                 yield Fault("segment-missing", path, 0, "the segment is missing", True)
             scan = successor
 
-    def _open(self, segment_id: int) -> SegmentScan | None:
-        try:
-            return SegmentScan(self.folder, segment_id)
-        except (FileNotFoundError, CecError):
-            return None
-
     def is_trimmed(self, segment_id: int) -> bool:
         """Whether a writer has trimmed this segment by now."""
-        try:
-            return segment_id < read_manifest(self.folder).first_segment
-        except CecError:
-            return False
+        return is_trimmed(self.folder, segment_id)
 
     def _segment(
         self, scan: SegmentScan, successor: SegmentScan | None, is_newest: bool
@@ -180,13 +161,11 @@ class QueueFiles:
     def header_faults(self, segment: LogSegment, previous: LogSegment | None) -> Iterator[Fault]:
         """What is wrong with a segment's header, alone and against the segment before."""
         scan, header = segment.scan, segment.scan.header
+        fault = segment.header_fault()
+        if fault is not None:
+            yield fault
         if header is None:
-            kind = "version" if isinstance(scan.problem, NewerVersion) else "segment-header"
-            yield Fault(kind, scan.path, 0, str(scan.problem), True)
             return
-        if header.segment_id != scan.segment_id:
-            what = f"the header is that of segment {header.segment_id}"
-            yield Fault("segment-foreign", scan.path, 32, what, True)
         if self.manifest is not None:
             if header.log_id != self.manifest.log_id:
                 yield Fault("segment-foreign", scan.path, 16, "it belongs to another queue", True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cec_store.errors import StorageError
+from cec_store.errors import CecError, StorageError
 from cec_store.format.bodies import decode_body
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
@@ -60,6 +60,14 @@ class Gap:
     newer: bool = False
     """A sound frame of a later format."""
 
+    @property
+    def bytes(self) -> int:
+        return self.end_byte - self.byte
+
+    @property
+    def what(self) -> str:
+        return f"{self.bytes} bytes are no frame: {self.reason}"
+
 
 class SegmentScan:
     """One segment as it was when this was made: what a live writer adds is not looked at."""
@@ -83,6 +91,14 @@ class SegmentScan:
         self.salt = None if self.header is None else self.header.salt
         """Of a segment without a sound header it is that of its first sound frame."""
         self.header_crc = int.from_bytes(self._read(SEGMENT_HEADER_BYTES - 4, 4), "little")
+
+    @classmethod
+    def if_there(cls, folder: Folder, segment_id: int) -> SegmentScan | None:
+        """The segment; ``None`` where it is missing or its disk cannot be read."""
+        try:
+            return cls(folder, segment_id)
+        except (FileNotFoundError, CecError):
+            return None
 
     def _read(self, byte: int, size: int, load_bytes: int = _HEADER_BYTES) -> bytes:
         inside = byte - self._start

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cec_store.errors import CecError, StorageError
-from cec_store.format.frame import NewerVersion
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.queue_files import QueueFiles
 from cec_store.inspector.damage.segment_scan import SegmentScan
 from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
@@ -61,12 +61,9 @@ class StateLogFiles:
     def header_faults(self, segment: LogSegment) -> Iterator[Fault]:
         """What is wrong with a segment's header by itself."""
         scan, header = segment.scan, segment.scan.header
-        if header is None and segment.acknowledged:
-            kind = "version" if isinstance(scan.problem, NewerVersion) else "segment-header"
-            yield Fault(kind, scan.path, 0, str(scan.problem), True)
-        elif header is not None and header.segment_id != scan.segment_id:
-            what = f"the header is that of segment {header.segment_id}"
-            yield Fault("segment-foreign", scan.path, 32, what, True)
+        fault = segment.header_fault()
+        if fault is not None and (header is not None or segment.acknowledged):
+            yield fault
         elif header is not None and header.epoch:
             what = f"epoch {header.epoch} in a state log"
             yield Fault("epoch", scan.path, 12, what, True)
@@ -81,6 +78,9 @@ class StateLogFiles:
         return {number: lineage.segment_end(number) for number in lineage.segments}
 
 
-def files_of(folder: Folder) -> QueueFiles | StateLogFiles:
+LogFiles = QueueFiles | StateLogFiles
+
+
+def files_of(folder: Folder) -> LogFiles:
     """Raises :class:`NotAQueue` where there is neither a queue nor a state log."""
     return StateLogFiles(folder) if is_state_log(folder) else QueueFiles(folder)

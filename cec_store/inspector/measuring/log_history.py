@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from cec_store.errors import CorruptLog
 from cec_store.format.frame import NOT_COUNTED, FrameHeader, FrameType
 from cec_store.inspector.damage.faults import Fault
-from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
-from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
-from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.segment_scan import ScannedFrame
+from cec_store.inspector.damage.state_log_files import LogFiles, StateLogFiles, files_of
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.storage.folder import Folder
@@ -189,18 +189,10 @@ def _ends(log_reader: LogReader) -> dict[int, int] | None:
         return None
 
 
-def _frames(
-    files: QueueFiles | StateLogFiles, segment: LogSegment, damage: list[Fault]
-) -> Iterator[ScannedFrame]:
+def _frames(files: LogFiles, segment: LogSegment, damage: list[Fault]) -> Iterator[ScannedFrame]:
     """Sound frames of what was acknowledged; what is none goes to the damage."""
-    for item in segment.scan.frames(min(segment.stop, segment.scan.bytes)):
-        if item.byte >= segment.acknowledged:
-            return  # nobody vouched for it
+    for item in segment.acknowledged_items(files.is_trimmed):
         if isinstance(item, ScannedFrame):
             yield item
-        elif files.is_trimmed(segment.scan.segment_id):
-            return  # a writer has removed it meanwhile
         else:
-            assert isinstance(item, Gap)
-            what = f"{item.end_byte - item.byte} bytes are no frame: {item.reason}"
-            damage.append(segment.fault("frame-damaged", item.byte, what))
+            damage.append(segment.fault("frame-damaged", item.byte, item.what))

@@ -13,9 +13,9 @@ from cec_store.format.frame import BadHeader, FrameHeader, FrameType
 from cec_store.format.records import kinds_of
 from cec_store.format.schema import STATE, RecordKind
 from cec_store.inspector.damage.faults import Fault
-from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
+from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame
-from cec_store.inspector.damage.state_log_files import StateLogFiles
+from cec_store.inspector.damage.state_log_files import LogFiles, StateLogFiles
 from cec_store.storage.names import segment_name
 
 Progress = Callable[[int], None]
@@ -90,7 +90,7 @@ class _Sum:
 
 
 def totals_of(
-    files: QueueFiles | StateLogFiles, counts: bool = False, progress: Progress | None = None
+    files: LogFiles, counts: bool = False, progress: Progress | None = None
 ) -> tuple[LogTotals, str]:
     """The totals, and the first thing that could not be read; empty if all could.
 
@@ -153,15 +153,9 @@ def _headers_of(files: StateLogFiles, total: _Sum) -> Iterator[LogSegment | Faul
             total.add(frame.header)
 
 
-def _add_segment(
-    files: QueueFiles | StateLogFiles, segment: LogSegment, total: _Sum, counts: bool
-) -> None:
-    for item in segment.scan.frames(min(segment.stop, segment.scan.bytes)):
-        if item.byte >= segment.acknowledged:
-            return  # nobody vouched for it
+def _add_segment(files: LogFiles, segment: LogSegment, total: _Sum, counts: bool) -> None:
+    for item in segment.acknowledged_items(files.is_trimmed):
         if not isinstance(item, ScannedFrame):
-            if files.is_trimmed(segment.scan.segment_id):
-                return  # a writer has removed it meanwhile
             total.refuse(f"{segment.scan.path}: damage at byte {item.byte}: {item.reason}")
             continue
         if item.header.type != FrameType.BATCH:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cec_store.format.frame import NOT_COUNTED, FrameType
-from cec_store.inspector.damage.queue_files import LogSegment
+from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame
 from cec_store.inspector.decoding.records import RecordRow
 

@@ -13,9 +13,10 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.format.columns import Ints
 from cec_store.format.frame import BadHeader, FrameType
 from cec_store.inspector.damage.faults import Fault
-from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.queue_files import QueueFiles
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
-from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
+from cec_store.inspector.damage.state_log_files import LogFiles, files_of
 from cec_store.inspector.decoding.records import RecordDecoder
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row, frame_row
@@ -63,10 +64,8 @@ class Dumper:
         if isinstance(item, Gap):
             if self._is_trimmed(segment.scan.segment_id):
                 return
-            what = f"{item.end_byte - item.byte} bytes are no frame: {item.reason}"
-            yield DamageRow(
-                segment.scan.path, item.byte, what, _is_acknowledged(segment, item.byte)
-            )
+            acknowledged = segment.is_acknowledged(item.byte)
+            yield DamageRow(segment.scan.path, item.byte, item.what, acknowledged)
         elif item.header.type != FrameType.BATCH:
             if self._wanted.is_everything:
                 yield Chosen(segment, item)
@@ -113,8 +112,8 @@ class Dumper:
             return
         yield frame_row(segment, found, problem)
         if records is None:
-            is_acknowledged = _is_acknowledged(segment, found.byte)
-            yield DamageRow(segment.scan.path, found.byte, problem, is_acknowledged)
+            acknowledged = segment.is_acknowledged(found.byte)
+            yield DamageRow(segment.scan.path, found.byte, problem, acknowledged)
         elif self._wanted.records:
             rows = np.arange(records.num_rows) if chosen.rows is None else chosen.rows
             yield from self._decoder.rows(records, found.header.first_offset, rows)
@@ -170,7 +169,7 @@ def dump(
 
 
 def _chosen(
-    files: QueueFiles | StateLogFiles,
+    files: LogFiles,
     dumper: Dumper,
     wanted: DumpFilter,
     ends: dict[int, int] | None,
@@ -195,7 +194,3 @@ def _chosen(
                 if left < 0:
                     return
             yield from dumper.choose(segment, item)
-
-
-def _is_acknowledged(segment: LogSegment, byte: int) -> bool:
-    return segment.is_sealed or byte < segment.acknowledged

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
-from cec_store.errors import CecError
 from cec_store.format.frame import RECORD_STREAM, SEGMENT_HEADER_BYTES, FrameType
-from cec_store.inspector.damage.queue_files import LogSegment
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.queue_files import is_trimmed
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
 from cec_store.inspector.damage.state_log_files import StateLogFiles
 from cec_store.inspector.showing.dump_filter import DumpFilter
@@ -90,12 +90,6 @@ class Follower(ABC):
     def _is_gone(self, segment_id: int) -> bool:
         """Whether a segment has been removed by now."""
 
-    def _open(self, segment_id: int) -> SegmentScan | None:
-        try:
-            return SegmentScan(self._folder, segment_id)
-        except (FileNotFoundError, CecError):
-            return None
-
     def _choose(self, segment: LogSegment, item: ScannedFrame | Gap) -> _Shown:
         if self._segment_id in (None, segment.scan.segment_id):
             yield from self._dumper.choose(segment, item)
@@ -110,10 +104,7 @@ class QueueFollower(Follower):
     """The next record; ``None`` where damage hides which it is."""
 
     def _is_gone(self, segment_id: int) -> bool:
-        try:
-            return segment_id < read_manifest(self._folder).first_segment
-        except CecError:
-            return False
+        return is_trimmed(self._folder, segment_id)
 
     def _new(self) -> _Shown:
         manifest = read_manifest(self._folder)
@@ -121,7 +112,7 @@ class QueueFollower(Follower):
         while True:
             progress = self._segments.setdefault(self._at, _Progress())
             is_newest = self._at == manifest.newest_segment
-            scan = self._open(self._at)
+            scan = SegmentScan.if_there(self._folder, self._at)
             if scan is not None:
                 stop = None if is_newest else self._stop(scan)
                 yield from self._segment(scan, progress, stop)
@@ -139,7 +130,7 @@ class QueueFollower(Follower):
 
     def _stop(self, scan: SegmentScan) -> int:
         """Where a segment ends that has a successor: what stands behind is not of the log."""
-        successor = self._open(scan.segment_id + 1)
+        successor = SegmentScan.if_there(self._folder, scan.segment_id + 1)
         header = successor.header if successor is not None else None
         is_next = header is not None and header.prev_segment == scan.segment_id
         return header.prev_bytes if header is not None and is_next else scan.bytes
@@ -210,7 +201,7 @@ class StateFollower(Follower):
                 is_same = self._folder.size(segment_name(segment_id)) == progress.byte
             except FileNotFoundError:
                 continue
-            scan = None if is_same else self._open(segment_id)
+            scan = None if is_same else SegmentScan.if_there(self._folder, segment_id)
             if scan is not None:
                 yield from self._segment(scan, progress)
             self._segments[segment_id] = progress
@@ -220,7 +211,7 @@ class StateFollower(Follower):
 
     def _segment(self, scan: SegmentScan, progress: _Progress) -> _Shown:
         known = self._shown_before(scan.segment_id)
-        segment = LogSegment(scan, scan.bytes, scan.bytes, False, True)
+        segment = LogSegment.whole(scan)
         if scan.problem is not None and not progress.has_told:
             if not self._is_damage(scan, progress, 0):
                 return

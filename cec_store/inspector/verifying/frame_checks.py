@@ -16,7 +16,7 @@ from cec_store.format.frame import (
     FrameType,
 )
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.queue_files import LogSegment
+from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame
 from cec_store.inspector.damage.whole_segments import SoundFrames
 from cec_store.inspector.verifying.record_checks import RecordChecks

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, Footer, FrameType, extend_chain
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
-from cec_store.inspector.damage.queue_files import LogSegment, QueueFiles
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.queue_files import QueueFiles
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
 from cec_store.inspector.damage.whole_segments import SoundFrames, read_whole
 from cec_store.inspector.verifying.frame_checks import FrameChecks
@@ -175,7 +176,7 @@ class _QueueVerifier:
             self._progress(self._bytes + item.byte)
             if isinstance(item, Gap):
                 self._running_crc = None
-                frame_checks.lose(self._gap(segment, item))
+                frame_checks.lose(segment.gap_fault(item))
                 continue
             if footer_at >= 0:
                 frame_checks.add(
@@ -197,16 +198,6 @@ class _QueueVerifier:
         if isinstance(item, Gap):
             return "" if item.newer else item.reason
         return segment.scan.body_problem(item)
-
-    @staticmethod
-    def _gap(segment: LogSegment, gap: Gap) -> Fault:
-        size = gap.end_byte - gap.byte
-        if gap.newer:
-            return segment.fault("version", gap.byte, gap.reason)
-        if gap.byte >= segment.scan.bytes:
-            what = f"the file ends {size} bytes before the segment does"
-            return segment.fault("segment-cut", gap.byte, what)
-        return segment.fault("frame-damaged", gap.byte, f"{size} bytes are no frame: {gap.reason}")
 
     def _check_chain(self, segment: LogSegment) -> None:
         """The header against what the segment before was found to be."""

@@ -9,7 +9,7 @@ from cec_store.errors import CecError, CorruptLog, StorageError
 from cec_store.format.frame import NONE, NOT_COUNTED, BadHeader, FrameType
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.queue_files import LogSegment
+from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
 from cec_store.inspector.damage.state_log_files import StateLogFiles
 from cec_store.inspector.damage.whole_segments import Batches, RunningCrcs, SoundFrames, read_whole
@@ -84,7 +84,8 @@ class _StateLogVerifier:
     ) -> Verification:
         for segment_id in self._tree.ids:
             sound = self._read(segment_id)
-            segment = self._files.segment(segment_id) if sound is None else _segment_of(sound)
+            segment = LogSegment.whole(sound.scan) if sound is not None else None
+            segment = segment or self._files.segment(segment_id)
             if segment is not None:
                 self._segments[segment_id] = segment
                 self._faults += self._files.header_faults(segment)
@@ -192,7 +193,7 @@ class _StateLogVerifier:
                 self._notes.append(Note(segment.scan.path, item.byte, f"{what}; not a fault"))
                 break
             if isinstance(item, Gap):
-                self._faults.append(self._gap(segment, item))
+                self._faults.append(segment.gap_fault(item))
                 if gap is None:
                     gap = self._begin_gap(scan.path, item.byte, segment_id)
                 continue
@@ -264,13 +265,6 @@ class _StateLogVerifier:
             self._faults.append(Fault("inputs", segment.scan.path, 128, what, True))
 
     @staticmethod
-    def _gap(segment: LogSegment, gap: Gap) -> Fault:
-        if gap.newer:
-            return segment.fault("version", gap.byte, gap.reason)
-        what = f"{gap.end_byte - gap.byte} bytes are no frame: {gap.reason}"
-        return segment.fault("frame-damaged", gap.byte, what)
-
-    @staticmethod
     def _version_faults(segment: LogSegment, found: ScannedFrame, before: int) -> Iterator[Fault]:
         header = found.header
         if header.type == FrameType.BATCH and header.input_upto <= before:
@@ -283,7 +277,3 @@ class _StateLogVerifier:
                 return  # told as a body
             if schema.arrow != STATE_SCHEMA.arrow:
                 yield segment.fault("schema", found.byte, "not the columns of a state log")
-
-
-def _segment_of(sound: SoundFrames) -> LogSegment:
-    return LogSegment(sound.scan, sound.scan.bytes, sound.scan.bytes, False, True)
