@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from cec_store.errors import CecError, OutOfRange
-from cec_store.inspector import verify_place
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.overview import At
 from cec_store.inspector.places.places import Place
+from cec_store.inspector.verifying.place import verify_place
 from cec_store.report.facts import Damage, LogFacts, read_facts, without_repeats
 from cec_store.report.restart_costs import RecoveryCurves, restart_of
 from cec_store.report.views import view

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector import PlaceRows
 from cec_store.inspector.places.places import Place
+from cec_store.inspector.showing.states import PlaceRows
 from cec_store.storage.trees import new_file
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import exit_if_damaged

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.format.schema import RecordKind
-from cec_store.inspector import PointInTime, parse_kinds
 from cec_store.inspector.measuring import overview
 from cec_store.inspector.places.places import Place
+from cec_store.inspector.places.points import PointInTime
+from cec_store.inspector.showing.dump_filter import parse_kinds
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.values import Position, to_timestamp_us
 

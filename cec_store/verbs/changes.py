@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector import StoreReader, WindowReader, seq_at, version_at, version_before
 from cec_store.inspector.places.places import place_at
+from cec_store.inspector.places.points import seq_at, version_at, version_before
+from cec_store.inspector.showing.states import StoreReader, WindowReader
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.outputs import As, Force, OutputFile, chosen_format, write_rows
 from cec_store.verbs.arguments import (

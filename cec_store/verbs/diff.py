@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector import Change, DiffSide, LogDiff, differences
 from cec_store.inspector.places.places import Place, place_at
+from cec_store.inspector.showing.differences import Change, DiffSide, LogDiff, differences
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import exit_if_damaged, wrong_use
 from cec_store.terminal.screens import Cell, Screen

@@ -11,18 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.format.schema import RecordKind
-from cec_store.inspector import (
-    DamageRow,
-    DumpFilter,
-    FrameRow,
-    KeyTest,
-    NoteRow,
-    PlaceDump,
-    RecordRow,
-    Row,
-    version_at,
-)
+from cec_store.inspector.decoding.keys import KeyTest
+from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.places.places import Log, Place, place_at
+from cec_store.inspector.places.points import version_at
+from cec_store.inspector.showing.dump_filter import DumpFilter
+from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow, NoteRow, Row
+from cec_store.inspector.showing.place_dump import PlaceDump
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.screens import Screen

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from cec_store.inspector import version_at
 from cec_store.inspector.places.places import Place, PlaceKind, place_at
+from cec_store.inspector.places.points import version_at
 from cec_store.log.replay import OUTPUT_KINDS, Replay
 from cec_store.opening import open_queue, read_queue
 from cec_store.state_logs.state_log import CHANGE_KINDS, CHANGES, StateLog

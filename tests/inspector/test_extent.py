@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from cec_store import Targets
 from cec_store.cli import app
-from cec_store.inspector import DumpFilter, FrameRow, RecordRow, dump, inspect_extent
+from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.measuring import oldest_footprints
 from cec_store.inspector.measuring.crash_costs import (
     LoadRates,
@@ -22,7 +22,15 @@ from cec_store.inspector.measuring.crash_costs import (
     rates_as_text,
     rates_of_text,
 )
-from cec_store.inspector.measuring.extents import OperatorState, extent_of, reader_at
+from cec_store.inspector.measuring.extents import (
+    OperatorState,
+    extent_of,
+    inspect_extent,
+    reader_at,
+)
+from cec_store.inspector.showing.dump_filter import DumpFilter
+from cec_store.inspector.showing.dump_rows import FrameRow
+from cec_store.inspector.showing.dumping import dump
 from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.partitioned.committer import Committer
 from cec_store.storage.local import LocalFolder

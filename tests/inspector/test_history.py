@@ -9,13 +9,16 @@ import pytest
 
 from cec_store import Targets
 from cec_store.connectors.spark.checkpoint.state_rows import decoder_of
-from cec_store.inspector import FrameRow, RecordRow, dump, inspect_extent
+from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.measuring import log_history
+from cec_store.inspector.measuring.extents import inspect_extent
 from cec_store.inspector.measuring.footprint_statistics import (
     FootprintStatistics,
     footprint_statistics,
 )
 from cec_store.inspector.measuring.log_history import read_log_history
+from cec_store.inspector.showing.dump_rows import FrameRow
+from cec_store.inspector.showing.dumping import dump
 from cec_store.log.chain import Chain
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.state_logs.state_log import StateLog
