@@ -9,8 +9,8 @@ import typer
 
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.places.places import place_at
-from cec_store.inspector.verifying.place import PlaceVerification, VerifiedLog, verify_place
-from cec_store.inspector.verifying.queue import Verification
+from cec_store.inspector.verifying.place import verify_place
+from cec_store.inspector.verifying.results import PlaceVerification, Verification, VerifiedLog
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED
 from cec_store.terminal.screens import Screen

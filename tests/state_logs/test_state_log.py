@@ -30,7 +30,7 @@ from cec_store.inspector.measuring.extents import inspect_extent
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import FrameRow
 from cec_store.inspector.showing.dumping import dump
-from cec_store.inspector.verifying.state_log import verify
+from cec_store.inspector.verifying.log import verify
 from cec_store.log.segment import SegmentReader
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.storage.names import WRITER_LOCK, segment_name

@@ -51,8 +51,8 @@ ORDER = {
     """,
     "inspector.decoding": "plain_values keys records",
     "inspector.verifying": """
-        record_checks frame_checks index queue kept_versions version_faults state_record_checks
-        state_log spark_files partitioned place
+        results record_checks frame_checks index queue kept_versions version_faults
+        state_record_checks state_log log spark_files partitioned place
     """,
     "inspector.measuring": """
         crash_costs kept_rates sketches totals extent_history oldest_footprints extents what_if

@@ -8,7 +8,7 @@ from cec_store.errors import CecError, CorruptLog
 from cec_store.format.commit import Commit, Staged
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.verifying.queue import Verification
+from cec_store.inspector.verifying.results import Verification
 from cec_store.log.chain import Chain
 from cec_store.partitioned.commits import newest_first
 from cec_store.partitioned.staging import StagedReader

@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.errors import CecError, NotAQueue
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
 from cec_store.inspector.places.places import Log, Place, PlaceKind
+from cec_store.inspector.verifying.log import verify
 from cec_store.inspector.verifying.partitioned import PartitionedQueue
-from cec_store.inspector.verifying.queue import Verification
+from cec_store.inspector.verifying.results import (
+    PlaceVerification,
+    Progress,
+    Verification,
+    VerifiedLog,
+)
 from cec_store.inspector.verifying.spark_files import SparkFiles
-from cec_store.inspector.verifying.state_log import verify
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import partition_name
 
-Progress = Callable[[int], None]
 _LOOKS = 4
-
-
-@dataclass(frozen=True)
-class VerifiedLog:
-    """One log of a place, and what was found in it."""
-
-    log: Log
-    found: Verification | None
-    """``None`` where nothing can be read, or is looked at."""
-    faults: int
-
-
-@dataclass(frozen=True)
-class PlaceVerification:
-    """What is wrong at a path, and what was looked at."""
-
-    place: Place
-    faults: tuple[Fault, ...]
-    """Of all logs, in their order; those of none of them first."""
-    notes: tuple[Note, ...]
-    logs: tuple[VerifiedLog, ...]
-    batches: tuple[int, int] | None
-    """The oldest and the newest batch that Spark has committed and keeps; ``None`` elsewhere."""
-
-    @property
-    def is_sound(self) -> bool:
-        return not self.faults
 
 
 def verify_place(

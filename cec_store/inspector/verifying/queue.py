@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, Footer, FrameType, extend_chain
 from cec_store.format.schema import RecordKind
@@ -14,53 +13,13 @@ from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
 from cec_store.inspector.damage.whole_segments import SoundFrames, read_whole
 from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.index import check_index
+from cec_store.inspector.verifying.results import Progress, Verification
 from cec_store.storage.folder import Folder
 
-Progress = Callable[[int], None]
-"""Called with the bytes read so far."""
 
-
-@dataclass(frozen=True)
-class Verification:
-    """What is wrong with a queue, and what was looked at."""
-
-    path: str
-    faults: tuple[Fault, ...]
-    notes: tuple[Note, ...]
-    epoch: int | None
-    segments: int
-    frames: int
-    """Intact ones with records."""
-    records: int
-    bytes: int
-    first_offset: int
-    end_offset: int
-    kinds: dict[str, int]
-    """Records of each kind; empty where records were not looked at."""
-    recounted_frames: int
-    """Frames whose N and q were counted anew."""
-    index: str
-    """What the index is like."""
-    versions: int | None = None
-    """How many can be rebuilt; ``None`` of a queue."""
-    first_version: int | None = None
-    last_version: int | None = None
-    """The oldest and the newest of them."""
-
-    @property
-    def is_sound(self) -> bool:
-        return not self.faults
-
-
-def verify_queue(
-    folder: Folder, *, records: bool = True, progress: Progress | None = None
-) -> Verification:
-    """Check every header, body, link and mark; with ``records`` also what the records say.
-
-    Raises:
-        NotAQueue: nothing of a queue here.
-    """
-    return _QueueVerifier(QueueFiles(folder), records, progress or (lambda _: None)).run()
+def verify_queue(folder: Folder, records: bool, progress: Progress) -> Verification:
+    """As :func:`cec_store.inspector.verifying.log.verify`."""
+    return _QueueVerifier(QueueFiles(folder), records, progress).run()
 
 
 class _QueueVerifier:

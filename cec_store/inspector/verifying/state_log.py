@@ -15,52 +15,39 @@ from cec_store.inspector.damage.state_log_files import StateLogFiles
 from cec_store.inspector.damage.whole_segments import Batches, RunningCrcs, SoundFrames, read_whole
 from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.kept_versions import KeptVersions
-from cec_store.inspector.verifying.queue import Progress, Verification, verify_queue
+from cec_store.inspector.verifying.results import Progress, Verification
 from cec_store.inspector.verifying.state_record_checks import BranchChecks
 from cec_store.inspector.verifying.version_faults import VersionFaults
 from cec_store.log.frames import Frame
-from cec_store.state_logs.segments import STATE_SCHEMA, Growth, is_state_log
+from cec_store.state_logs.segments import STATE_SCHEMA, Growth
 from cec_store.state_logs.tree import StateTree
 from cec_store.storage.folder import Folder
 
 _LOOKS = 4
 
 
-def verify(
+def verify_state_log(
     folder: Folder,
-    *,
-    records: bool = True,
-    rebuilds: bool = False,
-    committed: Sequence[tuple[int, int | str]] = (),
-    decoder: StateDecoder | None = None,
-    progress: Progress | None = None,
+    records: bool,
+    rebuilds: bool,
+    committed: Sequence[tuple[int, int | str]],
+    decoder: StateDecoder | None,
+    progress: Progress,
 ) -> Verification:
-    """Check every header, body, link and mark; with ``records`` also what the records say.
-
-    Of a state log, ``rebuilds`` rebuilds every version that is kept, ``committed`` are versions
-    that must be there, each with the name by which to find it, and ``decoder`` is held against
-    all keys and values.
-
-    Raises:
-        NotAQueue: neither a queue here nor a state log.
-    """
-    if not is_state_log(folder):
-        return verify_queue(folder, records=records, progress=progress)
-    for _ in range(_LOOKS - 1):
+    """As :func:`cec_store.inspector.verifying.log.verify`, again where segments went meanwhile."""
+    looks_left = _LOOKS
+    while True:
+        looks_left -= 1
         ids = StateTree(folder).ids
         try:
-            run = _StateLogVerifier(StateLogFiles(folder), progress or (lambda _: None))
+            run = _StateLogVerifier(StateLogFiles(folder), progress)
             found = run.run(records, rebuilds, committed, decoder)
         except (CecError, FileNotFoundError):
-            if StateTree(folder).ids == ids:
+            if not looks_left or StateTree(folder).ids == ids:
                 raise
         else:
-            if found.is_sound or StateTree(folder).ids == ids:
+            if found.is_sound or not looks_left or StateTree(folder).ids == ids:
                 return found
-    # Maintenance has deleted segments while they were looked at, again and again.
-    return _StateLogVerifier(StateLogFiles(folder), lambda _: None).run(
-        records, rebuilds, committed, decoder
-    )
 
 
 class _StateLogVerifier:
