@@ -26,16 +26,17 @@ _BARS_MAX = 120
 def view(name: str, logs: Sequence[LogFacts], top: int, has_versions: bool) -> Document:
     """All that is drawn of these logs."""
     counted = [facts for facts in logs if facts.footprints is not None]
+    statistics = [facts.footprints for facts in counted if facts.footprints is not None]
     return {
         "name": name,
         "open_windows": sum(facts.open_windows for facts in logs),
         "extent_records": sum(facts.extent_records for facts in logs),
         "history": _history(counted),
         "written": _written(logs, has_versions),
-        "ages": ages(counted),
-        "renewing": renewing(counted),
-        "footprints": footprint_counts(counted),
-        "lifetimes": lifetimes(counted),
+        "ages": ages(statistics),
+        "renewing": renewing(statistics),
+        "footprints": footprint_counts(statistics),
+        "lifetimes": lifetimes(statistics),
         "segments": _segments(logs),
         "windows": named_windows(counted, top),
     }

@@ -119,7 +119,7 @@ def _drop(
     total = sum(each.bytes for each in drops)
     if as_json:
         logs = [
-            {**each.log.fields(), "files": [each.file], "bytes": each.bytes,
+            {**each.log.fields(), "files": [*each.files], "bytes": each.bytes,
              "effects_saved": each.effects_saved}
             for each in drops
         ]  # fmt: skip
@@ -137,4 +137,4 @@ def _drop(
     for each in drops:
         saved = "its file is damaged" if each.effects_saved is None else (
             f"records were kept for it from offset {each.effects_saved:,} on")  # fmt: skip
-        screen.line(f"  {each.log.name or each.file}: {saved}")
+        screen.line(f"  {each.log.name or each.files[0]}: {saved}")
