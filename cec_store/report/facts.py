@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from cec_store.errors import CecError, CorruptLog, OutOfRange
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
-from cec_store.inspector.damage.faults import EFFECTS, Fault
+from cec_store.inspector.damage.faults import EFFECTS, Fault, located
 from cec_store.inspector.measuring.extents import reader_at
 from cec_store.inspector.measuring.footprint_statistics import (
     FootprintStatistics,
@@ -39,10 +39,10 @@ class Damage:
     @classmethod
     def of_error(cls, log: str, path: str, error: Exception) -> Damage:
         advice = "`cec-store verify` lists all damage"
-        if not isinstance(error, CorruptLog):
-            return cls(log, path, 0, str(error), "this log is left out of the figures", advice)
-        what, advice = error.reason, error.advice or advice
-        return cls(log, error.path, error.byte, what, "readers stop here", advice)
+        effect = "this log is left out of the figures"
+        if isinstance(error, CorruptLog):
+            effect, advice = "readers stop here", error.advice or advice
+        return cls(log, *located(error, path), effect, advice)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cec_store.errors import CecError, CorruptLog, NotAQueue
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameType
 from cec_store.format.manifest import Manifest
-from cec_store.inspector.damage.faults import Fault, Note
+from cec_store.inspector.damage.faults import Fault, Note, located
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.epochs import newest_epoch, read_manifest
@@ -69,12 +69,11 @@ class QueueFiles:
             if not self._present:
                 raise
             name = manifest_name(newest_epoch(self.folder) or 0)
-            reason = error.reason if isinstance(error, CorruptLog) else str(error)
-            self._fault(kind, name, reason)
+            self._fault(kind, name, located(error, name)[2])
         return None
 
-    def _fault(self, kind: str, name: str, what: str, byte: int = 0) -> None:
-        self.faults.append(Fault(kind, f"{self.folder.path}/{name}", byte, what, True))
+    def _fault(self, kind: str, name: str, what: str) -> None:
+        self.faults.append(Fault(kind, f"{self.folder.path}/{name}", 0, what, True))
 
     def _look_at_names(self) -> None:
         for name in self._names:

@@ -71,18 +71,21 @@ class _Sum:
     def __init__(self) -> None:
         self.segments = self.frames = self.bytes = self.records = self.renewed = 0
         self.kinds = np.zeros(256, np.int64)
-        self.ends: list[tuple[int, int]] = []
-        self.times_us: list[tuple[int, int]] = []
-        self.unreadable = 0
+        self.first_offset = self.end_offset = self.unreadable = 0
+        self.first_timestamp_us: int | None = None
+        self.last_timestamp_us: int | None = None
         self.damage = ""
 
     def add(self, header: FrameHeader) -> None:
+        if not self.frames:
+            self.first_offset = header.first_offset
+        self.end_offset = header.end_offset
         self.frames += 1
         self.records += header.record_count
-        self.ends = [*self.ends[:1], (header.first_offset, header.end_offset)]
         if header.record_count:
-            times = (header.min_timestamp_us, header.max_timestamp_us)
-            self.times_us = [*self.times_us[:1], times]
+            if self.first_timestamp_us is None:
+                self.first_timestamp_us = header.min_timestamp_us
+            self.last_timestamp_us = header.max_timestamp_us
 
     def refuse(self, what: str) -> None:
         self.unreadable += 1
@@ -112,20 +115,18 @@ def totals_of(
         _add_segment(files, segment, total, counts)
         if progress is not None and counts:
             progress(segment.scan.bytes)
-    ends, times_us = total.ends, total.times_us
+    renewed = total.renewed if is_state else int(total.kinds[RecordKind.CHECK])
     totals = LogTotals(
         segments=total.segments,
         frames=total.frames,
         bytes=total.bytes,
         records=total.records,
-        first_offset=ends[0][0] if ends else 0,
-        end_offset=ends[-1][1] if ends else 0,
-        first_timestamp_us=times_us[0][0] if times_us else None,
-        last_timestamp_us=times_us[-1][1] if times_us else None,
+        first_offset=total.first_offset,
+        end_offset=total.end_offset,
+        first_timestamp_us=total.first_timestamp_us,
+        last_timestamp_us=total.last_timestamp_us,
         kinds={kind.name: int(total.kinds[kind]) for kind in RecordKind} if counts else None,
-        renewed=(total.renewed if is_state else int(total.kinds[RecordKind.CHECK]))
-        if counts
-        else None,
+        renewed=renewed if counts else None,
         unreadable=total.unreadable,
         is_state=is_state,
     )

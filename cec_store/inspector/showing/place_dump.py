@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, CorruptLog
+from cec_store.inspector.damage.faults import located
 from cec_store.inspector.places.places import Log, Place
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
@@ -85,6 +86,4 @@ class PlaceDump:
 
 
 def _damage(log: Log, error: Exception) -> DamageRow:
-    if isinstance(error, CorruptLog):
-        return DamageRow(error.path, error.byte, error.reason, True)
-    return DamageRow(log.folder.path, 0, str(error), True)
+    return DamageRow(*located(error, log.folder.path), True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from cec_store.errors import CecError, CorruptLog
 from cec_store.format.commit import Commit, Staged
 from cec_store.format.schema import RecordSchema
-from cec_store.inspector.damage.faults import Fault, Note
+from cec_store.inspector.damage.faults import Fault, Note, located
 from cec_store.inspector.verifying.results import Verification
 from cec_store.log.chain import Chain
 from cec_store.partitioned.commits import newest_first
@@ -47,6 +47,9 @@ class PartitionedQueue:
                 self._check_end(newest, number)
         self._note_staged(newest)
 
+    def _fault(self, kind: str, path: str, byte: int, what: str, log: str) -> None:
+        self.faults.append(Fault(kind, path, byte, what, True, log=log))
+
     # -- commits ------------------------------------------------------------------------------
 
     def _commits(self) -> list[Commit]:
@@ -56,17 +59,15 @@ class PartitionedQueue:
             chain = Chain(self._folder.folder(COMMITS_FOLDER))
             for commit in newest_first(chain):
                 if found and not _follows(found[-1], commit):
-                    path, last = f"{chain.folder.path}", found[-1]
+                    path, last = chain.folder.path, found[-1]
                     what = f"batch {last.batch} of {last.query} does not go on where "
                     what += f"batch {commit.batch} of {commit.query} ends"
-                    fault = Fault("commit-record", path, 0, what, True, log=COMMITS_FOLDER)
-                    self.faults.append(fault)
+                    self._fault("commit-record", path, 0, what, COMMITS_FOLDER)
                 found.append(commit)
         except CorruptLog as error:
             if error.reason.startswith("no commit"):
                 place = (error.path, error.byte, error.reason)
-                fault = Fault("commit-record", *place, True, log=COMMITS_FOLDER)
-                self.faults.append(fault)
+                self._fault("commit-record", *place, COMMITS_FOLDER)
         except CecError:
             return found  # told with that log
         return found
@@ -83,8 +84,7 @@ class PartitionedQueue:
             elif not schema.is_as(self._schema):
                 what = "other columns than those of the partitions before"
                 path = self._partition(number).path
-                log = f"partition {number}"
-                self.faults.append(Fault("schema", path, 0, what, True, log=log))
+                self._fault("schema", path, 0, what, f"partition {number}")
 
     def _partition(self, number: int) -> LocalFolder:
         return self._folder.folder(partition_name(number))
@@ -102,7 +102,7 @@ class PartitionedQueue:
             path = self._folder.folder(COMMITS_FOLDER).path
             more = f" and {len(ahead) - 3} more partitions" if len(ahead) > 3 else ""
             what = f"more records are there than are committed: {', '.join(ahead[:3])}{more}"
-            self.faults.append(Fault("commits-behind", path, 0, what, True, log=COMMITS_FOLDER))
+            self._fault("commits-behind", path, 0, what, COMMITS_FOLDER)
 
     def _check_end(self, newest: Commit, number: int) -> None:
         due = newest.ends[number]
@@ -149,10 +149,9 @@ class PartitionedQueue:
         try:
             schema = self._schema or Chain(self._partition(0)).schema()
             StagedReader(folder, piece, schema)
-        except CorruptLog as error:
-            return [Fault("staged-lost", path, error.byte, error.reason, True, *ends, log=log)]
         except CecError as error:
-            return [Fault("staged-lost", path, 0, str(error), True, *ends, log=log)]
+            _, byte, what = located(error, path)
+            return [Fault("staged-lost", path, byte, what, True, *ends, log=log)]
         return []
 
     def _note_staged(self, newest: Commit | None) -> None:

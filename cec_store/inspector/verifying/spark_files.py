@@ -101,18 +101,15 @@ class SparkFiles:
         if fault not in self.faults:
             self.faults.append(fault)
 
-    def _try(self, kind: str, name: str, read: Callable[[], object]) -> bool:
-        try:
-            read()
-        except CorruptLog as error:
-            self.faults.append(Fault(kind, error.path, error.byte, error.reason, True))
-        except UnsupportedVersion as error:
-            self._fault("version", name, 0, str(error))
-        except (OutOfRange, FileNotFoundError):
-            return False  # Spark has deleted it this very moment
-        else:
-            return True
-        return False
+    def _try(self, kind: str, name: str, read: Callable[[], object]) -> None:
+        # What Spark deletes meanwhile is no fault.
+        with suppress(OutOfRange, FileNotFoundError):
+            try:
+                read()
+            except CorruptLog as error:
+                self.faults.append(Fault(kind, error.path, error.byte, error.reason, True))
+            except UnsupportedVersion as error:
+                self._fault("version", name, 0, str(error))
 
     def _check_metadata(self) -> None:
         self._try("spark-metadata", METADATA, lambda: self._checkpoint.query_id)
