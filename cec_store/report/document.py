@@ -35,7 +35,7 @@ def report_on(
 
     ``at`` as :func:`cec_store.inspector.measuring.overview.at_point` gives it.
     ``top`` is how many windows are named, and how many of the logs get plots of their own.
-    ``done`` is told after each log how many have been looked at.
+    ``done`` is called after each log with how many have been looked at.
 
     Raises:
         OutOfRange: what ``at`` names is not there.

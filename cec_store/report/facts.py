@@ -70,7 +70,7 @@ class LogFacts:
 
     @property
     def windows_max(self) -> int:
-        """The largest N that the log tells of."""
+        """The largest N in the headers of the log."""
         counted = (s.open_windows for s in self.history.buckets)
         return max((n for n in counted if n != NOT_COUNTED), default=0)
 
@@ -159,9 +159,9 @@ def _named(facts: LogFacts, place: Place, at: At) -> At:
 
 
 def without_repeats(damage: list[Damage]) -> list[Damage]:
-    """Without what is told of a place already."""
+    """Without what is known of the same position already."""
     found: dict[tuple[str, int, str], Damage] = {}
     for each in damage:
-        place = (each.path, each.byte, "" if each.path.endswith(".seg") else each.what)
-        found.setdefault(place, each)
+        position = (each.path, each.byte, "" if each.path.endswith(".seg") else each.what)
+        found.setdefault(position, each)
     return list(found.values())

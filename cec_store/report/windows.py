@@ -18,10 +18,10 @@ from cec_store.report.facts import LogFacts
 
 Document = dict[str, Any]
 _RankedWindow = tuple[int, LogFacts, int]
-"""What counts, and the number of a window of a log."""
+"""The number to rank by, the log, and the index of the window in it."""
 _BINS = 30
 _SAMPLES = 4000
-"""Windows of one log that a histogram looks at; those between two of them are like them."""
+"""Windows of one log that a histogram counts, evenly spread over the sorted values."""
 _SHARES = np.unique(np.concatenate([np.geomspace(0.001, 0.1, 16).round(4), np.linspace(0, 1, 41)]))
 _TIME_STEPS_US = tuple(
     unit * count

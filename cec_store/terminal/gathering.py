@@ -28,10 +28,13 @@ class Gathered(Generic[_Answer]):
         return not self.problems
 
     def as_json(
-        self, told: Callable[[_Answer], dict[str, Any]], totals: dict[str, Any], **own: Any
+        self,
+        to_json: Callable[[_Answer], dict[str, Any]],
+        totals: dict[str, Any],
+        **own: Any,
     ) -> dict[str, Any]:
         """The document of a verb; of a log that cannot be read only why."""
-        found = {log: {**log.fields(), **told(a), "problem": ""} for log, a in self.answers}
+        found = {log: {**log.fields(), **to_json(a), "problem": ""} for log, a in self.answers}
         found |= {log: {**log.fields(), "problem": text} for log, text in self.problems}
         order = [log for log in self.place.logs if log in found]
         return document(self.place, self.is_sound, [found[log] for log in order], totals, **own)

@@ -1,4 +1,4 @@
-"""The verb `cec-store consumers`: who holds a queue."""
+"""The verb `cec-store consumers`: lists who a queue keeps records for, or drops one."""
 
 from __future__ import annotations
 

@@ -54,10 +54,10 @@ def extent_verb(
     screen = Screen()
     place = place_at(path)
     wanted = wanted_at(place, at, version)
-    with wrong_use(), _progress(screen, len(place.logs)) as told:
+    with wrong_use(), _progress(screen, len(place.logs)) as progress:
         found = overview_of(
             place, at=wanted, top=0 if quick else top, counts=counts, targets=what_if or (),
-            progress=told,
+            progress=progress,
         )  # fmt: skip
     rates = _rates(screen, found, calibrate)
     top = 0 if quick else top
@@ -86,12 +86,12 @@ def _progress(screen: Screen, logs: int) -> Iterator[Any]:
         task = bar.add_task("reading", total=logs)
         seen: list[str] = []
 
-        def told(log: Log, _: int) -> None:
+        def show(log: Log, _: int) -> None:
             if log.folder.path not in seen[-1:]:
                 seen.append(log.folder.path)
                 bar.update(task, completed=len(seen) - 1, description=log.name or "reading")
 
-        yield told
+        yield show
 
 
 def extent_as_json(found: Overview, rates: LoadRates, top: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The verb `cec-store trim`: letting go of what nobody needs."""
+"""The verb `cec-store trim`: removes segments that no consumer and no restart needs."""
 
 from __future__ import annotations
 

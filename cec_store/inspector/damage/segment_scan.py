@@ -1,7 +1,7 @@
 """Reading one segment that may be damaged: every frame that is intact, and the gaps between them.
 
-The rooms of the log refuse a damaged segment at its first bad byte. An inspection goes on at the
-next frame header that verifies.
+Readers (:mod:`cec_store.log`) refuse a damaged segment at its first bad byte. An inspection goes
+on at the next frame header that verifies.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SegmentScan:
     """One segment as it was when this was made: what a live writer adds is not looked at."""
 
     def __init__(self, folder: Folder, segment_id: int) -> None:
-        """Raises ``FileNotFoundError``; damage is told by :attr:`problem`."""
+        """Raises ``FileNotFoundError``; damage is in :attr:`problem`."""
         self.segment_id = segment_id
         self.name = segment_name(segment_id)
         self.path = f"{folder.path}/{self.name}"

@@ -50,19 +50,19 @@ _RATIO = raw_bytes_max(1) - _SLACK
 class SoundFrames:
     """All frames of a segment, headers and bodies proven by their checksums."""
 
-    def __init__(self, scan: SegmentScan, places: Ints, headers: NDArray[np.void]) -> None:
+    def __init__(self, scan: SegmentScan, starts: Ints, headers: NDArray[np.void]) -> None:
         self.scan = scan
-        self.places = places
+        self.starts = starts
         """The byte at which each begins."""
         self.headers = headers
         """As :data:`HEADER` has them."""
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.starts)
 
     def found(self, number: int) -> ScannedFrame:
         header = FrameHeader._make(self.headers[number].item())
-        return ScannedFrame(self.scan.segment_id, int(self.places[number]), header)
+        return ScannedFrame(self.scan.segment_id, int(self.starts[number]), header)
 
     def column(self, name: str) -> Ints:
         """A field of all headers; wide ones are below 2^63, or stand for none."""
@@ -102,7 +102,7 @@ class Batches(Sequence[Frame]):
     def __init__(self, frames: SoundFrames) -> None:
         """``frames`` holds one at least."""
         (rows,) = np.nonzero(frames.headers["type"] == FrameType.BATCH)
-        self.places = frames.places[rows]
+        self.starts = frames.starts[rows]
         self._columns = {name: frames.headers[name][rows] for name in _KEPT}
         self._scan = frames.scan
         self._ends = [_frame_of(frames.found(int(row))) for row in (rows[0], rows[-1])]
@@ -117,7 +117,7 @@ class Batches(Sequence[Frame]):
         return counted
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.starts)
 
     @overload
     def __getitem__(self, number: int) -> Frame: ...
@@ -128,7 +128,7 @@ class Batches(Sequence[Frame]):
             return [self[at] for at in range(*number.indices(len(self)))]
         if number % len(self) in (0, len(self) - 1):
             return self._ends[number % len(self) != 0]
-        byte, scan = int(self.places[number]), self._scan
+        byte, scan = int(self.starts[number]), self._scan
         try:
             return _frame_of(ScannedFrame(scan.segment_id, byte, scan.header_at(byte)))
         except BadHeader as error:
@@ -148,7 +148,7 @@ class RunningCrcs:
     """Running CRC by the byte at which a frame ends, counted when asked for."""
 
     def __init__(self, frames: SoundFrames) -> None:
-        self._places = frames.places
+        self._places = frames.starts
         self._crcs = np.ascontiguousarray(frames.headers["header_crc"])
         self._first = frames.scan.first_running_crc()
 
@@ -163,7 +163,7 @@ def read_whole(
     """Every frame in ``[SEGMENT_HEADER_BYTES, stop)``; ``None`` unless each is whole and sound."""
     if scan.header is None:
         return None
-    places: list[NDArray[np.int64]] = []
+    starts: list[NDArray[np.int64]] = []
     headers: list[NDArray[np.void]] = []
     byte, window = SEGMENT_HEADER_BYTES, _WINDOW_BYTES
     while byte < stop:
@@ -178,14 +178,14 @@ def read_whole(
         window = max(_WINDOW_BYTES, needed)
         if found:
             at = np.array(found)
-            places.append(byte + at)
+            starts.append(byte + at)
             raw = np.frombuffer(data, np.uint8)[at[:, None] + _INSIDE]
             headers.append(raw.view(HEADER)[:, 0])
         byte += end
         progress(byte)
-    if not places:
+    if not starts:
         return None
-    whole = SoundFrames(scan, np.concatenate(places), np.concatenate(headers))
+    whole = SoundFrames(scan, np.concatenate(starts), np.concatenate(headers))
     return whole if _is_plain(whole) else None
 
 
@@ -212,7 +212,7 @@ def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
 
 
 def _is_plain(whole: SoundFrames) -> bool:
-    """Whether all headers are within their limits, of types that every release knows, and theirs.
+    """Whether all headers are within their limits, of this segment, and of known types.
 
     A segment begins with its SCHEMA, the only one; a FOOTER ends it.
     """

@@ -1,4 +1,4 @@
-"""Keys of records: numbers that tell them apart, and which of them are asked for."""
+"""Keys of records: numbers for them, and which of them are asked for."""
 
 from __future__ import annotations
 

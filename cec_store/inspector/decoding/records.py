@@ -46,7 +46,7 @@ class _Group:
     is_decoded: bool
 
     def among(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Of these rows the places of those in the group, and theirs in the group."""
+        """Which of these rows are in the group, and where in the group they are."""
         at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         here = np.flatnonzero(self.rows[at] == rows)
         return here, at[here]
@@ -125,18 +125,18 @@ class RecordDecoder:
         inputs = [name for name in names if name.startswith(input_column(0)[:-1])]
         plain = records.drop_columns([n for n in (TIMESTAMP, KEY, STATE) if n in names])
         known = {member.value for member in RecordKind}
-        for place, row in enumerate(records_as_rows(plain)):
+        for index, row in enumerate(records_as_rows(plain)):
             kind = row.pop(KIND)
             position = tuple(row.pop(name) for name in inputs)
             is_footprint = kind in (RecordKind.OPEN, RecordKind.CHECK)
             yield RecordRow(
-                offset=int(offsets[place]),
+                offset=int(offsets[index]),
                 kind=RecordKind(kind).name if kind in known else f"kind {kind}",
-                timestamp_us=times[place],
+                timestamp_us=times[index],
                 position=position,
-                key=keys[place],
-                state=states[place],
-                renewed=renewed[place],
+                key=keys[index],
+                state=states[index],
+                renewed=renewed[index],
                 data=None if is_footprint else row,
             )
 
@@ -151,6 +151,6 @@ class RecordDecoder:
             return stored
 
     @staticmethod
-    def _fill(cells: list[Any], places: Ints, column: pa.Array) -> None:
-        for place, cell in zip(places.tolist(), rows_of(column), strict=True):
-            cells[place] = cell
+    def _fill(cells: list[Any], indexes: Ints, column: pa.Array) -> None:
+        for index, cell in zip(indexes.tolist(), rows_of(column), strict=True):
+            cells[index] = cell

@@ -101,7 +101,7 @@ class CommitSummary:
     footprints: Ints
     """Those of which it has a footprint that no policy wrote, in the order of the records."""
     footprint_rows: Ints
-    """Of each such footprint its place among the records that no policy wrote."""
+    """Of each such footprint its row among the records that no policy wrote."""
     others: int
     """How many these are."""
     renewed: Ints
@@ -112,7 +112,7 @@ class CommitSummary:
 
 @dataclass
 class RecordedExtent:
-    """A log with the CHECKs that were recorded, and one with others for who inherits."""
+    """The extent of a log with its recorded CHECKs; subclasses put those of a target in instead."""
 
     policy: Policy = field(default_factory=Never)
     end: int = 0
@@ -151,7 +151,7 @@ class RecordedExtent:
 
 
 class SimulatedQueueExtent(RecordedExtent):
-    """As the runner of an operator asks its :class:`Checkpointer`."""
+    """With the CHECKs that an operator's :class:`Checkpointer` would have planned."""
 
     def __init__(self, target: WhatIf) -> None:
         super().__init__(target.targets)
@@ -207,5 +207,5 @@ class SimulatedStoreExtent(RecordedExtent):
     def _costs(self, offsets: Ints, commit: CommitSummary) -> Ints:
         """What the extent costs once all older ones than each of these are renewed."""
         records = self.end + commit.others + np.arange(len(offsets)) - offsets
-        place = np.searchsorted(self._starts[: self._commits], offsets, "right") - 1
-        return records + FRAME_COST_RECORDS * (self._frames - self._before[place] + 1)
+        commits = np.searchsorted(self._starts[: self._commits], offsets, "right") - 1
+        return records + FRAME_COST_RECORDS * (self._frames - self._before[commits] + 1)

@@ -119,7 +119,7 @@ def inspect_extent(
 
     ``at`` is a version of a state log, or the number of a queue's frame. ``counts`` reads the whole
     log and counts its records by kind; ``top=0`` reads headers and the oldest footprint alone.
-    ``progress`` is told of bytes read.
+    ``progress`` is called with bytes read.
 
     Raises:
         NotAQueue: nothing of a log here.

@@ -154,12 +154,12 @@ class _Tally:
 
     def _is_sampled(self, keys: pa.StructArray) -> NDArray[np.bool_]:
         sketches = sketches_of(key_columns(keys))
-        # Bits from the middle: others take the lowest ones for places in tables.
+        # Bits from the middle: the sieve of oldest_footprints takes the lowest ones.
         chosen: NDArray[np.bool_] = (sketches >> np.uint64(24)) & self._skipped == 0
         return chosen | np.isin(sketches, self._always)
 
     def columns_of(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """What is looked at; the states themselves are let go."""
+        """The columns that are looked at. Without the states, these can be freed."""
         columns = [records.column(name) for name in (KIND, TIMESTAMP, KEY)]
         renewed = pa.nulls(len(records), pa.bool_())
         if self._says_renewed:
@@ -200,9 +200,9 @@ class _Tally:
         last[codes] = np.where(is_close, _NEVER, offsets)
         last_us[codes] = times_us
         input_upto[codes] = values_of(records.column(_INPUT), "i8")
-        self._see_lives(codes, offsets, kinds)
+        self._add_lifetimes(codes, offsets, kinds)
 
-    def _see_lives(self, codes: Ints, offsets: Ints, kinds: NDArray[np.uint8]) -> None:
+    def _add_lifetimes(self, codes: Ints, offsets: Ints, kinds: NDArray[np.uint8]) -> None:
         """Each RESULT with the OPEN before it, which may stand among earlier records."""
         (ends,) = np.nonzero((kinds == RecordKind.OPEN) | (kinds == RecordKind.RESULT))
         ends = ends[np.argsort(codes[ends], kind="stable")]

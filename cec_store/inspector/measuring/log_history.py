@@ -1,6 +1,6 @@
 """What frame headers say over a whole log: how extent, windows and bytes have grown. Reads only.
 
-However long the log, a bounded number of buckets tells of it: when there are too many, pairs of
+At most :data:`BUCKETS_MAX` buckets hold it, however long the log: when there are more, pairs of
 them become one, which keeps the smallest and the largest extent of both.
 """
 
@@ -180,7 +180,7 @@ def read_log_history(
 
 
 def _ends(log_reader: LogReader) -> dict[int, int] | None:
-    """Of each segment the bytes that count; ``None`` where damage hides it, which is told then."""
+    """Of each segment the bytes that count; ``None`` where damage hides it."""
     try:
         return {
             segment_id: log_reader.segment_end(segment_id) for segment_id in log_reader.segments

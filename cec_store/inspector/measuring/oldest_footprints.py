@@ -137,7 +137,7 @@ class _Search:
             if len(live) > self._keys_max // 2:
                 self.stop = int(offsets[-1]) + 1
                 self._sieve = np.zeros(1 << _SIEVE_BITS, np.bool_)
-                self._sieve[_place_of(self._keys.keys(live).flatten())] = True
+                self._sieve[_sieve_bits_of(self._keys.keys(live).flatten())] = True
 
     def _strike_out(self, keys: pa.RecordBatch) -> None:
         """These keys come again; most of them are none of those remembered."""
@@ -145,17 +145,17 @@ class _Search:
         maybe = np.empty(len(keys), np.bool_)
         for start in range(0, len(keys), _SLICE_ROWS):
             here = slice(start, start + _SLICE_ROWS)
-            places = _place_of([column.slice(start, _SLICE_ROWS) for column in columns])
-            maybe[here] = self._sieve[places]
+            bits = _sieve_bits_of([column.slice(start, _SLICE_ROWS) for column in columns])
+            maybe[here] = self._sieve[bits]
         rows = pa.array(np.flatnonzero(maybe))
         codes = self._keys.lookup([column.take(rows) for column in columns])
         self._newest[codes[codes >= 0]] = _GONE
 
 
-def _place_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
+def _sieve_bits_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
     """Without the first of :func:`key_columns`: null keys are few, or all there is."""
-    places: NDArray[np.uint64] = sketches_of(columns[1:]) & np.uint64((1 << _SIEVE_BITS) - 1)
-    return places
+    bits: NDArray[np.uint64] = sketches_of(columns[1:]) & np.uint64((1 << _SIEVE_BITS) - 1)
+    return bits
 
 
 def _materialised(

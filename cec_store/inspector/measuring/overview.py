@@ -144,7 +144,7 @@ def overview_of(
 ) -> Overview:
     """Looks at one log after the other; one that cannot be read does not stop the others.
 
-    ``at`` as :func:`at_point` gives it. ``progress`` is told of bytes read of a log.
+    ``at`` as :func:`at_point` gives it. ``progress`` is called with bytes read of a log.
 
     Raises:
         OutOfRange: the one log there is does not have what ``at`` names.
@@ -156,8 +156,8 @@ def overview_of(
         at, timestamp_us = _batch_of(place, at, faults)
     logs = []
     for log in place.logs:
-        told = None if progress is None else (lambda read, log=log: progress(log, read))
-        logs.append(_look(place, log, at, top, counts, targets, told, faults))
+        report = None if progress is None else (lambda read, log=log: progress(log, read))
+        logs.append(_look(place, log, at, top, counts, targets, report, faults))
     version = at if place.checkpoint is not None and isinstance(at, int) else None
     if place.kind is PlaceKind.STATE_STORE and logs[0].report is not None:
         version = logs[0].report.version
@@ -243,8 +243,8 @@ def calibrated(overview: Overview) -> LoadRates | None:
         CorruptLog, OutOfRange: it cannot be read.
     """
     sized = [
-        (each.report.state.raw_bytes, place)
-        for place, each in enumerate(overview.logs)
+        (each.report.state.raw_bytes, index)
+        for index, each in enumerate(overview.logs)
         if each.report is not None and each.report.state is not None
     ]
     if not sized:

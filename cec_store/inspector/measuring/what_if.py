@@ -190,8 +190,8 @@ class _Simulator:
         if self._keys.wants_trim(header.open_windows):
             self._keys.trim(np.flatnonzero(self._is_open))
 
-    def _begin(self, place: int) -> None:
-        self._begun_at = place
+    def _begin(self, first: int) -> None:
+        self._begun_at = first
         windows = self._recorded.windows.oldest(self._recorded.windows.open_windows)
         for extent in self._simulated:
             extent.begin(windows, self._recorded.end, self._commits)

@@ -158,7 +158,7 @@ def _compare(
         diff.removed, diff.added = (0 if side is None else len(side.keys) for side in (old, new))
         nothing = np.empty(0, np.int64)
         removed, added = (np.arange(count) for count in (diff.removed, diff.added))
-        _list(diff, old, new, (added, removed, nothing, nothing), decoder, top)
+        _add_rows(diff, old, new, (added, removed, nothing, nothing), decoder, top)
         return
     for name in ("keys", "states"):
         kinds = [getattr(side, name).type for side in (old, new)]
@@ -180,7 +180,7 @@ def _compare(
     changed = np.flatnonzero(is_changed)
     changed = changed[np.argsort(before[changed])]
     rows = (added - len(old.keys), removed, before[changed], after[changed] - len(old.keys))
-    _list(diff, old, new, rows, decoder, top)
+    _add_rows(diff, old, new, rows, decoder, top)
 
 
 def _plain(rows: pa.StructArray) -> pa.StructArray:
@@ -196,7 +196,7 @@ def _plain(rows: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, names, mask=mask) if names else rows
 
 
-def _list(
+def _add_rows(
     diff: LogDiff,
     old: _Rows | None,
     new: _Rows | None,
@@ -212,17 +212,17 @@ def _list(
         left = top - len(diff.rows)
         count = min(left, len(added if change == "added" else olds if olds is not None else ()))
         cells: list[list[Any]] = []
-        for side, places in ((old, olds), (new, news)):
-            if side is None or places is None:
+        for side, rows_of_side in ((old, olds), (new, news)):
+            if side is None or rows_of_side is None:
                 cells += [[None] * count, [None] * count]
             else:
-                cells += _told(side, places[:count], decoder)
+                cells += _cells(side, rows_of_side[:count], decoder)
         keys = cells[2] if olds is None else cells[0]
         for key, state, new_state in zip(keys, cells[1], cells[3], strict=True):
             diff.rows.append(Change(change, key, state, new_state))
 
 
-def _told(side: _Rows, places: Ints, decoder: StateDecoder | None) -> list[list[Any]]:
+def _cells(side: _Rows, places: Ints, decoder: StateDecoder | None) -> list[list[Any]]:
     rows = pa.array(places)
     keys, states = side.keys.take(rows), side.states.take(rows)
     if decoder is not None:

@@ -44,7 +44,7 @@ class _Progress:
     """At the last look that met something bad."""
     bad_looks: int = 0
     """So many in a row have met it."""
-    has_told: bool = False
+    is_reported: bool = False
     """That the segment has no sound header."""
     shown: array[int] = field(default_factory=lambda: array("Q"))
     """Of a state log: what each frame is known by."""
@@ -136,11 +136,11 @@ class QueueFollower(Follower):
         return header.prev_bytes if header is not None and is_next else scan.bytes
 
     def _segment(self, scan: SegmentScan, progress: _Progress, stop: int | None) -> _Shown:
-        if scan.problem is not None and not progress.has_told:
+        if scan.problem is not None and not progress.is_reported:
             if not progress.is_bad_for_good(scan.bytes) or self._is_gone(scan.segment_id):
                 return
             progress.pass_over()
-            progress.has_told = True
+            progress.is_reported = True
             yield DamageRow(scan.path, 0, str(scan.problem), True)
         waiting: deque[ScannedFrame | Gap] = deque()
         for item in scan.frames(scan.bytes if stop is None else stop, progress.byte):
@@ -212,10 +212,10 @@ class StateFollower(Follower):
     def _segment(self, scan: SegmentScan, progress: _Progress) -> _Shown:
         known = self._shown_before(scan.segment_id)
         segment = LogSegment.whole(scan)
-        if scan.problem is not None and not progress.has_told:
+        if scan.problem is not None and not progress.is_reported:
             if not self._is_damage(scan, progress, 0):
                 return
-            progress.has_told = True
+            progress.is_reported = True
             yield DamageRow(scan.path, 0, str(scan.problem), True)
         has_noted = False
         for item in scan.frames(scan.bytes, progress.byte):
@@ -226,8 +226,8 @@ class StateFollower(Follower):
             if isinstance(item, ScannedFrame):
                 name = (item.header.seq & 0xFFFFFFFF) << 32 | item.header.body_crc
                 progress.shown.append(name)
-                place = int(np.searchsorted(known, name))
-                if place < len(known) and known[place] == name:
+                index = int(np.searchsorted(known, name))
+                if index < len(known) and known[index] == name:
                     if not has_noted and item.header.type == FrameType.BATCH:
                         what = "made by maintenance: frames that stand above are not shown again"
                         yield NoteRow(scan.path, what)

@@ -35,8 +35,8 @@ class PlaceDump:
         Raises:
             CecError: it cannot be read at all, and there are no others.
         """
-        decoder, told = self._decoder(log)
-        yield from told
+        decoder, rows = self._decoder(log)
+        yield from rows
         try:
             at = self._version
             if isinstance(at, int):
@@ -58,9 +58,9 @@ class PlaceDump:
             if time.monotonic() - looked_s >= _LOOK_FOR_LOGS_S:
                 for log in look():
                     if log.folder.path not in followers:
-                        made, told = self._follower(log)
+                        made, rows = self._follower(log)
                         followers[log.folder.path] = log, made
-                        yield from ((log, row) for row in told)
+                        yield from ((log, row) for row in rows)
                 looked_s = time.monotonic()
             for path, (log, follower) in followers.items():
                 try:
@@ -71,9 +71,9 @@ class PlaceDump:
             yield None
 
     def _follower(self, log: Log) -> tuple[Follower, list[Row]]:
-        decoder, told = self._decoder(log)
+        decoder, rows = self._decoder(log)
         kind = StateFollower if self._place.has_versions else QueueFollower
-        return kind(log.folder, self._wanted, decoder), told
+        return kind(log.folder, self._wanted, decoder), rows
 
     def _decoder(self, log: Log) -> tuple[StateDecoder | None, list[Row]]:
         """What Spark notes of a state store; else why there is none."""

@@ -25,7 +25,7 @@ _REPEATS_MAX = 3
 
 
 class FrameChecks:
-    """Where the stream should go on, and what was found not to be as it should."""
+    """Checks the frames of a stream in order: each goes on where the one before has ended."""
 
     def __init__(self, with_records: bool, is_whole: bool) -> None:
         """``is_whole``: nothing is trimmed, so that the stream begins at 0."""
@@ -63,14 +63,14 @@ class FrameChecks:
     def restart(self, faults: int) -> None:
         """Segments were trimmed meanwhile: only the first ``faults`` count, and all begins anew."""
         del self.faults[faults:]
-        self._unending = [place for place in self._unending if place < faults]
+        self._unending = [index for index in self._unending if index < faults]
         self._seq = self._offset = None
 
     def add(self, segment: LogSegment, kind: str, byte: int, what: str) -> None:
         """A fault that keeps no record out of reach. One cause may show in many frames."""
-        place = (segment.scan.path, kind)
-        self._repeats[place] = self._repeats.get(place, 0) + 1
-        if self._repeats[place] <= _REPEATS_MAX:
+        repeated = (segment.scan.path, kind)
+        self._repeats[repeated] = self._repeats.get(repeated, 0) + 1
+        if self._repeats[repeated] <= _REPEATS_MAX:
             self.faults.append(segment.fault(kind, byte, what))
 
     def unlisted(self) -> list[Note]:
@@ -99,8 +99,8 @@ class FrameChecks:
             self.lose(segment.fault("sequence", found.byte, what))
         self._seq = header.seq
         if header.stream_id == RECORD_STREAM:
-            self._go_on(found)
-            self._check_place(segment, found)
+            self._resume(found)
+            self._check_position(segment, found)
         problem = "" if is_sound else segment.scan.body_problem(found)
         if problem:
             self.faults.append(
@@ -130,15 +130,15 @@ class FrameChecks:
     def _take_rest(self, segment: LogSegment, sound: SoundFrames) -> bool:
         """Every check of :meth:`frame`; nothing is taken where one fails."""
         assert segment.scan.header is not None
-        headers, places = sound.headers[1:], sound.places[1:]
+        headers, starts = sound.headers[1:], sound.starts[1:]
         is_batch = headers["type"] == FrameType.BATCH
         if not len(headers):
             return True
         if self._unending or self._with_records or not self._has_schema or self._offset is None:
             return False
-        batches, at = headers[is_batch], places[is_batch]
+        batches, at = headers[is_batch], starts[is_batch]
         counts = batches["record_count"].astype(np.int64)
-        starts = self._offset + np.cumsum(counts) - counts
+        offsets = self._offset + np.cumsum(counts) - counts
         numbers = (self._seq or 0) + np.cumsum(is_batch) - is_batch
         links = np.stack([np.full(len(at), segment.scan.segment_id), np.roll(at, 1)])
         said = np.stack([batches["prev_segment"], batches["prev_byte"]]).astype(np.int64)
@@ -148,10 +148,10 @@ class FrameChecks:
                 links[:, 0] = np.array(self._previous, np.uint64).astype(np.int64)
         is_right = (
             (headers["epoch"] == segment.scan.header.epoch).all()
-            and (headers["durable_upto"].astype(np.int64) <= places).all()
+            and (headers["durable_upto"].astype(np.int64) <= starts).all()
             and (headers["stream_id"] == np.where(is_batch, RECORD_STREAM, LOG_STREAM)).all()
             and (headers["seq"].astype(np.int64) == numbers).all()
-            and (batches["first_offset"].astype(np.int64) == starts).all()
+            and (batches["first_offset"].astype(np.int64) == offsets).all()
             and (batches["schema_byte"] == SEGMENT_HEADER_BYTES).all()
             and (said == links).all()
         )
@@ -164,16 +164,16 @@ class FrameChecks:
             self.records += int(counts.sum())
         return bool(is_right)
 
-    def _go_on(self, found: ScannedFrame) -> None:
-        """A frame of the stream tells where it stands, so that what was lost has an end."""
+    def _resume(self, found: ScannedFrame) -> None:
+        """Take from this frame where the stream goes on, and so where what was lost ends."""
         header = found.header
         if self._offset is None:
             self.first_offset = header.first_offset
         if self._unending or self._offset is None:
-            for place in self._unending:
-                fault = self.faults[place]
+            for index in self._unending:
+                fault = self.faults[index]
                 first = self.first_offset if fault.first_offset is None else fault.first_offset
-                self.faults[place] = replace(
+                self.faults[index] = replace(
                     fault, first_offset=first, end_offset=header.first_offset
                 )
             self._unending.clear()
@@ -182,7 +182,7 @@ class FrameChecks:
             self._seq, self._offset = header.seq, header.first_offset
             self._previous = (header.prev_segment, header.prev_byte)
 
-    def _check_place(self, segment: LogSegment, found: ScannedFrame) -> None:
+    def _check_position(self, segment: LogSegment, found: ScannedFrame) -> None:
         header = found.header
         if header.first_offset != self._offset:
             what = f"its first record is {header.first_offset}, not {self._offset}"
@@ -222,7 +222,7 @@ class FrameChecks:
         if header.schema_byte != SEGMENT_HEADER_BYTES:
             what = f"it names byte {header.schema_byte} as its schema"
             self.add(segment, "schema", found.byte, what)
-        # Without its schema no record of a segment can be read; that has been told.
+        # Without its schema no record of a segment can be read; that is a fault of its own.
         if is_damaged or checks is None or not self._has_schema:
             if checks is not None:
                 checks.forget(header.end_offset)

@@ -36,13 +36,13 @@ class KeptVersions:
             self._look_back(tree.growth(segment_id))
         versions = self._gather("version")
         # Of several attempts the one in the highest segment counts; in it the last such frame.
-        self.numbers, place = np.unique(versions[::-1], return_index=True)
-        place = len(versions) - 1 - place
+        self.numbers, rows = np.unique(versions[::-1], return_index=True)
+        rows = len(versions) - 1 - rows
         del versions
-        self.segments = self._gather("segment")[place]
-        self._places = self._gather("place")[place]
-        self._needed = self._gather("needed")[place]
-        self.windows = self._gather("windows")[place]
+        self.segments = self._gather("segment")[rows]
+        self._bytes = self._gather("byte")[rows]
+        self._needed = self._gather("needed")[rows]
+        self.windows = self._gather("windows")[rows]
         self._problems: dict[int, CecError] = {}
         self.is_whole = self._judge()
 
@@ -70,10 +70,10 @@ class KeptVersions:
         self._break[segment_id] = self._break[below]
 
     def _judge(self) -> NDArray[np.bool_]:
-        ids, place = np.unique(self.segments, return_inverse=True)
+        ids, index = np.unique(self.segments, return_inverse=True)
         reach = np.array([self._reach[int(segment_id)] for segment_id in ids], np.int64)
         is_whole: NDArray[np.bool_] = (
-            self._needed >= reach[place] if len(ids) else np.empty(0, bool)
+            self._needed >= reach[index] if len(ids) else np.empty(0, bool)
         )
         for row in np.flatnonzero(~is_whole):
             self._problems[int(self.numbers[row])] = self._break[int(self.segments[row])]
@@ -127,9 +127,9 @@ class KeptVersions:
         """The last frame of a version that is here."""
         row = int(np.searchsorted(self.numbers, version))
         frames = self._tree.growth(int(self.segments[row])).frames
-        byte = int(self._places[row])
+        byte = int(self._bytes[row])
         if isinstance(frames, Batches):
-            return frames[int(np.searchsorted(frames.places, byte))]
+            return frames[int(np.searchsorted(frames.starts, byte))]
         return next(frame for frame in frames if frame.address.byte == byte)
 
     def needing(self, segment_id: int, byte: int, end_offset: int) -> Ints:
@@ -138,7 +138,7 @@ class KeptVersions:
         for top in np.unique(self.segments):
             here = self.segments == top
             if top == segment_id:
-                builds |= here & (self._places >= byte)
+                builds |= here & (self._bytes >= byte)
             elif self._bytes_built_on(int(top), segment_id) > byte:
                 builds |= here
         needing: Ints = self.numbers[builds & (self._needed < end_offset)]
@@ -160,8 +160,8 @@ def _commits(growth: Growth, what: str) -> Ints:
         rows = frames.is_counted
         if what == "segment":
             return np.full(int(rows.sum()), growth.segment_id, np.int64)
-        if what == "place":
-            return frames.places[rows]
+        if what == "byte":
+            return frames.starts[rows]
         if what == "needed":
             end = frames.column("first_offset") + frames.column("record_count")
             return (end - frames.column("extent_records"))[rows]
@@ -170,7 +170,7 @@ def _commits(growth: Growth, what: str) -> Ints:
     numbers = {
         "version": [frame.header.input_upto for frame in commits],
         "segment": [growth.segment_id for _ in commits],
-        "place": [frame.address.byte for frame in commits],
+        "byte": [frame.address.byte for frame in commits],
         "needed": [f.header.end_offset - f.header.extent_records for f in commits],
         "windows": [frame.header.open_windows for frame in commits],
     }

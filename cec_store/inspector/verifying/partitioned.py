@@ -66,10 +66,10 @@ class PartitionedQueue:
                 found.append(commit)
         except CorruptLog as error:
             if error.reason.startswith("no commit"):
-                place = (error.path, error.byte, error.reason)
-                self._fault("commit-record", *place, COMMITS_FOLDER)
+                cause = (error.path, error.byte, error.reason)
+                self._fault("commit-record", *cause, COMMITS_FOLDER)
         except CecError:
-            return found  # told with that log
+            return found  # reported with that log
         return found
 
     def _check_schemas(self) -> None:
@@ -78,7 +78,7 @@ class PartitionedQueue:
             try:
                 schema = Chain(self._partition(number)).schema()
             except CecError:
-                continue  # told with that log
+                continue  # reported with that log
             if self._schema is None:
                 self._schema = schema
             elif not schema.is_as(self._schema):
@@ -166,7 +166,7 @@ class PartitionedQueue:
             if newest is not None and batch.isdigit() and newest.has(query, int(batch)):
                 what = "staged for a commit that has taken it in; its next one removes it"
             if name == own and self._is_pending(newest):
-                continue  # told with the partition
+                continue  # reported with the partition
             self.notes.append(Note(folder.path, 0, what))
 
     def _is_pending(self, newest: Commit | None) -> bool:

@@ -173,7 +173,7 @@ class _QueueVerifier:
         try:
             footer = segment.scan.footer(found)
         except BadHeader:
-            return  # told as a body
+            return  # reported as a body
         if footer != Footer(frames, found.byte, self._running_crc):
             what = f"the footer says {footer.frames} frames, there are {frames}"
             if footer.frames == frames:

@@ -1,7 +1,7 @@
 """What a frame's records say by themselves, against what its header says of them.
 
-Open windows and extents are counted anew by going forward over all records: the opposite way of
-:mod:`cec_store.checkpoints.rebuild`, and by other code.
+Open windows and extents are counted anew by going forward over all records. A rebuild goes backward
+with other code (:mod:`cec_store.checkpoints.rebuild`), so a mistake of either one shows.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class WindowRecount:
             self._last = grown(self._last, self._keys.bound)
             self._last[known:] = _CLOSED
         # The newest record of a key decides: of equal codes the last one.
-        newest, place = np.unique(codes[::-1], return_index=True)
-        decisive = rows[len(rows) - 1 - place]
+        newest, from_end = np.unique(codes[::-1], return_index=True)
+        decisive = rows[len(rows) - 1 - from_end]
         is_open = kinds[decisive] != RecordKind.RESULT
         was_open = self._last[newest] != _CLOSED
         self.open_windows += int(is_open.sum()) - int(was_open.sum())

@@ -75,7 +75,7 @@ class SparkFiles:
         assert log.partition is not None
         for batch in self.batches:
             if batch not in self._commits:
-                continue  # what cannot be read is told, and does not say which attempt counts
+                continue  # unreadable: a fault of its own, and it does not say which attempt counts
             try:
                 at = self._commits[batch].unique_id(operator, log.partition, store)
             except (LookupError, ValueError):
@@ -211,9 +211,9 @@ class SparkFiles:
             self.notes.append(Note(f"{self._checkpoint.path}/{name}", 0, str(error)))
         except (ValueError, NotAQueue) as error:
             self._fault("spark-schema", name, 0, str(error))
-        for place in _schema_folders(state, store):
-            for file in sorted(set(place.names()) & {"metadata", "schema"}):
-                self._check_checksums(place, file)
+        for folder in _schema_folders(state, store):
+            for file in sorted(set(folder.names()) & {"metadata", "schema"}):
+                self._check_checksums(folder, file)
 
 
 def _store_of(log: Log) -> tuple[int, str]:

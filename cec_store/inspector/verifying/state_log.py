@@ -59,7 +59,7 @@ class _StateLogVerifier:
         self._notes = list(files.notes)
         self._segments: dict[int, LogSegment] = {}
         self._lost: dict[tuple[str, int], tuple[int, int]] = {}
-        """By the place of a gap: the versions that stood from there on."""
+        """By the position of a gap: the versions that stood from there on."""
         self._frames = self._records = self._bytes = 0
 
     def run(
@@ -81,7 +81,7 @@ class _StateLogVerifier:
                 segment.scan.release()
                 self._progress(self._bytes)
         self._note_origins()
-        recount = BranchChecks(self._tree, self._files.folder, self._found_in_records, decoder)
+        recount = BranchChecks(self._tree, self._files.folder, self._add_record_fault, decoder)
         if records:
             recount.run()
         kept = KeptVersions(self._tree)
@@ -116,7 +116,7 @@ class _StateLogVerifier:
         frames = self._tree.growth(segment_id).frames
         return (frames[0].header.first_offset, frames[-1].header.end_offset) if frames else None
 
-    def _found_in_records(self, frame: Frame, kind: str, what: str) -> None:
+    def _add_record_fault(self, frame: Frame, kind: str, what: str) -> None:
         segment = self._segments[frame.address.segment_id]
         self._faults.append(segment.fault(kind, frame.address.byte, what))
 
@@ -153,7 +153,7 @@ class _StateLogVerifier:
 
     def _check_frames(self, segment: LogSegment, sound: SoundFrames | None) -> None:
         frame_checks = FrameChecks(with_records=False, is_whole=False)
-        self._place(segment, frame_checks)
+        self._start(segment, frame_checks)
         frame_checks.begin_segment()
         if sound is not None and sound.versions_rise():
             self._faults += self._version_faults(segment, sound.found(0), -1)
@@ -217,7 +217,7 @@ class _StateLogVerifier:
             what += "version, or of another store"
             self._notes.append(Note(segment.scan.path, 16, what))
 
-    def _place(self, segment: LogSegment, frame_checks: FrameChecks) -> None:
+    def _start(self, segment: LogSegment, frame_checks: FrameChecks) -> None:
         """Where the stream goes on in this segment: at the end of the frame that it builds on."""
         header = segment.scan.header
         if header is None or not segment.acknowledged:
@@ -233,18 +233,18 @@ class _StateLogVerifier:
         try:
             base = self._tree.base(segment_id)
         except CorruptLog as error:
-            told = {(fault.path, fault.byte) for fault in self._faults}
-            if (error.path, error.byte) not in told:
+            known = {(fault.path, fault.byte) for fault in self._faults}
+            if (error.path, error.byte) not in known:
                 fault = Fault("chain", error.path, error.byte, error.reason, True)
                 self._faults.append(fault)
             return
         except CecError:
-            return  # of a later format, which is told with that segment
+            return  # of a later format, which is reported with that segment
         assert base is not None
-        place: tuple[int, int] | None = (base.address.segment_id, base.address.byte)
+        previous: tuple[int, int] | None = (base.address.segment_id, base.address.byte)
         if base.address.segment_id != header.prev_segment:
-            place = None  # merged since, so the frame stands elsewhere
-        frame_checks.start_at(base.header.seq + 1, base.header.end_offset, place)
+            previous = None  # merged since, so the frame stands elsewhere
+        frame_checks.start_at(base.header.seq + 1, base.header.end_offset, previous)
         growth = self._tree.growth(segment_id)
         if growth.schema and growth.schema.input_upto != base.header.input_upto:
             what = f"it says that it builds on version {growth.schema.input_upto}, "
@@ -261,6 +261,6 @@ class _StateLogVerifier:
             try:
                 schema = segment.scan.schema(header._replace(schema_byte=found.byte))
             except BadHeader:
-                return  # told as a body
+                return  # reported as a body
             if schema.arrow != STATE_SCHEMA.arrow:
                 yield segment.fault("schema", found.byte, "not the columns of a state log")

@@ -80,7 +80,7 @@ class BranchChecks:
             try:
                 base = self._tree.base(segment_id)
             except CecError:
-                continue  # told with the segment
+                continue  # reported with the segment
             bases.add(base.address if base else None)
         ends = [g.frames[-1] for g in map(self._tree.growth, self._tree.ids) if g.frames]
         return [frame for frame in reversed(ends) if frame.address not in bases]
@@ -97,7 +97,7 @@ class BranchChecks:
             if frame is not None and frame.header.open_windows != NOT_COUNTED:
                 known = list(extent_frames(lineage, frame))
         except CecError:
-            known = []  # forgotten, or told with the segment
+            known = []  # forgotten, or reported with the segment
         checks = StateRecordChecks(STATE_SCHEMA)
         for each in reversed(known):
             self._check(checks, each, is_fresh=False)
@@ -120,7 +120,7 @@ class BranchChecks:
             scan.body(found)
         except BadHeader:
             checks.forget(frame.header.end_offset)
-            return  # told with the segment
+            return  # reported with the segment
         try:
             records = scan.records(found)
         except BadHeader as error:
