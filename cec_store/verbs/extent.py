@@ -11,9 +11,10 @@ import typer
 
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.extent_history import WhatIf, parse_what_if
-from cec_store.inspector.measuring.extents import OpenWindow
+from cec_store.inspector.measuring.extents import OpenWindow, OperatorState
 from cec_store.inspector.measuring.kept_rates import keep_rates, known_rates
 from cec_store.inspector.measuring.overview import LogExtent, Overview, calibrated, overview_of
+from cec_store.inspector.measuring.totals import LogTotals
 from cec_store.inspector.measuring.what_if import TargetOutcome
 from cec_store.inspector.places.places import Log, place_at
 from cec_store.terminal.documents import document
@@ -117,43 +118,36 @@ def _what_if_as_json(outcomes: Sequence[TargetOutcome]) -> list[dict[str, Any]]:
 
 
 def _saves(each: LogExtent, window: OpenWindow, rates: LoadRates) -> float | None:
-    state = each.report.state if each.report is not None else None
-    return None if state is None else state.freed_s(window, rates)
+    return None if each.state is None else each.state.freed_s(window, rates)
 
 
 def _log_as_json(each: LogExtent, rates: LoadRates) -> dict[str, Any]:
-    log, report = each.log, each.report
-    row: dict[str, Any] = {
-        **log.fields(),
+    report = each.report
+    return {
+        **each.log.fields(),
         "sound": not each.damage,
         "damage": each.damage,
-        "epoch": None,
-        "version": None,
-        "has_state": None,
-        "totals": None,
-        "state": None,
+        "epoch": None if report is None else report.epoch,
+        "version": None if report is None else report.version,
+        "has_state": None if report is None else report.has_state,
+        "totals": None if report is None else _totals_as_json(report.totals),
+        "state": None if each.state is None else _state_as_json(each, each.state, rates),
         "what_if": _what_if_as_json(each.what_if),
     }
-    if report is None:
-        return row
-    totals = report.totals
-    row |= {
-        "epoch": report.epoch,
-        "version": report.version,
-        "has_state": report.has_state,
-        "totals": {
-            **{name: value for name, value in asdict(totals).items() if name != "is_state"},
-            "write_amplification": totals.write_amplification,
-            "check_overhead": totals.check_overhead,
-        },
+
+
+def _totals_as_json(totals: LogTotals) -> dict[str, Any]:
+    return {
+        **{name: value for name, value in asdict(totals).items() if name != "is_state"},
+        "write_amplification": totals.write_amplification,
+        "check_overhead": totals.check_overhead,
     }
-    if report.state is not None:
-        cost = report.state.cost(rates, has_input=report.version is None)
-        row["state"] = {
-            **asdict(report.state),
-            "cost_records": each.cost_records,
-            "default_target_records": each.default_target,
-            "load_s": cost.load_s,
-            "replay_s": cost.replay_s,
-        }
-    return row
+
+
+def _state_as_json(each: LogExtent, state: OperatorState, rates: LoadRates) -> dict[str, Any]:
+    return {
+        **asdict(state),
+        "cost_records": each.cost_records,
+        "default_target_records": each.default_target,
+        **asdict(each.crash_cost(rates)),
+    }

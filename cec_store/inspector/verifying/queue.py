@@ -62,7 +62,7 @@ class _QueueVerifier:
             kinds = {kind.name: int(checks.counts[kind]) for kind in RecordKind}
         return Verification(
             path=self._files.folder.path,
-            faults=tuple(map(self._with_effect, frame_checks.faults)),
+            faults=tuple(replace(f, effect=self._effect(f)) for f in frame_checks.faults),
             notes=(*self._notes, *frame_checks.unlisted()),
             epoch=manifest.epoch if manifest else None,
             segments=self._segments,
@@ -181,9 +181,6 @@ class _QueueVerifier:
             self._frame_checks.add(segment, "footer", found.byte, what)
 
     # -- effects ------------------------------------------------------------------------------
-
-    def _with_effect(self, fault: Fault) -> Fault:
-        return replace(fault, effect=self._effect(fault))
 
     def _effect(self, fault: Fault) -> str:
         is_start = fault.byte == SEGMENT_HEADER_BYTES and fault.path.endswith(".seg")
