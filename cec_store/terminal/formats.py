@@ -14,7 +14,7 @@ from cec_store.format.schema import KIND, TIMESTAMP, RecordKind
 from cec_store.inspector.decoding.plain_values import finite, printable, records_as_rows
 from cec_store.log.replay import OFFSET
 from cec_store.terminal.columnar import ArrowWriter, CsvWriter, ParquetWriter, flat_columns
-from cec_store.terminal.wording import json_text
+from cec_store.terminal.wording import aligned, json_text
 
 _WIDTH_MAX = 40
 
@@ -98,7 +98,8 @@ def write_batches(
 class _Writer(Protocol):
     def write(self, batch: pa.RecordBatch) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is left to write where each line is whole."""
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
@@ -118,9 +119,6 @@ class _Lines(_Writer):
     def write(self, batch: pa.RecordBatch) -> None:
         for rows in _rows(batch):
             self._out.writelines(json_text(row) + "\n" for row in rows)
-
-    def close(self) -> None:
-        """Each line is whole."""
 
 
 class _Document(_Writer):
@@ -161,16 +159,9 @@ class _Columns(_Writer):
             for text in texts:
                 self._line(text, right)
 
-    def close(self) -> None:
-        """Each line is whole."""
-
     def _line(self, cells: list[str], right: list[bool]) -> None:
         assert self._widths is not None
-        parts = [
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(cells, self._widths, right, strict=True)
-        ]
-        self._out.write("  ".join(parts).rstrip() + "\n")
+        self._out.write(aligned(cells, self._widths, right) + "\n")
 
 
 def _cell(value: Any) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from cec_store.inspector.decoding.plain_values import printable
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_id_of
-from cec_store.terminal.wording import json_text
+from cec_store.terminal.wording import aligned, json_text
 
 Cell = str | int | float | None
 
@@ -79,11 +79,7 @@ class Screen:
         self.line(title)
         widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
         for row in [list(names), *texts]:
-            cells = [
-                cell.rjust(width) if is_right else cell.ljust(width)
-                for cell, width, is_right in zip(row, widths, right, strict=True)
-            ]
-            self.line("  " + "  ".join(cells).rstrip())
+            self.line("  " + aligned(row, widths, right))
 
     @contextmanager
     def bytes_progress(self, what: str, *folders: LocalFolder) -> Iterator[Callable[[int], None]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cec_store.inspector.decoding.plain_values import finite
@@ -49,6 +49,13 @@ def positions(values: tuple[int, ...]) -> str:
 def by_kind(kinds: Mapping[str, int]) -> str:
     """How many records of each kind there are, of those that there are."""
     return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+
+
+def aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    """A row of a table, without spaces at its end; ``right``: which cells stand to the right."""
+    columns = zip(cells, widths, right, strict=True)
+    parts = [cell.rjust(width) if r else cell.ljust(width) for cell, width, r in columns]
+    return "  ".join(parts).rstrip()
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

@@ -30,7 +30,7 @@ class WhatIf:
     def __str__(self) -> str:
         words = []
         if self.extent_records is not None:
-            words.append(f"Q={self.extent_records:,}".replace(",", ""))
+            words.append(f"Q={self.extent_records}")
         if self.extent_factor is not None:
             words.append(f"Q={self.extent_factor:g}x")
         if self.replay_rows is not None:
@@ -57,6 +57,7 @@ def parse_what_if(text: str) -> WhatIf:
         ValueError: it is none of these.
     """
     found: dict[str, float] = {}
+    is_factor = False
     for word in text.replace("_", "").split(","):
         match = re.fullmatch(r"\s*([QU])\s*=\s*(\d+(?:\.\d+)?)\s*([kmgx]?)\s*", word, re.IGNORECASE)
         name, number, unit = match.groups() if match else ("", "0", "")
@@ -68,13 +69,11 @@ def parse_what_if(text: str) -> WhatIf:
                 "U=5000 (rows of input), or Q=2x,U=5000"
             )
         found[name] = float(number) * _UNITS.get(unit, 1)
-        is_factor = unit == "x"
-        if name == "Q":
-            found["factor"] = is_factor
+        is_factor = is_factor or unit == "x"
     q, u = found.get("Q"), found.get("U")
     return WhatIf(
-        extent_records=int(q) if q and not found["factor"] else None,
-        extent_factor=q if q and found["factor"] else None,
+        extent_records=int(q) if q and not is_factor else None,
+        extent_factor=q if q and is_factor else None,
         replay_rows=int(u) if u else None,
     )
 

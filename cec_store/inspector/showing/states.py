@@ -90,7 +90,10 @@ class StoreReader:
         self._place = place
         self._decoder: StateDecoder | None = None
         if not raw and logs:
-            self._decoder = _decoder_of(logs)
+            try:
+                self._decoder = logs[0].decoder  # Spark notes columns once for all partitions
+            except SchemaMismatch as error:
+                raise SchemaMismatch(f"{error}; --raw shows bytes") from None
         lost = lost_partitions(logs, self._decoder) if is_all else []
         self.logs = [LogRows(log) for log in [*logs, *lost]]
 
@@ -142,33 +145,18 @@ class StoreReader:
         rows = len(columns["family"])
         if log.partition is not None:
             columns["partition_id"] = pa.array(np.full(rows, log.partition, np.int32))
-        batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
         if self._decoder is not None:
-            batch = batch.filter(pc.equal(columns["family"], DEFAULT_FAMILY)).drop_columns(
-                ["family"]
-            )
+            is_operators = pc.equal(columns.pop("family"), DEFAULT_FAMILY)
+            columns = {name: column.filter(is_operators) for name, column in columns.items()}
+            keys, values = (pa.chunked_array([columns[name]]) for name in ("key", "value"))
             try:
-                decoded = {
-                    "key": self._decoder.keys(pa.chunked_array([batch.column("key")])),
-                    "value": self._decoder.values(pa.chunked_array([batch.column("value")])),
-                }
+                columns["key"] = self._decoder.keys(keys).combine_chunks()
+                columns["value"] = self._decoder.values(values).combine_chunks()
             except SchemaMismatch as error:
                 raise SchemaMismatch(f"{log.folder.path}: {error}; --raw shows bytes") from None
-            parts = [
-                decoded[name].combine_chunks() if name in decoded else column
-                for name, column in zip(batch.schema.names, batch.columns, strict=True)
-            ]
-            batch = pa.RecordBatch.from_arrays(parts, batch.schema.names)
+        batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
         if batch.num_rows:
             yield batch
-
-
-def _decoder_of(logs: Sequence[Log]) -> StateDecoder | None:
-    """Spark notes columns once for all partitions."""
-    try:
-        return logs[0].decoder
-    except SchemaMismatch as error:
-        raise SchemaMismatch(f"{error}; --raw shows bytes") from None
 
 
 def lost_partitions(logs: Sequence[Log], decoder: StateDecoder | None) -> list[Log]:

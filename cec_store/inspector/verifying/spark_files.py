@@ -224,15 +224,12 @@ def _store_of(log: Log) -> tuple[int, str]:
 
 def _schema_folders(operator: LocalFolder, store: str) -> Iterator[LocalFolder]:
     """Where Spark keeps what it notes of an operator, and of one of its stores."""
-    for inside in subfolders(operator), subfolders(operator.folder("0")) if _has(operator) else {}:
+    folders = subfolders(operator)
+    for inside in folders, subfolders(folders["0"]) if "0" in folders else {}:
         if METADATA_FOLDER in inside:
             yield inside[METADATA_FOLDER]
         if store in inside and METADATA_FOLDER in subfolders(inside[store]):
             yield subfolders(inside[store])[METADATA_FOLDER]
-
-
-def _has(operator: LocalFolder) -> bool:
-    return "0" in subfolders(operator)
 
 
 def _mismatch(stored: bytes, data: bytes) -> tuple[int, str] | None:
