@@ -24,7 +24,8 @@ from rounds import Options, options, race, report, stopwatch
 from state_logs import make_state_log
 
 from cec_store.format.checksum import crc32c
-from cec_store.inspector import inspect_extent, verify
+from cec_store.inspector.measuring.extents import inspect_extent
+from cec_store.inspector.verifying.log import verify
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
 

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from cec_store.errors import CecError, OutOfRange
-from cec_store.inspector import verify_place
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.overview import At
 from cec_store.inspector.places.places import Place
-from cec_store.report.facts import Damage, LogFacts, read_facts, told_once
-from cec_store.report.restart_costs import Targets, restart_of
+from cec_store.inspector.verifying.place import verify_place
+from cec_store.report.facts import Damage, LogFacts, read_facts, without_repeats
+from cec_store.report.restart_costs import RecoveryCurves, restart_of
 from cec_store.report.views import view
 
 Document = dict[str, Any]
@@ -35,7 +35,7 @@ def report_on(
 
     ``at`` as :func:`cec_store.inspector.measuring.overview.at_point` gives it.
     ``top`` is how many windows are named, and how many of the logs get plots of their own.
-    ``done`` is told after each log how many have been looked at.
+    ``done`` is called after each log with how many have been looked at.
 
     Raises:
         OutOfRange: what ``at`` names is not there.
@@ -50,7 +50,7 @@ def report_on(
         raise OutOfRange(f"{place.path}: {damage_in(logs)[0].what}")
     damage += damage_in(logs)
     verified = _verified(place, damage) if with_verify else None
-    damage = told_once(damage)
+    damage = without_repeats(damage)
     return {
         "path": place.path,
         "kind": place.kind.value,
@@ -101,11 +101,7 @@ def _row(facts: LogFacts) -> Document:
     if found is not None and len(found.offsets):
         oldest_us, age_us = int(found.timestamps_us[0]), int(found.ages_us[0])
     return {
-        "name": log.name,
-        "path": log.folder.path,
-        "operator": log.operator,
-        "partition": log.partition,
-        "store": log.store,
+        **log.fields(),
         "sound": not facts.damage,
         "has_windows": facts.has_windows,
         "bytes": history.bytes,
@@ -139,7 +135,7 @@ def _views(place: Place, logs: Sequence[LogFacts], top: int, rates: LoadRates) -
     groups = [("", [*logs])] if len(logs) == 1 else [("all logs", [*logs])]
     if len(logs) > 1:
         groups += [(facts.log.name, [facts]) for facts in sorted(chosen, key=logs.index)]
-    targets = Targets(rates)
+    targets = RecoveryCurves(rates)
     return [
         {
             **view(name, group, top, place.has_versions),

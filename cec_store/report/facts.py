@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 
 from cec_store.errors import CecError, CorruptLog, OutOfRange
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
-from cec_store.inspector.damage.faults import EFFECTS, Fault
-from cec_store.inspector.measuring.extents import frame_at
-from cec_store.inspector.measuring.footprints import Footprints, read_footprints
-from cec_store.inspector.measuring.history import History, read_history
+from cec_store.inspector.damage.faults import EFFECTS, Fault, located
+from cec_store.inspector.measuring.extents import reader_at
+from cec_store.inspector.measuring.footprint_statistics import (
+    FootprintStatistics,
+    footprint_statistics,
+)
+from cec_store.inspector.measuring.log_history import LogHistory, read_log_history
 from cec_store.inspector.measuring.overview import At
 from cec_store.inspector.places.places import Log, Place
 
@@ -36,10 +39,10 @@ class Damage:
     @classmethod
     def of_error(cls, log: str, path: str, error: Exception) -> Damage:
         advice = "`cec-store verify` lists all damage"
-        if not isinstance(error, CorruptLog):
-            return cls(log, path, 0, str(error), "this log is left out of the figures", advice)
-        what, advice = error.reason, error.advice or advice
-        return cls(log, error.path, error.byte, what, "readers stop here", advice)
+        effect = "this log is left out of the figures"
+        if isinstance(error, CorruptLog):
+            effect, advice = "readers stop here", error.advice or advice
+        return cls(log, *located(error, path), effect, advice)
 
 
 @dataclass
@@ -51,10 +54,10 @@ class LogFacts:
     """Whether it is that of a state store."""
     at: At = None
     """Where in the log the report is about, as the log calls it; ``None``: its end."""
-    history: History = field(default_factory=History)
+    history: LogHistory = field(default_factory=LogHistory)
     last: FrameHeader | None = None
     """Of the frame there."""
-    footprints: Footprints | None = None
+    footprints: FootprintStatistics | None = None
     """``None`` where no operator keeps windows in this log, or damage hides them."""
     is_operators: bool = False
     """Whether an operator writes this log."""
@@ -67,8 +70,8 @@ class LogFacts:
 
     @property
     def windows_max(self) -> int:
-        """The largest N that the log tells of."""
-        counted = (s.open_windows for s in self.history.stretches)
+        """The largest N in the headers of the log."""
+        counted = (s.open_windows for s in self.history.buckets)
         return max((n for n in counted if n != NOT_COUNTED), default=0)
 
     @property
@@ -115,7 +118,7 @@ def read_facts(place: Place, log: Log, at: At) -> LogFacts:
         except CecError as error:
             facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
         break
-    facts.damage = told_once(facts.damage)
+    facts.damage = without_repeats(facts.damage)
     return facts
 
 
@@ -124,11 +127,11 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
     log_reader, last = None, None
     try:
         facts.at = _named(facts, place, at)
-        log_reader, last = frame_at(log.folder, facts.at)
+        log_reader, last = reader_at(log.folder, facts.at)
         facts.last = last.header if last is not None else None
         facts.is_operators = log_reader.schema().inputs > 0
         if last is not None and facts.has_windows:
-            facts.footprints = read_footprints(log_reader, last)
+            facts.footprints = footprint_statistics(log_reader, last)
     except OutOfRange:
         raise
     except CecError as error:
@@ -140,7 +143,7 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
     extent_from = 2**63
     if facts.last is not None and facts.footprints is not None:
         extent_from = facts.last.end_offset - facts.last.extent_records
-    facts.history = read_history(log.folder, log_reader, last, extent_from)
+    facts.history = read_log_history(log.folder, log_reader, last, extent_from)
     facts.damage += [Damage.of_fault(log.name, fault) for fault in facts.history.damage]
 
 
@@ -155,10 +158,10 @@ def _named(facts: LogFacts, place: Place, at: At) -> At:
         return at
 
 
-def told_once(damage: list[Damage]) -> list[Damage]:
-    """Without what is told of a place already."""
+def without_repeats(damage: list[Damage]) -> list[Damage]:
+    """Without what is known of the same position already."""
     found: dict[tuple[str, int, str], Damage] = {}
     for each in damage:
-        place = (each.path, each.byte, "" if each.path.endswith(".seg") else each.what)
-        found.setdefault(place, each)
+        position = (each.path, each.byte, "" if each.path.endswith(".seg") else each.what)
+        found.setdefault(position, each)
     return list(found.values())

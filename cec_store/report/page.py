@@ -14,7 +14,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from cec_store.inspector.showing.rows import finite, printable
+from cec_store.inspector.decoding.plain_values import finite, printable
 
 GENERATOR = '<meta name="generator" content="cec-store '
 """Stands near the beginning of every page."""

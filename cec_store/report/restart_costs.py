@@ -10,13 +10,13 @@ import numpy as np
 from cec_store.errors import CecError
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.extent_history import WhatIf
-from cec_store.inspector.measuring.extents import frame_at
-from cec_store.inspector.measuring.what_if import Outcome, outcomes_of, simulate, together
+from cec_store.inspector.measuring.extents import reader_at
+from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate, together
 from cec_store.report.facts import LogFacts
 
 Document = dict[str, Any]
 _FACTORS = tuple(np.geomspace(1.1, 32, 18).round(3).tolist())
-"""Targets to try, in open windows where there were most."""
+"""RecoveryCurves to try, in open windows where there were most."""
 _SIMULATED_BYTES_MAX = 64 << 20
 _SIMULATED_LOGS_MAX = 32
 """More logs, or longer ones, are not gone through: that would take longer than all the rest."""
@@ -36,12 +36,12 @@ def restart_of(logs: Sequence[LogFacts], rates: LoadRates) -> Document:
     }
 
 
-class Targets:
+class RecoveryCurves:
     """What other targets would cost, of some logs together; each log is gone through once."""
 
     def __init__(self, rates: LoadRates) -> None:
         self._rates = rates
-        self._known: dict[str, tuple[Outcome, ...]] = {}
+        self._known: dict[str, tuple[TargetOutcome, ...]] = {}
 
     def curve(self, logs: Sequence[LogFacts]) -> Document | None:
         """Over Q: the time of a load, and CHECKs for each other record."""
@@ -80,12 +80,12 @@ class Targets:
             "recorded_checks_per_record": recorded.check_overhead,
         }
 
-    def _outcomes(self, facts: LogFacts) -> tuple[Outcome, ...]:
+    def _outcomes(self, facts: LogFacts) -> tuple[TargetOutcome, ...]:
         path = facts.log.folder.path
         if path not in self._known:
             targets = [WhatIf(extent_records=_target(facts, factor)) for factor in _FACTORS]
             self._known[path] = outcomes_of(
-                simulate(*frame_at(facts.log.folder, facts.at), targets)
+                simulate(*reader_at(facts.log.folder, facts.at), targets)
             )
         return self._known[path]
 

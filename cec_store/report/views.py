@@ -14,7 +14,7 @@ from cec_store.checkpoints.policy import Targets
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.inspector.measuring.extent_history import FLOOR_RECORDS
-from cec_store.inspector.measuring.history import SegmentUse, Stretch, merged
+from cec_store.inspector.measuring.log_history import HistoryBucket, SegmentUse, merged_buckets
 from cec_store.report.facts import LogFacts
 from cec_store.report.windows import ages, footprint_counts, lifetimes, named_windows, renewing
 
@@ -26,16 +26,17 @@ _BARS_MAX = 120
 def view(name: str, logs: Sequence[LogFacts], top: int, has_versions: bool) -> Document:
     """All that is drawn of these logs."""
     counted = [facts for facts in logs if facts.footprints is not None]
+    statistics = [facts.footprints for facts in counted if facts.footprints is not None]
     return {
         "name": name,
         "open_windows": sum(facts.open_windows for facts in logs),
         "extent_records": sum(facts.extent_records for facts in logs),
         "history": _history(counted),
         "written": _written(logs, has_versions),
-        "ages": ages(counted),
-        "renewing": renewing(counted),
-        "footprints": footprint_counts(counted),
-        "lifetimes": lifetimes(counted),
+        "ages": ages(statistics),
+        "renewing": renewing(statistics),
+        "footprints": footprint_counts(statistics),
+        "lifetimes": lifetimes(statistics),
         "segments": _segments(logs),
         "windows": named_windows(counted, top),
     }
@@ -49,19 +50,17 @@ def _history(logs: Sequence[LogFacts]) -> Document | None:
     if not logs:
         return None
     shift = max(facts.history.shift for facts in logs)
-    kept = [merged(facts.history.stretches, shift) for facts in logs]
+    kept = [merged_buckets(facts.history.buckets, shift) for facts in logs]
     while max(map(len, kept)) > _POINTS_MAX:
         shift += 1
-        kept = [merged(stretches, shift) for stretches in kept]
-    first = max(stretches[0].number >> shift for stretches in kept)
-    places = {
-        s.number >> shift for stretches in kept for s in stretches if s.number >> shift >= first
-    }
+        kept = [merged_buckets(buckets, shift) for buckets in kept]
+    first = max(buckets[0].number >> shift for buckets in kept)
+    places = {s.number >> shift for buckets in kept for s in buckets if s.number >> shift >= first}
     numbers = sorted(places)
     low, high, windows, largest, target = (np.zeros(len(numbers), np.int64) for _ in range(5))
     last_number, times_us = (np.zeros(len(numbers), np.int64) for _ in range(2))
-    for facts, stretches in zip(logs, kept, strict=True):
-        rows = _filled(stretches, numbers, shift)
+    for facts, buckets in zip(logs, kept, strict=True):
+        rows = _filled(buckets, numbers, shift)
         # The default, in records alone: no log says whether somebody has set another.
         target += np.maximum(2 * rows[2], FLOOR_RECORDS if facts.is_state else Targets.extent_floor)
         low += rows[0]
@@ -81,9 +80,9 @@ def _history(logs: Sequence[LogFacts]) -> Document | None:
     }
 
 
-def _filled(stretches: Iterable[Stretch], numbers: Sequence[int], shift: int) -> Ints:
+def _filled(buckets: Iterable[HistoryBucket], numbers: Sequence[int], shift: int) -> Ints:
     """Low, high, windows, number and time at each place; what is not said holds on."""
-    said = {each.number >> shift: each for each in stretches}
+    said = {each.number >> shift: each for each in buckets}
     rows = np.zeros((5, len(numbers)), np.int64)
     before = (0, 0, 0, 0, 0)
     for place, number in enumerate(numbers):
@@ -102,28 +101,28 @@ def _filled(stretches: Iterable[Stretch], numbers: Sequence[int], shift: int) ->
 
 def _written(logs: Sequence[LogFacts], has_versions: bool) -> Document:
     """Bytes and records by version, or by frame number of a single queue, or by time."""
-    kept = [facts.history.stretches for facts in logs if facts.history.stretches]
+    kept = [facts.history.buckets for facts in logs if facts.history.buckets]
     if len(kept) > 1 and not has_versions:
         return _written_by_time(kept)
     shift = max((facts.history.shift for facts in logs), default=0)
-    while max((len(merged(each, shift)) for each in kept), default=0) > _BARS_MAX:
+    while max((len(merged_buckets(each, shift)) for each in kept), default=0) > _BARS_MAX:
         shift += 1
     sums: dict[int, list[int]] = {}
-    for stretch in (s for stretches in kept for s in merged(stretches, shift)):
-        row = sums.setdefault(stretch.number >> shift, [stretch.number, 0, 0, 0])
-        row[0] = max(row[0], stretch.number)
-        row[1] = max(row[1], stretch.timestamp_us)
-        row[2] += stretch.bytes
-        row[3] += stretch.records
+    for bucket in (s for buckets in kept for s in merged_buckets(buckets, shift)):
+        row = sums.setdefault(bucket.number >> shift, [bucket.number, 0, 0, 0])
+        row[0] = max(row[0], bucket.number)
+        row[1] = max(row[1], bucket.timestamp_us)
+        row[2] += bucket.bytes
+        row[3] += bucket.records
     columns = np.array([sums[key] for key in sorted(sums)], np.int64).reshape(-1, 4).T
     names = ("number", "timestamp_us", "bytes", "records")
     by = {name: column.tolist() for name, column in zip(names, columns, strict=True)}
     return {"by": "version" if has_versions else "frame", **by}
 
 
-def _written_by_time(kept: Sequence[Sequence[Stretch]]) -> Document:
+def _written_by_time(kept: Sequence[Sequence[HistoryBucket]]) -> Document:
     rows = np.array(
-        [(s.timestamp_us, s.bytes, s.records) for stretches in kept for s in stretches], np.float64
+        [(s.timestamp_us, s.bytes, s.records) for buckets in kept for s in buckets], np.float64
     )
     edges = np.histogram_bin_edges(rows[:, 0], 60)
     totals = [np.histogram(rows[:, 0], edges, weights=rows[:, place])[0] for place in (1, 2)]

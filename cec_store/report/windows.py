@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from cec_store.errors import CecError
 from cec_store.format.columns import Ints
+from cec_store.inspector.measuring.footprint_statistics import FootprintStatistics
 from cec_store.report.facts import LogFacts
 
 Document = dict[str, Any]
-_Place = tuple[int, LogFacts, int]
-"""What counts, and the number of a window of a log."""
+_RankedWindow = tuple[int, LogFacts, int]
+"""The number to rank by, the log, and the index of the window in it."""
 _BINS = 30
 _SAMPLES = 4000
-"""Windows of one log that a histogram looks at; those between two of them are like them."""
+"""Windows of one log that a histogram counts, evenly spread over the sorted values."""
 _SHARES = np.unique(np.concatenate([np.geomspace(0.001, 0.1, 16).round(4), np.linspace(0, 1, 41)]))
 _TIME_STEPS_US = tuple(
     unit * count
@@ -70,27 +71,25 @@ def _nice_step(least: float) -> float:
     return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= least * (1 - 1e-9))
 
 
-def ages(logs: Sequence[LogFacts]) -> Document:
-    found = [facts.footprints for facts in logs if facts.footprints is not None]
+def ages(logs: Sequence[FootprintStatistics]) -> Document:
     return {
-        "records": _histogram([(each.ages, each.weight) for each in found]),
-        "time_us": _histogram([(each.ages_us, each.weight) for each in found], _TIME_STEPS_US),
+        "records": _histogram([(each.ages, each.weight) for each in logs]),
+        "time_us": _histogram([(each.ages_us, each.weight) for each in logs], _TIME_STEPS_US),
     }
 
 
-def lifetimes(logs: Sequence[LogFacts]) -> Document | None:
+def lifetimes(logs: Sequence[FootprintStatistics]) -> Document | None:
     """Of windows that opened and closed within the extent, in records."""
-    found = [facts.footprints for facts in logs if facts.footprints is not None]
-    return _histogram([(each.lifetimes, each.weight) for each in found])
+    return _histogram([(each.lifetimes, each.weight) for each in logs])
 
 
-def renewing(logs: Sequence[LogFacts]) -> Document | None:
+def renewing(logs: Sequence[FootprintStatistics]) -> Document | None:
     """What the extents would be if a share of the oldest windows of each log were renewed now."""
     if not logs:
         return None
     windows, left = (np.zeros(len(_SHARES), np.int64) for _ in range(2))
-    for found in (facts.footprints for facts in logs):
-        if found is None or not len(found.offsets):
+    for found in logs:
+        if not len(found.offsets):
             continue
         places = np.rint(_SHARES * len(found.offsets)).astype(np.int64)
         renewed = np.rint(places * found.weight).astype(np.int64)
@@ -101,15 +100,13 @@ def renewing(logs: Sequence[LogFacts]) -> Document | None:
     return {"share": _SHARES.tolist(), "windows": windows.tolist(), "extent_records": left.tolist()}
 
 
-def footprint_counts(logs: Sequence[LogFacts]) -> Document | None:
+def footprint_counts(logs: Sequence[FootprintStatistics]) -> Document | None:
     """How many windows have left 1, 2, 3–4, … footprints in the extent, and whose they are."""
     if not logs:
         return None
     edges = np.array([*_FOOTPRINT_BINS, 2**62])
     windows, updates, renewals = (np.zeros(len(_FOOTPRINT_BINS), np.int64) for _ in range(3))
-    for found in (facts.footprints for facts in logs):
-        if found is None or not len(found.counts):
-            continue
+    for found in logs:
         place = np.searchsorted(edges, found.counts, "right") - 1
         size = len(_FOOTPRINT_BINS)
         for total, counted in (
@@ -128,8 +125,8 @@ def footprint_counts(logs: Sequence[LogFacts]) -> Document | None:
 
 def named_windows(logs: Sequence[LogFacts], top: int) -> Document:
     """The windows that hold the extents open, and those with the most footprints."""
-    oldest: list[_Place] = []
-    busiest: list[_Place] = []
+    oldest: list[_RankedWindow] = []
+    busiest: list[_RankedWindow] = []
     for facts in logs:
         found = facts.footprints
         if found is None:
@@ -141,7 +138,7 @@ def named_windows(logs: Sequence[LogFacts], top: int) -> Document:
     return {"oldest": _named(oldest, top), "busiest": _named(busiest, top)}
 
 
-def _named(places: list[_Place], top: int) -> list[Document]:
+def _named(places: list[_RankedWindow], top: int) -> list[Document]:
     """The windows with the largest numbers, with their keys."""
     places = sorted(places, key=lambda place: -place[0])[:top]
     return [_row(facts, window) for _, facts, window in places]

@@ -1,1 +1,1 @@
-"""What people see of an answer: tables, rows in every format, JSON documents, reports."""
+"""How answers leave the command line: screens, rows in all formats, documents, exit status."""

@@ -13,7 +13,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from cec_store.format.schema import KIND, RecordKind
-from cec_store.inspector.showing.rows import finite, rows_of
+from cec_store.inspector.decoding.plain_values import finite, rows_of
 
 _ROW_GROUP_ROWS = 1 << 17
 _ROW_GROUP_BYTES = 32 << 20

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cec_store.inspector.places.places import Log, Place
-
-
-def log_fields(log: Log) -> dict[str, Any]:
-    """What every document says of a log."""
-    return {
-        "name": log.name,
-        "path": log.folder.path,
-        "operator": log.operator,
-        "partition": log.partition,
-        "store": log.store,
-    }
+from cec_store.inspector.places.places import Place
 
 
 def document(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import typer
@@ -10,6 +11,14 @@ import typer
 DAMAGED = 1
 WRONG_USE = 2
 """Exit status; 0 is sound."""
+
+
+def exit_if_damaged(problems: Iterable[str]) -> None:
+    """Each problem as a line on standard error; raises where there is one."""
+    lines = [f"cec-store: {problem}\n" for problem in problems]
+    sys.stderr.writelines(lines)
+    if lines:
+        raise typer.Exit(DAMAGED)
 
 
 @contextmanager

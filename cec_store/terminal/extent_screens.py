@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cec_store.inspector.measuring.crash_costs import CALIBRATED, DEFAULT, REMEMBERED, LoadRates
-from cec_store.inspector.measuring.extents import ExtentReport, OperatorState
+from cec_store.inspector.measuring.extents import OperatorState
 from cec_store.inspector.measuring.overview import LogExtent, Overview
 from cec_store.terminal.screens import Cell, Screen
-from cec_store.terminal.wording import duration, moment, places, size, value
+from cec_store.terminal.wording import by_kind, counted, duration, moment, positions, size, value
 
 _RATES = {
     DEFAULT: "defaults, which are a guess; --calibrate measures those of this machine",
@@ -21,17 +21,16 @@ def show_extent(screen: Screen, found: Overview, rates: LoadRates, top: int) -> 
         _show_log(screen, found, found.logs[0], rates)
     else:
         _show_logs(screen, found, rates)
-    states = [each.report for each in found.logs if each.report and each.report.state]
+    states = [each for each in found.logs if each.state is not None]
     if states:
-        _show_rates(screen, rates, any(report.version is None for report in states))
+        _show_rates(screen, rates, any(each.has_input for each in states))
     _show_windows(screen, found, rates, top)
     _show_what_if(screen, found)
     for fault in found.faults:
         screen.line(f"damaged: {fault}", "bold red")
     for each in found.logs:
         if each.damage:
-            name = f"{each.log.name}: " if each.log.name else ""
-            screen.line(f"damaged: {name}{each.damage}", "bold red")
+            screen.line(f"damaged: {each.log.named(each.damage)}", "bold red")
 
 
 def seconds(value: float) -> str:
@@ -57,8 +56,7 @@ def _show_log(screen: Screen, found: Overview, each: LogExtent, rates: LoadRates
         ("time", f"{moment(totals.first_timestamp_us)} to {moment(totals.last_timestamp_us)}"),
     ]
     if totals.kinds is not None:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in totals.kinds.items() if count)
-        rows.append(("kinds", kinds or "–"))
+        rows.append(("kinds", by_kind(totals.kinds) or "–"))
     if report.has_state and totals.write_amplification is not None:
         asked = "put or removal" if totals.is_state else "record of output"
         rows.append(
@@ -71,28 +69,25 @@ def _show_log(screen: Screen, found: Overview, each: LogExtent, rates: LoadRates
         rows.append(("unreadable", f"{totals.unreadable:,} places; see cec-store verify"))
     screen.pairs(report.path, rows)
     if report.state is not None:
-        _show_state(screen, each, report, report.state, rates)
+        _show_state(screen, each, report.state, rates)
     elif not report.has_state and not each.damage:
         screen.line("no operator writes this queue, so it has no state and no extent")
 
 
-def _show_state(
-    screen: Screen, each: LogExtent, report: ExtentReport, state: OperatorState, rates: LoadRates
-) -> None:
+def _show_state(screen: Screen, each: LogExtent, state: OperatorState, rates: LoadRates) -> None:
     extent = state.extent
     reach = (
-        f"{extent.records:,} records in {extent.frames:,} frame{'s' * (extent.frames != 1)}, "
-        f"{size(extent.bytes)}, {extent.segments:,} segment{'s' * (extent.segments != 1)}"
+        f"{extent.records:,} records in {counted(extent.frames, 'frame')}, "
+        f"{size(extent.bytes)}, {counted(extent.segments, 'segment')}"
     )
     age = f"{moment(state.oldest_timestamp_us)}, {duration(state.age_us)} before the end"
-    has_input = report.version is None
     replay = [
-        ("replay from T", f"input {places(state.replay_from)}"),
-        ("replay u", f"{state.replay_rows:,} rows, up to {places(state.replay_upto)}"),
+        ("replay from T", f"input {positions(state.replay_from)}"),
+        ("replay u", f"{state.replay_rows:,} rows, up to {positions(state.replay_upto)}"),
     ]
-    cost = state.cost(rates, has_input=has_input)
+    cost = each.crash_cost(rates)
     crash = f"{seconds(cost.load_s)} to load"
-    crash += f", {seconds(cost.replay_s)} to replay" if has_input else ""
+    crash += f", {seconds(cost.replay_s)} to replay" if each.has_input else ""
     screen.pairs(
         "a restart would read back",
         [
@@ -100,7 +95,7 @@ def _show_state(
             ("extent q", reach),
             ("target Q", _target(each)),
             ("oldest footprint", age if state.oldest_timestamp_us is not None else "–"),
-            *(replay if has_input else []),
+            *(replay if each.has_input else []),
             ("a crash now costs", crash),
         ],
     )
@@ -119,9 +114,8 @@ def _target(each: LogExtent) -> str:
     if cost is None or most is None:
         return "–"
     met = "kept" if cost <= most else "passed"
-    is_store = each.report is not None and each.report.version is not None
-    counted = f" ({cost:,} with 128 for each frame)" if is_store else ""
-    return f"not recorded; the default, {most:,} records, is {met}{counted}"
+    priced = "" if each.has_input else f" ({cost:,} with 128 for each frame)"
+    return f"not recorded; the default, {most:,} records, is {met}{priced}"
 
 
 def _show_logs(screen: Screen, found: Overview, rates: LoadRates) -> None:
@@ -134,16 +128,15 @@ def _show_logs(screen: Screen, found: Overview, rates: LoadRates) -> None:
     rows: list[list[Cell]] = []
     for each in found.logs:
         name = each.log.name
-        state = each.report.state if each.report is not None else None
-        if state is None or each.report is None:
+        state = each.state
+        if state is None:
             rows.append([name, *[None] * 7, "damaged" if each.damage else None, None])
             continue
         extent = state.extent
-        cost = state.cost(rates, has_input=each.report.version is None)
         rows.append(
             [name, extent.open_windows, extent.records, extent.frames, size(extent.bytes),
              extent.segments, moment(state.oldest_timestamp_us), duration(state.age_us),
-             seconds(cost.load_s),
+             seconds(each.crash_cost(rates).load_s),
              f"{extent.records / extent.open_windows:.2f}" if extent.open_windows else None]
         )  # fmt: skip
     total = found.totals(rates)
@@ -160,12 +153,11 @@ def _show_windows(screen: Screen, found: Overview, rates: LoadRates, top: int) -
     is_many = len(found.logs) > 1
     rows: list[list[Cell]] = []
     for each, window in found.oldest_windows(top):
-        assert each.report is not None
-        assert each.report.state is not None
-        freed = seconds(each.report.state.freed_s(window, rates))
+        assert each.state is not None
+        freed = seconds(each.state.freed_s(window, rates))
         rows.append(
             [*([each.log.name] if is_many else []), value(window.key), window.kind, window.offset,
-             places(window.position), moment(window.timestamp_us), window.records_back,
+             positions(window.position), moment(window.timestamp_us), window.records_back,
              window.replay_rows, window.records_freed, freed]
         )  # fmt: skip
     if rows:

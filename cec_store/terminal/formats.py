@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from cec_store.errors import SchemaMismatch
 from cec_store.format.schema import KIND, RecordKind
-from cec_store.inspector.showing.rows import finite, printable, records_as_rows
+from cec_store.inspector.decoding.plain_values import finite, printable, records_as_rows
 from cec_store.log.selection import METADATA_COLUMNS
 from cec_store.terminal.columnar import ArrowWriter, CsvWriter, ParquetWriter, flat_columns
+from cec_store.terminal.wording import aligned, json_text
 
 _WIDTH_MAX = 40
 
@@ -94,7 +95,8 @@ def write_batches(
 class _Writer(Protocol):
     def write(self, batch: pa.RecordBatch) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing is left to write where each line is whole."""
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
@@ -107,21 +109,13 @@ def _rows(batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
         yield rows
 
 
-def _text(row: dict[str, Any]) -> str:
-    # NaN is no JSON.
-    return json.dumps(finite(row), ensure_ascii=False, allow_nan=False)
-
-
 class _Lines(_Writer):
     def __init__(self, out: TextIO, schema: pa.Schema) -> None:
         self._out = out
 
     def write(self, batch: pa.RecordBatch) -> None:
         for rows in _rows(batch):
-            self._out.writelines(_text(row) + "\n" for row in rows)
-
-    def close(self) -> None:
-        """Each line is whole."""
+            self._out.writelines(json_text(row) + "\n" for row in rows)
 
 
 class _Document(_Writer):
@@ -135,13 +129,12 @@ class _Document(_Writer):
     def write(self, batch: pa.RecordBatch) -> None:
         for rows in _rows(batch):
             for row in rows:
-                self._out.write(self._before + _text(row))
+                self._out.write(self._before + json_text(row))
                 self._before = ",\n    "
 
     def close(self) -> None:
         end = "\n  ]" if self._before.startswith(",") else '{\n  "rows": []'
-        about = json.dumps(finite(self._about()), indent=2, ensure_ascii=False, allow_nan=False)
-        self._out.write(f"{end},{about[1:]}\n")
+        self._out.write(f"{end},{json_text(self._about(), indent=2)[1:]}\n")
 
 
 class _Columns(_Writer):
@@ -163,16 +156,9 @@ class _Columns(_Writer):
             for text in texts:
                 self._line(text, right)
 
-    def close(self) -> None:
-        """Each line is whole."""
-
     def _line(self, cells: list[str], right: list[bool]) -> None:
         assert self._widths is not None
-        parts = [
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(cells, self._widths, right, strict=True)
-        ]
-        self._out.write("  ".join(parts).rstrip() + "\n")
+        self._out.write(aligned(cells, self._widths, right) + "\n")
 
 
 def _cell(value: Any) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import typer
-
 from cec_store.errors import CecError, CorruptLog, OutOfRange
 from cec_store.inspector.places.places import Log, Place
-from cec_store.terminal.documents import document, log_fields
-from cec_store.terminal.exit_status import DAMAGED
+from cec_store.terminal.documents import document
+from cec_store.terminal.exit_status import exit_if_damaged
 
 _Answer = TypeVar("_Answer")
 
@@ -31,20 +28,20 @@ class Gathered(Generic[_Answer]):
         return not self.problems
 
     def as_json(
-        self, told: Callable[[_Answer], dict[str, Any]], totals: dict[str, Any], **own: Any
+        self,
+        to_json: Callable[[_Answer], dict[str, Any]],
+        totals: dict[str, Any],
+        **own: Any,
     ) -> dict[str, Any]:
         """The document of a verb; of a log that cannot be read only why."""
-        found = {log: {**log_fields(log), **told(a), "problem": ""} for log, a in self.answers}
-        found |= {log: {**log_fields(log), "problem": text} for log, text in self.problems}
+        found = {log: {**log.fields(), **to_json(a), "problem": ""} for log, a in self.answers}
+        found |= {log: {**log.fields(), "problem": text} for log, text in self.problems}
         order = [log for log in self.place.logs if log in found]
         return document(self.place, self.is_sound, [found[log] for log in order], totals, **own)
 
     def end(self) -> None:
         """Raises where a log could not be read, and says which."""
-        for _, text in self.problems:
-            sys.stderr.write(f"cec-store: {text}\n")
-        if self.problems:
-            raise typer.Exit(DAMAGED)
+        exit_if_damaged(text for _, text in self.problems)
 
 
 def gather(place: Place, logs: Iterable[Log], ask: Callable[[Log], _Answer]) -> Gathered[_Answer]:

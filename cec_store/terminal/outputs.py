@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector import PlaceRows
 from cec_store.inspector.places.places import Place
+from cec_store.inspector.showing.states import PlaceRows
 from cec_store.storage.trees import new_file
-from cec_store.terminal.documents import document, log_fields
-from cec_store.terminal.exit_status import DAMAGED
+from cec_store.terminal.documents import document
+from cec_store.terminal.exit_status import exit_if_damaged
 from cec_store.terminal.formats import Format, limited, write_batches
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import counted
@@ -63,7 +63,7 @@ def write_rows(
     """All rows that can be read; raises where some cannot. A file has all, or is not there."""
 
     def about() -> dict[str, Any]:
-        logs = [{**log_fields(e.log), "rows": e.rows, "problem": e.problem} for e in rows.logs]
+        logs = [{**e.log.fields(), "rows": e.rows, "problem": e.problem} for e in rows.logs]
         columns = [{"name": each.name, "type": str(each.type)} for each in rows.schema]
         totals = {"logs": len(logs), "rows": sum(log["rows"] for log in logs)}
         return document(place, rows.is_sound, logs, totals, **own, columns=columns)
@@ -81,12 +81,7 @@ def write_rows(
                 out.detach()
                 if not rows.is_sound:
                     raise _Incomplete
-    for each in rows.logs:
-        if each.problem:
-            name = f"{each.log.name}: " if each.log.name else ""
-            sys.stderr.write(f"cec-store: {name}{each.problem}\n")
-    if not rows.is_sound:
-        raise typer.Exit(DAMAGED)
+    exit_if_damaged(each.log.named(each.problem) for each in rows.logs if each.problem)
     if output is not None:
         count = sum(each.rows for each in rows.logs)
         screen.line(f"{output}: {count:,} rows of {counted(len(rows.logs), 'log')}")

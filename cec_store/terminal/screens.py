@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,9 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from cec_store.inspector.showing.rows import finite, printable
+from cec_store.inspector.decoding.plain_values import printable
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_id_of
+from cec_store.terminal.wording import aligned, json_text
 
 Cell = str | int | float | None
 
@@ -45,13 +45,11 @@ class Screen:
 
     def document(self, value: Any) -> None:
         """The one JSON document of a verb."""
-        text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(json_text(value, indent=2) + "\n")
 
     def json_line(self, value: Any) -> None:
         """One of many JSON objects."""
-        text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(json_text(value) + "\n")
 
     def pairs(self, title: str, rows: Sequence[tuple[str, str]]) -> None:
         """Names with their values."""
@@ -81,11 +79,7 @@ class Screen:
         self.line(title)
         widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
         for row in [list(names), *texts]:
-            cells = [
-                cell.rjust(width) if is_right else cell.ljust(width)
-                for cell, width, is_right in zip(row, widths, right, strict=True)
-            ]
-            self.line("  " + "  ".join(cells).rstrip())
+            self.line("  " + aligned(row, widths, right))
 
     @contextmanager
     def bytes_progress(self, what: str, *folders: LocalFolder) -> Iterator[Callable[[int], None]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cec_store.inspector.showing.rows import finite
+from cec_store.inspector.decoding.plain_values import finite
 from cec_store.values import format_timestamp_us
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -41,8 +42,25 @@ def value(value: Any) -> str:
     return json.dumps(finite(value), ensure_ascii=False, default=str)
 
 
-def places(positions: tuple[int, ...]) -> str:
-    return ", ".join(f"{position:,}" for position in positions)
+def positions(values: tuple[int, ...]) -> str:
+    return ", ".join(f"{position:,}" for position in values)
+
+
+def by_kind(kinds: Mapping[str, int]) -> str:
+    """How many records of each kind there are, of those that there are."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+
+
+def aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    """A row of a table, without spaces at its end; ``right``: which cells stand to the right."""
+    columns = zip(cells, widths, right, strict=True)
+    parts = [cell.rjust(width) if r else cell.ljust(width) for cell, width, r in columns]
+    return "  ".join(parts).rstrip()
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """JSON as the verbs print it: NaN is ``null``, and text stays as it is."""
+    return json.dumps(finite(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def counted(count: int, name: str) -> str:

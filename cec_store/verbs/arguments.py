@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.format.schema import RecordKind
-from cec_store.inspector import Point, parse_kinds
 from cec_store.inspector.measuring import overview
 from cec_store.inspector.places.places import Place
-from cec_store.state_logs.segments import is_state_log
-from cec_store.storage.local import LocalFolder
+from cec_store.inspector.places.points import PointInTime
+from cec_store.inspector.showing.dump_filter import parse_kinds
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.values import Position, to_timestamp_us
 
@@ -45,7 +44,7 @@ def _time(text: str) -> int:
     return moment
 
 
-def wanted_at(place: Place, at: Point | None, version: int | None) -> overview.At:
+def wanted_at(place: Place, at: PointInTime | None, version: int | None) -> overview.At:
     """Where a place is to be looked at; ``None``: as it is now.
 
     Raises:
@@ -56,7 +55,7 @@ def wanted_at(place: Place, at: Point | None, version: int | None) -> overview.A
         return overview.at_point(place, point)
 
 
-def point_of(place: Place, at: Point | None, version: int | None) -> Point | None:
+def point_of(place: Place, at: PointInTime | None, version: int | None) -> PointInTime | None:
     """What `--at` and `--version` say together."""
     if at is not None and version is not None:
         raise typer.BadParameter("give --at or --version, not both")
@@ -64,20 +63,20 @@ def point_of(place: Place, at: Point | None, version: int | None) -> Point | Non
         return at
     if not place.has_versions:
         raise typer.BadParameter(f"{place.path}: a queue has no versions; give --at")
-    return Point(str(version), version)
+    return PointInTime(str(version), version)
 
 
-def parse_point(text: str) -> Point:
+def parse_point(text: str) -> PointInTime:
     """A version, its unique id, a moment or ``@offset``."""
     if re.fullmatch(r"\d+", text):
-        return Point(text, version=int(text), timestamp_us=int(text))
+        return PointInTime(text, version=int(text), timestamp_us=int(text))
     if _UNIQUE_ID.fullmatch(text):
-        return Point(text, unique_id=text)
+        return PointInTime(text, unique_id=text)
     moment = moment_of(text)
     if isinstance(moment, Position):
-        return Point(text, offset=moment.offset)
+        return PointInTime(text, offset=moment.offset)
     assert isinstance(moment, int)
-    return Point(text, timestamp_us=moment)
+    return PointInTime(text, timestamp_us=moment)
 
 
 def _kinds(text: str) -> frozenset[RecordKind]:
@@ -87,25 +86,6 @@ def _kinds(text: str) -> frozenset[RecordKind]:
         raise typer.BadParameter(str(error)) from None
 
 
-def folder_at(path: Path, at: int | str | None) -> LocalFolder:
-    """The folder of a log; of a queue no version may be asked."""
-    folder = LocalFolder(path)
-    if at is not None and not is_state_log(folder):
-        raise typer.BadParameter("--at is a version of a Spark state store; here is none")
-    return folder
-
-
-def _version(text: str) -> int | str:
-    if re.fullmatch(r"\d+", text):
-        return int(text)
-    if _UNIQUE_ID.fullmatch(text):
-        return text
-    raise typer.BadParameter(f"{text!r} is neither a version nor a unique id of one")
-
-
-QueuePath = Annotated[
-    Path, typer.Argument(metavar="QUEUE", help="The folder of a queue, or of a Spark state store.")
-]
 PlacePath = Annotated[
     Path,
     typer.Argument(
@@ -126,9 +106,6 @@ AtPoint = Annotated[
 ]
 AtVersion = Annotated[
     int | None, typer.Option("--version", min=0, help="At this version: batch N makes N + 1.")
-]
-At = Annotated[
-    Any, typer.Option(parser=_version, metavar="VERSION", help="At this version of a state store.")
 ]
 BeganAt = Annotated[
     Any,

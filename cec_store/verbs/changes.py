@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector import StoreReader, WindowReader, frame_at, version_at, version_before
 from cec_store.inspector.places.places import place_at
+from cec_store.inspector.places.points import seq_at, version_at, version_before
+from cec_store.inspector.showing.states import StoreReader, WindowReader
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.outputs import As, Force, OutputFile, chosen_format, write_rows
 from cec_store.verbs.arguments import (
@@ -58,7 +59,7 @@ def changes_verb(
             own = {"from_version": first, "to_version": wanted}
         else:
             reader = WindowReader(place)
-            ends = [frame_at(place, reader.chain, point) for point in (after, to)]
+            ends = [seq_at(place, reader.chain, point) for point in (after, to)]
             if (-1 if ends[0] is None else ends[0]) > (-1 if ends[1] is None else ends[1]):
                 raise ValueError(f"{after.text} comes after {to.text}")
             rows = reader.changes(*ends)

@@ -1,4 +1,4 @@
-"""The verb `cec-store consumers`: who holds a queue."""
+"""The verb `cec-store consumers`: lists who a queue keeps records for, or drops one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from cec_store.inspector.places.places import Log, Place, place_at
 from cec_store.log.chain import Chain
 from cec_store.queues.consumers import ConsumerState, consumer_states
-from cec_store.terminal.documents import document, log_fields
+from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.gathering import Gathered, gather
 from cec_store.terminal.screens import Cell, Screen
@@ -119,7 +119,7 @@ def _drop(
     total = sum(each.bytes for each in drops)
     if as_json:
         logs = [
-            {**log_fields(each.log), "files": [each.file], "bytes": each.bytes,
+            {**each.log.fields(), "files": [*each.files], "bytes": each.bytes,
              "effects_saved": each.effects_saved}
             for each in drops
         ]  # fmt: skip
@@ -137,4 +137,4 @@ def _drop(
     for each in drops:
         saved = "its file is damaged" if each.effects_saved is None else (
             f"records were kept for it from offset {each.effects_saved:,} on")  # fmt: skip
-        screen.line(f"  {each.log.name or each.file}: {saved}")
+        screen.line(f"  {each.log.name or each.files[0]}: {saved}")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector import Change, LogDiff, Side, differences
 from cec_store.inspector.places.places import Place, place_at
-from cec_store.terminal.documents import document, log_fields
-from cec_store.terminal.exit_status import DAMAGED, wrong_use
+from cec_store.inspector.showing.differences import Change, DiffSide, LogDiff, differences
+from cec_store.terminal.documents import document
+from cec_store.terminal.exit_status import exit_if_damaged, wrong_use
 from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import value
 from cec_store.verbs.arguments import (
@@ -58,7 +57,7 @@ def diff_verb(
     with wrong_use():
         logs = [place.chosen(operator, partition, store) for place in places]
         points = (at, at) if other is not None else (old, new)
-        sides = [Side(place, point) for place, point in zip(places, points, strict=True)]
+        sides = [DiffSide(place, point) for place, point in zip(places, points, strict=True)]
         compared = differences(sides[0], sides[1], (logs[0], logs[1]), top, partition is None)
     screen, found = Screen(), []
     with screen.bar() as bar:
@@ -72,17 +71,12 @@ def diff_verb(
         screen.document(diff_as_json(places[0], found, own))
     else:
         show_diff(screen, sides, found)
-    for each in found:
-        if each.problem:
-            name = f"{each.log.name}: " if each.log.name else ""
-            sys.stderr.write(f"cec-store: {name}{each.problem}\n")
-    if any(each.problem for each in found):
-        raise typer.Exit(DAMAGED)
+    exit_if_damaged(each.log.named(each.problem) for each in found if each.problem)
 
 
 def diff_as_json(place: Place, found: list[LogDiff], own: dict[str, Any]) -> dict[str, Any]:
     """The document of ``cec-store diff --json``."""
-    logs = [{**log_fields(each.log), **_counts(each), "problem": each.problem} for each in found]
+    logs = [{**each.log.fields(), **_counts(each), "problem": each.problem} for each in found]
     totals = _totals(found)
     rows = [{"log": d.log.name, **asdict(row)} for d in found for row in d.rows]
     left_out = sum(totals[name] for name in _COUNTS[:3]) - len(rows)
@@ -102,7 +96,7 @@ def _totals(found: list[LogDiff]) -> dict[str, int]:
     return {name: sum(_counts(each)[name] for each in found) for name in _COUNTS}
 
 
-def show_diff(screen: Screen, sides: list[Side], found: list[LogDiff]) -> None:
+def show_diff(screen: Screen, sides: list[DiffSide], found: list[LogDiff]) -> None:
     """Counts of each log in which something differs, and the first keys."""
     for sign, side in zip("-+", sides, strict=True):
         what = "version" if side.place.has_versions else "frame"

@@ -11,19 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.format.schema import RecordKind
-from cec_store.inspector import (
-    DamageRow,
-    DumpFilter,
-    FrameRow,
-    KeyTest,
-    NoteRow,
-    PlaceDump,
-    RecordRow,
-    Row,
-    version_at,
-)
+from cec_store.inspector.decoding.keys import KeyTest
+from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.places.places import Log, Place, place_at
-from cec_store.terminal.documents import document, log_fields
+from cec_store.inspector.places.points import version_at
+from cec_store.inspector.showing.dump_filter import DumpFilter
+from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow, NoteRow, Row
+from cec_store.inspector.showing.place_dump import PlaceDump
+from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import counted, moment, value
@@ -153,7 +148,7 @@ class _Show:
             return
         self._log = log
         if self._as_json:
-            self._screen.json_line({"row": "log", **log_fields(log)})
+            self._screen.json_line({"row": "log", **log.fields()})
         elif not self._is_alone:
             self._screen.line(f"{log.name}: {log.folder.path}", "bold cyan")
 
@@ -192,7 +187,7 @@ class _Show:
         totals["logs"] = len(self._logs)
         is_sound = not totals["damaged"]
         if self._as_json:
-            logs = [{**log_fields(log), **tally} for log, tally in self._logs.values()]
+            logs = [{**log.fields(), **tally} for log, tally in self._logs.values()]
             self._screen.json_line({"row": "end", **document(self._place, is_sound, logs, totals)})
         elif not self._is_alone:
             counts = ", ".join(counted(totals[f"{name}s"], name) for name in ("frame", "record"))

@@ -11,11 +11,13 @@ import typer
 
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.extent_history import WhatIf, parse_what_if
-from cec_store.inspector.measuring.extents import OpenWindow
+from cec_store.inspector.measuring.extents import OpenWindow, OperatorState
 from cec_store.inspector.measuring.kept_rates import keep_rates, known_rates
 from cec_store.inspector.measuring.overview import LogExtent, Overview, calibrated, overview_of
-from cec_store.inspector.measuring.what_if import Outcome
+from cec_store.inspector.measuring.totals import LogTotals
+from cec_store.inspector.measuring.what_if import TargetOutcome
 from cec_store.inspector.places.places import Log, place_at
+from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.extent_screens import show_extent
 from cec_store.terminal.screens import Screen
@@ -53,10 +55,10 @@ def extent_verb(
     screen = Screen()
     place = place_at(path)
     wanted = wanted_at(place, at, version)
-    with wrong_use(), _progress(screen, len(place.logs)) as told:
+    with wrong_use(), _progress(screen, len(place.logs)) as progress:
         found = overview_of(
             place, at=wanted, top=0 if quick else top, counts=counts, targets=what_if or (),
-            progress=told,
+            progress=progress,
         )  # fmt: skip
     rates = _rates(screen, found, calibrate)
     top = 0 if quick else top
@@ -85,79 +87,67 @@ def _progress(screen: Screen, logs: int) -> Iterator[Any]:
         task = bar.add_task("reading", total=logs)
         seen: list[str] = []
 
-        def told(log: Log, _: int) -> None:
+        def show(log: Log, _: int) -> None:
             if log.folder.path not in seen[-1:]:
                 seen.append(log.folder.path)
                 bar.update(task, completed=len(seen) - 1, description=log.name or "reading")
 
-        yield told
+        yield show
 
 
 def extent_as_json(found: Overview, rates: LoadRates, top: int) -> dict[str, Any]:
     """The document of ``cec-store extent --json``; docs/json/extent.schema.json."""
-    return {
-        "path": found.place.path,
-        "kind": found.place.kind.value,
-        "sound": found.is_sound,
-        "version": found.version,
-        "batch_timestamp_us": found.timestamp_us,
-        "faults": list(found.faults),
-        "rates": asdict(rates),
-        "oldest_windows": [
+    return document(
+        found.place,
+        found.is_sound,
+        [_log_as_json(each, rates) for each in found.logs],
+        {**found.totals(rates), "what_if": _what_if_as_json(found.what_if())},
+        version=found.version,
+        batch_timestamp_us=found.timestamp_us,
+        faults=list(found.faults),
+        rates=asdict(rates),
+        oldest_windows=[
             {"log": each.log.name, **asdict(window), "saves_s": _saves(each, window, rates)}
             for each, window in found.oldest_windows(top)
         ],
-        "logs": [_log_as_json(each, rates) for each in found.logs],
-        "totals": {**found.totals(rates), "what_if": _what_if_as_json(found.what_if())},
-    }
+    )
 
 
-def _what_if_as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def _what_if_as_json(outcomes: Sequence[TargetOutcome]) -> list[dict[str, Any]]:
     return [{**asdict(each), "check_overhead": each.check_overhead} for each in outcomes]
 
 
 def _saves(each: LogExtent, window: OpenWindow, rates: LoadRates) -> float | None:
-    state = each.report.state if each.report is not None else None
-    return None if state is None else state.freed_s(window, rates)
+    return None if each.state is None else each.state.freed_s(window, rates)
 
 
 def _log_as_json(each: LogExtent, rates: LoadRates) -> dict[str, Any]:
-    log, report = each.log, each.report
-    document: dict[str, Any] = {
-        "name": log.name,
-        "path": log.folder.path,
-        "operator": log.operator,
-        "partition": log.partition,
-        "store": log.store,
+    report = each.report
+    return {
+        **each.log.fields(),
         "sound": not each.damage,
         "damage": each.damage,
-        "epoch": None,
-        "version": None,
-        "has_state": None,
-        "totals": None,
-        "state": None,
+        "epoch": None if report is None else report.epoch,
+        "version": None if report is None else report.version,
+        "has_state": None if report is None else report.has_state,
+        "totals": None if report is None else _totals_as_json(report.totals),
+        "state": None if each.state is None else _state_as_json(each, each.state, rates),
         "what_if": _what_if_as_json(each.what_if),
     }
-    if report is None:
-        return document
-    totals = report.totals
-    document |= {
-        "epoch": report.epoch,
-        "version": report.version,
-        "has_state": report.has_state,
-        "totals": {
-            **{name: value for name, value in asdict(totals).items() if name != "is_state"},
-            "write_amplification": totals.write_amplification,
-            "check_overhead": totals.check_overhead,
-        },
+
+
+def _totals_as_json(totals: LogTotals) -> dict[str, Any]:
+    return {
+        **{name: value for name, value in asdict(totals).items() if name != "is_state"},
+        "write_amplification": totals.write_amplification,
+        "check_overhead": totals.check_overhead,
     }
-    if report.state is not None:
-        cost = report.state.cost(rates, has_input=report.version is None)
-        document["state"] = {
-            **asdict(report.state),
-            "cost_records": each.cost_records,
-            "default_target_records": each.default_target,
-            "load_s": cost.load_s,
-            "replay_s": cost.replay_s,
-        }
-    return document
+
+
+def _state_as_json(each: LogExtent, state: OperatorState, rates: LoadRates) -> dict[str, Any]:
+    return {
+        **asdict(state),
+        "cost_records": each.cost_records,
+        "default_target_records": each.default_target,
+        **asdict(each.crash_cost(rates)),
+    }

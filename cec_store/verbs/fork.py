@@ -10,7 +10,7 @@ import typer
 
 from cec_store.connectors.spark.checkpoint.fork import fork
 from cec_store.inspector.places.places import place_at
-from cec_store.terminal.documents import document, log_fields
+from cec_store.terminal.documents import document
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import size
 from cec_store.values import format_timestamp_us
@@ -42,7 +42,7 @@ def fork_verb(
         names = ("linked_files", "linked_bytes", "copied_files", "copied_bytes")
         totals = {"logs": len(place.logs)} | {name: fields[name] for name in names}
         own = {name: fields[name] for name in ("batch", "timestamp_us", "query_id")}
-        logs = map(log_fields, place.logs)
+        logs = [log.fields() for log in place.logs]
         screen.document(document(place, True, logs, totals, new=done.path, done=yes, **own))
         return
     goes_on = "goes on" if yes else "would go on"

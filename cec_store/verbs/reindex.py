@@ -25,10 +25,10 @@ def reindex_verb(path: PlacePath, yes: Yes = False, as_json: AsJson = False) -> 
     if is_done:
         carry_out_reindexes(place, plans)
     totals = {"logs": len(logs)} | {
-        name: sum(_told(each)[name] for each in plans) for name in ("bytes", "frames")
+        name: sum(getattr(each, name) for each in plans) for name in ("bytes", "frames")
     }
     if as_json:
-        screen.document(found.as_json(_told, totals, done=is_done))
+        screen.document(found.as_json(_as_json, totals, done=is_done))
     else:
         for each in plans:
             frames = counted(each.frames, "frame")
@@ -45,5 +45,5 @@ def reindex_verb(path: PlacePath, yes: Yes = False, as_json: AsJson = False) -> 
     found.end()
 
 
-def _told(plan: Reindex) -> dict[str, Any]:
+def _as_json(plan: Reindex) -> dict[str, Any]:
     return {"files": list(plan.files), "bytes": plan.bytes, "frames": plan.frames}

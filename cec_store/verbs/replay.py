@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from cec_store.inspector import version_at
 from cec_store.inspector.places.places import Place, PlaceKind, place_at
-from cec_store.log.replay import Replay
+from cec_store.inspector.places.points import version_at
 from cec_store.log.selection import OUTPUT_KINDS
 from cec_store.opening import open_queue, read_queue
 from cec_store.state_logs.state_log import CHANGE_KINDS, CHANGES, StateLog
@@ -64,20 +63,14 @@ def _rows(
         )
     if at is not None and not place.has_versions:
         raise ValueError(f"--at is a version of a Spark state store; {place.path} has none")
+    kinds = kinds or (CHANGE_KINDS if place.has_versions else OUTPUT_KINDS)
+    options = {"kinds": kinds, "include_metadata": metadata}
     if place.kind is PlaceKind.PARTITIONED_QUEUE:
-        reader = read_queue(
-            place.path, since, until, kinds=kinds or OUTPUT_KINDS, include_metadata=metadata
-        )
+        reader = read_queue(place.path, since, until, **options)
         return reader, reader.schema
     source = stack.enter_context(open_queue(place.path))
-    rows: Replay
     if isinstance(source, StateLog):
-        rows = source.replay(
-            since, until, at=version_at(place, at), kinds=kinds or CHANGE_KINDS,
-            include_metadata=metadata,
-        )  # fmt: skip
-        return rows, replay_schema(CHANGES, metadata)
-    rows = source.replay(
-        since, until, follow=follow, kinds=kinds or OUTPUT_KINDS, include_metadata=metadata
-    )
+        changes = source.replay(since, until, at=version_at(place, at), **options)
+        return changes, replay_schema(CHANGES, metadata)
+    rows = source.replay(since, until, follow=follow, **options)
     return rows, replay_schema(source.schema.data, metadata)

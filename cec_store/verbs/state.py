@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from cec_store.inspector import StoreReader, WindowReader, frame_at, version_at
 from cec_store.inspector.places.places import place_at
+from cec_store.inspector.places.points import seq_at, version_at
+from cec_store.inspector.showing.states import StoreReader, WindowReader
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.outputs import As, Force, OutputFile, chosen_format, write_rows
 from cec_store.verbs.arguments import (
@@ -45,5 +46,5 @@ def state_verb(
             rows = StoreReader(place, logs, raw, partition is None).state(wanted)
         else:
             reader = WindowReader(place)
-            rows = reader.state(frame_at(place, reader.chain, point))
+            rows = reader.state(seq_at(place, reader.chain, point))
     write_rows(place, rows, form, output, force, limit, version=rows.version)

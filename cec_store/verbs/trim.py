@@ -1,4 +1,4 @@
-"""The verb `cec-store trim`: letting go of what nobody needs."""
+"""The verb `cec-store trim`: removes segments that no consumer and no restart needs."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def trim_verb(
         "logs": len(queues),
         "segments": sum(each.plan.segments for each in trims),
         "bytes": sum(each.bytes for each in trims),
-        "records": sum(_records(each) for each in trims),
+        "records": sum(each.records for each in trims),
     }
     if as_json:
-        screen.document(found.as_json(_told, totals, done=is_done))
+        screen.document(found.as_json(_as_json, totals, done=is_done))
     else:
         for each in trims:
             _show(screen, each, is_done)
@@ -65,16 +65,12 @@ def trim_verb(
     found.end()
 
 
-def _records(trim: Trim) -> int:
-    return trim.plan.first_offset - trim.oldest_offset
-
-
-def _told(trim: Trim) -> dict[str, Any]:
+def _as_json(trim: Trim) -> dict[str, Any]:
     return {
         "segments": trim.plan.segments,
         "files": list(trim.files),
         "bytes": trim.bytes,
-        "records": _records(trim),
+        "records": trim.records,
         "first_segment": trim.plan.first_segment,
         "first_offset": trim.plan.first_offset,
         "held_by": list(trim.plan.held_by),

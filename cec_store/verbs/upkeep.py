@@ -48,6 +48,19 @@ def queues_of(place: Place) -> tuple[Log, ...]:
     return tuple(log for log in place.logs if not is_many or log.partition is not None)
 
 
+@dataclass(frozen=True)
+class Deletion:
+    """What a plan deletes in one queue."""
+
+    log: Log
+    files: tuple[str, ...]
+    bytes: int
+
+
+def _size(folder: LocalFolder, names: Iterable[str]) -> int:
+    return sum(map(folder.size, names))
+
+
 @contextmanager
 def _writing(place: Place) -> Iterator[None]:
     """Keeps all others from writing to the queue."""
@@ -67,17 +80,19 @@ def _writing(place: Place) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Trim:
+class Trim(Deletion):
     """What a trim takes of one queue."""
 
-    log: Log
     before: int | None
     """Only records below this offset."""
     plan: TrimPlan
-    files: tuple[str, ...]
-    bytes: int
     oldest_offset: int
     """Of the records that there are now."""
+
+    @property
+    def records(self) -> int:
+        """How many go."""
+        return self.plan.first_offset - self.oldest_offset
 
 
 def plan_trim_of(log: Log, before: Moment | None) -> Trim:
@@ -91,8 +106,7 @@ def plan_trim_of(log: Log, before: Moment | None) -> Trim:
     limit = None if before is None else offset_at(chain, chain, before)
     plan = plan_trim(chain, acknowledgements(log.folder, chain.manifest.log_id), limit)
     names = tuple(map(segment_name, range(plan.first_segment - plan.segments, plan.first_segment)))
-    size = sum(map(log.folder.size, names))
-    return Trim(log, limit, plan, names, size, chain.first_offset())
+    return Trim(log, names, _size(log.folder, names), limit, plan, chain.first_offset())
 
 
 def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
@@ -118,12 +132,9 @@ def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
 
 
 @dataclass(frozen=True)
-class Reindex:
+class Reindex(Deletion):
     """What making an index anew deletes, and over how many frames it goes."""
 
-    log: Log
-    files: tuple[str, ...]
-    bytes: int
     frames: int
 
 
@@ -141,34 +152,28 @@ def plan_reindex_of(log: Log) -> Reindex:
     frames = chain.end.seq - first.header.seq if first is not None else 0
     folder = log.folder.folder(INDEX_FOLDER)
     names = tuple(folder.names()) if folder.exists() else ()
-    return Reindex(log, names, sum(map(folder.size, names)), frames)
+    return Reindex(log, names, _size(folder, names), frames)
 
 
-def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> list[int]:
-    """Make them anew; returns how many frames are in each."""
+def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> None:
+    """Make them anew."""
     with _writing(place):
-        return [_reindex(each.log) for each in planned]
-
-
-def _reindex(log: Log) -> int:
-    chain = Chain(log.folder)
-    index = TimestampIndex(chain, writable=True)
-    try:
-        return index.rebuild(chain)
-    finally:
-        index.close()
+        for each in planned:
+            chain = Chain(each.log.folder)
+            index = TimestampIndex(chain, writable=True)
+            try:
+                index.rebuild(chain)
+            finally:
+                index.close()
 
 
 # -- consumers --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Drop:
+class Drop(Deletion):
     """What dropping a consumer deletes in one queue."""
 
-    log: Log
-    file: str
-    bytes: int
     effects_saved: int | None
     """From here on the queue has kept its records for it; ``None``: that cannot be read."""
 
@@ -183,7 +188,7 @@ def plan_drops(place: Place, name: str) -> list[Drop]:
     there = [log for log in queues_of(place) if file in log.folder.names()]
     if not there:
         raise ValueError(f"{place.path}: no consumer {name!r}")
-    return [Drop(log, file, log.folder.size(file), _saved(log, name)) for log in there]
+    return [Drop(log, (file,), log.folder.size(file), _saved(log, name)) for log in there]
 
 
 def _saved(log: Log, name: str) -> int | None:

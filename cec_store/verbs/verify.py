@@ -8,16 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.format.schema import RecordKind
-from cec_store.inspector import (
-    LogVerification,
-    PlaceVerification,
-    Verification,
-    place_at,
-    verify_place,
-)
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.verifying.place import verify_place
+from cec_store.inspector.verifying.results import PlaceVerification, Verification, VerifiedLog
+from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED
 from cec_store.terminal.screens import Screen
-from cec_store.terminal.wording import size
+from cec_store.terminal.wording import by_kind, size
 from cec_store.verbs.arguments import AsJson, PlacePath
 
 _LISTED_MAX = 40
@@ -44,8 +41,10 @@ def verify_verb(
     place = place_at(path)
     with screen.bytes_progress("checking", *(log.folder for log in place.logs)) as progress:
         found = verify_place(place, deep=deep, records=records, progress=progress)
-    document = verification_as_json(found, deep=deep, records=records or deep)
-    screen.document(document) if as_json else show_verification(screen, found)
+    if as_json:
+        screen.document(verification_as_json(found, deep=deep, records=records or deep))
+    else:
+        show_verification(screen, found)
     if not found.is_sound:
         raise typer.Exit(DAMAGED)
 
@@ -58,31 +57,26 @@ def verification_as_json(found: PlaceVerification, *, deep: bool, records: bool)
     batches = None
     if found.batches is not None:
         batches = dict(zip(("first", "last"), found.batches, strict=True))
-    return {
-        "path": found.place.path,
-        "kind": found.place.kind.value,
-        "sound": found.is_sound,
-        "deep": deep,
-        "records_decoded": records,
-        "batches": batches,
-        "faults": [{**asdict(fault), "advice": fault.advice} for fault in found.faults],
-        "notes": [asdict(note) for note in found.notes],
-        "logs": [_log_as_json(entry) for entry in found.logs],
-        "totals": _totals(found),
-    }
+    return document(
+        found.place,
+        found.is_sound,
+        [_log_as_json(entry) for entry in found.logs],
+        _totals(found),
+        deep=deep,
+        records_decoded=records,
+        batches=batches,
+        faults=[{**asdict(fault), "advice": fault.advice} for fault in found.faults],
+        notes=[asdict(note) for note in found.notes],
+    )
 
 
-def _log_as_json(entry: LogVerification) -> dict[str, Any]:
+def _log_as_json(entry: VerifiedLog) -> dict[str, Any]:
     log, found = entry.log, entry.found
     figures: dict[str, Any] = {}
     if found is not None:
         figures = {n: v for n, v in asdict(found).items() if n not in ("path", "faults", "notes")}
     return {
-        "name": log.name,
-        "path": log.folder.path,
-        "operator": log.operator,
-        "partition": log.partition,
-        "store": log.store,
+        **log.fields(),
         "sound": not entry.faults,
         "figures": figures or None,
     }
@@ -128,7 +122,7 @@ def show_verification(screen: Screen, found: PlaceVerification) -> None:
 
 
 def _figures(found: Verification) -> list[tuple[str, str]]:
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items() if count)
+    kinds = by_kind(found.kinds)
     checked = f"; N and q counted anew at {found.recounted_frames:,} frames"
     rows = [
         ("segments", f"{found.segments:,} ({size(found.bytes)})"),
@@ -173,10 +167,8 @@ def _show_logs(screen: Screen, found: PlaceVerification) -> None:
     if len(listed) < len(found.logs):
         screen.line(f"{len(found.logs) - len(listed):,} logs without a fault are not listed")
     if totals["kinds"]:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in totals["kinds"].items() if count)
-        screen.line(
-            f"decoded: {kinds}; N and q counted anew at {totals['recounted_frames']:,} frames"
-        )
+        recounted = f"N and q counted anew at {totals['recounted_frames']:,} frames"
+        screen.line(f"decoded: {by_kind(totals['kinds'])}; {recounted}")
     if found.batches is not None:
         first, newest = found.batches
         screen.line(f"batches that Spark has committed and keeps: {first:,} to {newest:,}")

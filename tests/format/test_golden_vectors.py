@@ -28,7 +28,7 @@ from cec_store.format.frame import (
 )
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordKind, RecordSchema
-from cec_store.inspector import verify
+from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
 from cec_store.log.reopening import reopen
 from cec_store.log.segment import SegmentReader

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cec_store import open_queue
-from cec_store.inspector import place_at, verify_place
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.verifying.place import verify_place
 from support.paths import DATA
 from support.places.written_places import (
     CHECKPOINTS,

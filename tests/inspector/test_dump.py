@@ -19,8 +19,12 @@ from typer.testing import CliRunner, Result
 from cec_store import QueueOptions, open_queue
 from cec_store.cli import app
 from cec_store.format.frame import FRAME_HEADER_BYTES
-from cec_store.inspector import DamageRow, DumpFilter, NoteRow, PlaceDump, RecordRow, dump
+from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.places.places import place_at
+from cec_store.inspector.showing.dump_filter import DumpFilter
+from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow
+from cec_store.inspector.showing.dumping import dump
+from cec_store.inspector.showing.place_dump import PlaceDump
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_name
 from support.places import damaged_queues as made
@@ -99,7 +103,7 @@ def test_last_are_the_last_of_the_same_dump(queue: Path, last: int, key: tuple[s
 def test_last_records_of_a_log_are_found_without_reading_the_others(
     queue: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cec_store.inspector.damage.scan import SegmentScan
+    from cec_store.inspector.damage.segment_scan import SegmentScan
 
     read: list[int] = []
     real = SegmentScan.records

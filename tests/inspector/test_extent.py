@@ -14,15 +14,23 @@ from typer.testing import CliRunner
 
 from cec_store import Targets
 from cec_store.cli import app
-from cec_store.inspector import DumpFilter, FrameRow, RecordRow, dump, inspect_extent
-from cec_store.inspector.measuring import oldest
+from cec_store.inspector.decoding.records import RecordRow
+from cec_store.inspector.measuring import oldest_footprints
 from cec_store.inspector.measuring.crash_costs import (
     LoadRates,
     calibrate,
     rates_as_text,
     rates_of_text,
 )
-from cec_store.inspector.measuring.extents import OperatorState, extent_of, frame_at
+from cec_store.inspector.measuring.extents import (
+    OperatorState,
+    extent_of,
+    inspect_extent,
+    reader_at,
+)
+from cec_store.inspector.showing.dump_filter import DumpFilter
+from cec_store.inspector.showing.dump_rows import FrameRow
+from cec_store.inspector.showing.dumping import dump
 from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.partitioned.committer import Committer
 from cec_store.storage.local import LocalFolder
@@ -130,9 +138,9 @@ def test_a_state_store_is_recounted_at_each_version(seed: int, top: int) -> None
 def test_few_keys_remembered_take_more_passes_to_the_same(
     monkeypatch, keys_first: int, keys_max: int
 ) -> None:
-    monkeypatch.setattr(oldest, "KEYS_MAX", keys_max)
-    monkeypatch.setattr(oldest, "_KEYS_FIRST", keys_first)
-    monkeypatch.setattr(oldest, "_SLICE_ROWS", 3)
+    monkeypatch.setattr(oldest_footprints, "KEYS_MAX", keys_max)
+    monkeypatch.setattr(oldest_footprints, "_KEYS_FIRST", keys_first)
+    monkeypatch.setattr(oldest_footprints, "_SLICE_ROWS", 3)
     for seed in range(12):
         folder = MemoryFolder({})
         versions = grow(folder, Random(seed)).versions()
@@ -178,7 +186,7 @@ def test_calibration_times_an_extent(tmp_path: Path) -> None:
     path = made.make_operator_queue(
         tmp_path / "q", 30_000, window=CountWindow(20, 1), step_rows=900
     )
-    log_reader, last = frame_at(made.folder_of(path))
+    log_reader, last = reader_at(made.folder_of(path))
     rates = calibrate(log_reader, extent_of(log_reader, last))
     assert rates is None, "too little to be timed"
     frames = list(log_reader.frames())

@@ -12,17 +12,13 @@ from hypothesis import strategies as st
 from cec_store import NotAQueue, QueueOptions, Targets, open_queue
 from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
 from cec_store.format.schema import RecordKind, RecordSchema
-from cec_store.inspector import (
-    ADVICE,
-    DamageRow,
-    DumpFilter,
-    FrameRow,
-    RecordRow,
-    dump,
-    inspect_extent,
-    verify,
-)
-from cec_store.inspector.damage.faults import EFFECTS
+from cec_store.inspector.damage.faults import ADVICE, EFFECTS
+from cec_store.inspector.decoding.records import RecordRow
+from cec_store.inspector.measuring.extents import inspect_extent
+from cec_store.inspector.showing.dump_filter import DumpFilter
+from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow
+from cec_store.inspector.showing.dumping import dump
+from cec_store.inspector.verifying.log import verify
 from cec_store.log.writer import FrameMarks
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from support.places import damaged_queues as made

@@ -9,10 +9,16 @@ import pytest
 
 from cec_store import Targets
 from cec_store.connectors.spark.checkpoint.state_rows import decoder_of
-from cec_store.inspector import FrameRow, RecordRow, dump, inspect_extent
-from cec_store.inspector.measuring import history
-from cec_store.inspector.measuring.footprints import Footprints, read_footprints
-from cec_store.inspector.measuring.history import read_history
+from cec_store.inspector.decoding.records import RecordRow
+from cec_store.inspector.measuring import log_history
+from cec_store.inspector.measuring.extents import inspect_extent
+from cec_store.inspector.measuring.footprint_statistics import (
+    FootprintStatistics,
+    footprint_statistics,
+)
+from cec_store.inspector.measuring.log_history import read_log_history
+from cec_store.inspector.showing.dump_rows import FrameRow
+from cec_store.inspector.showing.dumping import dump
 from cec_store.log.chain import Chain
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.state_logs.state_log import StateLog
@@ -53,7 +59,7 @@ def naive(path: Path) -> tuple[dict[str, list[int]], list[int], int]:
     return windows, lifetimes, q
 
 
-def as_dict(found: Footprints) -> dict[str, list[int]]:
+def as_dict(found: FootprintStatistics) -> dict[str, list[int]]:
     keys = found.keys(range(len(found.offsets)), None)
     columns = zip(
         found.offsets.tolist(), found.updates.tolist(), found.renewals.tolist(), strict=True
@@ -61,7 +67,7 @@ def as_dict(found: Footprints) -> dict[str, list[int]]:
     return {str(key): [*row] for key, row in zip(keys, columns, strict=True)}
 
 
-def check(path: Path, found: Footprints) -> None:
+def check(path: Path, found: FootprintStatistics) -> None:
     windows, lifetimes, q = naive(path)
     assert len(windows) > 3
     assert as_dict(found) == windows
@@ -78,13 +84,15 @@ def check(path: Path, found: Footprints) -> None:
 def test_footprints_of_a_queue_are_those_counted_one_by_one(
     tmp_path: Path, monkeypatch, window: Any, factor: float, rows_at_a_time: int
 ) -> None:
-    monkeypatch.setattr("cec_store.inspector.measuring.footprints._ROWS_AT_A_TIME", rows_at_a_time)
+    monkeypatch.setattr(
+        "cec_store.inspector.measuring.footprint_statistics._ROWS_AT_A_TIME", rows_at_a_time
+    )
     policy = Targets(extent_factor=factor, extent_floor=1)
     path = made.make_operator_queue(tmp_path / "q", 700, window=window, policy=policy)
     chain = Chain(made.folder_of(path))
     last = chain.last()
     assert last is not None
-    found = read_footprints(chain, last)
+    found = footprint_statistics(chain, last)
     check(path, found)
     if factor > 2:
         assert len(found.lifetimes) > 5, "windows come and go within the extent"
@@ -94,7 +102,9 @@ def test_footprints_of_a_queue_are_those_counted_one_by_one(
 def test_footprints_of_a_state_store_are_those_counted_one_by_one(
     tmp_path: Path, monkeypatch, rows_at_a_time: int
 ) -> None:
-    monkeypatch.setattr("cec_store.inspector.measuring.footprints._ROWS_AT_A_TIME", rows_at_a_time)
+    monkeypatch.setattr(
+        "cec_store.inspector.measuring.footprint_statistics._ROWS_AT_A_TIME", rows_at_a_time
+    )
     random, made_here = Random(8), MadeCheckpoint(tmp_path, KEY, VALUE, partitions=1)
     for batch in range(12):
         names = [(f"user {random.randrange(12)}", 1) for _ in range(6)]
@@ -102,7 +112,7 @@ def test_footprints_of_a_state_store_are_those_counted_one_by_one(
         made_here.batch(rows, renew=2)
     made_here.close()
     log_reader = StateLog(made.folder_of(made_here.folder(0))).version_reader()
-    found = read_footprints(log_reader, log_reader.last_frame)
+    found = footprint_statistics(log_reader, log_reader.last_frame)
     check(made_here.folder(0), found)
     assert found.renewals.sum() > 5
     assert found.updates.max() > 1
@@ -119,10 +129,10 @@ def test_of_very_many_windows_a_sample_tells_the_same(tmp_path: Path, monkeypatc
     chain = Chain(made.folder_of(path))
     last = chain.last()
     assert last is not None
-    whole = read_footprints(chain, last)
-    monkeypatch.setattr("cec_store.inspector.measuring.footprints.WINDOWS_MAX", 100)
-    monkeypatch.setattr("cec_store.inspector.measuring.footprints._OLDEST", 5)
-    part = read_footprints(chain, last)
+    whole = footprint_statistics(chain, last)
+    monkeypatch.setattr("cec_store.inspector.measuring.footprint_statistics.WINDOWS_MAX", 100)
+    monkeypatch.setattr("cec_store.inspector.measuring.footprint_statistics._OLDEST", 5)
+    part = footprint_statistics(chain, last)
     assert 50 < len(part.offsets) < 150 < len(whole.offsets) == part.open_windows
     assert part.weight * len(part.offsets) == pytest.approx(whole.open_windows)
     assert part.offsets[:5].tolist() == whole.offsets[:5].tolist(), "the oldest are all there"
@@ -142,12 +152,12 @@ def frames_of(path: Path) -> list[FrameRow]:
 
 def test_a_short_history_is_every_frame(tmp_path: Path) -> None:
     path = made.make_operator_queue(tmp_path / "q", 900)
-    found, frames = read_history(made.folder_of(path)), frames_of(path)
-    assert [s.number for s in found.stretches] == [row.seq for row in frames]
-    assert [s.extent_high for s in found.stretches] == [row.extent_records for row in frames]
-    assert [s.extent_low for s in found.stretches] == [row.extent_records for row in frames]
-    assert [s.open_windows for s in found.stretches] == [row.open_windows for row in frames]
-    assert [s.bytes for s in found.stretches] == [row.frame_bytes for row in frames]
+    found, frames = read_log_history(made.folder_of(path)), frames_of(path)
+    assert [s.number for s in found.buckets] == [row.seq for row in frames]
+    assert [s.extent_high for s in found.buckets] == [row.extent_records for row in frames]
+    assert [s.extent_low for s in found.buckets] == [row.extent_records for row in frames]
+    assert [s.open_windows for s in found.buckets] == [row.open_windows for row in frames]
+    assert [s.bytes for s in found.buckets] == [row.frame_bytes for row in frames]
     assert (found.frames, found.damage) == (len(frames), [])
     assert found.bytes == sum(path.stat().st_size for path in made.segments(path))
 
@@ -155,19 +165,19 @@ def test_a_short_history_is_every_frame(tmp_path: Path) -> None:
 def test_a_long_history_keeps_what_sticks_out(tmp_path: Path, monkeypatch) -> None:
     path = made.make_operator_queue(tmp_path / "q", 1500, step_rows=10)
     frames = frames_of(path)
-    monkeypatch.setattr(history, "STRETCHES_MAX", 16)
-    found = read_history(made.folder_of(path))
+    monkeypatch.setattr(log_history, "BUCKETS_MAX", 16)
+    found = read_log_history(made.folder_of(path))
     assert len(frames) > 100
-    assert 8 <= len(found.stretches) <= 16
+    assert 8 <= len(found.buckets) <= 16
     assert found.shift > 2
-    assert sum(s.bytes for s in found.stretches) == sum(row.frame_bytes for row in frames)
-    assert sum(s.records for s in found.stretches) == found.records
-    for stretch in found.stretches:
-        here = [r for r in frames if r.seq >> found.shift == stretch.number >> found.shift]
-        assert stretch.extent_low == min(row.extent_records for row in here)
-        assert stretch.extent_high == max(row.extent_records for row in here)
-        assert stretch.open_windows == here[-1].open_windows
-        assert stretch.number == here[-1].seq
+    assert sum(s.bytes for s in found.buckets) == sum(row.frame_bytes for row in frames)
+    assert sum(s.records for s in found.buckets) == found.records
+    for bucket in found.buckets:
+        here = [r for r in frames if r.seq >> found.shift == bucket.number >> found.shift]
+        assert bucket.extent_low == min(row.extent_records for row in here)
+        assert bucket.extent_high == max(row.extent_records for row in here)
+        assert bucket.open_windows == here[-1].open_windows
+        assert bucket.number == here[-1].seq
 
 
 def test_what_a_restart_reads_of_each_segment_adds_up_to_the_extent(tmp_path: Path) -> None:
@@ -176,7 +186,7 @@ def test_what_a_restart_reads_of_each_segment_adds_up_to_the_extent(tmp_path: Pa
     last = chain.last()
     assert last is not None
     extent_from = last.header.end_offset - last.header.extent_records
-    found = read_history(chain.folder, chain, last, extent_from)
+    found = read_log_history(chain.folder, chain, last, extent_from)
     state = inspect_extent(made.folder_of(path)).state
     assert state is not None
     assert state.extent.segments > 1
@@ -189,11 +199,11 @@ def test_an_attempt_that_was_given_up_is_no_part_of_the_history(tmp_path: Path) 
     checkpoint = grown(tmp_path / "c", partitions=1)
     folder = made.folder_of(checkpoint.folder(0))
     log_reader = StateLog(folder).version_reader()
-    before = read_history(folder, log_reader)
+    before = read_log_history(folder, log_reader)
     checkpoint.attempt(0, {("nobody", 0): (1, "")})
-    after = read_history(folder, StateLog(folder).version_reader(checkpoint.batches))
+    after = read_log_history(folder, StateLog(folder).version_reader(checkpoint.batches))
     # With checkpoint format V1 the latest attempt counts: the one that it replaces is given up.
-    assert [s.number for s in after.stretches] == [s.number for s in before.stretches]
+    assert [s.number for s in after.buckets] == [s.number for s in before.buckets]
     assert sum(use.abandoned_bytes for use in after.segments) > 0
     assert sum(use.abandoned_bytes for use in before.segments) == 0
 
@@ -202,12 +212,12 @@ def test_what_was_written_after_a_version_has_not_been_given_up(tmp_path: Path) 
     checkpoint = grown(tmp_path / "c", partitions=1)
     folder = made.folder_of(checkpoint.folder(0))
     log_reader = StateLog(folder).version_reader(3)
-    found = read_history(folder, log_reader, log_reader.last_frame)
-    assert [s.number for s in found.stretches] == [1, 2, 3]
+    found = read_log_history(folder, log_reader, log_reader.last_frame)
+    assert [s.number for s in found.buckets] == [1, 2, 3]
     assert sum(use.abandoned_bytes for use in found.segments) == 0
     checkpoint.attempt(0, {("nobody", 0): (1, "")})
     replaced = StateLog(folder).version_reader()
-    found = read_history(folder, replaced, replaced.last_frame)
+    found = read_log_history(folder, replaced, replaced.last_frame)
     assert sum(use.abandoned_bytes for use in found.segments) > 0
 
 
@@ -218,7 +228,7 @@ def test_history_goes_on_over_damage(tmp_path: Path) -> None:
     made.flip(made.segment(path, 0), byte + 20)
     lost = len(made.batches(made.segment(path, 1)))
     made.segment(path, 1).unlink()
-    found = read_history(made.folder_of(path))
+    found = read_log_history(made.folder_of(path))
     assert [fault.kind for fault in found.damage] == ["frame-damaged", "segment-missing"]
     assert found.frames == len(frames) - 1 - lost
-    assert header.seq not in [s.number for s in found.stretches]
+    assert header.seq not in [s.number for s in found.buckets]

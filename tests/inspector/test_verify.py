@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cec_store.inspector import ADVICE
+from cec_store.inspector.damage.faults import ADVICE
 from support.command_line.verify import SCHEMA, document, run, state_of
 from support.paths import DOCS
 from support.places import damaged_places as places

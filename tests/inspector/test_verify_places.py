@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cec_store.inspector import place_at, verify_place
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.spark_files import SparkFiles
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder

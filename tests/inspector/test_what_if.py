@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from cec_store import CorruptLog, Targets, open_queue
 from cec_store.inspector.measuring.extent_history import WhatIf, parse_what_if
-from cec_store.inspector.measuring.extents import frame_at
-from cec_store.inspector.measuring.what_if import Course, History, outcomes_of, simulate, together
+from cec_store.inspector.measuring.extents import reader_at
+from cec_store.inspector.measuring.what_if import (
+    ExtentHistory,
+    Simulation,
+    outcomes_of,
+    simulate,
+    together,
+)
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.inputs.sources import ArrowSource
@@ -24,18 +30,18 @@ from support.places import damaged_queues as made
 from support.places.state_logs import EMPTY, Commit, Writer
 
 
-def history_of(folder, *targets: WhatIf, at=None) -> History:
-    return simulate(*frame_at(folder, at), targets)
+def history_of(folder, *targets: WhatIf, at=None) -> Simulation:
+    return simulate(*reader_at(folder, at), targets)
 
 
-def assert_same(course: Course, other: Course) -> None:
-    assert course.checks.tolist() == other.checks.tolist()
-    assert course.extent_records.tolist() == other.extent_records.tolist()
-    assert course.replay_rows.tolist() == other.replay_rows.tolist()
+def assert_same(history: ExtentHistory, other: ExtentHistory) -> None:
+    assert history.checks.tolist() == other.checks.tolist()
+    assert history.extent_records.tolist() == other.extent_records.tolist()
+    assert history.replay_rows.tolist() == other.replay_rows.tolist()
 
 
-def is_different(course: Course, other: Course) -> bool:
-    return course.checks.tolist() != other.checks.tolist()
+def is_different(history: ExtentHistory, other: ExtentHistory) -> bool:
+    return history.checks.tolist() != other.checks.tolist()
 
 
 # -- queues of operators ----------------------------------------------------------------------
@@ -65,7 +71,7 @@ def test_at_its_own_target_an_operators_queue_is_what_it_was(
     )
     target = WhatIf(extent_records=records, replay_rows=replay_rows)
     history = history_of(made.folder_of(path), target, WhatIf(extent_records=10**9))
-    (_, same), (_, without) = history.courses
+    (_, same), (_, without) = history.targets
     assert_same(same, history.recorded)
     frames = [header for path in made.segments(path) for _, header in made.batches(path)]
     assert history.recorded.extent_records.tolist() == [each.extent_records for each in frames]
@@ -89,7 +95,7 @@ def test_a_factor_of_the_open_windows_is_a_target(tmp_path: Path, factor: float)
         Runner(operator, [source], queue, Targets(extent_factor=factor), step_rows_max=900).run()
     history = history_of(LocalFolder(tmp_path / "q"), WhatIf(extent_factor=factor))
     assert history.recorded.checks.any()
-    assert_same(history.courses[0][1], history.recorded)
+    assert_same(history.targets[0][1], history.recorded)
 
 
 def test_a_join_of_two_inputs_is_what_it_was(tmp_path: Path) -> None:
@@ -100,8 +106,8 @@ def test_a_join_of_two_inputs_is_what_it_was(tmp_path: Path) -> None:
         Runner(operator, sources, queue, Targets(60, None, 300), step_rows_max=40).run()
     history = history_of(LocalFolder(tmp_path / "q"), WhatIf(60, None, 300), WhatIf(200))
     assert history.recorded.checks.any()
-    assert_same(history.courses[0][1], history.recorded)
-    assert is_different(history.courses[1][1], history.recorded)
+    assert_same(history.targets[0][1], history.recorded)
+    assert is_different(history.targets[1][1], history.recorded)
 
 
 def test_a_trimmed_queue_goes_on_from_where_all_windows_can_be_seen(tmp_path: Path) -> None:
@@ -111,11 +117,11 @@ def test_a_trimmed_queue_goes_on_from_where_all_windows_can_be_seen(tmp_path: Pa
         assert queue.trim(queue.end_offset) > 0
     rest = history_of(made.folder_of(path), WhatIf(60), WhatIf(90))
     assert 0 < len(rest.others) < len(whole.others)
-    assert_same(rest.courses[0][1], rest.recorded)
+    assert_same(rest.targets[0][1], rest.recorded)
     last = len(whole.others) - len(rest.others)
     assert rest.end_offsets.tolist() == whole.end_offsets[last:].tolist()
     assert rest.recorded.checks.tolist() == whole.recorded.checks[last:].tolist()
-    assert is_different(rest.courses[1][1], rest.recorded)
+    assert is_different(rest.targets[1][1], rest.recorded)
 
 
 def test_records_that_do_not_add_up_are_damage(tmp_path: Path) -> None:
@@ -191,7 +197,7 @@ def test_at_its_own_target_a_state_store_is_what_it_was(seed: int, target, keys:
     folder = MemoryFolder({})
     last = random_store(folder, Random(seed), target, 40, keys)
     history = history_of(folder, target, WhatIf(extent_records=10**9))
-    (_, same), (_, without) = history.courses
+    (_, same), (_, without) = history.targets
     assert_same(same, history.recorded)
     assert not without.checks.any()
     assert len(history.others) == last.version
@@ -205,7 +211,7 @@ def test_footprints_of_a_state_store_are_renewed_in_such_a_history() -> None:
     random_store(folder, Random(5), WhatIf(extent_records=900), 60, 100)
     history = history_of(folder, WhatIf(extent_records=900), WhatIf(extent_records=500))
     assert (history.recorded.checks > 0).sum() > 5
-    assert is_different(history.courses[1][1], history.recorded)
+    assert is_different(history.targets[1][1], history.recorded)
 
 
 def test_a_target_below_the_open_windows_of_a_state_store_is_as_near_as_it_can_be() -> None:
@@ -214,8 +220,8 @@ def test_a_target_below_the_open_windows_of_a_state_store_is_as_near_as_it_can_b
     history = history_of(folder, target, WhatIf(extent_records=9000))
     assert (history.recorded.checks > 0).sum() > 3
     assert history.open_windows.max() > 3000
-    assert is_different(history.courses[0][1], history.courses[1][1])
-    assert_same(history.courses[0][1], history.recorded)
+    assert is_different(history.targets[0][1], history.targets[1][1])
+    assert_same(history.targets[0][1], history.recorded)
 
 
 def test_a_state_store_without_its_first_versions_goes_on_from_a_whole_one() -> None:
@@ -225,7 +231,7 @@ def test_a_state_store_without_its_first_versions_goes_on_from_a_whole_one() -> 
     folder.unlink(min(folder.names()))
     rest = history_of(folder, target, WhatIf(extent_records=1200))
     assert 0 < len(rest.others) < len(whole.others)
-    assert_same(rest.courses[0][1], rest.recorded)
+    assert_same(rest.targets[0][1], rest.recorded)
     cut = len(whole.others) - len(rest.others)
     assert rest.recorded.checks.tolist() == whole.recorded.checks[cut:].tolist()
     assert rest.recorded.checks.any()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cec_store import OutOfRange, QueueOptions, RecoveryError, Targets, open_queue
 from cec_store.format.frame import FRAME_MAGIC_BYTES, FrameType
-from cec_store.inspector import verify
+from cec_store.inspector.verifying.log import verify
 from cec_store.operators import (
     Aggregate,
     ArrowSource,

@@ -25,7 +25,8 @@ from cec_store import (
 )
 from cec_store.format.acknowledgement import Acknowledgement
 from cec_store.format.checksum import crc32c
-from cec_store.inspector import inspect_extent, verify
+from cec_store.inspector.measuring.extents import inspect_extent
+from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
 from cec_store.queues import consumers

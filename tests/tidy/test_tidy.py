@@ -45,20 +45,21 @@ ORDER = {
     "connectors.spark.checkpoint": """
         parsing unsafe_rows layout source_logs state_schema fork_plan fork state_rows state_tables
     """,
-    "inspector": "places damage verifying showing measuring",
+    "inspector": "places damage decoding verifying measuring showing",
     "inspector.places": "places points",
-    "inspector.damage": "faults scan survey whole_segments state_survey",
-    "inspector.verifying": """
-        recount audit index_verification verification kept_versions version_faults state_recount
-        state_verification spark_files partitioned_verification place_verification
+    "inspector.damage": """
+        faults segment_scan log_segment queue_files whole_segments state_log_files
     """,
-    "inspector.showing": """
-        rows selecting dump_rows dumping following place_dump states differences
+    "inspector.decoding": "plain_values keys records",
+    "inspector.verifying": """
+        results record_checks frame_checks index queue kept_versions version_faults
+        state_record_checks state_log log spark_files partitioned place
     """,
     "inspector.measuring": """
-        crash_costs kept_rates sketches totals extent_history oldest extents what_if overview
-        history footprints
+        crash_costs kept_rates sketches totals extent_history oldest_footprints extents what_if
+        overview log_history footprint_statistics
     """,
+    "inspector.showing": "dump_filter dump_rows dumping following place_dump states differences",
     "report": "facts windows restart_costs views document page",
     "terminal": """
         exit_status wording screens columnar formats documents gathering outputs extent_screens

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cec_store.errors import CorruptLog
+
 _SPARK = (
     "the file is Spark's own: restore it from a copy, or `cec-store fork` from an earlier batch"
 )
@@ -133,3 +135,10 @@ class Note:
     byte: int
     what: str
     log: str = ""
+
+
+def located(error: Exception, path: str) -> tuple[str, int, str]:
+    """File, byte and reason of an error: the file at ``path`` where the error names none."""
+    if isinstance(error, CorruptLog):
+        return error.path, error.byte, error.reason
+    return path, 0, str(error)

@@ -1,6 +1,6 @@
 """A segment that is sound throughout, read once and without a step of Python for each check.
 
-What is wrong with another is for :mod:`cec_store.inspector.damage.scan` to name, frame by frame.
+:mod:`cec_store.inspector.damage.segment_scan` reads any other, frame by frame.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cec_store.format.frame import (
     FrameType,
     raw_bytes_max,
 )
-from cec_store.inspector.damage.scan import Found, SegmentScan
+from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.frames import Frame
 from cec_store.storage.folder import Folder
 from cec_store.values import Address
@@ -50,19 +50,19 @@ _RATIO = raw_bytes_max(1) - _SLACK
 class SoundFrames:
     """All frames of a segment, headers and bodies proven by their checksums."""
 
-    def __init__(self, scan: SegmentScan, places: Ints, headers: NDArray[np.void]) -> None:
+    def __init__(self, scan: SegmentScan, starts: Ints, headers: NDArray[np.void]) -> None:
         self.scan = scan
-        self.places = places
+        self.starts = starts
         """The byte at which each begins."""
         self.headers = headers
         """As :data:`HEADER` has them."""
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.starts)
 
-    def found(self, number: int) -> Found:
+    def found(self, number: int) -> ScannedFrame:
         header = FrameHeader._make(self.headers[number].item())
-        return Found(self.scan.segment_id, int(self.places[number]), header)
+        return ScannedFrame(self.scan.segment_id, int(self.starts[number]), header)
 
     def column(self, name: str) -> Ints:
         """A field of all headers; wide ones are below 2^63, or stand for none."""
@@ -87,10 +87,10 @@ class SoundFrames:
             (versions[1:] >= versions[:-1]).all()
         )
 
-    def chain(self, frames: int) -> int:
-        """Chain CRC behind so many frames."""
+    def running_crc(self, frames: int) -> int:
+        """Running CRC behind so many frames."""
         crcs = np.ascontiguousarray(self.headers["header_crc"][:frames])
-        return crc32c(crcs.tobytes(), self.scan.first_chain())
+        return crc32c(crcs.tobytes(), self.scan.first_running_crc())
 
 
 _KEPT = ("input_upto", "first_offset", "record_count", "extent_records", "open_windows")
@@ -102,7 +102,7 @@ class Batches(Sequence[Frame]):
     def __init__(self, frames: SoundFrames) -> None:
         """``frames`` holds one at least."""
         (rows,) = np.nonzero(frames.headers["type"] == FrameType.BATCH)
-        self.places = frames.places[rows]
+        self.starts = frames.starts[rows]
         self._columns = {name: frames.headers[name][rows] for name in _KEPT}
         self._scan = frames.scan
         self._ends = [_frame_of(frames.found(int(row))) for row in (rows[0], rows[-1])]
@@ -117,7 +117,7 @@ class Batches(Sequence[Frame]):
         return counted
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.starts)
 
     @overload
     def __getitem__(self, number: int) -> Frame: ...
@@ -128,9 +128,9 @@ class Batches(Sequence[Frame]):
             return [self[at] for at in range(*number.indices(len(self)))]
         if number % len(self) in (0, len(self) - 1):
             return self._ends[number % len(self) != 0]
-        byte, scan = int(self.places[number]), self._scan
+        byte, scan = int(self.starts[number]), self._scan
         try:
-            return _frame_of(Found(scan.segment_id, byte, scan.header_at(byte)))
+            return _frame_of(ScannedFrame(scan.segment_id, byte, scan.header_at(byte)))
         except BadHeader as error:
             raise CorruptLog(scan.path, byte, f"it was sound a moment ago: {error}") from None
         finally:
@@ -140,17 +140,17 @@ class Batches(Sequence[Frame]):
         return (self[at] for at in range(len(self)))
 
 
-def _frame_of(found: Found) -> Frame:
+def _frame_of(found: ScannedFrame) -> Frame:
     return Frame(Address(found.segment_id, found.byte), found.header)
 
 
-class Chains:
-    """Chain CRC by the byte at which a frame ends, counted when asked for."""
+class RunningCrcs:
+    """Running CRC by the byte at which a frame ends, counted when asked for."""
 
     def __init__(self, frames: SoundFrames) -> None:
-        self._places = frames.places
+        self._places = frames.starts
         self._crcs = np.ascontiguousarray(frames.headers["header_crc"])
-        self._first = frames.scan.first_chain()
+        self._first = frames.scan.first_running_crc()
 
     def __getitem__(self, byte: int) -> int:
         count = int(np.searchsorted(self._places, byte))
@@ -163,7 +163,7 @@ def read_whole(
     """Every frame in ``[SEGMENT_HEADER_BYTES, stop)``; ``None`` unless each is whole and sound."""
     if scan.header is None:
         return None
-    places: list[NDArray[np.int64]] = []
+    starts: list[NDArray[np.int64]] = []
     headers: list[NDArray[np.void]] = []
     byte, window = SEGMENT_HEADER_BYTES, _WINDOW_BYTES
     while byte < stop:
@@ -178,14 +178,14 @@ def read_whole(
         window = max(_WINDOW_BYTES, needed)
         if found:
             at = np.array(found)
-            places.append(byte + at)
+            starts.append(byte + at)
             raw = np.frombuffer(data, np.uint8)[at[:, None] + _INSIDE]
             headers.append(raw.view(HEADER)[:, 0])
         byte += end
         progress(byte)
-    if not places:
+    if not starts:
         return None
-    whole = SoundFrames(scan, np.concatenate(places), np.concatenate(headers))
+    whole = SoundFrames(scan, np.concatenate(starts), np.concatenate(headers))
     return whole if _is_plain(whole) else None
 
 
@@ -212,7 +212,7 @@ def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
 
 
 def _is_plain(whole: SoundFrames) -> bool:
-    """Whether all headers are within their limits, of types that every release knows, and theirs.
+    """Whether all headers are within their limits, of this segment, and of known types.
 
     A segment begins with its SCHEMA, the only one; a FOOTER ends it.
     """

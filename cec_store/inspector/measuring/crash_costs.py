@@ -58,10 +58,6 @@ class CrashCost:
     replay_s: float
     """0 of a state store: a version's state needs no input."""
 
-    @property
-    def total_s(self) -> float:
-        return self.load_s + self.replay_s
-
 
 def calibrate(
     log_reader: LogReader, frames: Sequence[Frame], seconds_max: float = 3.0

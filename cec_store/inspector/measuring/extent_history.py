@@ -30,7 +30,7 @@ class WhatIf:
     def __str__(self) -> str:
         words = []
         if self.extent_records is not None:
-            words.append(f"Q={self.extent_records:,}".replace(",", ""))
+            words.append(f"Q={self.extent_records}")
         if self.extent_factor is not None:
             words.append(f"Q={self.extent_factor:g}x")
         if self.replay_rows is not None:
@@ -57,6 +57,7 @@ def parse_what_if(text: str) -> WhatIf:
         ValueError: it is none of these.
     """
     found: dict[str, float] = {}
+    is_factor = False
     for word in text.replace("_", "").split(","):
         match = re.fullmatch(r"\s*([QU])\s*=\s*(\d+(?:\.\d+)?)\s*([kmgx]?)\s*", word, re.IGNORECASE)
         name, number, unit = match.groups() if match else ("", "0", "")
@@ -68,19 +69,17 @@ def parse_what_if(text: str) -> WhatIf:
                 "U=5000 (rows of input), or Q=2x,U=5000"
             )
         found[name] = float(number) * _UNITS.get(unit, 1)
-        is_factor = unit == "x"
-        if name == "Q":
-            found["factor"] = is_factor
+        is_factor = is_factor or unit == "x"
     q, u = found.get("Q"), found.get("U")
     return WhatIf(
-        extent_records=int(q) if q and not found["factor"] else None,
-        extent_factor=q if q and found["factor"] else None,
+        extent_records=int(q) if q and not is_factor else None,
+        extent_factor=q if q and is_factor else None,
         replay_rows=int(u) if u else None,
     )
 
 
 @dataclass(frozen=True)
-class Course:
+class ExtentHistory:
     """How an extent went, commit by commit (a queue's are its frames)."""
 
     extent_records: Ints
@@ -92,7 +91,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Commit:
+class CommitSummary:
     """What one commit says, with slots for keys."""
 
     position: int
@@ -100,8 +99,8 @@ class Commit:
     """Windows that were open before it and that it closes."""
     footprints: Ints
     """Those of which it has a footprint that no policy wrote, in the order of the records."""
-    places: Ints
-    """Of each such footprint its place among the records that no policy wrote."""
+    footprint_rows: Ints
+    """Of each such footprint its row among the records that no policy wrote."""
     others: int
     """How many these are."""
     renewed: Ints
@@ -111,8 +110,8 @@ class Commit:
 
 
 @dataclass
-class RecordedCourse:
-    """A log with the CHECKs that were recorded, and one with others for who inherits."""
+class RecordedExtent:
+    """The extent of a log with its recorded CHECKs; subclasses put those of a target in instead."""
 
     policy: Policy = field(default_factory=Never)
     end: int = 0
@@ -129,11 +128,11 @@ class RecordedCourse:
         self.windows.restored(*windows)
         self.end = end
 
-    def take(self, commit: Commit) -> None:
-        """The next commit, with the CHECKs that this course has in it."""
+    def take(self, commit: CommitSummary) -> None:
+        """The next commit, with the CHECKs that this policy writes in it."""
         self.windows.closed(commit.closed)
-        positions = np.full(len(commit.places), commit.position)
-        self.windows.restored(commit.footprints, self.end + commit.places, positions)
+        positions = np.full(len(commit.footprint_rows), commit.position)
+        self.windows.restored(commit.footprints, self.end + commit.footprint_rows, positions)
         checked = self._checked(commit)
         self.end += commit.others
         self.windows.opened(checked, self.end, commit.position)
@@ -141,26 +140,26 @@ class RecordedCourse:
         q, u = self.windows.extent(self.end), self.windows.replay_rows(commit.position)
         self.figures.append((q, u, len(checked)))
 
-    def _checked(self, commit: Commit) -> Ints:
+    def _checked(self, commit: CommitSummary) -> Ints:
         return commit.renewed
 
-    def course(self, first: int) -> Course:
+    def history(self, first: int) -> ExtentHistory:
         """From one of the commits on."""
         figures = np.array(self.figures[first:], np.int64).reshape(-1, 3)
-        return Course(figures[:, 0], figures[:, 1], figures[:, 2])
+        return ExtentHistory(figures[:, 0], figures[:, 1], figures[:, 2])
 
 
-class QueueCourse(RecordedCourse):
-    """As the runner of an operator asks its :class:`Checkpointer`."""
+class SimulatedQueueExtent(RecordedExtent):
+    """With the CHECKs that an operator's :class:`Checkpointer` would have planned."""
 
     def __init__(self, target: WhatIf) -> None:
         super().__init__(target.targets)
 
-    def _checked(self, commit: Commit) -> Ints:
+    def _checked(self, commit: CommitSummary) -> Ints:
         return self.windows.plan(self.end + commit.others, commit.position)
 
 
-class StoreCourse(RecordedCourse):
+class SimulatedStoreExtent(RecordedExtent):
     """As Spark's state store renews: the oldest footprints of older commits, while the extent costs
     too much. It costs its records, and some more for each frame that it has."""
 
@@ -180,7 +179,7 @@ class StoreCourse(RecordedCourse):
         for first_offset, frames in commits:
             self._note(first_offset, frames)
 
-    def take(self, commit: Commit) -> None:
+    def take(self, commit: CommitSummary) -> None:
         first_offset = self.end
         super().take(commit)
         self._note(first_offset, commit.frames)
@@ -192,7 +191,7 @@ class StoreCourse(RecordedCourse):
         self._starts[self._commits], self._before[self._commits] = first_offset, self._frames
         self._commits, self._frames = self._commits + 1, self._frames + frames
 
-    def _checked(self, commit: Commit) -> Ints:
+    def _checked(self, commit: CommitSummary) -> Ints:
         cost_max = self._target.cost_max(commit.open_windows)
         looked_at = max(64, self._planned + self._planned // 4)
         while True:
@@ -204,8 +203,8 @@ class StoreCourse(RecordedCourse):
         self._planned = int(fits[0]) if len(fits) else len(slots)
         return slots[: self._planned]
 
-    def _costs(self, offsets: Ints, commit: Commit) -> Ints:
+    def _costs(self, offsets: Ints, commit: CommitSummary) -> Ints:
         """What the extent costs once all older ones than each of these are renewed."""
         records = self.end + commit.others + np.arange(len(offsets)) - offsets
-        place = np.searchsorted(self._starts[: self._commits], offsets, "right") - 1
-        return records + FRAME_COST_RECORDS * (self._frames - self._before[place] + 1)
+        commits = np.searchsorted(self._starts[: self._commits], offsets, "right") - 1
+        return records + FRAME_COST_RECORDS * (self._frames - self._before[commits] + 1)

@@ -18,11 +18,11 @@ from cec_store.errors import CecError, OutOfRange, RecoveryError
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.records import inputs_of
-from cec_store.inspector.damage.state_survey import StateSurvey, survey_of
+from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
+from cec_store.inspector.decoding.records import RecordDecoder
 from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
-from cec_store.inspector.measuring.oldest import Footprints, oldest_footprints
-from cec_store.inspector.measuring.totals import Totals, totals_of
-from cec_store.inspector.showing.dump_rows import RecordDecoder
+from cec_store.inspector.measuring.oldest_footprints import OldestFootprints, oldest_footprints
+from cec_store.inspector.measuring.totals import LogTotals, totals_of
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
@@ -95,7 +95,7 @@ class ExtentReport:
 
     path: str
     epoch: int | None
-    totals: Totals
+    totals: LogTotals
     has_state: bool
     """Whether an operator writes this log."""
     state: OperatorState | None
@@ -119,21 +119,21 @@ def inspect_extent(
 
     ``at`` is a version of a state log, or the number of a queue's frame. ``counts`` reads the whole
     log and counts its records by kind; ``top=0`` reads headers and the oldest footprint alone.
-    ``progress`` is told of bytes read.
+    ``progress`` is called with bytes read.
 
     Raises:
         NotAQueue: nothing of a log here.
         OutOfRange: it does not have what ``at`` names.
     """
-    survey = survey_of(folder)
-    totals, damage = totals_of(survey, counts, progress)
-    epoch = survey.manifest.epoch if survey.manifest else None
+    files = files_of(folder)
+    totals, damage = totals_of(files, counts, progress)
+    epoch = files.manifest.epoch if files.manifest else None
     state = version = None
-    has_state = isinstance(survey, StateSurvey)
-    tree = survey.tree if isinstance(survey, StateSurvey) else None
+    has_state = isinstance(files, StateLogFiles)
+    tree = files.tree if isinstance(files, StateLogFiles) else None
     for looks_left in reversed(range(_LOOKS)):
         try:
-            log_reader, last = frame_at(folder, at, tree)
+            log_reader, last = reader_at(folder, at, tree)
             tree = None  # the next look is a new one
             version = log_reader.version if isinstance(log_reader, VersionReader) else None
             has_state = log_reader.schema().inputs > 0
@@ -153,7 +153,7 @@ def inspect_extent(
     return ExtentReport(folder.path, epoch, totals, has_state, state, damage, version)
 
 
-def frame_at(
+def reader_at(
     folder: Folder, at: int | str | None = None, tree: StateTree | None = None
 ) -> tuple[LogReader, Frame | None]:
     """A reader of a log, and the last frame that counts for ``at``; ``None`` in an empty log.
@@ -236,7 +236,7 @@ def _upto(log_reader: LogReader, last: Frame | None, inputs: int) -> Ints:
 
 
 def _windows(
-    found: Footprints, extent: Extent, upto: Ints, decoder: StateDecoder | None
+    found: OldestFootprints, extent: Extent, upto: Ints, decoder: StateDecoder | None
 ) -> tuple[OpenWindow, ...]:
     rows = RecordDecoder(decoder).rows(found.records, 0, np.arange(len(found.offsets)))
     nexts = [*found.offsets[1:], extent.end_offset]

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cec_store.checkpoints.policy import Targets
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, OutOfRange, StorageError
-from cec_store.inspector.measuring.crash_costs import LoadRates, calibrate
+from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates, calibrate
 from cec_store.inspector.measuring.extent_history import FRAME_COST_RECORDS, WhatIf
 from cec_store.inspector.measuring.extents import (
     ExtentReport,
     OpenWindow,
+    OperatorState,
     extent_of,
-    frame_at,
     inspect_extent,
+    reader_at,
 )
-from cec_store.inspector.measuring.what_if import Outcome, outcomes_of, simulate, together
-from cec_store.inspector.places import points
+from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate, together
 from cec_store.inspector.places.places import Log, Place, PlaceKind
-from cec_store.inspector.places.points import Point, version_at
+from cec_store.inspector.places.points import PointInTime, seq_at, version_at
 from cec_store.log.chain import Chain
 
 At = int | str | None
@@ -37,27 +37,41 @@ class LogExtent:
     """``None`` where nothing of it can be read."""
     damage: str
     """Why not all could be read; empty in a sound log."""
-    what_if: tuple[Outcome, ...] = ()
+    what_if: tuple[TargetOutcome, ...] = ()
     """The recorded history first; empty where it was not asked for, or cannot be gone through."""
+
+    @property
+    def state(self) -> OperatorState | None:
+        """``None`` also where no operator writes the log."""
+        return None if self.report is None else self.report.state
+
+    @property
+    def has_input(self) -> bool:
+        """Whether a restart replays input: a version of a state store needs none."""
+        return self.report is not None and self.report.version is None
 
     @property
     def cost_records(self) -> int | None:
         """What the extent costs by the rule that its writer keeps, in records."""
-        if self.report is None or self.report.state is None:
+        if self.state is None:
             return None
-        extent = self.report.state.extent
-        is_queue = self.report.version is None
-        return extent.records + (0 if is_queue else FRAME_COST_RECORDS * extent.frames)
+        extent = self.state.extent
+        return extent.records + (0 if self.has_input else FRAME_COST_RECORDS * extent.frames)
 
     @property
     def default_target(self) -> int | None:
         """What that may be if nobody has set a target: no log says whether somebody has."""
-        if self.report is None or self.report.state is None:
+        if self.state is None:
             return None
-        n = self.report.state.extent.open_windows
-        if self.report.version is not None:
-            return WhatIf(extent_factor=2.0).cost_max(n)
-        return int(Targets().extent_target(n))
+        n = self.state.extent.open_windows
+        if self.has_input:
+            return int(Targets().extent_target(n))
+        return WhatIf(extent_factor=2.0).cost_max(n)
+
+    def crash_cost(self, rates: LoadRates) -> CrashCost:
+        """What a crash now would cost; only where there is a state."""
+        assert self.state is not None
+        return self.state.cost(rates, has_input=self.has_input)
 
 
 @dataclass(frozen=True)
@@ -79,27 +93,29 @@ class Overview:
 
     def totals(self, rates: LoadRates) -> dict[str, Any]:
         """Over all logs that could be read."""
-        reports = [each.report for each in self.logs if each.report is not None]
-        states = [(r.state, r.version is None) for r in reports if r.state is not None]
-        costs = [state.cost(rates, has_input=has_input) for state, has_input in states]
+        totals = [each.report.totals for each in self.logs if each.report is not None]
+        states = [each.state for each in self.logs if each.state is not None]
+        replayed = [each.state for each in self.logs if each.state is not None and each.has_input]
+        costs = [each.crash_cost(rates) for each in self.logs if each.state is not None]
+        extents = [state.extent for state in states]
         return {
             "logs": len(self.logs),
             "damaged_logs": sum(bool(each.damage) for each in self.logs),
-            "segments": sum(report.totals.segments for report in reports),
-            "frames": sum(report.totals.frames for report in reports),
-            "bytes": sum(report.totals.bytes for report in reports),
-            "records": sum(report.totals.records for report in reports),
-            "open_windows": sum(state.extent.open_windows for state, _ in states),
-            "extent_records": sum(state.extent.records for state, _ in states),
-            "extent_frames": sum(state.extent.frames for state, _ in states),
-            "extent_bytes": sum(state.extent.bytes for state, _ in states),
-            "extent_segments": sum(state.extent.segments for state, _ in states),
-            "replay_rows": sum(state.replay_rows for state, has_input in states if has_input),
+            "segments": sum(each.segments for each in totals),
+            "frames": sum(each.frames for each in totals),
+            "bytes": sum(each.bytes for each in totals),
+            "records": sum(each.records for each in totals),
+            "open_windows": sum(extent.open_windows for extent in extents),
+            "extent_records": sum(extent.records for extent in extents),
+            "extent_frames": sum(extent.frames for extent in extents),
+            "extent_bytes": sum(extent.bytes for extent in extents),
+            "extent_segments": sum(extent.segments for extent in extents),
+            "replay_rows": sum(state.replay_rows for state in replayed),
             "load_s": sum(cost.load_s for cost in costs),
             "replay_s": sum(cost.replay_s for cost in costs),
         }
 
-    def what_if(self) -> tuple[Outcome, ...]:
+    def what_if(self) -> tuple[TargetOutcome, ...]:
         """All logs together: sums, and the sum of what each was at most."""
         return together([log.what_if for log in self.logs if log.what_if])
 
@@ -108,14 +124,14 @@ class Overview:
         windows = [
             (each, window)
             for each in self.logs
-            if each.report is not None and each.report.state is not None
-            for window in each.report.state.oldest_windows
+            if each.state is not None
+            for window in each.state.oldest_windows
         ]
         windows.sort(key=lambda pair: pair[1].timestamp_us)  # stable: a log's own order stays
         return windows[:top]
 
 
-def at_point(place: Place, point: Point | None) -> At:
+def at_point(place: Place, point: PointInTime | None) -> At:
     """What a point means here; ``None`` for the newest.
 
     Raises:
@@ -128,7 +144,7 @@ def at_point(place: Place, point: Point | None) -> At:
         return version_at(place, point)
     if place.kind is PlaceKind.PARTITIONED_QUEUE:
         raise ValueError(f"{place.path}: no operator writes its partitions, so no moment matters")
-    seq = points.frame_at(place, Chain(place.logs[0].folder), point)
+    seq = seq_at(place, Chain(place.logs[0].folder), point)
     if seq is None:
         raise OutOfRange(f"{place.path}: no record is there before {point.text}")
     return seq
@@ -145,96 +161,96 @@ def overview_of(
 ) -> Overview:
     """Looks at one log after the other; one that cannot be read does not stop the others.
 
-    ``at`` as :func:`at_point` gives it. ``progress`` is told of bytes read of a log.
+    ``at`` as :func:`at_point` gives it. ``progress`` is called with bytes read of a log.
 
     Raises:
         OutOfRange: the one log there is does not have what ``at`` names.
         ValueError: targets that such logs cannot have.
     """
-    faults: list[str] = []
-    timestamp_us = None
-    if place.checkpoint is not None:
-        at, timestamp_us = _batch_of(place, at, faults)
+    look = _Look(place, at, top, counts, targets)
+    timestamp_us = look.begin_batch() if place.checkpoint is not None else None
     logs = []
     for log in place.logs:
-        told = None if progress is None else (lambda read, log=log: progress(log, read))
-        logs.append(_look(place, log, at, top, counts, targets, told, faults))
-    version = at if place.checkpoint is not None and isinstance(at, int) else None
+        report = None if progress is None else (lambda read, log=log: progress(log, read))
+        logs.append(look.at_log(log, report))
+    version = look.at if place.checkpoint is not None and isinstance(look.at, int) else None
     if place.kind is PlaceKind.STATE_STORE and logs[0].report is not None:
         version = logs[0].report.version
-    return Overview(place, version, timestamp_us, tuple(faults), tuple(logs))
+    return Overview(place, version, timestamp_us, tuple(look.faults), tuple(logs))
 
 
-def _batch_of(place: Place, at: At, faults: list[str]) -> tuple[At, int | None]:
-    """The version that Spark's files name, and when its batch began."""
-    checkpoint = place.checkpoint
-    assert checkpoint is not None
-    try:
-        _ = checkpoint.query_id
-    except CecError as error:
-        faults.append(str(error))
-    try:
-        at = place.newest_version() if at is None else at
-        if isinstance(at, int):
-            return at, checkpoint.offsets(at - 1).timestamp_us
-    except OutOfRange:
-        pass  # no batch is committed, or no longer kept: the newest of each log is what there is
-    except CecError as error:
-        faults.append(str(error))
-    return at, None
+@dataclass
+class _Look:
+    """What is asked of each log of a place, and what kept that from being answered in full."""
 
+    place: Place
+    at: At
+    top: int
+    counts: bool
+    targets: Sequence[WhatIf]
+    faults: list[str] = field(default_factory=list)
 
-def _look(
-    place: Place,
-    log: Log,
-    at: At,
-    top: int,
-    counts: bool,
-    targets: Sequence[WhatIf],
-    progress: Callable[[int], None] | None,
-    faults: list[str],
-) -> LogExtent:
-    try:
-        here = _named(place, log, at, faults)
-        report = inspect_extent(
-            log.folder, at=here, top=top, counts=counts,
-            decoder=_decoder(log, faults), progress=progress,
-        )  # fmt: skip
-    except (CecError, FileNotFoundError) as error:
-        if len(place.logs) == 1 and isinstance(error, OutOfRange) and at is not None:
-            raise
-        return LogExtent(log, None, str(error))
-    damage = report.damage
-    outcomes: tuple[Outcome, ...] = ()
-    if targets and report.state is not None:
+    def _add_fault(self, error: Exception) -> None:
+        if str(error) not in self.faults:
+            self.faults.append(str(error))
+
+    def begin_batch(self) -> int | None:
+        """When the batch began that Spark's files name; sets :attr:`at` to its version."""
+        checkpoint = self.place.checkpoint
+        assert checkpoint is not None
         try:
-            outcomes = outcomes_of(simulate(*frame_at(log.folder, here), targets, progress))
+            _ = checkpoint.query_id
         except CecError as error:
-            damage = damage or str(error)
-    return LogExtent(log, report, damage, outcomes)
-
-
-def _named(place: Place, log: Log, at: At, faults: list[str]) -> At:
-    """How the log calls the version; by its number where Spark's file that has ids is damaged."""
-    if place.checkpoint is None or not isinstance(at, int):
-        return at
-    try:
-        return place.at(log, at)
-    except OutOfRange:
-        return at
-    except CecError as error:
-        if str(error) not in faults:
-            faults.append(str(error))
-        return at
-
-
-def _decoder(log: Log, faults: list[str]) -> StateDecoder | None:
-    try:
-        return log.decoder
-    except (CecError, StorageError) as error:
-        if str(error) not in faults:
-            faults.append(str(error))
+            self._add_fault(error)
+        try:
+            self.at = self.place.newest_version() if self.at is None else self.at
+            if isinstance(self.at, int):
+                return checkpoint.offsets(self.at - 1).timestamp_us
+        except OutOfRange:
+            pass  # no batch is committed, or no longer kept: the newest of each log is looked at
+        except CecError as error:
+            self._add_fault(error)
         return None
+
+    def at_log(self, log: Log, progress: Callable[[int], None] | None) -> LogExtent:
+        try:
+            at = self._named(log)
+            report = inspect_extent(
+                log.folder, at=at, top=self.top, counts=self.counts,
+                decoder=self._decoder(log), progress=progress,
+            )  # fmt: skip
+        except (CecError, FileNotFoundError) as error:
+            is_alone = len(self.place.logs) == 1
+            if is_alone and isinstance(error, OutOfRange) and self.at is not None:
+                raise
+            return LogExtent(log, None, str(error))
+        damage = report.damage
+        outcomes: tuple[TargetOutcome, ...] = ()
+        if self.targets and report.state is not None:
+            try:
+                found = simulate(*reader_at(log.folder, at), self.targets, progress)
+                outcomes = outcomes_of(found)
+            except CecError as error:
+                damage = damage or str(error)
+        return LogExtent(log, report, damage, outcomes)
+
+    def _named(self, log: Log) -> At:
+        """How the log calls the version; its number where Spark's file that has ids is damaged."""
+        if self.place.checkpoint is not None and isinstance(self.at, int):
+            try:
+                return self.place.at(log, self.at)
+            except OutOfRange:
+                pass
+            except CecError as error:
+                self._add_fault(error)
+        return self.at
+
+    def _decoder(self, log: Log) -> StateDecoder | None:
+        try:
+            return log.decoder
+        except (CecError, StorageError) as error:
+            self._add_fault(error)
+            return None
 
 
 def calibrated(overview: Overview) -> LoadRates | None:
@@ -243,14 +259,10 @@ def calibrated(overview: Overview) -> LoadRates | None:
     Raises:
         CorruptLog, OutOfRange: it cannot be read.
     """
-    sized = [
-        (each.report.state.raw_bytes, place)
-        for place, each in enumerate(overview.logs)
-        if each.report is not None and each.report.state is not None
-    ]
+    sized = [(each.state.raw_bytes, n) for n, each in enumerate(overview.logs) if each.state]
     if not sized:
         return None
     chosen = overview.logs[max(sized)[1]]
     at = chosen.report.version if chosen.report is not None else None
-    log_reader, last = frame_at(chosen.log.folder, at)
+    log_reader, last = reader_at(chosen.log.folder, at)
     return calibrate(log_reader, extent_of(log_reader, last))

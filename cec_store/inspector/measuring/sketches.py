@@ -58,9 +58,9 @@ def _words_of_text(column: pa.Array) -> Iterator[tuple[int, Words]]:
     _, ends, data = column.buffers()
     if not len(column) or data is None:
         return
-    places = np.frombuffer(ends, f"<i{width}", len(column) + 1, column.offset * width)
-    lengths = np.diff(places).astype(np.int64)
-    first, stop = int(places[0]), int(places[-1])
+    value_ends = np.frombuffer(ends, f"<i{width}", len(column) + 1, column.offset * width)
+    lengths = np.diff(value_ends).astype(np.int64)
+    first, stop = int(value_ends[0]), int(value_ends[-1])
     padded = np.zeros(stop - first + 8, np.uint8)  # so that eight bytes can be read at any place
     padded[:-8] = np.frombuffer(data, np.uint8)[first:stop]
     longest = int(lengths.max())
@@ -73,12 +73,12 @@ def _words_of_text(column: pa.Array) -> Iterator[tuple[int, Words]]:
         return
     yield 0, lengths.astype(np.uint64)
     at_any_byte = np.ndarray((len(padded) - 7,), "<u8", padded, 0, (1,))
-    starts = places[:-1].astype(np.int64) - first
+    starts = value_ends[:-1].astype(np.int64) - first
     for place in range(min(_WORDS_MAX, (longest + 7) >> 3)):
         left = np.clip(lengths - 8 * place, 0, 8)
         unused = (8 * (8 - left)).astype(np.uint64)
         loaded = at_any_byte[np.minimum(starts + 8 * place, stop - first)]
-        # Nothing is left of what is shifted by 64; a processor would shift by 0.
+        # A shift by 64 must leave nothing, but a processor takes it for one by 0.
         yield 1 + place, np.where(left > 0, loaded << (unused & np.uint64(63)), np.uint64(0))
     if longest > 8 * _WORDS_MAX:
         last = at_any_byte[np.maximum(starts + lengths - 8, 0)]

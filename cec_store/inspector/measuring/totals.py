@@ -13,16 +13,16 @@ from cec_store.format.frame import BadHeader, FrameHeader, FrameType
 from cec_store.format.records import kinds_of
 from cec_store.format.schema import STATE, RecordKind
 from cec_store.inspector.damage.faults import Fault
-from cec_store.inspector.damage.scan import Found
-from cec_store.inspector.damage.state_survey import StateSurvey
-from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.segment_scan import ScannedFrame
+from cec_store.inspector.damage.state_log_files import LogFiles, StateLogFiles
 from cec_store.storage.names import segment_name
 
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Totals:
+class LogTotals:
     """A log in numbers; attempts at a version of a state store that were given up count too."""
 
     segments: int
@@ -71,18 +71,21 @@ class _Sum:
     def __init__(self) -> None:
         self.segments = self.frames = self.bytes = self.records = self.renewed = 0
         self.kinds = np.zeros(256, np.int64)
-        self.ends: list[tuple[int, int]] = []
-        self.times_us: list[tuple[int, int]] = []
-        self.unreadable = 0
+        self.first_offset = self.end_offset = self.unreadable = 0
+        self.first_timestamp_us: int | None = None
+        self.last_timestamp_us: int | None = None
         self.damage = ""
 
     def add(self, header: FrameHeader) -> None:
+        if not self.frames:
+            self.first_offset = header.first_offset
+        self.end_offset = header.end_offset
         self.frames += 1
         self.records += header.record_count
-        self.ends = [*self.ends[:1], (header.first_offset, header.end_offset)]
         if header.record_count:
-            times = (header.min_timestamp_us, header.max_timestamp_us)
-            self.times_us = [*self.times_us[:1], times]
+            if self.first_timestamp_us is None:
+                self.first_timestamp_us = header.min_timestamp_us
+            self.last_timestamp_us = header.max_timestamp_us
 
     def refuse(self, what: str) -> None:
         self.unreadable += 1
@@ -90,77 +93,71 @@ class _Sum:
 
 
 def totals_of(
-    survey: Survey | StateSurvey, counts: bool = False, progress: Progress | None = None
-) -> tuple[Totals, str]:
+    files: LogFiles, counts: bool = False, progress: Progress | None = None
+) -> tuple[LogTotals, str]:
     """The totals, and the first thing that could not be read; empty if all could.
 
     ``counts`` reads every body and counts records by kind.
     """
     total = _Sum()
-    if survey.faults:
-        total.damage = survey.faults[0].what
-    is_state = isinstance(survey, StateSurvey)
-    parts = survey.parts()
-    if isinstance(survey, StateSurvey) and not counts:
-        parts = _headers_of(survey, total)
-    for part in parts:
-        if isinstance(part, Fault):
-            total.refuse(f"{part.path}: {part.what}")
+    if files.faults:
+        total.damage = files.faults[0].what
+    is_state = isinstance(files, StateLogFiles)
+    segments = files.segments()
+    if isinstance(files, StateLogFiles) and not counts:
+        segments = _headers_of(files, total)
+    for segment in segments:
+        if isinstance(segment, Fault):
+            total.refuse(f"{segment.path}: {segment.what}")
             continue
         total.segments += 1
-        total.bytes += part.scan.bytes
-        _add_part(survey, part, total, counts)
+        total.bytes += segment.scan.bytes
+        _add_segment(files, segment, total, counts)
         if progress is not None and counts:
-            progress(part.scan.bytes)
-    ends, times_us = total.ends, total.times_us
-    totals = Totals(
+            progress(segment.scan.bytes)
+    renewed = total.renewed if is_state else int(total.kinds[RecordKind.CHECK])
+    totals = LogTotals(
         segments=total.segments,
         frames=total.frames,
         bytes=total.bytes,
         records=total.records,
-        first_offset=ends[0][0] if ends else 0,
-        end_offset=ends[-1][1] if ends else 0,
-        first_timestamp_us=times_us[0][0] if times_us else None,
-        last_timestamp_us=times_us[-1][1] if times_us else None,
+        first_offset=total.first_offset,
+        end_offset=total.end_offset,
+        first_timestamp_us=total.first_timestamp_us,
+        last_timestamp_us=total.last_timestamp_us,
         kinds={kind.name: int(total.kinds[kind]) for kind in RecordKind} if counts else None,
-        renewed=(total.renewed if is_state else int(total.kinds[RecordKind.CHECK]))
-        if counts
-        else None,
+        renewed=renewed if counts else None,
         unreadable=total.unreadable,
         is_state=is_state,
     )
     return totals, total.damage
 
 
-def _headers_of(survey: StateSurvey, total: _Sum) -> Iterator[Part | Fault]:
+def _headers_of(files: StateLogFiles, total: _Sum) -> Iterator[LogSegment | Fault]:
     """Adds what the tree has read already; gives back the segments that are damaged."""
-    for segment_id in survey.tree.ids:
+    for segment_id in files.tree.ids:
         try:
-            segment = survey.tree.segment(segment_id)
-            size = survey.folder.size(segment_name(segment_id))
+            state_segment = files.tree.segment(segment_id)
+            size = files.folder.size(segment_name(segment_id))
         except (CecError, FileNotFoundError) as error:
-            if not survey.is_trimmed(segment_id):
+            if not files.is_trimmed(segment_id):
                 total.refuse(str(error))
             continue
-        if segment.refusal is not None or segment.header is None:
-            part = survey.part(segment_id)
-            if part is not None:
-                yield part
+        if state_segment.refusal is not None or state_segment.header is None:
+            segment = files.segment(segment_id)
+            if segment is not None:
+                yield segment
             continue
         total.segments += 1
         total.bytes += size
-        for frame in segment.frames:
+        for frame in state_segment.frames:
             total.add(frame.header)
 
 
-def _add_part(survey: Survey | StateSurvey, part: Part, total: _Sum, counts: bool) -> None:
-    for item in part.scan.frames(min(part.stop, part.scan.bytes)):
-        if item.byte >= part.acknowledged:
-            return  # nobody vouched for it
-        if not isinstance(item, Found):
-            if survey.is_trimmed(part.scan.segment_id):
-                return  # a writer has removed it meanwhile
-            total.refuse(f"{part.scan.path}: damage at byte {item.byte}: {item.reason}")
+def _add_segment(files: LogFiles, segment: LogSegment, total: _Sum, counts: bool) -> None:
+    for item in segment.acknowledged_items(files.is_trimmed):
+        if not isinstance(item, ScannedFrame):
+            total.refuse(f"{segment.scan.path}: damage at byte {item.byte}: {item.reason}")
             continue
         if item.header.type != FrameType.BATCH:
             continue
@@ -168,12 +165,12 @@ def _add_part(survey: Survey | StateSurvey, part: Part, total: _Sum, counts: boo
         if not counts:
             continue
         try:
-            records = part.scan.records(item)
+            records = segment.scan.records(item)
         except (BadHeader, CecError) as error:
-            if survey.is_trimmed(part.scan.segment_id):
+            if files.is_trimmed(segment.scan.segment_id):
                 return
-            total.refuse(f"{part.scan.path}: damage at byte {item.byte}: {error}")
+            total.refuse(f"{segment.scan.path}: damage at byte {item.byte}: {error}")
             continue
         total.kinds += np.bincount(kinds_of(records), minlength=256)
-        if isinstance(survey, StateSurvey):
+        if isinstance(files, StateLogFiles):
             total.renewed += pc.sum(records.column(STATE).field("renewed")).as_py() or 0

@@ -19,15 +19,15 @@ from cec_store.format.columns import Ints, flags_of
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.records import kinds_of
 from cec_store.format.schema import KEY, STATE, RecordKind
+from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.extent_history import (
-    Commit,
-    Course,
-    QueueCourse,
-    RecordedCourse,
-    StoreCourse,
+    CommitSummary,
+    ExtentHistory,
+    RecordedExtent,
+    SimulatedQueueExtent,
+    SimulatedStoreExtent,
     WhatIf,
 )
-from cec_store.inspector.measuring.oldest import key_columns, key_encoder
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
@@ -37,8 +37,8 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class History:
-    """The recorded course of a log next to those that other targets would have given."""
+class Simulation:
+    """The recorded extent history of a log next to those that other targets would have given."""
 
     end_offsets: Ints
     """Where each commit ends in the recorded log."""
@@ -48,12 +48,12 @@ class History:
     """N at the end of each: no target changes it."""
     others: Ints
     """Records of each that no policy wrote."""
-    recorded: Course
-    courses: tuple[tuple[WhatIf, Course], ...]
+    recorded: ExtentHistory
+    targets: tuple[tuple[WhatIf, ExtentHistory], ...]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TargetOutcome:
     """What the history of a log gave, or would have given with a target."""
 
     target: str
@@ -74,31 +74,31 @@ class Outcome:
         return self.checks / max(1, self.other_records)
 
 
-def outcomes_of(history: History) -> tuple[Outcome, ...]:
-    """The recorded course, and each target's; nothing of a history without commits."""
-    if not len(history.others):
+def outcomes_of(simulation: Simulation) -> tuple[TargetOutcome, ...]:
+    """The recorded history, and each target's; nothing where no commit was simulated."""
+    if not len(simulation.others):
         return ()
 
-    def outcome(name: str, course: Course) -> Outcome:
-        return Outcome(
+    def outcome(name: str, history: ExtentHistory) -> TargetOutcome:
+        return TargetOutcome(
             target=name,
-            extent_records=int(course.extent_records[-1]),
-            extent_max=int(course.extent_records.max()),
-            replay_rows=int(course.replay_rows[-1]),
-            checks=int(course.checks.sum()),
-            other_records=int(history.others.sum()),
+            extent_records=int(history.extent_records[-1]),
+            extent_max=int(history.extent_records.max()),
+            replay_rows=int(history.replay_rows[-1]),
+            checks=int(history.checks.sum()),
+            other_records=int(simulation.others.sum()),
         )
 
     return (
-        outcome("recorded", history.recorded),
-        *(outcome(str(target), course) for target, course in history.courses),
+        outcome("recorded", simulation.recorded),
+        *(outcome(str(target), history) for target, history in simulation.targets),
     )
 
 
-def together(logs: Sequence[Sequence[Outcome]]) -> tuple[Outcome, ...]:
+def together(logs: Sequence[Sequence[TargetOutcome]]) -> tuple[TargetOutcome, ...]:
     """Of many logs: sums, also of what each extent was at most."""
     return tuple(
-        Outcome(
+        TargetOutcome(
             same[0].target, *(sum(row) for row in zip(*(astuple(o)[1:] for o in same), strict=True))
         )
         for same in zip(*logs, strict=True)
@@ -110,7 +110,7 @@ def simulate(
     last: Frame | None,
     targets: Sequence[WhatIf],
     progress: Progress | None = None,
-) -> History:
+) -> Simulation:
     """Goes through all records up to ``last`` once, with every target at the same time.
 
     Begins with the oldest frame that is kept, or where something is trimmed with the first one
@@ -126,12 +126,15 @@ def simulate(
     is_state = isinstance(log_reader, VersionReader)
     if is_state and any(each.replay_rows is not None for each in targets):
         raise ValueError("a state store replays no input: give it a target Q alone")
-    walk = _Walk(log_reader, [StoreCourse(t) if is_state else QueueCourse(t) for t in targets])
+    simulator = _Simulator(
+        log_reader,
+        [SimulatedStoreExtent(t) if is_state else SimulatedQueueExtent(t) for t in targets],
+    )
     for frames in _commits(log_reader, last):
-        walk.take(frames)
+        simulator.take(frames)
         if progress is not None:
             progress(sum(frame.header.frame_bytes for frame in frames))
-    return walk.history(targets)
+    return simulator.simulation(targets)
 
 
 def _commits(log_reader: LogReader, last: Frame | None) -> Iterator[list[Frame]]:
@@ -151,17 +154,17 @@ def _commits(log_reader: LogReader, last: Frame | None) -> Iterator[list[Frame]]
             )
 
 
-class _Walk:
-    """Takes the log apart, commit by commit."""
+class _Simulator:
+    """Feeds each commit of the log to the recorded extent and to the simulated ones."""
 
-    def __init__(self, log_reader: LogReader, courses: Sequence[RecordedCourse]) -> None:
+    def __init__(self, log_reader: LogReader, simulated: Sequence[RecordedExtent]) -> None:
         self._log_reader = log_reader
         self._is_state = isinstance(log_reader, VersionReader)
         self._keys = key_encoder(log_reader.schema())
         self._is_open = np.zeros(1024, np.bool_)
         self._first_offset = log_reader.first_offset()
-        self._recorded = RecordedCourse(end=self._first_offset)
-        self._courses = courses
+        self._recorded = RecordedExtent(end=self._first_offset)
+        self._simulated = simulated
         self._commits: list[tuple[int, int]] = []
         self._begun_at: int | None = 0 if self._first_offset == 0 else None
         """The first commit that all have taken; None: windows are open that cannot be seen."""
@@ -173,8 +176,8 @@ class _Walk:
         commit = self._commit(frames)
         self._recorded.take(commit)
         if self._begun_at is not None:
-            for course in self._courses:
-                course.take(commit)
+            for extent in self._simulated:
+                extent.take(commit)
             self._check(frames[-1], commit)
         first_offset = frames[0].header.first_offset
         self._facts.append(
@@ -187,14 +190,14 @@ class _Walk:
         if self._keys.wants_trim(header.open_windows):
             self._keys.trim(np.flatnonzero(self._is_open))
 
-    def _begin(self, place: int) -> None:
-        self._begun_at = place
+    def _begin(self, first: int) -> None:
+        self._begun_at = first
         windows = self._recorded.windows.oldest(self._recorded.windows.open_windows)
-        for course in self._courses:
-            course.begin(windows, self._recorded.end, self._commits)
+        for extent in self._simulated:
+            extent.begin(windows, self._recorded.end, self._commits)
         self._commits = []
 
-    def _check(self, frame: Frame, commit: Commit) -> None:
+    def _check(self, frame: Frame, commit: CommitSummary) -> None:
         """What was taken apart must add up to what the frame says of itself."""
         said = (frame.header.open_windows, frame.header.extent_records)
         counted = (self._recorded.windows.open_windows, self._recorded.figures[-1][0])
@@ -205,7 +208,7 @@ class _Walk:
                 f"the frame counts N = {said[0]} and q = {said[1]}, its records say {counted}",
             )  # fmt: skip
 
-    def _commit(self, frames: list[Frame]) -> Commit:
+    def _commit(self, frames: list[Frame]) -> CommitSummary:
         header = frames[-1].header
         names = [name for name in (KEY, STATE) if name in self._log_reader.schema().arrow.names]
         parts = [self._log_reader.records(frame) for frame in frames]
@@ -215,42 +218,42 @@ class _Walk:
         if KEY in names:
             rows = np.flatnonzero(kinds != RecordKind.DATA)
             records = pa.concat_batches([part.select(names) for part in parts]).take(pa.array(rows))
-            slots[rows] = self._keys.encode(key_columns(records))
+            slots[rows] = self._keys.encode(key_columns(records.column(KEY)))
             if self._is_state:
                 is_renewed[rows] &= flags_of(records.column(STATE).field("renewed"))
         (others,) = np.nonzero(~is_renewed)
         is_footprint = (kinds[others] == RecordKind.OPEN) | (kinds[others] == RecordKind.CHECK)
-        (places,) = np.nonzero(is_footprint)
+        (footprint_rows,) = np.nonzero(is_footprint)
         closed = np.unique(slots[kinds == RecordKind.RESULT])
         if self._keys.bound > len(self._is_open):
             self._is_open = grown(self._is_open, self._keys.bound)
         closed = closed[(closed >= 0) & self._is_open[closed]]
-        footprints = slots[others[places]]
+        footprints = slots[others[footprint_rows]]
         self._is_open[closed] = False
         self._is_open[footprints] = True
         renewed = slots[is_renewed]
         self._is_open[renewed] = True  # of one that opened before the oldest frame that is kept
-        return Commit(
+        return CommitSummary(
             position=header.input_upto,
             closed=closed,
             footprints=footprints,
-            places=places,
+            footprint_rows=footprint_rows,
             others=len(others),
             renewed=renewed,
             frames=len(frames),
             open_windows=header.open_windows,
         )
 
-    def history(self, targets: Sequence[WhatIf]) -> History:
-        """All courses side by side, from where all of them begin."""
+    def simulation(self, targets: Sequence[WhatIf]) -> Simulation:
+        """The recorded history beside the simulated ones, from where all of them begin."""
         first = len(self._facts) if self._begun_at is None else self._begun_at
         facts = np.array(self._facts[first:], np.int64).reshape(-1, 4)
-        courses = [course.course(0) for course in self._courses]
-        return History(
+        histories = [extent.history(0) for extent in self._simulated]
+        return Simulation(
             end_offsets=facts[:, 0],
             timestamps_us=facts[:, 1],
             open_windows=facts[:, 2],
             others=facts[:, 3],
-            recorded=self._recorded.course(first),
-            courses=tuple(zip(targets, courses, strict=True)),
+            recorded=self._recorded.history(first),
+            targets=tuple(zip(targets, histories, strict=True)),
         )

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import PurePath
+from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, OFFSETS, Checkpoint
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, decoder_of
-from cec_store.errors import NotAQueue
+from cec_store.errors import CecError, NotAQueue
 from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.partitions import is_partitioned
 from cec_store.state_logs.segments import is_state_log
@@ -38,6 +39,27 @@ class Log:
     partition: int | None = None
     store: str | None = None
 
+    @classmethod
+    def of_store(cls, folder: LocalFolder, operator: int, partition: int, store: str) -> Log:
+        """A state store of a checkpoint."""
+        name = f"operator {operator}, partition {partition}"
+        name += f", {store}" if store != DEFAULT_STORE else ""
+        return cls(name, folder, operator, partition, store)
+
+    def fields(self) -> dict[str, Any]:
+        """What every JSON document says of a log."""
+        return {
+            "name": self.name,
+            "path": self.folder.path,
+            "operator": self.operator,
+            "partition": self.partition,
+            "store": self.store,
+        }
+
+    def named(self, text: str) -> str:
+        """The text behind the log's name, where it has one."""
+        return f"{self.name}: {text}" if self.name else text
+
     @cached_property
     def decoder(self) -> StateDecoder | None:
         """What makes Spark's columns of a state store's bytes; ``None`` of other logs.
@@ -46,6 +68,14 @@ class Log:
             CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
         """
         return decoder_of(self.folder)
+
+    @property
+    def decoder_if_readable(self) -> StateDecoder | None:
+        """The decoder; ``None`` also where what Spark noted cannot be read."""
+        try:
+            return self.decoder
+        except (CecError, ValueError):
+            return None
 
 
 @dataclass(frozen=True)
@@ -138,10 +168,6 @@ def _partitions(folder: LocalFolder) -> tuple[Log, ...]:
 
 
 def _checkpoint(checkpoint: Checkpoint) -> Place:
-    logs = []
-    for at in checkpoint.state_folders():
-        name = f"operator {at.operator}, partition {at.partition}"
-        if at.store != DEFAULT_STORE:
-            name += f", {at.store}"
-        logs.append(Log(name, at.folder, at.operator, at.partition, at.store))
-    return Place(checkpoint.path, PlaceKind.CHECKPOINT, tuple(logs), checkpoint)
+    folders = checkpoint.state_folders()
+    logs = tuple(Log.of_store(at.folder, at.operator, at.partition, at.store) for at in folders)
+    return Place(checkpoint.path, PlaceKind.CHECKPOINT, logs, checkpoint)

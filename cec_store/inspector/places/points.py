@@ -12,7 +12,7 @@ from cec_store.state_logs.state_log import StateLog
 
 
 @dataclass(frozen=True)
-class Point:
+class PointInTime:
     """What was named; a bare number is a version, or where there are none, microseconds."""
 
     text: str
@@ -22,7 +22,7 @@ class Point:
     offset: int | None = None
 
 
-def version_at(place: Place, point: Point | None) -> int | str | None:
+def version_at(place: Place, point: PointInTime | None) -> int | str | None:
     """The version of a state store or a checkpoint; ``None``: the newest of a lone store.
 
     Raises:
@@ -57,7 +57,7 @@ def version_at(place: Place, point: Point | None) -> int | str | None:
     return point.version
 
 
-def version_before(place: Place, point: Point) -> int:
+def version_before(place: Place, point: PointInTime) -> int:
     """The version that changes are to be counted from, which need not be kept; 0: no state.
 
     Raises:
@@ -73,7 +73,7 @@ def version_before(place: Place, point: Point) -> int:
     )
 
 
-def frame_at(place: Place, chain: Chain, point: Point | None) -> int | None:
+def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:
     """The newest frame of a queue with nothing at or after the point; ``None``: there is none.
 
     Raises:

@@ -14,14 +14,11 @@ from cec_store.checkpoints.rebuild import rebuild
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, NotAQueue, SchemaMismatch
 from cec_store.format.columns import Ints
+from cec_store.inspector.decoding.plain_values import rows_of
 from cec_store.inspector.places.places import Log, Place
-from cec_store.inspector.places.points import Point, frame_at, version_at
-from cec_store.inspector.showing.rows import rows_of
+from cec_store.inspector.places.points import PointInTime, seq_at, version_at
 from cec_store.inspector.showing.states import WindowReader, lost_partitions
 from cec_store.state_logs.state_log import StateLog
-
-_Name = tuple[int | None, str | None, int | None]
-"""Operator, store and partition."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +58,18 @@ class _Rows:
     states: pa.StructArray
 
 
-class Side:
+class DiffSide:
     """One of the two: a place at a version, or at a frame."""
 
-    def __init__(self, place: Place, point: Point | None) -> None:
-        """Raises as :func:`version_at`, :func:`frame_at` and :class:`WindowReader`."""
+    def __init__(self, place: Place, point: PointInTime | None) -> None:
+        """Raises as :func:`version_at`, :func:`seq_at` and :class:`WindowReader`."""
         self.place = place
         self.at: int | str | None
         if place.has_versions:
             self.at = version_at(place, point)
         else:
             self._chain = WindowReader(place).chain
-            self.at = frame_at(place, self._chain, point)
+            self.at = seq_at(place, self._chain, point)
 
     def read(self, logs: Sequence[Log]) -> _Rows | None:
         """The windows of these logs together; ``None`` where there are none."""
@@ -99,7 +96,7 @@ class Side:
 
 
 def differences(
-    old: Side, new: Side, logs: tuple[Sequence[Log], Sequence[Log]], top: int, is_all: bool
+    old: DiffSide, new: DiffSide, logs: tuple[Sequence[Log], Sequence[Log]], top: int, is_all: bool
 ) -> Iterator[LogDiff]:
     """One for each log, in order, with the first ``top`` keys in all that differ.
 
@@ -116,13 +113,15 @@ def differences(
 
 
 def _differences(
-    old: Side, new: Side, pairs: Iterable[tuple[list[Log], list[Log]]], top: int
+    old: DiffSide, new: DiffSide, pairs: Iterable[tuple[list[Log], list[Log]]], top: int
 ) -> Iterator[LogDiff]:
     left = top
     for before, after in pairs:
         diff = LogDiff((before or after)[0])
         try:
-            _compare(diff, old.read(before), new.read(after), _decoder(diff.log), left)
+            # Rows are compared as stored; the decoder only makes them readable.
+            decoder = diff.log.decoder_if_readable
+            _compare(diff, old.read(before), new.read(after), decoder, left)
         except (CecError, FileNotFoundError) as error:
             diff = LogDiff(diff.log, problem=str(error))
         left -= len(diff.rows)
@@ -133,16 +132,8 @@ def _with_lost(logs: Sequence[Log]) -> list[Log]:
     found: list[Log] = []
     for store in dict.fromkeys((log.operator, log.store) for log in logs):
         those = [log for log in logs if (log.operator, log.store) == store]
-        found += [*those, *lost_partitions(those, _decoder(those[0]))]
+        found += [*those, *lost_partitions(those, those[0].decoder_if_readable)]
     return found
-
-
-def _decoder(log: Log) -> StateDecoder | None:
-    """Rows are compared as they are stored, so a schema that cannot be read is no hindrance."""
-    try:
-        return log.decoder
-    except (CecError, ValueError):
-        return None
 
 
 def _pairs(old: list[Log], new: list[Log]) -> Iterator[tuple[list[Log], list[Log]]]:
@@ -167,7 +158,7 @@ def _compare(
         diff.removed, diff.added = (0 if side is None else len(side.keys) for side in (old, new))
         nothing = np.empty(0, np.int64)
         removed, added = (np.arange(count) for count in (diff.removed, diff.added))
-        _list(diff, old, new, (added, removed, nothing, nothing), decoder, top)
+        _add_rows(diff, old, new, (added, removed, nothing, nothing), decoder, top)
         return
     for name in ("keys", "states"):
         kinds = [getattr(side, name).type for side in (old, new)]
@@ -189,7 +180,7 @@ def _compare(
     changed = np.flatnonzero(is_changed)
     changed = changed[np.argsort(before[changed])]
     rows = (added - len(old.keys), removed, before[changed], after[changed] - len(old.keys))
-    _list(diff, old, new, rows, decoder, top)
+    _add_rows(diff, old, new, rows, decoder, top)
 
 
 def _plain(rows: pa.StructArray) -> pa.StructArray:
@@ -205,7 +196,7 @@ def _plain(rows: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, names, mask=mask) if names else rows
 
 
-def _list(
+def _add_rows(
     diff: LogDiff,
     old: _Rows | None,
     new: _Rows | None,
@@ -221,17 +212,17 @@ def _list(
         left = top - len(diff.rows)
         count = min(left, len(added if change == "added" else olds if olds is not None else ()))
         cells: list[list[Any]] = []
-        for side, places in ((old, olds), (new, news)):
-            if side is None or places is None:
+        for side, rows_of_side in ((old, olds), (new, news)):
+            if side is None or rows_of_side is None:
                 cells += [[None] * count, [None] * count]
             else:
-                cells += _told(side, places[:count], decoder)
+                cells += _cells(side, rows_of_side[:count], decoder)
         keys = cells[2] if olds is None else cells[0]
         for key, state, new_state in zip(keys, cells[1], cells[3], strict=True):
             diff.rows.append(Change(change, key, state, new_state))
 
 
-def _told(side: _Rows, places: Ints, decoder: StateDecoder | None) -> list[list[Any]]:
+def _cells(side: _Rows, places: Ints, decoder: StateDecoder | None) -> list[list[Any]]:
     rows = pa.array(places)
     keys, states = side.keys.take(rows), side.states.take(rows)
     if decoder is not None:

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
-from cec_store.errors import SchemaMismatch
-from cec_store.format.columns import Ints, flags_of
 from cec_store.format.frame import NOT_COUNTED, FrameType
-from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind, input_column
-from cec_store.inspector.damage.scan import Found
-from cec_store.inspector.damage.survey import Part
-from cec_store.inspector.showing.rows import records_as_rows, rows_of
-from cec_store.inspector.showing.selecting import KeyTest
-from cec_store.state_logs.segments import STATE_SCHEMA
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.segment_scan import ScannedFrame
+from cec_store.inspector.decoding.records import RecordRow
 
 _AT_A_TIME = 1000
 
@@ -52,21 +40,6 @@ class FrameRow:
 
 
 @dataclass(frozen=True)
-class RecordRow:
-    """A record, decoded."""
-
-    offset: int
-    kind: str
-    timestamp_us: int
-    position: tuple[int, ...]
-    key: Any
-    state: Any
-    renewed: bool | None
-    """Of a state log, whether a state was only written again; ``None`` of others."""
-    data: dict[str, Any] | None
-
-
-@dataclass(frozen=True)
 class DamageRow:
     """A place that cannot be read."""
 
@@ -88,7 +61,7 @@ class NoteRow:
 Row = FrameRow | RecordRow | DamageRow | NoteRow
 
 
-def frame_row(part: Part, found: Found, problem: str) -> FrameRow:
+def frame_row(segment: LogSegment, found: ScannedFrame, problem: str) -> FrameRow:
     """What a frame's header says."""
     header = found.header
     has_records = header.record_count > 0
@@ -111,125 +84,6 @@ def frame_row(part: Part, found: Found, problem: str) -> FrameRow:
         extent_records=header.extent_records,
         input_upto=header.input_upto,
         durable_upto=header.durable_upto,
-        acknowledged=part.is_sealed or found.end_byte <= part.acknowledged,
+        acknowledged=segment.is_sealed or found.end_byte <= segment.acknowledged,
         problem=problem,
     )
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Records of a frame whose keys are of one type."""
-
-    rows: Ints
-    keys: pa.StructArray
-    is_decoded: bool
-
-    def among(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Of these rows the places of those in the group, and theirs in the group."""
-        at = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        here = np.flatnonzero(self.rows[at] == rows)
-        return here, at[here]
-
-
-class RecordDecoder:
-    """Decodes the records of one log: of a state log with Spark's schema, where that is known."""
-
-    def __init__(self, decoder: StateDecoder | None) -> None:
-        self._decoder = decoder
-        self.problem = ""
-        """Why rows were left in hex, once there have been such."""
-
-    def matching(self, records: pa.RecordBatch, test: KeyTest) -> NDArray[np.bool_]:
-        """Which records have such a key."""
-        found = np.zeros(records.num_rows, np.bool_)
-        for group in self._groups(records):
-            keys = group.keys
-            if test.is_bare and keys.type == STATE_SCHEMA.arrow.field(KEY).type:
-                # The number of its family is nothing that somebody looks for.
-                keys = pa.StructArray.from_arrays([keys.field("key")], ["key"])
-            found[group.rows] = test.rows(keys)
-            is_other = self._decoder is not None and not group.is_decoded
-            if not is_other and (unknown := test.unknown_columns(group.keys.type)):
-                names = ", ".join(field.name for field in group.keys.type)
-                self.problem = f"keys have no column {unknown[0]!r}; they have {names}"
-        return found
-
-    def _groups(self, records: pa.RecordBatch) -> list[_Group]:
-        if KEY not in records.schema.names:
-            return []
-        keys = records.column(KEY)
-        everything = np.arange(len(keys))
-        if self._decoder is None or keys.type != STATE_SCHEMA.arrow.field(KEY).type:
-            return [_Group(everything, keys, False)]
-        families, stored = keys.flatten()
-        is_operators = flags_of(in_default_family(families))
-        here, others = np.flatnonzero(is_operators), np.flatnonzero(~is_operators)
-        try:
-            wanted = stored if not len(others) else stored.take(pa.array(here))
-            decoded = self._decoder.keys(pa.chunked_array([wanted])).combine_chunks()
-        except SchemaMismatch as error:
-            self.problem = f"keys are shown in hex: {error}"
-            return [_Group(everything, keys, False)]
-        groups = [_Group(here, decoded, True)]
-        if len(others):
-            groups.append(_Group(others, keys.take(pa.array(others)), False))
-        return [group for group in groups if len(group.rows)]
-
-    def rows(self, records: pa.RecordBatch, first_offset: int, rows: Ints) -> Iterator[RecordRow]:
-        """These records, a thousand at a time, so that a huge frame is no huge list."""
-        groups = self._groups(records)
-        for start in range(0, len(rows), _AT_A_TIME):
-            some = rows[start : start + _AT_A_TIME]
-            yield from self._some(records.take(pa.array(some)), first_offset + some, groups, some)
-
-    def _some(
-        self, records: pa.RecordBatch, offsets: Ints, groups: list[_Group], rows: Ints
-    ) -> Iterator[RecordRow]:
-        keys: list[Any] = [None] * len(rows)
-        states: list[Any] = [None] * len(rows)
-        renewed: list[bool | None] = [None] * len(rows)
-        if STATE in records.schema.names:
-            column = records.column(STATE)
-            if column.type == STATE_SCHEMA.arrow.field(STATE).type:
-                renewed = column.flatten()[1].to_pylist()
-                column = column.flatten()[0]
-            for group in groups:
-                here, _ = group.among(rows)
-                self._fill(states, here, self._states(column, here, group.is_decoded))
-        for group in groups:
-            here, at = group.among(rows)
-            self._fill(keys, here, group.keys.take(pa.array(at)))
-        times = records.column(TIMESTAMP).cast(pa.int64()).to_pylist()
-        names = records.schema.names
-        inputs = [name for name in names if name.startswith(input_column(0)[:-1])]
-        plain = records.drop_columns([n for n in (TIMESTAMP, KEY, STATE) if n in names])
-        known = {member.value for member in RecordKind}
-        for place, row in enumerate(records_as_rows(plain)):
-            kind = row.pop(KIND)
-            position = tuple(row.pop(name) for name in inputs)
-            is_footprint = kind in (RecordKind.OPEN, RecordKind.CHECK)
-            yield RecordRow(
-                offset=int(offsets[place]),
-                kind=RecordKind(kind).name if kind in known else f"kind {kind}",
-                timestamp_us=times[place],
-                position=position,
-                key=keys[place],
-                state=states[place],
-                renewed=renewed[place],
-                data=None if is_footprint else row,
-            )
-
-    def _states(self, column: pa.Array, here: Ints, is_decoded: bool) -> pa.Array:
-        stored = column.take(pa.array(here))
-        if not is_decoded or self._decoder is None:
-            return stored
-        try:
-            return self._decoder.values(pa.chunked_array([stored])).combine_chunks()
-        except SchemaMismatch as error:
-            self.problem = f"states are shown in hex: {error}"
-            return stored
-
-    @staticmethod
-    def _fill(cells: list[Any], places: Ints, column: pa.Array) -> None:
-        for place, cell in zip(places.tolist(), rows_of(column), strict=True):
-            cells[place] = cell

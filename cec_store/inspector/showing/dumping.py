@@ -13,12 +13,13 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.format.columns import Ints
 from cec_store.format.frame import BadHeader, FrameType
 from cec_store.inspector.damage.faults import Fault
-from cec_store.inspector.damage.scan import Found, Gap
-from cec_store.inspector.damage.state_survey import StateSurvey, survey_of
-from cec_store.inspector.damage.survey import Part, Survey
-from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, RecordDecoder, Row, frame_row
-from cec_store.inspector.showing.selecting import DumpFilter
-from cec_store.inspector.verifying.audit import body_problem
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.queue_files import QueueFiles
+from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
+from cec_store.inspector.damage.state_log_files import LogFiles, files_of
+from cec_store.inspector.decoding.records import RecordDecoder
+from cec_store.inspector.showing.dump_filter import DumpFilter
+from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row, frame_row
 from cec_store.storage.folder import Folder
 
 
@@ -26,8 +27,8 @@ from cec_store.storage.folder import Folder
 class Chosen:
     """A frame to be shown, with those of its records that are wanted."""
 
-    part: Part
-    found: Found
+    segment: LogSegment
+    found: ScannedFrame
     rows: Ints | None = None
     """``None``: all, which have not been looked at."""
     records: pa.RecordBatch | None = None
@@ -58,29 +59,29 @@ class Dumper:
         self._decoder = RecordDecoder(decoder)
         self._noted = ""
 
-    def choose(self, part: Part, item: Found | Gap) -> Iterator[Chosen | DamageRow]:
+    def choose(self, segment: LogSegment, item: ScannedFrame | Gap) -> Iterator[Chosen | DamageRow]:
         """What stands in the log at one place, as far as it is wanted."""
         if isinstance(item, Gap):
-            if self._is_trimmed(part.scan.segment_id):
+            if self._is_trimmed(segment.scan.segment_id):
                 return
-            what = f"{item.end_byte - item.byte} bytes are no frame: {item.reason}"
-            yield DamageRow(part.scan.path, item.byte, what, _is_acknowledged(part, item.byte))
+            acknowledged = segment.is_acknowledged(item.byte)
+            yield DamageRow(segment.scan.path, item.byte, item.what, acknowledged)
         elif item.header.type != FrameType.BATCH:
             if self._wanted.is_everything:
-                yield Chosen(part, item)
+                yield Chosen(segment, item)
         elif self._wanted.is_everything:
-            yield Chosen(part, item)
+            yield Chosen(segment, item)
         elif self._wanted.may_hold(item.header):
             try:
-                records = part.scan.records(item)
+                records = segment.scan.records(item)
             except BadHeader as error:
-                yield Chosen(part, item, problem=str(error))
+                yield Chosen(segment, item, problem=str(error))
                 return
             keep = self._wanted.rows(records, item.header.first_offset)
             if self._wanted.key is not None:
                 keep &= self._decoder.matching(records, self._wanted.key)
             if keep.any():
-                yield Chosen(part, item, np.flatnonzero(keep), records)
+                yield Chosen(segment, item, np.flatnonzero(keep), records)
 
     def show(self, chosen: Iterable[Chosen | DamageRow | NoteRow]) -> Iterator[Row]:
         """Each frame, followed by its records."""
@@ -97,22 +98,22 @@ class Dumper:
             yield NoteRow(self._path, self._noted)
 
     def _frame(self, chosen: Chosen) -> Iterator[Row]:
-        part, found, problem = chosen.part, chosen.found, chosen.problem
+        segment, found, problem = chosen.segment, chosen.found, chosen.problem
         if found.header.type != FrameType.BATCH:
-            yield frame_row(part, found, body_problem(part.scan, found))
+            yield frame_row(segment, found, segment.scan.body_problem(found))
             return
         records = chosen.records
         if records is None and not problem:
             try:
-                records = part.scan.records(found)
+                records = segment.scan.records(found)
             except BadHeader as error:
                 problem = str(error)
-        if records is None and self._is_trimmed(part.scan.segment_id):
+        if records is None and self._is_trimmed(segment.scan.segment_id):
             return
-        yield frame_row(part, found, problem)
+        yield frame_row(segment, found, problem)
         if records is None:
-            is_acknowledged = _is_acknowledged(part, found.byte)
-            yield DamageRow(part.scan.path, found.byte, problem, is_acknowledged)
+            acknowledged = segment.is_acknowledged(found.byte)
+            yield DamageRow(segment.scan.path, found.byte, problem, acknowledged)
         elif self._wanted.records:
             rows = np.arange(records.num_rows) if chosen.rows is None else chosen.rows
             yield from self._decoder.rows(records, found.header.first_offset, rows)
@@ -157,43 +158,39 @@ def dump(
         ValueError: a version wanted of a queue.
     """
     wanted = wanted or DumpFilter()
-    survey = survey_of(folder)
+    files = files_of(folder)
     ends = None
     if wanted.at is not None:
-        if isinstance(survey, Survey):
+        if isinstance(files, QueueFiles):
             raise ValueError(f"{folder.path}: a queue has no versions")
-        ends = survey.ends_at(wanted.at)
-    dumper = Dumper(folder, wanted, decoder, survey.is_trimmed)
-    return dumper.show(dumper.last(_chosen(survey, dumper, wanted, ends)))
+        ends = files.ends_at(wanted.at)
+    dumper = Dumper(folder, wanted, decoder, files.is_trimmed)
+    return dumper.show(dumper.last(_chosen(files, dumper, wanted, ends)))
 
 
 def _chosen(
-    survey: Survey | StateSurvey,
+    files: LogFiles,
     dumper: Dumper,
     wanted: DumpFilter,
     ends: dict[int, int] | None,
 ) -> Iterator[Chosen | DamageRow]:
-    for fault in survey.faults:
+    for fault in files.faults:
         yield DamageRow(fault.path, fault.byte, fault.what, True)
     left = wanted.max_bytes
-    for part in survey.parts():
-        if isinstance(part, Fault):
-            yield DamageRow(part.path, part.byte, part.what, True)
+    for segment in files.segments():
+        if isinstance(segment, Fault):
+            yield DamageRow(segment.path, segment.byte, segment.what, True)
             continue
-        segment_id = part.scan.segment_id
+        segment_id = segment.scan.segment_id
         if wanted.segment_id not in (None, segment_id):
             continue
         if ends is not None and segment_id not in ends:
             continue
-        if part.scan.problem is not None and not survey.is_trimmed(segment_id):
-            yield DamageRow(part.scan.path, 0, str(part.scan.problem), True)
-        for item in part.scan.frames(part.stop if ends is None else ends[segment_id]):
+        if segment.scan.problem is not None and not files.is_trimmed(segment_id):
+            yield DamageRow(segment.scan.path, 0, str(segment.scan.problem), True)
+        for item in segment.scan.frames(segment.stop if ends is None else ends[segment_id]):
             if left is not None:
                 left -= item.end_byte - item.byte
                 if left < 0:
                     return
-            yield from dumper.choose(part, item)
-
-
-def _is_acknowledged(part: Part, byte: int) -> bool:
-    return part.is_sealed or byte < part.acknowledged
+            yield from dumper.choose(segment, item)

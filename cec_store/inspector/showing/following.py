@@ -16,15 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
-from cec_store.errors import CecError
 from cec_store.format.frame import RECORD_STREAM, SEGMENT_HEADER_BYTES, FrameType
-from cec_store.inspector.damage.scan import Found, Gap, SegmentScan
-from cec_store.inspector.damage.state_survey import StateSurvey
-from cec_store.inspector.damage.survey import Part
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.queue_files import is_trimmed
+from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
+from cec_store.inspector.damage.state_log_files import StateLogFiles
+from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
 from cec_store.inspector.showing.dumping import Chosen, Dumper
-from cec_store.inspector.showing.selecting import DumpFilter
-from cec_store.inspector.verifying.audit import body_problem
 from cec_store.log.epochs import read_manifest
 from cec_store.state_logs.segments import MERGED
 from cec_store.storage.folder import Folder
@@ -45,7 +44,7 @@ class _Progress:
     """At the last look that met something bad."""
     bad_looks: int = 0
     """So many in a row have met it."""
-    has_told: bool = False
+    is_reported: bool = False
     """That the segment has no sound header."""
     shown: array[int] = field(default_factory=lambda: array("Q"))
     """Of a state log: what each frame is known by."""
@@ -91,15 +90,9 @@ class Follower(ABC):
     def _is_gone(self, segment_id: int) -> bool:
         """Whether a segment has been removed by now."""
 
-    def _open(self, segment_id: int) -> SegmentScan | None:
-        try:
-            return SegmentScan(self._folder, segment_id)
-        except (FileNotFoundError, CecError):
-            return None
-
-    def _choose(self, part: Part, item: Found | Gap) -> _Shown:
-        if self._segment_id in (None, part.scan.segment_id):
-            yield from self._dumper.choose(part, item)
+    def _choose(self, segment: LogSegment, item: ScannedFrame | Gap) -> _Shown:
+        if self._segment_id in (None, segment.scan.segment_id):
+            yield from self._dumper.choose(segment, item)
 
 
 class QueueFollower(Follower):
@@ -111,10 +104,7 @@ class QueueFollower(Follower):
     """The next record; ``None`` where damage hides which it is."""
 
     def _is_gone(self, segment_id: int) -> bool:
-        try:
-            return segment_id < read_manifest(self._folder).first_segment
-        except CecError:
-            return False
+        return is_trimmed(self._folder, segment_id)
 
     def _new(self) -> _Shown:
         manifest = read_manifest(self._folder)
@@ -122,7 +112,7 @@ class QueueFollower(Follower):
         while True:
             progress = self._segments.setdefault(self._at, _Progress())
             is_newest = self._at == manifest.newest_segment
-            scan = self._open(self._at)
+            scan = SegmentScan.if_there(self._folder, self._at)
             if scan is not None:
                 stop = None if is_newest else self._stop(scan)
                 yield from self._segment(scan, progress, stop)
@@ -140,22 +130,22 @@ class QueueFollower(Follower):
 
     def _stop(self, scan: SegmentScan) -> int:
         """Where a segment ends that has a successor: what stands behind is not of the log."""
-        successor = self._open(scan.segment_id + 1)
+        successor = SegmentScan.if_there(self._folder, scan.segment_id + 1)
         header = successor.header if successor is not None else None
         is_next = header is not None and header.prev_segment == scan.segment_id
         return header.prev_bytes if header is not None and is_next else scan.bytes
 
     def _segment(self, scan: SegmentScan, progress: _Progress, stop: int | None) -> _Shown:
-        if scan.problem is not None and not progress.has_told:
+        if scan.problem is not None and not progress.is_reported:
             if not progress.is_bad_for_good(scan.bytes) or self._is_gone(scan.segment_id):
                 return
             progress.pass_over()
-            progress.has_told = True
+            progress.is_reported = True
             yield DamageRow(scan.path, 0, str(scan.problem), True)
-        waiting: deque[Found | Gap] = deque()
+        waiting: deque[ScannedFrame | Gap] = deque()
         for item in scan.frames(scan.bytes if stop is None else stop, progress.byte):
             waiting.append(item)
-            if isinstance(item, Found):
+            if isinstance(item, ScannedFrame):
                 progress.claimed = max(progress.claimed, _claim(item))
             while waiting and (stop is not None or _is_vouched(waiting[0], progress.claimed)):
                 due = waiting.popleft()
@@ -167,11 +157,13 @@ class QueueFollower(Follower):
                 else:
                     yield from self._trimmed(scan, due)
                 reached = scan.bytes if stop is None else stop
-                part = Part(scan, reached, progress.claimed, stop is not None, stop is None)
+                segment = LogSegment(
+                    scan, reached, progress.claimed, stop is not None, stop is None
+                )
                 progress.byte = due.end_byte
-                yield from self._choose(part, due)
+                yield from self._choose(segment, due)
 
-    def _trimmed(self, scan: SegmentScan, found: Found) -> Iterator[NoteRow]:
+    def _trimmed(self, scan: SegmentScan, found: ScannedFrame) -> Iterator[NoteRow]:
         """What is gone before it could be shown."""
         header = found.header
         if header.stream_id != RECORD_STREAM:
@@ -182,7 +174,7 @@ class QueueFollower(Follower):
             yield NoteRow(scan.path, f"{what} could be shown")
 
 
-def _claim(found: Found) -> int:
+def _claim(found: ScannedFrame) -> int:
     """Up to where a frame says that its segment is on disk."""
     is_first = found.byte == SEGMENT_HEADER_BYTES
     # A segment is only published, and only completed, once all of it is on disk.
@@ -190,7 +182,7 @@ def _claim(found: Found) -> int:
     return found.end_byte if is_whole else found.header.durable_upto
 
 
-def _is_vouched(item: Found | Gap, claimed: int) -> bool:
+def _is_vouched(item: ScannedFrame | Gap, claimed: int) -> bool:
     return (item.byte < claimed) if isinstance(item, Gap) else (item.end_byte <= claimed)
 
 
@@ -209,7 +201,7 @@ class StateFollower(Follower):
                 is_same = self._folder.size(segment_name(segment_id)) == progress.byte
             except FileNotFoundError:
                 continue
-            scan = None if is_same else self._open(segment_id)
+            scan = None if is_same else SegmentScan.if_there(self._folder, segment_id)
             if scan is not None:
                 yield from self._segment(scan, progress)
             self._segments[segment_id] = progress
@@ -219,29 +211,29 @@ class StateFollower(Follower):
 
     def _segment(self, scan: SegmentScan, progress: _Progress) -> _Shown:
         known = self._shown_before(scan.segment_id)
-        part = Part(scan, scan.bytes, scan.bytes, False, True)
-        if scan.problem is not None and not progress.has_told:
+        segment = LogSegment.whole(scan)
+        if scan.problem is not None and not progress.is_reported:
             if not self._is_damage(scan, progress, 0):
                 return
-            progress.has_told = True
+            progress.is_reported = True
             yield DamageRow(scan.path, 0, str(scan.problem), True)
         has_noted = False
         for item in scan.frames(scan.bytes, progress.byte):
-            is_bad = isinstance(item, Gap) or body_problem(scan, item) != ""
+            is_bad = isinstance(item, Gap) or scan.body_problem(item) != ""
             if is_bad and not self._is_damage(scan, progress, item.byte):
                 return
             progress.byte = item.end_byte
-            if isinstance(item, Found):
+            if isinstance(item, ScannedFrame):
                 name = (item.header.seq & 0xFFFFFFFF) << 32 | item.header.body_crc
                 progress.shown.append(name)
-                place = int(np.searchsorted(known, name))
-                if place < len(known) and known[place] == name:
+                index = int(np.searchsorted(known, name))
+                if index < len(known) and known[index] == name:
                     if not has_noted and item.header.type == FrameType.BATCH:
                         what = "made by maintenance: frames that stand above are not shown again"
                         yield NoteRow(scan.path, what)
                         has_noted = True
                     continue
-            yield from self._choose(part, item)
+            yield from self._choose(segment, item)
 
     def _shown_before(self, segment_id: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         """What was shown of the segments that one may have been merged from, sorted."""
@@ -254,8 +246,8 @@ class StateFollower(Follower):
         """Whether a bad place is no unfinished write, which its writer may still finish."""
         if not progress.is_bad_for_good(scan.bytes) or progress.bad_looks > _LOOKS:
             return False  # judged once, as long as nothing is added
-        part = StateSurvey(self._folder).part(scan.segment_id)
-        is_damage = part is not None and byte < part.acknowledged
+        segment = StateLogFiles(self._folder).segment(scan.segment_id)
+        is_damage = segment is not None and byte < segment.acknowledged
         if is_damage:
             progress.pass_over()
         return is_damage

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, CorruptLog
+from cec_store.inspector.damage.faults import located
 from cec_store.inspector.places.places import Log, Place
+from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.showing.following import Follower, QueueFollower, StateFollower
-from cec_store.inspector.showing.selecting import DumpFilter
 
 _LOOK_FOR_LOGS_S = 1.0
 
@@ -34,8 +35,8 @@ class PlaceDump:
         Raises:
             CecError: it cannot be read at all, and there are no others.
         """
-        decoder, told = self._decoder(log)
-        yield from told
+        decoder, rows = self._decoder(log)
+        yield from rows
         try:
             at = self._version
             if isinstance(at, int):
@@ -57,9 +58,9 @@ class PlaceDump:
             if time.monotonic() - looked_s >= _LOOK_FOR_LOGS_S:
                 for log in look():
                     if log.folder.path not in followers:
-                        made, told = self._follower(log)
+                        made, rows = self._follower(log)
                         followers[log.folder.path] = log, made
-                        yield from ((log, row) for row in told)
+                        yield from ((log, row) for row in rows)
                 looked_s = time.monotonic()
             for path, (log, follower) in followers.items():
                 try:
@@ -70,9 +71,9 @@ class PlaceDump:
             yield None
 
     def _follower(self, log: Log) -> tuple[Follower, list[Row]]:
-        decoder, told = self._decoder(log)
+        decoder, rows = self._decoder(log)
         kind = StateFollower if self._place.has_versions else QueueFollower
-        return kind(log.folder, self._wanted, decoder), told
+        return kind(log.folder, self._wanted, decoder), rows
 
     def _decoder(self, log: Log) -> tuple[StateDecoder | None, list[Row]]:
         """What Spark notes of a state store; else why there is none."""
@@ -85,6 +86,4 @@ class PlaceDump:
 
 
 def _damage(log: Log, error: Exception) -> DamageRow:
-    if isinstance(error, CorruptLog):
-        return DamageRow(error.path, error.byte, error.reason, True)
-    return DamageRow(log.folder.path, 0, str(error), True)
+    return DamageRow(*located(error, log.folder.path), True)

@@ -85,12 +85,15 @@ class StoreReader:
         """
         stores = sorted({(log.operator, log.store) for log in logs})
         if len(stores) > 1:
-            told = "; ".join(f"--operator {o} --store {s}" for o, s in stores)
-            raise ValueError(f"{place.path}: several stores have state; name one: {told}")
+            names = "; ".join(f"--operator {o} --store {s}" for o, s in stores)
+            raise ValueError(f"{place.path}: several stores have state; name one: {names}")
         self._place = place
         self._decoder: StateDecoder | None = None
         if not raw and logs:
-            self._decoder = _decoder_of(logs)
+            try:
+                self._decoder = logs[0].decoder  # Spark notes columns once for all partitions
+            except SchemaMismatch as error:
+                raise SchemaMismatch(f"{error}; --raw shows bytes") from None
         lost = lost_partitions(logs, self._decoder) if is_all else []
         self.logs = [LogRows(log) for log in [*logs, *lost]]
 
@@ -103,7 +106,7 @@ class StoreReader:
             for start in range(0, len(keys), _ROWS):
                 family, key = keys.slice(start, _ROWS).flatten()
                 value, _ = states.slice(start, _ROWS).flatten()
-                yield from self._columns(log, {}, family, key, value)
+                yield from self._decoded(log, {"family": family, "key": key, "value": value})
 
         return self._rows([], version, read)
 
@@ -113,59 +116,47 @@ class StoreReader:
         def read(log: Log) -> Batches:
             for batch in StateLog(log.folder).replay_from(first, self._at(log, version)):
                 number, family, key, value = batch.columns
-                told = {
+                columns = {
                     "batch_id": pc.subtract(number, 1),
                     "change_type": pc.if_else(value.is_null(), "delete", "update"),
+                    "family": family,
+                    "key": key,
+                    "value": value,
                 }
-                yield from self._columns(log, told, family, key, value)
+                yield from self._decoded(log, columns)
 
-        told = [pa.field("batch_id", pa.int64()), pa.field("change_type", pa.string())]
-        return self._rows(told, version, read)
+        change = [pa.field("batch_id", pa.int64()), pa.field("change_type", pa.string())]
+        return self._rows(change, version, read)
 
     def _rows(
-        self, told: list[pa.Field], version: int | str | None, read: Callable[[Log], Batches]
+        self, change: list[pa.Field], version: int | str | None, read: Callable[[Log], Batches]
     ) -> PlaceRows:
         kinds = self._decoder.schema if self._decoder else None
         fields = [pa.field("key", kinds.key), pa.field("value", kinds.value)] if kinds else _STORED
         where = [pa.field("partition_id", pa.int32())] if self._place.checkpoint else []
-        return PlaceRows(pa.schema([*told, *fields, *where]), version, self.logs, read)
+        return PlaceRows(pa.schema([*change, *fields, *where]), version, self.logs, read)
 
     def _at(self, log: Log, version: int | str | None) -> int | str | None:
         if not log.folder.exists():
             raise NotAQueue(f"{log.folder.path}: the folder is missing")
         return self._place.at(log, version) if isinstance(version, int) else version
 
-    def _columns(
-        self, log: Log, told: dict[str, pa.Array], family: pa.Array, key: pa.Array, value: pa.Array
-    ) -> Batches:
-        columns = {**told, "family": family, "key": key, "value": value}
+    def _decoded(self, log: Log, columns: dict[str, pa.Array]) -> Batches:
+        rows = len(columns["family"])
         if log.partition is not None:
-            columns["partition_id"] = pa.array(np.full(len(key), log.partition, np.int32))
-        batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+            columns["partition_id"] = pa.array(np.full(rows, log.partition, np.int32))
         if self._decoder is not None:
-            batch = batch.filter(in_default_family(family)).drop_columns(["family"])
+            is_operators = in_default_family(columns.pop("family"))
+            columns = {name: column.filter(is_operators) for name, column in columns.items()}
+            keys, values = (pa.chunked_array([columns[name]]) for name in ("key", "value"))
             try:
-                decoded = {
-                    "key": self._decoder.keys(pa.chunked_array([batch.column("key")])),
-                    "value": self._decoder.values(pa.chunked_array([batch.column("value")])),
-                }
+                columns["key"] = self._decoder.keys(keys).combine_chunks()
+                columns["value"] = self._decoder.values(values).combine_chunks()
             except SchemaMismatch as error:
                 raise SchemaMismatch(f"{log.folder.path}: {error}; --raw shows bytes") from None
-            parts = [
-                decoded[name].combine_chunks() if name in decoded else column
-                for name, column in zip(batch.schema.names, batch.columns, strict=True)
-            ]
-            batch = pa.RecordBatch.from_arrays(parts, batch.schema.names)
+        batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
         if batch.num_rows:
             yield batch
-
-
-def _decoder_of(logs: Sequence[Log]) -> StateDecoder | None:
-    """Spark notes columns once for all partitions."""
-    try:
-        return logs[0].decoder
-    except SchemaMismatch as error:
-        raise SchemaMismatch(f"{error}; --raw shows bytes") from None
 
 
 def lost_partitions(logs: Sequence[Log], decoder: StateDecoder | None) -> list[Log]:
@@ -236,11 +227,11 @@ class WindowReader:
             for frame in self.chain.frames(start):
                 if frame.header.seq > seq:
                     return
-                yield from self._told(frame.header.first_offset, self.chain.records(frame))
+                yield from self._events_in(frame.header.first_offset, self.chain.records(frame))
 
         return PlaceRows(self._events, None, [LogRows(self._log)], read)
 
-    def _told(self, first_offset: int, records: pa.RecordBatch) -> Batches:
+    def _events_in(self, first_offset: int, records: pa.RecordBatch) -> Batches:
         kinds = values_of(records.column(KIND), "u1")
         rows = np.flatnonzero(kinds != RecordKind.DATA)
         if not len(rows) or KEY not in records.schema.names:

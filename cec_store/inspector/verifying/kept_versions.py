@@ -36,13 +36,13 @@ class KeptVersions:
             self._look_back(tree.segment(segment_id))
         versions = self._gather("version")
         # Of several attempts the one in the highest segment counts; in it the last such frame.
-        self.numbers, place = np.unique(versions[::-1], return_index=True)
-        place = len(versions) - 1 - place
+        self.numbers, rows = np.unique(versions[::-1], return_index=True)
+        rows = len(versions) - 1 - rows
         del versions
-        self.segments = self._gather("segment")[place]
-        self._places = self._gather("place")[place]
-        self._needed = self._gather("needed")[place]
-        self.windows = self._gather("windows")[place]
+        self.segments = self._gather("segment")[rows]
+        self._bytes = self._gather("byte")[rows]
+        self._needed = self._gather("needed")[rows]
+        self.windows = self._gather("windows")[rows]
         self._problems: dict[int, CecError] = {}
         self.is_whole = self._judge()
 
@@ -51,8 +51,8 @@ class KeptVersions:
         parts = [_commits(self._tree.segment(segment_id), what) for segment_id in self._tree.ids]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def _look_back(self, segment: StateSegment) -> None:
-        segment_id, frames = segment.segment_id, segment.frames
+    def _look_back(self, state_segment: StateSegment) -> None:
+        segment_id, frames = state_segment.segment_id, state_segment.frames
         first = frames[0].header.first_offset if frames else _NOTHING
         self._reach[segment_id] = first
         try:
@@ -62,7 +62,7 @@ class KeptVersions:
             return
         if base is None:
             what = "an extent of more records than there are"
-            self._break[segment_id] = CorruptLog(segment.path, 0, what)
+            self._break[segment_id] = CorruptLog(state_segment.path, 0, what)
             return
         below = base.address.segment_id
         self._bases[segment_id] = (below, base.next_address.byte)
@@ -70,22 +70,23 @@ class KeptVersions:
         self._break[segment_id] = self._break[below]
 
     def _judge(self) -> NDArray[np.bool_]:
-        ids, place = np.unique(self.segments, return_inverse=True)
+        ids, index = np.unique(self.segments, return_inverse=True)
         reach = np.array([self._reach[int(segment_id)] for segment_id in ids], np.int64)
         is_whole: NDArray[np.bool_] = (
-            self._needed >= reach[place] if len(ids) else np.empty(0, bool)
+            self._needed >= reach[index] if len(ids) else np.empty(0, bool)
         )
         for row in np.flatnonzero(~is_whole):
             self._problems[int(self.numbers[row])] = self._break[int(self.segments[row])]
         # A later segment may have held the version that counts, and be damaged or gone.
         for segment_id in self._tree.ids:
-            segment = self._tree.segment(segment_id)
-            if segment.refusal is not None:
-                hidden = (self.numbers > segment.newest_version) & (self.segments < segment_id)
-                self._refuse(is_whole, hidden, segment.error())
+            state_segment = self._tree.segment(segment_id)
+            if state_segment.refusal is not None:
+                newer = self.numbers > state_segment.newest_version
+                hidden = newer & (self.segments < segment_id)
+                self._refuse(is_whole, hidden, state_segment.error())
             lost = self._tree.missing_base(segment_id)
-            if lost is not None and segment.schema is not None:
-                built_on = segment.schema.input_upto
+            if lost is not None and state_segment.schema is not None:
+                built_on = state_segment.schema.input_upto
                 hidden = (self.numbers <= built_on) & (self.segments < lost)
                 try:
                     self._tree.reader(lost)
@@ -127,9 +128,9 @@ class KeptVersions:
         """The last frame of a version that is here."""
         row = int(np.searchsorted(self.numbers, version))
         frames = self._tree.segment(int(self.segments[row])).frames
-        byte = int(self._places[row])
+        byte = int(self._bytes[row])
         if isinstance(frames, Batches):
-            return frames[int(np.searchsorted(frames.places, byte))]
+            return frames[int(np.searchsorted(frames.starts, byte))]
         return next(frame for frame in frames if frame.address.byte == byte)
 
     def needing(self, segment_id: int, byte: int, end_offset: int) -> Ints:
@@ -138,7 +139,7 @@ class KeptVersions:
         for top in np.unique(self.segments):
             here = self.segments == top
             if top == segment_id:
-                builds |= here & (self._places >= byte)
+                builds |= here & (self._bytes >= byte)
             elif self._bytes_built_on(int(top), segment_id) > byte:
                 builds |= here
         needing: Ints = self.numbers[builds & (self._needed < end_offset)]
@@ -153,15 +154,15 @@ class KeptVersions:
         return 0
 
 
-def _commits(segment: StateSegment, what: str) -> Ints:
+def _commits(state_segment: StateSegment, what: str) -> Ints:
     """A number of each commit in a segment."""
-    frames = segment.frames
+    frames = state_segment.frames
     if isinstance(frames, Batches):
         rows = frames.is_counted
         if what == "segment":
-            return np.full(int(rows.sum()), segment.segment_id, np.int64)
-        if what == "place":
-            return frames.places[rows]
+            return np.full(int(rows.sum()), state_segment.segment_id, np.int64)
+        if what == "byte":
+            return frames.starts[rows]
         if what == "needed":
             end = frames.column("first_offset") + frames.column("record_count")
             return (end - frames.column("extent_records"))[rows]
@@ -169,8 +170,8 @@ def _commits(segment: StateSegment, what: str) -> Ints:
     commits = [frame for frame in frames if frame.header.open_windows != NOT_COUNTED]
     numbers = {
         "version": [frame.header.input_upto for frame in commits],
-        "segment": [segment.segment_id for _ in commits],
-        "place": [frame.address.byte for frame in commits],
+        "segment": [state_segment.segment_id for _ in commits],
+        "byte": [frame.address.byte for frame in commits],
         "needed": [f.header.end_offset - f.header.extent_records for f in commits],
         "windows": [frame.header.open_windows for frame in commits],
     }

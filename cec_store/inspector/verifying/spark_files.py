@@ -72,7 +72,7 @@ class SparkFiles:
         assert log.partition is not None
         for batch in self.batches:
             if batch not in self._commits:
-                continue  # what cannot be read is told, and does not say which attempt counts
+                continue  # unreadable: a fault of its own, and it does not say which attempt counts
             try:
                 at = self._commits[batch].unique_id(operator, log.partition, store)
             except (LookupError, ValueError):
@@ -98,18 +98,15 @@ class SparkFiles:
         if fault not in self.faults:
             self.faults.append(fault)
 
-    def _try(self, kind: str, name: str, read: Callable[[], object]) -> bool:
-        try:
-            read()
-        except CorruptLog as error:
-            self.faults.append(Fault(kind, error.path, error.byte, error.reason, True))
-        except UnsupportedVersion as error:
-            self._fault("version", name, 0, str(error))
-        except (OutOfRange, FileNotFoundError):
-            return False  # Spark has deleted it this very moment
-        else:
-            return True
-        return False
+    def _try(self, kind: str, name: str, read: Callable[[], object]) -> None:
+        # What Spark deletes meanwhile is no fault.
+        with suppress(OutOfRange, FileNotFoundError):
+            try:
+                read()
+            except CorruptLog as error:
+                self.faults.append(Fault(kind, error.path, error.byte, error.reason, True))
+            except UnsupportedVersion as error:
+                self._fault("version", name, 0, str(error))
 
     def _check_metadata(self) -> None:
         self._try("spark-metadata", METADATA, lambda: self._checkpoint.query_id)
@@ -211,9 +208,9 @@ class SparkFiles:
             self.notes.append(Note(f"{self._checkpoint.path}/{name}", 0, str(error)))
         except (ValueError, NotAQueue) as error:
             self._fault("spark-schema", name, 0, str(error))
-        for place in _schema_folders(state, store):
-            for file in sorted(set(place.names()) & {"metadata", "schema"}):
-                self._check_checksums(place, file)
+        for folder in _schema_folders(state, store):
+            for file in sorted(set(folder.names()) & {"metadata", "schema"}):
+                self._check_checksums(folder, file)
 
 
 def _store_of(log: Log) -> tuple[int, str]:
@@ -224,15 +221,12 @@ def _store_of(log: Log) -> tuple[int, str]:
 
 def _schema_folders(operator: LocalFolder, store: str) -> Iterator[LocalFolder]:
     """Where Spark keeps what it notes of an operator, and of one of its stores."""
-    for inside in subfolders(operator), subfolders(operator.folder("0")) if _has(operator) else {}:
+    folders = subfolders(operator)
+    for inside in folders, subfolders(folders["0"]) if "0" in folders else {}:
         if METADATA_FOLDER in inside:
             yield inside[METADATA_FOLDER]
         if store in inside and METADATA_FOLDER in subfolders(inside[store]):
             yield subfolders(inside[store])[METADATA_FOLDER]
-
-
-def _has(operator: LocalFolder) -> bool:
-    return "0" in subfolders(operator)
 
 
 def _mismatch(stored: bytes, data: bytes) -> tuple[int, str] | None:

@@ -17,7 +17,7 @@ from cec_store.state_logs.versions import VersionReader
 
 _REBUILT_BYTES_MAX = 96 << 20
 """A rebuild holds its extent in memory, decompressed, and more than once."""
-Place = tuple[str, int]
+FaultPosition = tuple[str, int]
 
 
 class VersionFaults:
@@ -27,7 +27,7 @@ class VersionFaults:
         self,
         tree: StateTree,
         kept: KeptVersions,
-        lost: dict[Place, tuple[int, int]],
+        lost: dict[FaultPosition, tuple[int, int]],
         faults: list[Fault],
         notes: list[Note],
     ) -> None:
@@ -36,16 +36,15 @@ class VersionFaults:
         self._kept = kept
         self._faults = faults
         self._notes = notes
-        self._ranges: dict[Place, tuple[int, int]] = dict(lost)
+        self._ranges: dict[FaultPosition, tuple[int, int]] = dict(lost)
         self._broken: set[int] = set()
 
-    def _widen(self, place: Place, versions: Iterable[int]) -> None:
-        known = self._ranges.get(place, ())
-        every = [*known, *versions]
+    def _widen(self, position: FaultPosition, versions: Iterable[int]) -> None:
+        every = [*self._ranges.get(position, ()), *versions]
         if every:
-            self._ranges[place] = (min(every), max(every))
+            self._ranges[position] = (min(every), max(every))
 
-    def _told(self) -> set[Place]:
+    def _fault_positions(self) -> set[FaultPosition]:
         return {(fault.path, fault.byte) for fault in self._faults}
 
     def check(self) -> None:
@@ -54,20 +53,20 @@ class VersionFaults:
         What is missing below a version that is there may have been forgotten, and not in the order
         of the versions: a segment stays while a later one builds on it.
         """
-        kept, told, gone = self._kept, self._told(), 0
-        fresh: dict[Place, tuple[str, str, list[int]]] = {}
+        kept, known, gone = self._kept, self._fault_positions(), 0
+        fresh: dict[FaultPosition, tuple[str, str, list[int]]] = {}
         for version in kept.numbers[~kept.is_whole].tolist():
             error = kept.problem(version)
             assert error is not None
-            kind, place, reason = _cause(self._tree, error)
-            if place in told:
-                self._widen(place, [version])
+            kind, position, reason = _cause(self._tree, error)
+            if position in known:
+                self._widen(position, [version])
             elif len(kept.whole) and (
                 version < kept.whole[0] or (kind == "segment-missing" and version < kept.whole[-1])
             ):
                 gone += 1
             else:
-                fresh.setdefault(place, (kind, reason, []))[2].append(version)
+                fresh.setdefault(position, (kind, reason, []))[2].append(version)
         for (path, byte), (kind, reason, versions) in fresh.items():
             what = f"{_versions(versions[0], versions[-1])} cannot be rebuilt: {reason}"
             self._faults.append(Fault(kind, path, byte, what, True))
@@ -102,19 +101,19 @@ class VersionFaults:
                 is_found = True
             else:
                 missing.append((version, problem))
-        told = self._told()
-        fresh: dict[tuple[Place, str], list[int]] = {}
+        known = self._fault_positions()
+        fresh: dict[tuple[FaultPosition, str], list[int]] = {}
         for version, error in missing:
-            _, place, reason = _cause(self._tree, error)
-            if place in told:
-                self._widen(place, [version])
+            _, position, reason = _cause(self._tree, error)
+            if position in known:
+                self._widen(position, [version])
             else:
-                fresh.setdefault((place, reason), []).append(version)
-        for (place, reason), versions in fresh.items():
+                fresh.setdefault((position, reason), []).append(version)
+        for (position, reason), versions in fresh.items():
             what = f"{_versions(versions[0], versions[-1])}, which Spark has committed, "
             what += f"cannot be read: {reason}"
-            self._faults.append(Fault("version-missing", *place, what, True))
-            self._widen(place, versions)
+            self._faults.append(Fault("version-missing", *position, what, True))
+            self._widen(position, versions)
         if gone:
             what = f"{gone} of the oldest versions that Spark has committed are not here any more"
             self._notes.append(Note(self._tree.folder.path, 0, what))
@@ -153,16 +152,16 @@ class VersionFaults:
         """The faults, each with the versions that it keeps from being read."""
         paths = {self._tree.segment(number).path: number for number in self._tree.ids}
         for fault in self._faults:
-            place = (fault.path, fault.byte)
+            position = (fault.path, fault.byte)
             if fault.kind in _OF_BODIES and fault.path in paths:
                 # Nothing but a body: whoever does not need its records reads on beside it.
                 end = np.iinfo(np.int64).max if fault.end_offset is None else fault.end_offset
                 needing = self._kept.needing(paths[fault.path], fault.byte, end).tolist()
-                self._widen(place, needing)
+                self._widen(position, needing)
                 self._broken.update(needing)
-            first, last = self._ranges.get(place, (None, None))
-            told = replace(fault, first_version=first, last_version=last)
-            yield replace(told, effect=self._effect(told))
+            first, last = self._ranges.get(position, (None, None))
+            ranged = replace(fault, first_version=first, last_version=last)
+            yield replace(ranged, effect=self._effect(ranged))
 
     def _effect(self, fault: Fault) -> str:
         first, last = fault.first_version, fault.last_version
@@ -182,7 +181,7 @@ class VersionFaults:
 _OF_BODIES = ("body-checksum", "body-structure")
 
 
-def _cause(tree: StateTree, error: CecError) -> tuple[str, Place, str]:
+def _cause(tree: StateTree, error: CecError) -> tuple[str, FaultPosition, str]:
     if isinstance(error, CorruptLog):
         kind = "segment-missing" if "missing" in error.reason else "chain"
         return kind, (error.path, error.byte), error.reason

@@ -28,7 +28,7 @@ from cec_store import (
 )
 from cec_store.cli import app
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
-from cec_store.inspector import verify
+from cec_store.inspector.verifying.log import verify
 from cec_store.state_logs.tree import StateTree
 from cec_store.storage import local as files
 from cec_store.storage import trees

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from cec_store.inspector import verify
+from cec_store.inspector.verifying.log import verify
 from cec_store.storage.local import LocalFolder
 from support.spark.jvm import STORE, run_jvm
 

@@ -21,7 +21,8 @@ import pyarrow.feather
 import pytest
 
 from cec_store import open_queue
-from cec_store.inspector import place_at, verify_place
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.verifying.place import verify_place
 from support.drivers.killed_queries import QUERIES, faults_of
 
 pytest.importorskip("pyspark")

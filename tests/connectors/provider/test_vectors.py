@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cec_store import open_queue
-from cec_store.inspector import verify
+from cec_store.inspector.verifying.log import verify
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
 from support.disks.memory_folder import MemoryFolder

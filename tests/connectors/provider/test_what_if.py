@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cec_store.inspector.measuring.extent_history import WhatIf
-from cec_store.inspector.measuring.extents import frame_at
+from cec_store.inspector.measuring.extents import reader_at
 from cec_store.inspector.measuring.what_if import simulate
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
@@ -31,8 +31,8 @@ def test_at_its_own_target_a_log_of_spark_is_what_it_was(
         folder = LocalFolder(tmp_path / f"seed-{seed}" / "0" / "0")
         for version in StateLog(folder).versions()[-3:]:
             targets = [WhatIf(extent_records=records), WhatIf(extent_records=records - 100)]
-            history = simulate(*frame_at(folder, version), targets)
-            (_, same), (_, tighter) = history.courses
+            history = simulate(*reader_at(folder, version), targets)
+            (_, same), (_, tighter) = history.targets
             assert same.checks.tolist() == history.recorded.checks.tolist(), (seed, version)
             assert same.extent_records.tolist() == history.recorded.extent_records.tolist()
             commits += len(history.others)

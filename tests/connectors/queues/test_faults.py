@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cec_store.inspector import place_at, verify_place
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.verifying.place import verify_place
 from cec_store.log.selection import Selection
 from cec_store.partitioned.partitions import Partitions
 from cec_store.storage.local import LocalFolder

@@ -1,7 +1,7 @@
 """Reading one segment that may be damaged: every frame that is intact, and the gaps between them.
 
-The rooms of the log refuse a damaged segment at its first bad byte. An inspection goes on at the
-next frame header that verifies.
+Readers (:mod:`cec_store.log`) refuse a damaged segment at its first bad byte. An inspection goes
+on at the next frame header that verifies.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cec_store.errors import StorageError
+from cec_store.errors import CecError, StorageError
 from cec_store.format.bodies import decode_body
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
@@ -37,7 +37,7 @@ _HEADER_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Found:
+class ScannedFrame:
     """A frame whose header verifies."""
 
     segment_id: int
@@ -60,12 +60,20 @@ class Gap:
     newer: bool = False
     """A sound frame of a later format."""
 
+    @property
+    def bytes(self) -> int:
+        return self.end_byte - self.byte
+
+    @property
+    def what(self) -> str:
+        return f"{self.bytes} bytes are no frame: {self.reason}"
+
 
 class SegmentScan:
     """One segment as it was when this was made: what a live writer adds is not looked at."""
 
     def __init__(self, folder: Folder, segment_id: int) -> None:
-        """Raises ``FileNotFoundError``; damage is told by :attr:`problem`."""
+        """Raises ``FileNotFoundError``; damage is in :attr:`problem`."""
         self.segment_id = segment_id
         self.name = segment_name(segment_id)
         self.path = f"{folder.path}/{self.name}"
@@ -83,6 +91,14 @@ class SegmentScan:
         self.salt = None if self.header is None else self.header.salt
         """Of a segment without a sound header it is that of its first sound frame."""
         self.header_crc = int.from_bytes(self._read(SEGMENT_HEADER_BYTES - 4, 4), "little")
+
+    @classmethod
+    def if_there(cls, folder: Folder, segment_id: int) -> SegmentScan | None:
+        """The segment; ``None`` where it is missing or its disk cannot be read."""
+        try:
+            return cls(folder, segment_id)
+        except (FileNotFoundError, CecError):
+            return None
 
     def _read(self, byte: int, size: int, load_bytes: int = _HEADER_BYTES) -> bytes:
         inside = byte - self._start
@@ -111,7 +127,7 @@ class SegmentScan:
             raise BadHeader("the frame belongs to another segment")
         return header
 
-    def body(self, found: Found) -> bytes:
+    def body(self, found: ScannedFrame) -> bytes:
         """The frame's body as stored.
 
         Raises:
@@ -123,7 +139,15 @@ class SegmentScan:
             raise BadHeader("the body fails its checksum")
         return body
 
-    def frames(self, stop: int, start: int = SEGMENT_HEADER_BYTES) -> Iterator[Found | Gap]:
+    def body_problem(self, found: ScannedFrame) -> str:
+        """Why a body is not sound; empty if it is."""
+        try:
+            self.body(found)
+        except BadHeader as error:
+            return str(error)
+        return ""
+
+    def frames(self, stop: int, start: int = SEGMENT_HEADER_BYTES) -> Iterator[ScannedFrame | Gap]:
         """Everything in ``[start, stop)``, a frame's beginning; bodies are not looked at."""
         byte = start
         while byte < stop:
@@ -139,7 +163,7 @@ class SegmentScan:
                     return
                 byte = resume
                 continue
-            yield Found(self.segment_id, byte, header)
+            yield ScannedFrame(self.segment_id, byte, header)
             byte += header.frame_bytes
 
     def _next_intact(self, byte: int, stop: int) -> int | None:
@@ -169,11 +193,11 @@ class SegmentScan:
             frame = self.header_at(header.schema_byte)
             if frame.type != FrameType.SCHEMA:
                 raise BadHeader(f"there is no schema at byte {header.schema_byte}")
-            body = self.body(Found(self.segment_id, header.schema_byte, frame))
+            body = self.body(ScannedFrame(self.segment_id, header.schema_byte, frame))
             self._schemas[header.schema_byte] = RecordSchema.decode(body)
         return self._schemas[header.schema_byte]
 
-    def records(self, found: Found) -> pa.RecordBatch:
+    def records(self, found: ScannedFrame) -> pa.RecordBatch:
         """The frame's records.
 
         Raises:
@@ -184,10 +208,10 @@ class SegmentScan:
         schema = self.schema(header)
         return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
 
-    def footer(self, found: Found) -> Footer:
+    def footer(self, found: ScannedFrame) -> Footer:
         """Raises :class:`BadHeader`."""
         return Footer.decode(self.body(found))
 
-    def first_chain(self) -> int:
-        """Chain CRC of the segment header alone."""
+    def first_running_crc(self) -> int:
+        """Running CRC of the segment header alone."""
         return extend_running_crc(0, self.header_crc)

@@ -1,7 +1,7 @@
 """What a frame's records say by themselves, against what its header says of them.
 
-Open windows and extents are counted anew by going forward over all records: the opposite way of
-:mod:`cec_store.checkpoints.rebuild`, and by other code.
+Open windows and extents are counted anew by going forward over all records. A rebuild goes backward
+with other code (:mod:`cec_store.checkpoints.rebuild`), so a mistake of either one shows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from cec_store.format.columns import Ints, values_of
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
 from cec_store.format.records import inputs_of, kinds_of
 from cec_store.format.schema import KEY, TIMESTAMP, RecordKind, RecordSchema
-from cec_store.operators.keys.encoder import KeyEncoder
+from cec_store.inspector.decoding.keys import key_columns, key_encoder
+from cec_store.operators.keys.words import grown
 
 _CLOSED = np.iinfo(np.int64).max
 # Within a frame output comes first, then OPEN, then CHECK. Unknown kinds come last of all.
@@ -27,13 +28,12 @@ _RANKS[RecordKind.OPEN] = 1
 _RANKS[RecordKind.CHECK] = 2
 
 
-class Recount:
+class WindowRecount:
     """Open windows, each with the offset of its last footprint."""
 
     def __init__(self, schema: RecordSchema) -> None:
         """Raises ``ValueError`` for key columns that cannot be compared."""
-        columns = [pa.field("_is_key", pa.bool_()), *(schema.key or [])]
-        self._keys = KeyEncoder(pa.schema(columns))
+        self._keys = key_encoder(schema)
         self._last = np.full(1024, _CLOSED, np.int64)
         self.open_windows = 0
         self.known_from = 0
@@ -52,13 +52,14 @@ class Recount:
             return
         if len(rows) < len(kinds):
             keys = keys.take(pa.array(rows))
-        codes = self._keys.encode([keys.is_valid(), *keys.flatten()])
+        codes = self._keys.encode(key_columns(keys))
         if self._keys.bound > len(self._last):
-            more = max(self._keys.bound, 2 * len(self._last)) - len(self._last)
-            self._last = np.concatenate([self._last, np.full(more, _CLOSED)])
+            known = len(self._last)
+            self._last = grown(self._last, self._keys.bound)
+            self._last[known:] = _CLOSED
         # The newest record of a key decides: of equal codes the last one.
-        newest, place = np.unique(codes[::-1], return_index=True)
-        decisive = rows[len(rows) - 1 - place]
+        newest, from_end = np.unique(codes[::-1], return_index=True)
+        decisive = rows[len(rows) - 1 - from_end]
         is_open = kinds[decisive] != RecordKind.RESULT
         was_open = self._last[newest] != _CLOSED
         self.open_windows += int(is_open.sum()) - int(was_open.sum())
@@ -84,10 +85,10 @@ class RecordChecks:
         """Records of each kind."""
         self.recounted_frames = 0
         self._inputs = np.full(schema.inputs, np.iinfo(np.int64).min)
-        self._recount: Recount | None = None
+        self._recount: WindowRecount | None = None
         if schema.key is not None and schema.inputs:
             with suppress(ValueError):  # keys of a type that no operator makes
-                self._recount = Recount(schema)
+                self._recount = WindowRecount(schema)
         self._starts_at: int | None = None
 
     def forget(self, offset: int) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from cec_store.errors import CecError, CorruptLog, NotAQueue
-from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameType, NewerVersion
+from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameType
 from cec_store.format.manifest import Manifest
-from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.scan import Found, SegmentScan
+from cec_store.inspector.damage.faults import Fault, Note, located
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.epochs import newest_epoch, read_manifest
 from cec_store.queues.acknowledgements import read_acknowledgement
 from cec_store.storage.folder import Folder
@@ -31,25 +31,15 @@ def _is_known(name: str) -> bool:
     return known or consumer_of(name) is not None
 
 
-@dataclass(frozen=True)
-class Part:
-    """A segment of the log."""
-
-    scan: SegmentScan
-    stop: int
-    """Where its successor says that it ends; its length where none says."""
-    acknowledged: int
-    """Bytes below this are vouched for."""
-    is_sealed: bool
-    """A successor or a footer of its own says where it ends."""
-    is_newest: bool
-
-    def fault(self, kind: str, byte: int, what: str) -> Fault:
-        """A fault in this segment."""
-        return Fault(kind, self.scan.path, byte, what, byte < self.acknowledged)
+def is_trimmed(folder: Folder, segment_id: int) -> bool:
+    """Whether a writer has trimmed this segment of a queue by now."""
+    try:
+        return segment_id < read_manifest(folder).first_segment
+    except CecError:
+        return False
 
 
-class Survey:
+class QueueFiles:
     """A queue's files at one moment."""
 
     def __init__(self, folder: Folder) -> None:
@@ -79,12 +69,11 @@ class Survey:
             if not self._present:
                 raise
             name = manifest_name(newest_epoch(self.folder) or 0)
-            reason = error.reason if isinstance(error, CorruptLog) else str(error)
-            self._fault(kind, name, reason)
+            self._fault(kind, name, located(error, name)[2])
         return None
 
-    def _fault(self, kind: str, name: str, what: str, byte: int = 0) -> None:
-        self.faults.append(Fault(kind, f"{self.folder.path}/{name}", byte, what, True))
+    def _fault(self, kind: str, name: str, what: str) -> None:
+        self.faults.append(Fault(kind, f"{self.folder.path}/{name}", 0, what, True))
 
     def _look_at_names(self) -> None:
         for name in self._names:
@@ -121,52 +110,45 @@ class Survey:
             except CecError as error:
                 yield Fault("version", path, 0, str(error), True)
 
-    def parts(self) -> Iterator[Part | Fault]:
+    def segments(self) -> Iterator[LogSegment | Fault]:
         """The segments in order; a fault in the place of one that is missing.
 
         What a writer beside this inspection trims meanwhile is passed over.
         """
-        scan = self._open(self.first_segment)
+        scan = SegmentScan.if_there(self.folder, self.first_segment)
         for segment_id in range(self.first_segment, self.newest_segment + 1):
             is_newest = segment_id == self.newest_segment
-            successor = None if is_newest else self._open(segment_id + 1)
+            successor = None if is_newest else SegmentScan.if_there(self.folder, segment_id + 1)
             if scan is not None:
-                yield self._part(scan, successor, is_newest)
+                yield self._segment(scan, successor, is_newest)
             elif not self.is_trimmed(segment_id):
                 path = f"{self.folder.path}/{segment_name(segment_id)}"
                 yield Fault("segment-missing", path, 0, "the segment is missing", True)
             scan = successor
 
-    def _open(self, segment_id: int) -> SegmentScan | None:
-        try:
-            return SegmentScan(self.folder, segment_id)
-        except (FileNotFoundError, CecError):
-            return None
-
     def is_trimmed(self, segment_id: int) -> bool:
         """Whether a writer has trimmed this segment by now."""
-        try:
-            return segment_id < read_manifest(self.folder).first_segment
-        except CecError:
-            return False
+        return is_trimmed(self.folder, segment_id)
 
-    def _part(self, scan: SegmentScan, successor: SegmentScan | None, is_newest: bool) -> Part:
+    def _segment(
+        self, scan: SegmentScan, successor: SegmentScan | None, is_newest: bool
+    ) -> LogSegment:
         if successor is not None and successor.header is not None:
             header = successor.header
             if header.prev_segment == scan.segment_id and header.segment_id == scan.segment_id + 1:
-                return Part(scan, header.prev_bytes, header.prev_bytes, True, is_newest)
+                return LogSegment(scan, header.prev_bytes, header.prev_bytes, True, is_newest)
         acknowledged, footer_end = self._claims(scan)
         is_sealed = footer_end == scan.bytes
         if not is_newest:
             acknowledged = scan.bytes  # a segment is only followed by another once it is on disk
-        return Part(scan, scan.bytes, acknowledged, is_sealed, is_newest)
+        return LogSegment(scan, scan.bytes, acknowledged, is_sealed, is_newest)
 
     @staticmethod
     def _claims(scan: SegmentScan) -> tuple[int, int]:
         """What the segment's own headers vouch for, and where its footer ends (0 without one)."""
         claimed = footer_end = 0
         for frame in scan.frames(scan.bytes):
-            if not isinstance(frame, Found):
+            if not isinstance(frame, ScannedFrame):
                 footer_end = 0
                 continue
             claimed = max(claimed, frame.header.durable_upto)
@@ -175,16 +157,14 @@ class Survey:
             footer_end = frame.end_byte if frame.header.type == FrameType.FOOTER else 0
         return max(claimed, footer_end), footer_end
 
-    def header_faults(self, part: Part, previous: Part | None) -> Iterator[Fault]:
+    def header_faults(self, segment: LogSegment, previous: LogSegment | None) -> Iterator[Fault]:
         """What is wrong with a segment's header, alone and against the segment before."""
-        scan, header = part.scan, part.scan.header
+        scan, header = segment.scan, segment.scan.header
+        fault = segment.header_fault()
+        if fault is not None:
+            yield fault
         if header is None:
-            kind = "version" if isinstance(scan.problem, NewerVersion) else "segment-header"
-            yield Fault(kind, scan.path, 0, str(scan.problem), True)
             return
-        if header.segment_id != scan.segment_id:
-            what = f"the header is that of segment {header.segment_id}"
-            yield Fault("segment-foreign", scan.path, 32, what, True)
         if self.manifest is not None:
             if header.log_id != self.manifest.log_id:
                 yield Fault("segment-foreign", scan.path, 16, "it belongs to another queue", True)

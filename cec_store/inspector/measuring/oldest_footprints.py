@@ -21,10 +21,10 @@ from cec_store.errors import CorruptLog
 from cec_store.format.columns import Ints
 from cec_store.format.records import kinds_of
 from cec_store.format.schema import KEY, RecordKind, RecordSchema
+from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.sketches import sketches_of
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
-from cec_store.operators.keys.encoder import KeyEncoder
 from cec_store.operators.keys.words import grown
 
 Progress = Callable[[int], None]
@@ -38,20 +38,8 @@ _SLICE_ROWS = 1 << 15
 """Sieved at a time: what that takes stays within a processor's cache."""
 
 
-def key_columns(records: pa.RecordBatch) -> list[pa.Array]:
-    """What tells keys apart: a null key is one, and not the same as one of nulls."""
-    keys = records.column(KEY)
-    return [keys.is_valid(), *keys.flatten()]
-
-
-def key_encoder(schema: RecordSchema) -> KeyEncoder:
-    """Numbers for keys as :func:`key_columns` gives them."""
-    parts = [pa.field("", pa.bool_()), *(pa.field("", f.type) for f in schema.key or [])]
-    return KeyEncoder(pa.schema(parts))
-
-
 @dataclass(frozen=True)
-class Footprints:
+class OldestFootprints:
     """Where open windows can be read, oldest first, and these records."""
 
     offsets: list[int]
@@ -60,7 +48,7 @@ class Footprints:
 
 def oldest_footprints(
     log_reader: LogReader, frames: Sequence[Frame], count: int, progress: Progress | None = None
-) -> Footprints:
+) -> OldestFootprints:
     """Of the ``count`` windows with the oldest footprints, in their order.
 
     ``frames`` are those of an extent, oldest first; the last one ends it.
@@ -136,7 +124,7 @@ class _Search:
             self._strike_out(keys.slice(done))
 
     def _remember(self, keys: pa.RecordBatch, kinds: NDArray[np.uint8], offsets: Ints) -> None:
-        codes = self._keys.encode(key_columns(keys))
+        codes = self._keys.encode(key_columns(keys.column(KEY)))
         if self._keys.bound > len(self._newest):
             known = len(self._newest)
             self._newest = grown(self._newest, self._keys.bound)
@@ -149,30 +137,30 @@ class _Search:
             if len(live) > self._keys_max // 2:
                 self.stop = int(offsets[-1]) + 1
                 self._sieve = np.zeros(1 << _SIEVE_BITS, np.bool_)
-                self._sieve[_place_of(self._keys.keys(live).flatten())] = True
+                self._sieve[_sieve_bits_of(self._keys.keys(live).flatten())] = True
 
     def _strike_out(self, keys: pa.RecordBatch) -> None:
         """These keys come again; most of them are none of those remembered."""
-        columns = key_columns(keys)
+        columns = key_columns(keys.column(KEY))
         maybe = np.empty(len(keys), np.bool_)
         for start in range(0, len(keys), _SLICE_ROWS):
             here = slice(start, start + _SLICE_ROWS)
-            places = _place_of([column.slice(start, _SLICE_ROWS) for column in columns])
-            maybe[here] = self._sieve[places]
+            bits = _sieve_bits_of([column.slice(start, _SLICE_ROWS) for column in columns])
+            maybe[here] = self._sieve[bits]
         rows = pa.array(np.flatnonzero(maybe))
         codes = self._keys.lookup([column.take(rows) for column in columns])
         self._newest[codes[codes >= 0]] = _GONE
 
 
-def _place_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
+def _sieve_bits_of(columns: list[pa.Array]) -> NDArray[np.uint64]:
     """Without the first of :func:`key_columns`: null keys are few, or all there is."""
-    places: NDArray[np.uint64] = sketches_of(columns[1:]) & np.uint64((1 << _SIEVE_BITS) - 1)
-    return places
+    bits: NDArray[np.uint64] = sketches_of(columns[1:]) & np.uint64((1 << _SIEVE_BITS) - 1)
+    return bits
 
 
 def _materialised(
     log_reader: LogReader, frames: Sequence[Frame], offsets: Sequence[int]
-) -> Footprints:
+) -> OldestFootprints:
     """The records at these offsets, which rise."""
     parts: list[pa.RecordBatch] = []
     todo = list(offsets)
@@ -185,4 +173,4 @@ def _materialised(
         if not todo:
             break
     empty = pa.RecordBatch.from_pylist([], log_reader.schema().arrow)
-    return Footprints(list(offsets), pa.concat_batches(parts) if parts else empty)
+    return OldestFootprints(list(offsets), pa.concat_batches(parts) if parts else empty)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from cec_store.errors import CecError, CorruptLog
 from cec_store.format.commit import Commit, Staged
 from cec_store.format.schema import RecordSchema
-from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.verifying.verification import Verification
+from cec_store.inspector.damage.faults import Fault, Note, located
+from cec_store.inspector.verifying.results import Verification
 from cec_store.log.chain import Chain
 from cec_store.partitioned.commits import newest_first
 from cec_store.partitioned.staging import StagedReader
@@ -47,6 +47,9 @@ class PartitionedQueue:
                 self._check_end(newest, number)
         self._note_staged(newest)
 
+    def _fault(self, kind: str, path: str, byte: int, what: str, log: str) -> None:
+        self.faults.append(Fault(kind, path, byte, what, True, log=log))
+
     # -- commits ------------------------------------------------------------------------------
 
     def _commits(self) -> list[Commit]:
@@ -56,19 +59,17 @@ class PartitionedQueue:
             chain = Chain(self._folder.folder(COMMITS_FOLDER))
             for commit in newest_first(chain):
                 if found and not _follows(found[-1], commit):
-                    path, last = f"{chain.folder.path}", found[-1]
+                    path, last = chain.folder.path, found[-1]
                     what = f"batch {last.batch} of {last.query} does not go on where "
                     what += f"batch {commit.batch} of {commit.query} ends"
-                    fault = Fault("commit-record", path, 0, what, True, log=COMMITS_FOLDER)
-                    self.faults.append(fault)
+                    self._fault("commit-record", path, 0, what, COMMITS_FOLDER)
                 found.append(commit)
         except CorruptLog as error:
             if error.reason.startswith("no commit"):
-                place = (error.path, error.byte, error.reason)
-                fault = Fault("commit-record", *place, True, log=COMMITS_FOLDER)
-                self.faults.append(fault)
+                cause = (error.path, error.byte, error.reason)
+                self._fault("commit-record", *cause, COMMITS_FOLDER)
         except CecError:
-            return found  # told with that log
+            return found  # reported with that log
         return found
 
     def _check_schemas(self) -> None:
@@ -77,14 +78,13 @@ class PartitionedQueue:
             try:
                 schema = Chain(self._partition(number)).schema()
             except CecError:
-                continue  # told with that log
+                continue  # reported with that log
             if self._schema is None:
                 self._schema = schema
             elif not schema.is_as(self._schema):
                 what = "other columns than those of the partitions before"
                 path = self._partition(number).path
-                log = f"partition {number}"
-                self.faults.append(Fault("schema", path, 0, what, True, log=log))
+                self._fault("schema", path, 0, what, f"partition {number}")
 
     def _partition(self, number: int) -> LocalFolder:
         return self._folder.folder(partition_name(number))
@@ -102,7 +102,7 @@ class PartitionedQueue:
             path = self._folder.folder(COMMITS_FOLDER).path
             more = f" and {len(ahead) - 3} more partitions" if len(ahead) > 3 else ""
             what = f"more records are there than are committed: {', '.join(ahead[:3])}{more}"
-            self.faults.append(Fault("commits-behind", path, 0, what, True, log=COMMITS_FOLDER))
+            self._fault("commits-behind", path, 0, what, COMMITS_FOLDER)
 
     def _check_end(self, newest: Commit, number: int) -> None:
         due = newest.ends[number]
@@ -149,10 +149,9 @@ class PartitionedQueue:
         try:
             schema = self._schema or Chain(self._partition(0)).schema()
             StagedReader(folder, piece, schema)
-        except CorruptLog as error:
-            return [Fault("staged-lost", path, error.byte, error.reason, True, *ends, log=log)]
         except CecError as error:
-            return [Fault("staged-lost", path, 0, str(error), True, *ends, log=log)]
+            _, byte, what = located(error, path)
+            return [Fault("staged-lost", path, byte, what, True, *ends, log=log)]
         return []
 
     def _note_staged(self, newest: Commit | None) -> None:
@@ -167,7 +166,7 @@ class PartitionedQueue:
             if newest is not None and batch.isdigit() and newest.has(query, int(batch)):
                 what = "staged for a commit that has taken it in; its next one removes it"
             if name == own and self._is_pending(newest):
-                continue  # told with the partition
+                continue  # reported with the partition
             self.notes.append(Note(folder.path, 0, what))
 
     def _is_pending(self, newest: Commit | None) -> bool:

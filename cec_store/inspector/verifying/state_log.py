@@ -9,68 +9,57 @@ from cec_store.errors import CecError, CorruptLog, StorageError
 from cec_store.format.frame import NONE, NOT_COUNTED, BadHeader, FrameType
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.scan import Found, Gap, SegmentScan
-from cec_store.inspector.damage.state_survey import StateSurvey
-from cec_store.inspector.damage.survey import Part
-from cec_store.inspector.damage.whole_segments import Batches, Chains, SoundFrames, read_whole
-from cec_store.inspector.verifying.audit import Audit
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame, SegmentScan
+from cec_store.inspector.damage.state_log_files import StateLogFiles
+from cec_store.inspector.damage.whole_segments import Batches, RunningCrcs, SoundFrames, read_whole
+from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.kept_versions import KeptVersions
-from cec_store.inspector.verifying.state_recount import StateRecount
-from cec_store.inspector.verifying.verification import Progress, Verification, verify_queue
+from cec_store.inspector.verifying.results import Progress, Verification
+from cec_store.inspector.verifying.state_record_checks import BranchChecks
 from cec_store.inspector.verifying.version_faults import VersionFaults
 from cec_store.log.frames import Frame
-from cec_store.state_logs.segments import STATE_SCHEMA, StateSegment, is_state_log
+from cec_store.state_logs.segments import STATE_SCHEMA, StateSegment
 from cec_store.state_logs.tree import StateTree
 from cec_store.storage.folder import Folder
 
 _LOOKS = 4
 
 
-def verify(
+def verify_state_log(
     folder: Folder,
-    *,
-    records: bool = True,
-    rebuilds: bool = False,
-    committed: Sequence[tuple[int, int | str]] = (),
-    decoder: StateDecoder | None = None,
-    progress: Progress | None = None,
+    records: bool,
+    rebuilds: bool,
+    committed: Sequence[tuple[int, int | str]],
+    decoder: StateDecoder | None,
+    progress: Progress,
 ) -> Verification:
-    """Check every header, body, link and mark; with ``records`` also what the records say.
-
-    Of a state log, ``rebuilds`` rebuilds every version that is kept, ``committed`` are versions
-    that must be there, each with the name by which to find it, and ``decoder`` is held against
-    all keys and values.
-
-    Raises:
-        NotAQueue: neither a queue here nor a state log.
-    """
-    if not is_state_log(folder):
-        return verify_queue(folder, records=records, progress=progress)
-    for _ in range(_LOOKS - 1):
+    """As :func:`cec_store.inspector.verifying.log.verify`, again where segments went meanwhile."""
+    looks_left = _LOOKS
+    while True:
+        looks_left -= 1
         ids = StateTree(folder).ids
         try:
-            run = _Run(StateSurvey(folder), progress or (lambda _: None))
+            run = _StateLogVerifier(StateLogFiles(folder), progress)
             found = run.run(records, rebuilds, committed, decoder)
         except (CecError, FileNotFoundError):
-            if StateTree(folder).ids == ids:
+            if not looks_left or StateTree(folder).ids == ids:
                 raise
         else:
-            if found.is_sound or StateTree(folder).ids == ids:
+            if found.is_sound or not looks_left or StateTree(folder).ids == ids:
                 return found
-    # Maintenance has deleted segments while they were looked at, again and again.
-    return _Run(StateSurvey(folder), lambda _: None).run(records, rebuilds, committed, decoder)
 
 
-class _Run:
-    def __init__(self, survey: StateSurvey, progress: Progress) -> None:
-        self._survey = survey
-        self._tree = survey.tree
+class _StateLogVerifier:
+    def __init__(self, files: StateLogFiles, progress: Progress) -> None:
+        self._files = files
+        self._tree = files.tree
         self._progress = progress
         self._faults: list[Fault] = []
-        self._notes = list(survey.notes)
-        self._parts: dict[int, Part] = {}
+        self._notes = list(files.notes)
+        self._segments: dict[int, LogSegment] = {}
         self._lost: dict[tuple[str, int], tuple[int, int]] = {}
-        """By the place of a gap: the versions that stood from there on."""
+        """By the position of a gap: the versions that stood from there on."""
         self._frames = self._records = self._bytes = 0
 
     def run(
@@ -82,16 +71,17 @@ class _Run:
     ) -> Verification:
         for segment_id in self._tree.ids:
             sound = self._read(segment_id)
-            part = self._survey.part(segment_id) if sound is None else _part_of(sound)
-            if part is not None:
-                self._parts[segment_id] = part
-                self._faults += self._survey.header_faults(part)
-                self._segment(part, sound)
-                self._bytes += part.scan.bytes
-                part.scan.release()
+            segment = LogSegment.whole(sound.scan) if sound is not None else None
+            segment = segment or self._files.segment(segment_id)
+            if segment is not None:
+                self._segments[segment_id] = segment
+                self._faults += self._files.header_faults(segment)
+                self._check_frames(segment, sound)
+                self._bytes += segment.scan.bytes
+                segment.scan.release()
                 self._progress(self._bytes)
         self._note_origins()
-        recount = StateRecount(self._tree, self._survey.folder, self._found_in_records, decoder)
+        recount = BranchChecks(self._tree, self._files.folder, self._add_record_fault, decoder)
         if records:
             recount.run()
         kept = KeptVersions(self._tree)
@@ -102,13 +92,13 @@ class _Run:
             versions.rebuild(kept.whole if rebuilds else kept.whole[-1:])
         faults = tuple(versions.with_effects())
         whole = versions.whole()
-        offsets = [self._offsets(segment_id) for segment_id in self._parts]
+        offsets = [self._offsets(segment_id) for segment_id in self._segments]
         return Verification(
-            path=self._survey.folder.path,
+            path=self._files.folder.path,
             faults=faults,
             notes=tuple(self._notes),
             epoch=None,
-            segments=len(self._parts),
+            segments=len(self._segments),
             frames=self._frames,
             records=self._records,
             bytes=self._bytes,
@@ -126,15 +116,15 @@ class _Run:
         frames = self._tree.segment(segment_id).frames
         return (frames[0].header.first_offset, frames[-1].header.end_offset) if frames else None
 
-    def _found_in_records(self, frame: Frame, kind: str, what: str) -> None:
-        part = self._parts[frame.address.segment_id]
-        self._faults.append(part.fault(kind, frame.address.byte, what))
+    def _add_record_fault(self, frame: Frame, kind: str, what: str) -> None:
+        segment = self._segments[frame.address.segment_id]
+        self._faults.append(segment.fault(kind, frame.address.byte, what))
 
     # -- segments -----------------------------------------------------------------------------
 
     def _read(self, segment_id: int) -> SoundFrames | None:
         """All of a segment, if nothing is wrong with any frame; the tree then need not read it."""
-        folder, tree = self._survey.folder, self._tree
+        folder, tree = self._files.folder, self._tree
         try:
             scan = SegmentScan(folder, segment_id)
             header = tree.reader(segment_id).header
@@ -156,46 +146,46 @@ class _Run:
                 end=scan.bytes,
                 reason="",
                 refusal=None,
-                running_crcs=Chains(sound),
+                running_crcs=RunningCrcs(sound),
             )
         )
         return sound
 
-    def _segment(self, part: Part, sound: SoundFrames | None) -> None:
-        audit = Audit(with_records=False, is_whole=False)
-        self._place(part, audit)
-        audit.segment()
+    def _check_frames(self, segment: LogSegment, sound: SoundFrames | None) -> None:
+        frame_checks = FrameChecks(with_records=False, is_whole=False)
+        self._start(segment, frame_checks)
+        frame_checks.begin_segment()
         if sound is not None and sound.versions_rise():
-            self._faults += self._version_faults(part, sound.found(0), -1)
-            audit.take(part, sound)
+            self._faults += self._version_faults(segment, sound.found(0), -1)
+            frame_checks.take(segment, sound)
         else:
-            self._frame_by_frame(part, audit)
-        self._faults += audit.faults
-        self._notes += audit.unlisted()
-        self._frames += audit.frames
-        self._records += audit.records
-        segment = self._tree.segment(part.scan.segment_id)
-        if segment.frames and segment.frames[-1].header.open_windows == NOT_COUNTED:
+            self._frame_by_frame(segment, frame_checks)
+        self._faults += frame_checks.faults
+        self._notes += frame_checks.unlisted()
+        self._frames += frame_checks.frames
+        self._records += frame_checks.records
+        state_segment = self._tree.segment(segment.scan.segment_id)
+        if state_segment.frames and state_segment.frames[-1].header.open_windows == NOT_COUNTED:
             what = "an unfinished commit of several frames; not a fault"
-            self._notes.append(Note(part.scan.path, segment.frames[-1].address.byte, what))
+            self._notes.append(Note(segment.scan.path, state_segment.frames[-1].address.byte, what))
 
-    def _frame_by_frame(self, part: Part, audit: Audit) -> None:
+    def _frame_by_frame(self, segment: LogSegment, frame_checks: FrameChecks) -> None:
         version, gap = -1, None
-        segment_id, scan = part.scan.segment_id, part.scan
-        if scan.header is None and part.acknowledged:
+        segment_id, scan = segment.scan.segment_id, segment.scan
+        if scan.header is None and segment.acknowledged:
             gap = self._begin_gap(scan.path, 0, segment_id)
-        for item in part.scan.frames(part.stop):
-            if item.byte >= part.acknowledged:
-                what = f"torn tail: {part.scan.bytes - item.byte} bytes of an unfinished write"
-                self._notes.append(Note(part.scan.path, item.byte, f"{what}; not a fault"))
+        for item in segment.scan.frames(segment.stop):
+            if item.byte >= segment.acknowledged:
+                what = f"torn tail: {segment.scan.bytes - item.byte} bytes of an unfinished write"
+                self._notes.append(Note(segment.scan.path, item.byte, f"{what}; not a fault"))
                 break
             if isinstance(item, Gap):
-                self._faults.append(self._gap(part, item))
+                self._faults.append(segment.gap_fault(item))
                 if gap is None:
                     gap = self._begin_gap(scan.path, item.byte, segment_id)
                 continue
-            audit.frame(part, item)
-            self._faults += self._version_faults(part, item, version)
+            frame_checks.frame(segment, item)
+            self._faults += self._version_faults(segment, item, version)
             if item.header.open_windows != NOT_COUNTED:
                 version = item.header.input_upto
             if gap is not None:
@@ -215,71 +205,62 @@ class _Run:
 
     def _note_origins(self) -> None:
         """All segments of a store are of one log, but for attempts at its very first version."""
-        held: dict[bytes, list[Part]] = {}
-        for part in self._parts.values():
-            if part.scan.header is not None:
-                held.setdefault(part.scan.header.log_id, []).append(part)
+        held: dict[bytes, list[LogSegment]] = {}
+        for segment in self._segments.values():
+            if segment.scan.header is not None:
+                held.setdefault(segment.scan.header.log_id, []).append(segment)
         own = max(held.values(), key=len, default=[])
-        for part in (part for parts in held.values() if parts is not own for part in parts):
+        for segment in (
+            segment for parts in held.values() if parts is not own for segment in parts
+        ):
             what = "of another log than the other segments: the remains of an attempt at the first "
             what += "version, or of another store"
-            self._notes.append(Note(part.scan.path, 16, what))
+            self._notes.append(Note(segment.scan.path, 16, what))
 
-    def _place(self, part: Part, audit: Audit) -> None:
+    def _start(self, segment: LogSegment, frame_checks: FrameChecks) -> None:
         """Where the stream goes on in this segment: at the end of the frame that it builds on."""
-        header = part.scan.header
-        if header is None or not part.acknowledged:
+        header = segment.scan.header
+        if header is None or not segment.acknowledged:
             return
         if header.prev_segment == NONE:
-            audit.start_at(0, 0, (NONE, 0))
+            frame_checks.start_at(0, 0, (NONE, 0))
             return
-        segment_id = part.scan.segment_id
+        segment_id = segment.scan.segment_id
         if self._tree.missing_base(segment_id) is not None:
             what = f"it builds on segment {header.prev_segment}, which is not here any more"
-            self._notes.append(Note(part.scan.path, 56, what))
+            self._notes.append(Note(segment.scan.path, 56, what))
             return
         try:
             base = self._tree.base(segment_id)
         except CorruptLog as error:
-            told = {(fault.path, fault.byte) for fault in self._faults}
-            if (error.path, error.byte) not in told:
+            known = {(fault.path, fault.byte) for fault in self._faults}
+            if (error.path, error.byte) not in known:
                 fault = Fault("chain", error.path, error.byte, error.reason, True)
                 self._faults.append(fault)
             return
         except CecError:
-            return  # of a later format, which is told with that segment
+            return  # of a later format, which is reported with that segment
         assert base is not None
-        place: tuple[int, int] | None = (base.address.segment_id, base.address.byte)
+        previous: tuple[int, int] | None = (base.address.segment_id, base.address.byte)
         if base.address.segment_id != header.prev_segment:
-            place = None  # merged since, so the frame stands elsewhere
-        audit.start_at(base.header.seq + 1, base.header.end_offset, place)
-        segment = self._tree.segment(segment_id)
-        if segment.schema and segment.schema.input_upto != base.header.input_upto:
-            what = f"it says that it builds on version {segment.schema.input_upto}, "
+            previous = None  # merged since, so the frame stands elsewhere
+        frame_checks.start_at(base.header.seq + 1, base.header.end_offset, previous)
+        state_segment = self._tree.segment(segment_id)
+        if state_segment.schema and state_segment.schema.input_upto != base.header.input_upto:
+            what = f"it says that it builds on version {state_segment.schema.input_upto}, "
             what += f"and builds on {base.header.input_upto}"
-            self._faults.append(Fault("inputs", part.scan.path, 128, what, True))
+            self._faults.append(Fault("inputs", segment.scan.path, 128, what, True))
 
     @staticmethod
-    def _gap(part: Part, gap: Gap) -> Fault:
-        if gap.newer:
-            return part.fault("version", gap.byte, gap.reason)
-        what = f"{gap.end_byte - gap.byte} bytes are no frame: {gap.reason}"
-        return part.fault("frame-damaged", gap.byte, what)
-
-    @staticmethod
-    def _version_faults(part: Part, found: Found, before: int) -> Iterator[Fault]:
+    def _version_faults(segment: LogSegment, found: ScannedFrame, before: int) -> Iterator[Fault]:
         header = found.header
         if header.type == FrameType.BATCH and header.input_upto <= before:
             what = f"version {header.input_upto} after version {before}"
-            yield part.fault("inputs", found.byte, what)
+            yield segment.fault("inputs", found.byte, what)
         elif header.type == FrameType.SCHEMA:
             try:
-                schema = part.scan.schema(header._replace(schema_byte=found.byte))
+                schema = segment.scan.schema(header._replace(schema_byte=found.byte))
             except BadHeader:
-                return  # told as a body
+                return  # reported as a body
             if schema.arrow != STATE_SCHEMA.arrow:
-                yield part.fault("schema", found.byte, "not the columns of a state log")
-
-
-def _part_of(sound: SoundFrames) -> Part:
-    return Part(sound.scan, sound.scan.bytes, sound.scan.bytes, False, True)
+                yield segment.fault("schema", found.byte, "not the columns of a state log")

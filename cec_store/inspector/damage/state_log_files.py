@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cec_store.errors import CecError, StorageError
-from cec_store.format.frame import NewerVersion
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.scan import SegmentScan
-from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.queue_files import QueueFiles
+from cec_store.inspector.damage.segment_scan import SegmentScan
 from cec_store.state_logs.segments import is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.state_logs.tree import StateTree
@@ -16,8 +16,8 @@ from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_id_of
 
 
-class StateSurvey:
-    """A state log's files at one moment; to be walked through as a :class:`Survey`."""
+class StateLogFiles:
+    """A state log's files at one moment; to be walked through as a :class:`QueueFiles`."""
 
     manifest = None
 
@@ -33,23 +33,24 @@ class StateSurvey:
                 path = f"{folder.path}/{name}"
                 self.notes.append(Note(path, 0, "not a file of this store"))
 
-    def parts(self) -> Iterator[Part | Fault]:
+    def segments(self) -> Iterator[LogSegment | Fault]:
         """The segments, ascending; a branch that was given up stands between others."""
         for segment_id in self.tree.ids:
-            part = self.part(segment_id)
-            if part is not None:
-                yield part
+            segment = self.segment(segment_id)
+            if segment is not None:
+                yield segment
 
-    def part(self, segment_id: int) -> Part | None:
+    def segment(self, segment_id: int) -> LogSegment | None:
         """A segment; ``None`` where maintenance has forgotten it meanwhile."""
         try:
-            scan, segment = SegmentScan(self.folder, segment_id), self.tree.segment(segment_id)
+            scan = SegmentScan(self.folder, segment_id)
+            state_segment = self.tree.segment(segment_id)
         except (FileNotFoundError, StorageError):
             if not self.is_trimmed(segment_id):
                 raise
             return None
-        acknowledged = segment.end if segment.refusal is None else scan.bytes
-        return Part(scan, scan.bytes, acknowledged, False, True)
+        acknowledged = state_segment.end if state_segment.refusal is None else scan.bytes
+        return LogSegment(scan, scan.bytes, acknowledged, False, True)
 
     def is_trimmed(self, segment_id: int) -> bool:
         """Whether maintenance has forgotten this segment by now."""
@@ -58,15 +59,12 @@ class StateSurvey:
         except CecError:
             return False
 
-    def header_faults(self, part: Part) -> Iterator[Fault]:
+    def header_faults(self, segment: LogSegment) -> Iterator[Fault]:
         """What is wrong with a segment's header by itself."""
-        scan, header = part.scan, part.scan.header
-        if header is None and part.acknowledged:
-            kind = "version" if isinstance(scan.problem, NewerVersion) else "segment-header"
-            yield Fault(kind, scan.path, 0, str(scan.problem), True)
-        elif header is not None and header.segment_id != scan.segment_id:
-            what = f"the header is that of segment {header.segment_id}"
-            yield Fault("segment-foreign", scan.path, 32, what, True)
+        scan, header = segment.scan, segment.scan.header
+        fault = segment.header_fault()
+        if fault is not None and (header is not None or segment.acknowledged):
+            yield fault
         elif header is not None and header.epoch:
             what = f"epoch {header.epoch} in a state log"
             yield Fault("epoch", scan.path, 12, what, True)
@@ -81,6 +79,9 @@ class StateSurvey:
         return {number: lineage.segment_end(number) for number in lineage.segments}
 
 
-def survey_of(folder: Folder) -> Survey | StateSurvey:
+LogFiles = QueueFiles | StateLogFiles
+
+
+def files_of(folder: Folder) -> LogFiles:
     """Raises :class:`NotAQueue` where there is neither a queue nor a state log."""
-    return StateSurvey(folder) if is_state_log(folder) else Survey(folder)
+    return StateLogFiles(folder) if is_state_log(folder) else QueueFiles(folder)

@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.errors import CecError, NotAQueue
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
 from cec_store.inspector.places.places import Log, Place, PlaceKind
-from cec_store.inspector.verifying.partitioned_verification import PartitionedQueue
+from cec_store.inspector.verifying.log import verify
+from cec_store.inspector.verifying.partitioned import PartitionedQueue
+from cec_store.inspector.verifying.results import (
+    PlaceVerification,
+    Progress,
+    Verification,
+    VerifiedLog,
+)
 from cec_store.inspector.verifying.spark_files import SparkFiles
-from cec_store.inspector.verifying.state_verification import verify
-from cec_store.inspector.verifying.verification import Verification
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import partition_name
 
-Progress = Callable[[int], None]
 _LOOKS = 4
-
-
-@dataclass(frozen=True)
-class LogVerification:
-    """One log of a place, and what was found in it."""
-
-    log: Log
-    found: Verification | None
-    """``None`` where nothing can be read, or is looked at."""
-    faults: int
-
-
-@dataclass(frozen=True)
-class PlaceVerification:
-    """What is wrong at a path, and what was looked at."""
-
-    place: Place
-    faults: tuple[Fault, ...]
-    """Of all logs, in their order; those of none of them first."""
-    notes: tuple[Note, ...]
-    logs: tuple[LogVerification, ...]
-    batches: tuple[int, int] | None
-    """The oldest and the newest batch that Spark has committed and keeps; ``None`` elsewhere."""
-
-    @property
-    def is_sound(self) -> bool:
-        return not self.faults
 
 
 def verify_place(
@@ -56,10 +32,10 @@ def verify_place(
     ``records``: decode all records and count N and q anew. ``deep``: this as well, rebuild every
     version that is kept, and hold keys and values against Spark's schema.
     """
-    return _Run(place, deep, records or deep, progress or (lambda _: None)).run()
+    return _PlaceVerifier(place, deep, records or deep, progress or (lambda _: None)).run()
 
 
-class _Run:
+class _PlaceVerifier:
     def __init__(self, place: Place, deep: bool, records: bool, progress: Progress) -> None:
         self._place = place
         self._deep = deep
@@ -68,7 +44,7 @@ class _Run:
         self._bytes = 0
         self._faults: list[Fault] = []
         self._notes: list[Note] = []
-        self._logs: list[LogVerification] = []
+        self._logs: list[VerifiedLog] = []
         self._spark: SparkFiles | None = None
 
     def run(self) -> PlaceVerification:
@@ -86,7 +62,7 @@ class _Run:
             for number in sorted({*range(parts.count)} - {*found}):
                 folder = LocalFolder(place.path).folder(partition_name(number))
                 lost = Log(f"partition {number}", folder, partition=number)
-                self._logs.append(LogVerification(lost, None, 0))
+                self._logs.append(VerifiedLog(lost, None, 0))
         batches = None
         if self._spark is not None:
             self._add(self._spark.faults, self._spark.notes)
@@ -115,16 +91,14 @@ class _Run:
             for partition in range(schema.partitions):
                 if (operator, partition, store) not in there:
                     folder = state.folder(str(operator)).folder(str(partition))
-                    name = f"operator {operator}, partition {partition}"
-                    if store != "default":
-                        folder, name = folder.folder(store), f"{name}, {store}"
-                    lost.append(Log(name, folder, operator, partition, store))
+                    folder = folder if store == DEFAULT_STORE else folder.folder(store)
+                    lost.append(Log.of_store(folder, operator, partition, store))
         return lost
 
     def _verify(self, log: Log) -> None:
         if self._spark is not None and not self._spark.is_ours:
             self._notes.append(Note(log.folder.path, 0, "kept by another provider", log.name))
-            self._logs.append(LogVerification(log, None, 0))
+            self._logs.append(VerifiedLog(log, None, 0))
             return
         found = None
         try:
@@ -141,7 +115,7 @@ class _Run:
         else:
             self._add(list(found.faults), list(found.notes), log.name)
             self._bytes += found.bytes
-        self._logs.append(LogVerification(log, found, 0))
+        self._logs.append(VerifiedLog(log, found, 0))
 
     def _found_in(self, log: Log) -> Verification:
         done = self._bytes
@@ -150,7 +124,7 @@ class _Run:
             records=self._records,
             rebuilds=self._deep,
             committed=self._spark.committed(log) if self._spark is not None else (),
-            decoder=self._decoder(log),
+            decoder=log.decoder_if_readable if self._deep and self._place.has_versions else None,
             progress=lambda byte: self._progress(done + byte),
         )
 
@@ -168,14 +142,6 @@ class _Run:
         fault = Fault("log-missing", folder.path, 0, what, True)
         fault = replace(fault, first_version=versions[0], last_version=versions[1])
         self._add([fault], [], log.name)
-
-    def _decoder(self, log: Log) -> StateDecoder | None:
-        if not self._deep or not self._place.has_versions:
-            return None
-        try:
-            return log.decoder
-        except (CecError, ValueError):
-            return None  # told with Spark's files, or of types that cannot be read
 
 
 def _effect(fault: Fault) -> str:

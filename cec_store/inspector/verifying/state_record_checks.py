@@ -15,8 +15,8 @@ from cec_store.errors import CecError, SchemaMismatch
 from cec_store.format.frame import NOT_COUNTED, BadHeader, FrameHeader
 from cec_store.format.records import inputs_of
 from cec_store.format.schema import KEY, STATE, RecordKind
-from cec_store.inspector.damage.scan import Found, SegmentScan
-from cec_store.inspector.verifying.recount import RecordChecks
+from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
+from cec_store.inspector.verifying.record_checks import RecordChecks
 from cec_store.log.frames import Frame
 from cec_store.state_logs.segments import STATE_SCHEMA
 from cec_store.state_logs.tree import StateTree
@@ -29,7 +29,7 @@ Report = Callable[[Frame, str, str], None]
 _FOOTPRINTS = (RecordKind.OPEN, RecordKind.CHECK)
 
 
-class StateChecks(RecordChecks):
+class StateRecordChecks(RecordChecks):
     """Checks the frames of a lineage in order."""
 
     def _check_order(
@@ -51,7 +51,7 @@ class StateChecks(RecordChecks):
             yield "inputs", f"records of another version than the header's, {header.input_upto}"
 
 
-class StateRecount:
+class BranchChecks:
     """Goes forward over every branch of a state log, each record once where that is enough."""
 
     def __init__(
@@ -79,7 +79,7 @@ class StateRecount:
             try:
                 base = self._tree.base(segment_id)
             except CecError:
-                continue  # told with the segment
+                continue  # reported with the segment
             bases.add(base.address if base else None)
         ends = [g.frames[-1] for g in map(self._tree.segment, self._tree.ids) if g.frames]
         return [frame for frame in reversed(ends) if frame.address not in bases]
@@ -96,8 +96,8 @@ class StateRecount:
             if frame is not None and frame.header.open_windows != NOT_COUNTED:
                 known = list(extent_frames(lineage, frame))
         except CecError:
-            known = []  # forgotten, or told with the segment
-        checks = StateChecks(STATE_SCHEMA)
+            known = []  # forgotten, or reported with the segment
+        checks = StateRecordChecks(STATE_SCHEMA)
         for each in reversed(known):
             self._check(checks, each, is_fresh=False)
         checks.recounted_frames = 0
@@ -107,19 +107,19 @@ class StateRecount:
         self._done.update(each.address for each in fresh)
 
     def _scan_of(self, segment_id: int) -> SegmentScan:
-        """One after the other: each holds a stretch of its file."""
+        """One after the other: each holds a bucket of its file."""
         if self._scan is None or self._scan.segment_id != segment_id:
             self._scan = SegmentScan(self._folder, segment_id)
         return self._scan
 
-    def _check(self, checks: StateChecks, frame: Frame, is_fresh: bool) -> None:
+    def _check(self, checks: StateRecordChecks, frame: Frame, is_fresh: bool) -> None:
         scan = self._scan_of(frame.address.segment_id)
-        found = Found(frame.address.segment_id, frame.address.byte, frame.header)
+        found = ScannedFrame(frame.address.segment_id, frame.address.byte, frame.header)
         try:
             scan.body(found)
         except BadHeader:
             checks.forget(frame.header.end_offset)
-            return  # told with the segment
+            return  # reported with the segment
         try:
             records = scan.records(found)
         except BadHeader as error:

@@ -1,6 +1,6 @@
 """What frame headers say over a whole log: how extent, windows and bytes have grown. Reads only.
 
-However long the log, a bounded number of stretches tells of it: when there are too many, pairs of
+At most :data:`BUCKETS_MAX` buckets hold it, however long the log: when there are more, pairs of
 them become one, which keeps the smallest and the largest extent of both.
 """
 
@@ -12,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from cec_store.errors import CorruptLog
 from cec_store.format.frame import NOT_COUNTED, FrameHeader, FrameType
 from cec_store.inspector.damage.faults import Fault
-from cec_store.inspector.damage.scan import Found, Gap
-from cec_store.inspector.damage.state_survey import StateSurvey, survey_of
-from cec_store.inspector.damage.survey import Part, Survey
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.segment_scan import ScannedFrame
+from cec_store.inspector.damage.state_log_files import LogFiles, StateLogFiles, files_of
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.storage.folder import Folder
 
-STRETCHES_MAX = 1024
+BUCKETS_MAX = 1024
 _NO_EXTENT = 2**63
 
 
 @dataclass(slots=True)
-class Stretch:
+class HistoryBucket:
     """Neighbouring frames of a log."""
 
     number: int
@@ -40,7 +40,7 @@ class Stretch:
     records: int
     bytes: int
 
-    def take(self, later: Stretch) -> None:
+    def take(self, later: HistoryBucket) -> None:
         """Reach to the end of the next one as well."""
         self.number = later.number
         self.timestamp_us = max(self.timestamp_us, later.timestamp_us)
@@ -52,10 +52,10 @@ class Stretch:
         self.bytes += later.bytes
 
 
-def merged(stretches: Iterable[Stretch], shift: int) -> list[Stretch]:
+def merged_buckets(buckets: Iterable[HistoryBucket], shift: int) -> list[HistoryBucket]:
     """As one what has the same number after a shift by so many bits."""
-    found: list[Stretch] = []
-    for each in stretches:
+    found: list[HistoryBucket] = []
+    for each in buckets:
         if found and found[-1].number >> shift == each.number >> shift:
             found[-1].take(each)
         else:
@@ -95,7 +95,7 @@ class SegmentUse:
 
 
 @dataclass
-class History:
+class LogHistory:
     """A log from its oldest frame to its newest."""
 
     segments: list[SegmentUse] = field(default_factory=list)
@@ -107,15 +107,15 @@ class History:
     bytes: int = 0
     """Of the segments."""
     shift: int = 0
-    """Numbers that are the same after a shift by so many bits are in one stretch."""
-    stretches: list[Stretch] = field(default_factory=list)
+    """Numbers that are the same after a shift by so many bits are in one bucket."""
+    buckets: list[HistoryBucket] = field(default_factory=list)
 
     def take(self, header: FrameHeader, number: int) -> None:
         """The next frame with records."""
         self.frames += 1
         self.records += header.record_count
         is_counted = header.open_windows != NOT_COUNTED
-        new = Stretch(
+        new = HistoryBucket(
             number=number,
             # Of a frame without records it is the smallest that there is.
             timestamp_us=header.max_timestamp_us,
@@ -125,24 +125,24 @@ class History:
             records=header.record_count,
             bytes=header.frame_bytes,
         )
-        last = self.stretches[-1] if self.stretches else None
+        last = self.buckets[-1] if self.buckets else None
         if last is not None:
             new.timestamp_us = max(last.timestamp_us, new.timestamp_us)
         if last is not None and last.number >> self.shift == number >> self.shift:
             last.take(new)
             return
-        self.stretches.append(new)
-        if len(self.stretches) > STRETCHES_MAX:
+        self.buckets.append(new)
+        if len(self.buckets) > BUCKETS_MAX:
             self.shift += 1
-            self.stretches = merged(self.stretches, self.shift)
+            self.buckets = merged_buckets(self.buckets, self.shift)
 
 
-def read_history(
+def read_log_history(
     folder: Folder,
     log_reader: LogReader | None = None,
     last: Frame | None = None,
     extent_from: int = _NO_EXTENT,
-) -> History:
+) -> LogHistory:
     """Walk through every header of a log, over damage and on.
 
     ``log_reader`` says which frames count, up to ``last``, and ``extent_from`` is the offset of the
@@ -152,35 +152,35 @@ def read_history(
     Raises:
         NotAQueue: neither a queue here nor a state log.
     """
-    survey = survey_of(folder)
-    is_state = isinstance(survey, StateSurvey)
+    files = files_of(folder)
+    is_state = isinstance(files, StateLogFiles)
     last_number = _NO_EXTENT
     if last is not None:
         last_number = last.header.input_upto if is_state else last.header.seq
-    history = History(damage=list(survey.faults))
+    history = LogHistory(damage=list(files.faults))
     ends = _ends(log_reader) if log_reader is not None else None
-    for part in survey.parts():
-        if isinstance(part, Fault):
-            history.damage.append(part)
+    for segment in files.segments():
+        if isinstance(segment, Fault):
+            history.damage.append(segment)
             continue
-        stop = part.acknowledged if ends is None else ends.get(part.scan.segment_id, 0)
-        use = SegmentUse(part.scan.segment_id, part.scan.bytes)
-        for item in _frames(survey, part, history.damage):
+        stop = segment.acknowledged if ends is None else ends.get(segment.scan.segment_id, 0)
+        use = SegmentUse(segment.scan.segment_id, segment.scan.bytes)
+        for item in _frames(files, segment, history.damage):
             number = item.header.input_upto if is_state else item.header.seq
             if item.end_byte > stop:
-                # What goes on from there is no part of this history, but has not been given up.
+                # What goes on from there comes later than this history, and has not been given up.
                 is_later = number > last_number
                 use.abandoned_bytes += 0 if is_later else item.header.frame_bytes
             elif item.header.type == FrameType.BATCH and number <= last_number:
                 history.take(item.header, number)
                 use.take(item.header, extent_from)
         history.segments.append(use)
-        history.bytes += part.scan.bytes
+        history.bytes += segment.scan.bytes
     return history
 
 
 def _ends(log_reader: LogReader) -> dict[int, int] | None:
-    """Of each segment the bytes that count; ``None`` where damage hides it, which is told then."""
+    """Of each segment the bytes that count; ``None`` where damage hides it."""
     try:
         return {
             segment_id: log_reader.segment_end(segment_id) for segment_id in log_reader.segments
@@ -189,16 +189,10 @@ def _ends(log_reader: LogReader) -> dict[int, int] | None:
         return None
 
 
-def _frames(survey: Survey | StateSurvey, part: Part, damage: list[Fault]) -> Iterator[Found]:
+def _frames(files: LogFiles, segment: LogSegment, damage: list[Fault]) -> Iterator[ScannedFrame]:
     """Sound frames of what was acknowledged; what is none goes to the damage."""
-    for item in part.scan.frames(min(part.stop, part.scan.bytes)):
-        if item.byte >= part.acknowledged:
-            return  # nobody vouched for it
-        if isinstance(item, Found):
+    for item in segment.acknowledged_items(files.is_trimmed):
+        if isinstance(item, ScannedFrame):
             yield item
-        elif survey.is_trimmed(part.scan.segment_id):
-            return  # a writer has removed it meanwhile
         else:
-            assert isinstance(item, Gap)
-            what = f"{item.end_byte - item.byte} bytes are no frame: {item.reason}"
-            damage.append(part.fault("frame-damaged", item.byte, what))
+            damage.append(segment.fault("frame-damaged", item.byte, item.what))

@@ -23,9 +23,10 @@ from cec_store.format.columns import Ints, flags_of, values_of
 from cec_store.format.frame import FrameHeader
 from cec_store.format.records import concat, inputs_of, kinds_of
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind, RecordSchema
-from cec_store.inspector.measuring.oldest import key_columns, oldest_footprints
+from cec_store.inspector.decoding.keys import key_columns, key_encoder
+from cec_store.inspector.decoding.plain_values import rows_of
+from cec_store.inspector.measuring.oldest_footprints import oldest_footprints
 from cec_store.inspector.measuring.sketches import sketches_of
-from cec_store.inspector.showing.rows import rows_of
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.encoder import KeyEncoder
@@ -40,7 +41,7 @@ _ROWS_AT_A_TIME = 1 << 15
 
 
 @dataclass(frozen=True)
-class Footprints:
+class FootprintStatistics:
     """One entry for each open window, in the order of their last footprints, the oldest first."""
 
     offsets: Ints
@@ -49,9 +50,9 @@ class Footprints:
     replay_rows: Ints
     """Input that each would ask for again, were it the oldest; of a state store, versions."""
     updates: Ints
-    """Footprints in the extent that the operator left as the window opened or changed."""
+    """FootprintStatistics in the extent that the operator left as the window opened or changed."""
     renewals: Ints
-    """Footprints in the extent that only say again what an earlier one said."""
+    """FootprintStatistics in the extent that only say again what an earlier one said."""
     lifetimes: Ints
     """Of windows that opened and closed within the extent: records from the one to the other."""
     end_offset: int
@@ -79,7 +80,7 @@ class Footprints:
 
     @property
     def counts(self) -> Ints:
-        """Footprints of each window in the extent."""
+        """FootprintStatistics of each window in the extent."""
         return self.updates + self.renewals
 
     def busiest(self, count: int) -> Ints:
@@ -102,7 +103,7 @@ class Footprints:
         return rows_of(keys)
 
 
-def read_footprints(log_reader: LogReader, last: Frame) -> Footprints:
+def footprint_statistics(log_reader: LogReader, last: Frame) -> FootprintStatistics:
     """Of the windows open at the end of a frame, whose windows must have been counted.
 
     Raises:
@@ -135,7 +136,7 @@ class _Tally:
     """What has been seen of each key, by the key's code."""
 
     def __init__(self, schema: RecordSchema, extent_from: int) -> None:
-        self._keys = KeyEncoder(pa.schema([pa.field("_is_key", pa.bool_()), *(schema.key or [])]))
+        self._keys = key_encoder(schema)
         self._says_renewed = schema.state is not None and _RENEWED in schema.state.names
         self._inputs = schema.inputs
         self._skipped = np.uint64(0)
@@ -149,16 +150,16 @@ class _Tally:
     def sample(self, skipped_bits: int, always: pa.RecordBatch) -> None:
         """Look at one key in ``1 << skipped_bits`` alone, and at those of these records."""
         self._skipped = np.uint64((1 << skipped_bits) - 1)
-        self._always = sketches_of(key_columns(always))
+        self._always = sketches_of(key_columns(always.column(KEY)))
 
     def _is_sampled(self, keys: pa.StructArray) -> NDArray[np.bool_]:
-        sketches = sketches_of([keys.is_valid(), *keys.flatten()])
-        # Bits from the middle: others take the lowest ones for places in tables.
+        sketches = sketches_of(key_columns(keys))
+        # Bits from the middle: the sieve of oldest_footprints takes the lowest ones.
         chosen: NDArray[np.bool_] = (sketches >> np.uint64(24)) & self._skipped == 0
         return chosen | np.isin(sketches, self._always)
 
     def columns_of(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """What is looked at; the states themselves are let go."""
+        """The columns that are looked at. Without the states, these can be freed."""
         columns = [records.column(name) for name in (KIND, TIMESTAMP, KEY)]
         renewed = pa.nulls(len(records), pa.bool_())
         if self._says_renewed:
@@ -180,7 +181,7 @@ class _Tally:
             return
         records, kinds, offsets = records.take(pa.array(rows)), kinds[rows], first + rows
         keys = records.column(KEY)
-        codes = self._keys.encode([keys.is_valid(), *keys.flatten()])
+        codes = self._keys.encode(key_columns(keys))
         self._make_room()
         times_us = values_of(records.column(TIMESTAMP), "i8")
         self._newest_us = max(self._newest_us, int(times_us.max()))
@@ -199,9 +200,9 @@ class _Tally:
         last[codes] = np.where(is_close, _NEVER, offsets)
         last_us[codes] = times_us
         input_upto[codes] = values_of(records.column(_INPUT), "i8")
-        self._see_lives(codes, offsets, kinds)
+        self._add_lifetimes(codes, offsets, kinds)
 
-    def _see_lives(self, codes: Ints, offsets: Ints, kinds: NDArray[np.uint8]) -> None:
+    def _add_lifetimes(self, codes: Ints, offsets: Ints, kinds: NDArray[np.uint8]) -> None:
         """Each RESULT with the OPEN before it, which may stand among earlier records."""
         (ends,) = np.nonzero((kinds == RecordKind.OPEN) | (kinds == RecordKind.RESULT))
         ends = ends[np.argsort(codes[ends], kind="stable")]
@@ -226,12 +227,12 @@ class _Tally:
         rows[[0, 5, 6]] = _NEVER
         return rows
 
-    def footprints(self, header: FrameHeader) -> Footprints:
+    def footprints(self, header: FrameHeader) -> FootprintStatistics:
         (codes,) = np.nonzero(self._rows[0] != _NEVER)
         codes = codes[np.argsort(self._rows[0, codes], kind="stable")]
         offsets, times_us, input_upto, updates, renewals = self._rows[:5, codes]
         newest_input = max(header.input_upto, self._newest_input)
-        return Footprints(
+        return FootprintStatistics(
             offsets, times_us, newest_input - input_upto, updates, renewals,
             np.concatenate(self._lifetimes), header.end_offset, self._newest_us,
             header.open_windows, codes, self._keys,

@@ -16,25 +16,16 @@ from cec_store.format.frame import (
     FrameType,
 )
 from cec_store.inspector.damage.faults import Fault, Note
-from cec_store.inspector.damage.scan import Found, SegmentScan
-from cec_store.inspector.damage.survey import Part
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.segment_scan import ScannedFrame
 from cec_store.inspector.damage.whole_segments import SoundFrames
-from cec_store.inspector.verifying.recount import RecordChecks
+from cec_store.inspector.verifying.record_checks import RecordChecks
 
 _REPEATS_MAX = 3
 
 
-def body_problem(scan: SegmentScan, found: Found) -> str:
-    """Why a body is not sound; empty if it is."""
-    try:
-        scan.body(found)
-    except BadHeader as error:
-        return str(error)
-    return ""
-
-
-class Audit:
-    """Where the stream should go on, and what was found not to be as it should."""
+class FrameChecks:
+    """Checks the frames of a stream in order: each goes on where the one before has ended."""
 
     def __init__(self, with_records: bool, is_whole: bool) -> None:
         """``is_whole``: nothing is trimmed, so that the stream begins at 0."""
@@ -72,15 +63,15 @@ class Audit:
     def restart(self, faults: int) -> None:
         """Segments were trimmed meanwhile: only the first ``faults`` count, and all begins anew."""
         del self.faults[faults:]
-        self._unending = [place for place in self._unending if place < faults]
+        self._unending = [index for index in self._unending if index < faults]
         self._seq = self._offset = None
 
-    def add(self, part: Part, kind: str, byte: int, what: str) -> None:
+    def add(self, segment: LogSegment, kind: str, byte: int, what: str) -> None:
         """A fault that keeps no record out of reach. One cause may show in many frames."""
-        place = (part.scan.path, kind)
-        self._repeats[place] = self._repeats.get(place, 0) + 1
-        if self._repeats[place] <= _REPEATS_MAX:
-            self.faults.append(part.fault(kind, byte, what))
+        repeated = (segment.scan.path, kind)
+        self._repeats[repeated] = self._repeats.get(repeated, 0) + 1
+        if self._repeats[repeated] <= _REPEATS_MAX:
+            self.faults.append(segment.fault(kind, byte, what))
 
     def unlisted(self) -> list[Note]:
         """How many faults were found that are like others."""
@@ -90,77 +81,77 @@ class Audit:
             if count > _REPEATS_MAX
         ]
 
-    def segment(self) -> None:
+    def begin_segment(self) -> None:
         """Another segment begins."""
         self._has_schema = False
 
-    def frame(self, part: Part, found: Found, is_sound: bool = False) -> None:
+    def frame(self, segment: LogSegment, found: ScannedFrame, is_sound: bool = False) -> None:
         """The next frame of the segment whose header verifies; ``is_sound``: its body does too."""
         header = found.header
-        if part.scan.header is not None and header.epoch != part.scan.header.epoch:
-            what = f"epoch {header.epoch} in a segment of epoch {part.scan.header.epoch}"
-            self.add(part, "epoch", found.byte, what)
+        if segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
+            what = f"epoch {header.epoch} in a segment of epoch {segment.scan.header.epoch}"
+            self.add(segment, "epoch", found.byte, what)
         if header.durable_upto > found.byte:
             what = f"it vouches for {header.durable_upto} bytes, of which it is a part itself"
-            self.add(part, "durable-mark", found.byte, what)
+            self.add(segment, "durable-mark", found.byte, what)
         if header.seq != self._seq and self._seq is not None and not self._unending:
             what = f"its number is {header.seq}, not {self._seq}"
-            self.lose(part.fault("sequence", found.byte, what))
+            self.lose(segment.fault("sequence", found.byte, what))
         self._seq = header.seq
         if header.stream_id == RECORD_STREAM:
-            self._go_on(found)
-            self._check_place(part, found)
-        problem = "" if is_sound else body_problem(part.scan, found)
+            self._resume(found)
+            self._check_position(segment, found)
+        problem = "" if is_sound else segment.scan.body_problem(found)
         if problem:
             self.faults.append(
                 replace(
-                    part.fault("body-checksum", found.byte, problem),
+                    segment.fault("body-checksum", found.byte, problem),
                     first_offset=header.first_offset if header.record_count else None,
                     end_offset=header.end_offset,
                 )
             )
         if header.type == FrameType.SCHEMA:
-            self._check_schema(part, found, bool(problem))
+            self._check_schema(segment, found, bool(problem))
         if header.type == FrameType.BATCH:
-            self._check_records(part, found, bool(problem))
+            self._check_records(segment, found, bool(problem))
             self._seq, self._offset = header.seq + 1, header.end_offset
             self._previous = (found.segment_id, found.byte)
             self.newest = header
             self.frames += 1
             self.records += header.record_count
 
-    def take(self, part: Part, sound: SoundFrames) -> None:
+    def take(self, segment: LogSegment, sound: SoundFrames) -> None:
         """A segment of sound frames: all at once where each stands as it should."""
-        self.frame(part, sound.found(0), is_sound=True)
-        if not self._take_rest(part, sound):
+        self.frame(segment, sound.found(0), is_sound=True)
+        if not self._take_rest(segment, sound):
             for number in range(1, len(sound)):
-                self.frame(part, sound.found(number), is_sound=True)
+                self.frame(segment, sound.found(number), is_sound=True)
 
-    def _take_rest(self, part: Part, sound: SoundFrames) -> bool:
+    def _take_rest(self, segment: LogSegment, sound: SoundFrames) -> bool:
         """Every check of :meth:`frame`; nothing is taken where one fails."""
-        assert part.scan.header is not None
-        headers, places = sound.headers[1:], sound.places[1:]
+        assert segment.scan.header is not None
+        headers, starts = sound.headers[1:], sound.starts[1:]
         is_batch = headers["type"] == FrameType.BATCH
         if not len(headers):
             return True
         if self._unending or self._with_records or not self._has_schema or self._offset is None:
             return False
-        batches, at = headers[is_batch], places[is_batch]
+        batches, at = headers[is_batch], starts[is_batch]
         counts = batches["record_count"].astype(np.int64)
-        starts = self._offset + np.cumsum(counts) - counts
+        offsets = self._offset + np.cumsum(counts) - counts
         numbers = (self._seq or 0) + np.cumsum(is_batch) - is_batch
-        links = np.stack([np.full(len(at), part.scan.segment_id), np.roll(at, 1)])
+        links = np.stack([np.full(len(at), segment.scan.segment_id), np.roll(at, 1)])
         said = np.stack([batches["prev_segment"], batches["prev_byte"]]).astype(np.int64)
         if len(at):
             links[:, 0] = said[:, 0]
             if self._previous is not None:
                 links[:, 0] = np.array(self._previous, np.uint64).astype(np.int64)
         is_right = (
-            (headers["epoch"] == part.scan.header.epoch).all()
-            and (headers["durable_upto"].astype(np.int64) <= places).all()
+            (headers["epoch"] == segment.scan.header.epoch).all()
+            and (headers["durable_upto"].astype(np.int64) <= starts).all()
             and (headers["stream_id"] == np.where(is_batch, RECORD_STREAM, LOG_STREAM)).all()
             and (headers["seq"].astype(np.int64) == numbers).all()
-            and (batches["first_offset"].astype(np.int64) == starts).all()
+            and (batches["first_offset"].astype(np.int64) == offsets).all()
             and (batches["schema_byte"] == SEGMENT_HEADER_BYTES).all()
             and (said == links).all()
         )
@@ -168,21 +159,21 @@ class Audit:
             last = int(np.flatnonzero(is_batch)[-1]) + 1
             self.newest = sound.found(last).header
             self._seq, self._offset = self.newest.seq + 1, self.newest.end_offset
-            self._previous = (part.scan.segment_id, int(at[-1]))
+            self._previous = (segment.scan.segment_id, int(at[-1]))
             self.frames += len(at)
             self.records += int(counts.sum())
         return bool(is_right)
 
-    def _go_on(self, found: Found) -> None:
-        """A frame of the stream tells where it stands, so that what was lost has an end."""
+    def _resume(self, found: ScannedFrame) -> None:
+        """Take from this frame where the stream goes on, and so where what was lost ends."""
         header = found.header
         if self._offset is None:
             self.first_offset = header.first_offset
         if self._unending or self._offset is None:
-            for place in self._unending:
-                fault = self.faults[place]
+            for index in self._unending:
+                fault = self.faults[index]
                 first = self.first_offset if fault.first_offset is None else fault.first_offset
-                self.faults[place] = replace(
+                self.faults[index] = replace(
                     fault, first_offset=first, end_offset=header.first_offset
                 )
             self._unending.clear()
@@ -191,11 +182,11 @@ class Audit:
             self._seq, self._offset = header.seq, header.first_offset
             self._previous = (header.prev_segment, header.prev_byte)
 
-    def _check_place(self, part: Part, found: Found) -> None:
+    def _check_position(self, segment: LogSegment, found: ScannedFrame) -> None:
         header = found.header
         if header.first_offset != self._offset:
             what = f"its first record is {header.first_offset}, not {self._offset}"
-            self.add(part, "offsets", found.byte, what)
+            self.add(segment, "offsets", found.byte, what)
             self._offset = header.first_offset
             if self.checks is not None:
                 self.checks.forget(header.first_offset)
@@ -204,34 +195,34 @@ class Audit:
             what = "it names byte {1} of segment {0} as the frame before".format(*link)
             if link[0] == NONE:
                 what = "it names no frame before it, though there is one"
-            self.add(part, "previous", found.byte, what)
+            self.add(segment, "previous", found.byte, what)
 
-    def _check_schema(self, part: Part, found: Found, is_damaged: bool) -> None:
+    def _check_schema(self, segment: LogSegment, found: ScannedFrame, is_damaged: bool) -> None:
         if found.byte != SEGMENT_HEADER_BYTES:
-            self.add(part, "schema", found.byte, "a schema that does not begin the segment")
-        header = part.scan.header
+            self.add(segment, "schema", found.byte, "a schema that does not begin the segment")
+        header = segment.scan.header
         if header is not None and header.first_seq != found.header.seq:
             what = f"the segment is said to begin with frame {header.first_seq}"
-            self.add(part, "sequence", 48, f"{what}, but begins with {found.header.seq}")
+            self.add(segment, "sequence", 48, f"{what}, but begins with {found.header.seq}")
         if is_damaged:
             return
         try:
-            schema = part.scan.schema(found.header._replace(schema_byte=found.byte))
+            schema = segment.scan.schema(found.header._replace(schema_byte=found.byte))
         except BadHeader as error:
-            self.add(part, "schema", found.byte, str(error))
+            self.add(segment, "schema", found.byte, str(error))
             return
         self._has_schema = True
         if self.checks is None or self.checks.schema.arrow != schema.arrow:
             if self.checks is not None:
-                self.add(part, "schema", found.byte, "other columns than in the segment before")
+                self.add(segment, "schema", found.byte, "other columns than in the segment before")
             self.checks = RecordChecks(schema)
 
-    def _check_records(self, part: Part, found: Found, is_damaged: bool) -> None:
+    def _check_records(self, segment: LogSegment, found: ScannedFrame, is_damaged: bool) -> None:
         header, checks = found.header, self.checks
         if header.schema_byte != SEGMENT_HEADER_BYTES:
             what = f"it names byte {header.schema_byte} as its schema"
-            self.add(part, "schema", found.byte, what)
-        # Without its schema no record of a segment can be read; that has been told.
+            self.add(segment, "schema", found.byte, what)
+        # Without its schema no record of a segment can be read; that is a fault of its own.
         if is_damaged or checks is None or not self._has_schema:
             if checks is not None:
                 checks.forget(header.end_offset)
@@ -239,10 +230,10 @@ class Audit:
         if not self._with_records:
             return
         try:
-            records = part.scan.records(found)
+            records = segment.scan.records(found)
         except BadHeader as error:
-            self.add(part, "body-structure", found.byte, str(error))
+            self.add(segment, "body-structure", found.byte, str(error))
             checks.forget(header.end_offset)
             return
         for kind, what in checks.check(header, records):
-            self.add(part, kind, found.byte, what)
+            self.add(segment, kind, found.byte, what)

@@ -1,0 +1,107 @@
+"""Keys of records: numbers for them, and which of them are asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cec_store.format.columns import flags_of
+from cec_store.format.schema import RecordSchema
+from cec_store.operators.keys.encoder import KeyEncoder
+
+Flags = NDArray[np.bool_]
+
+
+def key_columns(keys: pa.StructArray) -> list[pa.Array]:
+    """What tells keys apart: a null key is one, and not the same as one of nulls."""
+    return [keys.is_valid(), *keys.flatten()]
+
+
+def key_encoder(schema: RecordSchema) -> KeyEncoder:
+    """Numbers for keys as :func:`key_columns` gives them.
+
+    Raises:
+        ValueError: a key column of a type that no operator makes.
+    """
+    return KeyEncoder(pa.schema([pa.field("_is_key", pa.bool_()), *(schema.key or [])]))
+
+
+class KeyTest:
+    """Keys whose columns have these values; of bare text, those with it in any column."""
+
+    def __init__(self, text: str) -> None:
+        """JSON, as ``{"tailnum": "N123"}``, or bare text."""
+        self.text = text
+        try:
+            said = json.loads(text)
+        except ValueError:
+            said = text
+        self._values: dict[str, Any] | None = said if isinstance(said, dict) else None
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether no columns are named."""
+        return self._values is None
+
+    def unknown_columns(self, kind: pa.StructType) -> list[str]:
+        """Columns that are asked for, and that such keys do not have."""
+        return sorted({*(self._values or {})} - {field.name for field in kind})
+
+    def rows(self, keys: pa.StructArray) -> Flags:
+        """Which of the keys are wanted."""
+        if self._values is not None:
+            return flags_of(_equals(keys, self._values))
+        none = pa.array(np.zeros(len(keys), np.bool_))
+        found = (_equals(leaf, self.text).fill_null(False) for leaf in _leaves(keys))
+        return flags_of(reduce(pc.or_, found, none))
+
+
+def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+    if not pa.types.is_struct(column.type):
+        yield column
+        return
+    for part in column.flatten():
+        yield from _leaves(part)
+
+
+def _equals(column: pa.Array, value: Any) -> pa.BooleanArray:
+    kind = column.type
+    nothing = pa.array(np.zeros(len(column), np.bool_))
+    if value is None:
+        return column.is_null()
+    if pa.types.is_struct(kind):
+        if not isinstance(value, dict) or set(value) - {field.name for field in kind}:
+            return nothing
+        parts = dict(zip((field.name for field in kind), column.flatten(), strict=True))
+        found = (_equals(parts[name], each).fill_null(False) for name, each in value.items())
+        return reduce(pc.and_, found, column.is_valid())
+    wanted = _as_type(value, kind)
+    return pc.is_in(column, pa.array(wanted, kind)) if wanted else nothing
+
+
+def _as_type(value: Any, kind: pa.DataType) -> list[Any]:
+    """What a word or number of JSON may mean in a column; nothing where it cannot be there."""
+    if pa.types.is_binary(kind):
+        return _as_bytes(str(value))
+    text = json.dumps(value) if isinstance(value, bool) else str(value)
+    texts = [text, f"{text}Z"] if pa.types.is_timestamp(kind) else [text]
+    for each in texts:
+        try:
+            return [pa.scalar(each).cast(kind)]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            continue
+    return []
+
+
+def _as_bytes(text: str) -> list[bytes]:
+    try:
+        return [text.encode(), bytes.fromhex(text)]
+    except ValueError:
+        return [text.encode()]

@@ -1,0 +1,211 @@
+"""A whole queue against docs/format.md. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cec_store.format.frame import (
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    Footer,
+    FrameType,
+    extend_running_crc,
+)
+from cec_store.format.schema import RecordKind
+from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
+from cec_store.inspector.damage.log_segment import LogSegment
+from cec_store.inspector.damage.queue_files import QueueFiles
+from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
+from cec_store.inspector.damage.whole_segments import SoundFrames, read_whole
+from cec_store.inspector.verifying.frame_checks import FrameChecks
+from cec_store.inspector.verifying.index import check_index
+from cec_store.inspector.verifying.results import Progress, Verification
+from cec_store.storage.folder import Folder
+
+
+def verify_queue(folder: Folder, records: bool, progress: Progress) -> Verification:
+    """As :func:`cec_store.inspector.verifying.log.verify`."""
+    return _QueueVerifier(QueueFiles(folder), records, progress).run()
+
+
+class _QueueVerifier:
+    def __init__(self, files: QueueFiles, with_records: bool, progress: Progress) -> None:
+        self._files = files
+        self._with_records = with_records
+        self._progress = progress
+        self._notes = list(files.notes)
+        is_whole = files.manifest is not None and files.first_segment == 0
+        self._frame_checks = FrameChecks(with_records, is_whole)
+        self._frame_checks.faults += [*files.faults, *files.consumer_faults()]
+        self._segments = self._bytes = 0
+        self._running_crc: int | None = None
+        """Running CRC at the end of the segment before; ``None`` where some of it is damaged."""
+
+    def run(self) -> Verification:
+        frame_checks, previous = self._frame_checks, None
+        due = self._files.first_segment
+        for segment in self._files.segments():
+            known, number = len(frame_checks.faults), due
+            due += 1
+            if isinstance(segment, Fault):
+                frame_checks.lose(segment)
+                previous = None
+                continue
+            if segment.scan.segment_id != number:
+                # A writer beside this inspection has trimmed what was due.
+                frame_checks.restart(known)
+                previous, due = None, segment.scan.segment_id + 1
+            self._check_segment(segment, previous)
+            previous = None if self._is_foreign(segment) else segment
+            if len(frame_checks.faults) > known and self._files.is_trimmed(segment.scan.segment_id):
+                frame_checks.restart(known)
+                previous = None
+        index, fault = check_index(self._files.folder)
+        frame_checks.faults += [fault] if fault is not None else []
+        checks, manifest = frame_checks.checks, self._files.manifest
+        kinds = {}
+        if checks is not None and self._with_records:
+            kinds = {kind.name: int(checks.counts[kind]) for kind in RecordKind}
+        return Verification(
+            path=self._files.folder.path,
+            faults=tuple(replace(f, effect=self._effect(f)) for f in frame_checks.faults),
+            notes=(*self._notes, *frame_checks.unlisted()),
+            epoch=manifest.epoch if manifest else None,
+            segments=self._segments,
+            frames=frame_checks.frames,
+            records=frame_checks.records,
+            bytes=self._bytes,
+            first_offset=frame_checks.first_offset,
+            end_offset=frame_checks.end_offset,
+            kinds=kinds,
+            recounted_frames=checks.recounted_frames if checks else 0,
+            index=index,
+        )
+
+    # -- segments -----------------------------------------------------------------------------
+
+    def _check_segment(self, segment: LogSegment, previous: LogSegment | None) -> None:
+        faults = list(self._files.header_faults(segment, previous))
+        if self._is_foreign(segment):
+            self._frame_checks.lose(faults[0])
+        else:
+            self._frame_checks.faults += faults
+            if previous is not None:
+                self._check_chain(segment)
+            self._check_frames(segment)
+        self._segments += 1
+        self._bytes += segment.scan.bytes
+        self._progress(self._bytes)
+
+    def _is_foreign(self, segment: LogSegment) -> bool:
+        """Readers refuse such a segment, and its frames would only seem to be out of order."""
+        faults = self._files.header_faults(segment, None)
+        return any(fault.kind == "segment-foreign" for fault in faults)
+
+    def _check_frames(self, segment: LogSegment) -> None:
+        scan, frame_checks = segment.scan, self._frame_checks
+        frame_checks.begin_segment()
+        self._running_crc = scan.first_running_crc() if scan.header is not None else None
+        done = self._bytes
+        sound = read_whole(
+            self._files.folder, scan, segment.stop, lambda byte: self._progress(done + byte)
+        )
+        if sound is not None:
+            self._sound_segment(segment, sound)
+        else:
+            self._frame_by_frame(segment)
+        if segment.stop < scan.bytes:
+            what = (
+                f"{scan.bytes - segment.stop} bytes behind the segment's end; they are never read"
+            )
+            self._notes.append(Note(scan.path, segment.stop, what))
+
+    def _sound_segment(self, segment: LogSegment, sound: SoundFrames) -> None:
+        last = sound.found(len(sound) - 1)
+        if last.header.type == FrameType.FOOTER:
+            self._running_crc = sound.running_crc(len(sound) - 1)
+            self._check_footer(segment, last, len(sound) - 1)
+        self._frame_checks.take(segment, sound)
+        self._running_crc = sound.running_crc(len(sound))
+
+    def _frame_by_frame(self, segment: LogSegment) -> None:
+        scan, frame_checks = segment.scan, self._frame_checks
+        frames, footer_at = 0, -1
+        for item in scan.frames(segment.stop):
+            torn = self._torn_reason(segment, item)
+            if torn:
+                size = scan.bytes - item.byte
+                what = f"torn tail: {size} bytes of an unfinished write ({torn}); not a fault"
+                self._notes.append(Note(scan.path, item.byte, what))
+                break
+            self._progress(self._bytes + item.byte)
+            if isinstance(item, Gap):
+                self._running_crc = None
+                frame_checks.lose(segment.gap_fault(item))
+                continue
+            if footer_at >= 0:
+                frame_checks.add(
+                    segment, "footer", item.byte, f"a frame after the footer at {footer_at}"
+                )
+            if item.header.type == FrameType.FOOTER:
+                footer_at = item.byte
+                self._check_footer(segment, item, frames)
+            frame_checks.frame(segment, item)
+            frames += 1
+            if self._running_crc is not None:
+                self._running_crc = extend_running_crc(self._running_crc, item.header.header_crc)
+
+    @staticmethod
+    def _torn_reason(segment: LogSegment, item: ScannedFrame | Gap) -> str:
+        """Why an unfinished write begins here, which nobody vouched for; empty if none does."""
+        if segment.is_sealed or not segment.is_newest or item.byte < segment.acknowledged:
+            return ""
+        if isinstance(item, Gap):
+            return "" if item.newer else item.reason
+        return segment.scan.body_problem(item)
+
+    def _check_chain(self, segment: LogSegment) -> None:
+        """The header against what the segment before was found to be."""
+        header = segment.scan.header
+        if header is None or self._running_crc is None or header.prev_chain == self._running_crc:
+            return
+        if header.prev_segment == segment.scan.segment_id - 1:
+            what = f"segment {header.prev_segment} is not the one that it continues (chain CRC)"
+            self._frame_checks.add(segment, "chain", 80, what)
+
+    def _check_footer(self, segment: LogSegment, found: ScannedFrame, frames: int) -> None:
+        if self._running_crc is None:
+            return
+        try:
+            footer = segment.scan.footer(found)
+        except BadHeader:
+            return  # reported as a body
+        if footer != Footer(frames, found.byte, self._running_crc):
+            what = f"the footer says {footer.frames} frames, there are {frames}"
+            if footer.frames == frames:
+                what = "the footer's size or chain CRC is not that of the frames before it"
+            self._frame_checks.add(segment, "footer", found.byte, what)
+
+    # -- effects ------------------------------------------------------------------------------
+
+    def _effect(self, fault: Fault) -> str:
+        is_start = fault.byte == SEGMENT_HEADER_BYTES and fault.path.endswith(".seg")
+        if is_start and fault.kind in ("frame-damaged", "body-checksum", "schema"):
+            return "no record of this segment can be read: its schema is lost"
+        if fault.first_offset is None:
+            return EFFECTS[fault.kind]
+        first, end = fault.first_offset, fault.end_offset
+        if first == end:
+            return "no record is lost, but readers stop here"
+        text = f"records from {first:,} on cannot be read"
+        if end is not None:
+            text = f"records {first:,} to {end - 1:,} cannot be read"
+        newest = self._frame_checks.newest
+        checks = self._frame_checks.checks
+        if newest is None or checks is None or not checks.schema.inputs:
+            return text
+        if end is None:
+            return f"{text}, and with them the operator's state at the end"
+        if end > newest.end_offset - newest.extent_records:
+            return f"{text}; the operator's state at the end needs some of them"
+        return f"{text}; the operator's state at the end does not need them"
