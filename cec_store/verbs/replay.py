@@ -45,7 +45,10 @@ def replay_verb(
         raise typer.BadParameter(f"a {place.kind.value} has no --follow here; dump --follow has")
     with ExitStack() as stack:
         with wrong_use():
-            rows, schema = _rows(stack, place, at, follow, since, until, kinds, metadata)
+            rows, schema = _rows(
+                stack, place, at, follow,
+                since=since, until=until, kinds=kinds, include_metadata=metadata,
+            )  # fmt: skip
         try:
             write_batches(limited(rows, limit), schema, form, sys.stdout)
         except KeyboardInterrupt:
@@ -54,23 +57,22 @@ def replay_verb(
 
 
 def _rows(
-    stack: ExitStack, place: Place, at: Any, follow: bool, since: Any, until: Any, kinds: Any,
-    metadata: bool,
-) -> tuple[Rows, pa.Schema]:  # fmt: skip
+    stack: ExitStack, place: Place, at: Any, follow: bool, **wanted: Any
+) -> tuple[Rows, pa.Schema]:
+    """What is wanted of a place, in the words of its reader, and its columns."""
     if place.kind is PlaceKind.CHECKPOINT:
         raise ValueError(
             f"{place.path}: a checkpoint has no output; what its batches did: cec-store changes"
         )
     if at is not None and not place.has_versions:
         raise ValueError(f"--at is a version of a Spark state store; {place.path} has none")
-    kinds = kinds or (CHANGE_KINDS if place.has_versions else OUTPUT_KINDS)
-    options = {"kinds": kinds, "include_metadata": metadata}
+    wanted["kinds"] = wanted["kinds"] or (CHANGE_KINDS if place.has_versions else OUTPUT_KINDS)
     if place.kind is PlaceKind.PARTITIONED_QUEUE:
-        reader = read_queue(place.path, since, until, **options)
+        reader = read_queue(place.path, **wanted)
         return reader, reader.schema
     source = stack.enter_context(open_queue(place.path))
     if isinstance(source, StateLog):
-        changes = source.replay(since, until, at=version_at(place, at), **options)
-        return changes, replay_schema(CHANGES, metadata)
-    rows = source.replay(since, until, follow=follow, **options)
-    return rows, replay_schema(source.schema.data, metadata)
+        changes = source.replay(at=version_at(place, at), **wanted)
+        return changes, replay_schema(CHANGES, wanted["include_metadata"])
+    rows = source.replay(follow=follow, **wanted)
+    return rows, replay_schema(source.schema.data, wanted["include_metadata"])

@@ -40,14 +40,8 @@ Progress = Callable[[int], None]
 class Simulation:
     """The recorded extent history of a log next to those that other targets would have given."""
 
-    end_offsets: Ints
-    """Where each commit ends in the recorded log."""
-    timestamps_us: Ints
-    """Largest timestamp of each; the smallest number of 64 bits in one without records."""
-    open_windows: Ints
-    """N at the end of each: no target changes it."""
     others: Ints
-    """Records of each that no policy wrote."""
+    """Records of each commit that no policy wrote."""
     recorded: ExtentHistory
     targets: tuple[tuple[WhatIf, ExtentHistory], ...]
 
@@ -168,7 +162,7 @@ class _Simulator:
         self._commits: list[tuple[int, int]] = []
         self._begun_at: int | None = 0 if self._first_offset == 0 else None
         """The first commit that all have taken; None: windows are open that cannot be seen."""
-        self._facts: list[tuple[int, int, int, int]] = []
+        self._others: list[int] = []
 
     def take(self, frames: list[Frame]) -> None:
         """The next commit."""
@@ -179,14 +173,11 @@ class _Simulator:
             for extent in self._simulated:
                 extent.take(commit)
             self._check(frames[-1], commit)
-        first_offset = frames[0].header.first_offset
-        self._facts.append(
-            (header.end_offset, header.max_timestamp_us, header.open_windows, commit.others)
-        )
+        self._others.append(commit.others)
         if self._begun_at is None:
-            self._commits.append((first_offset, len(frames)))
+            self._commits.append((frames[0].header.first_offset, len(frames)))
             if header.end_offset - header.extent_records >= self._first_offset:
-                self._begin(len(self._facts))
+                self._begin(len(self._others))
         if self._keys.wants_trim(header.open_windows):
             self._keys.trim(np.flatnonzero(self._is_open))
 
@@ -246,14 +237,10 @@ class _Simulator:
 
     def simulation(self, targets: Sequence[WhatIf]) -> Simulation:
         """The recorded history beside the simulated ones, from where all of them begin."""
-        first = len(self._facts) if self._begun_at is None else self._begun_at
-        facts = np.array(self._facts[first:], np.int64).reshape(-1, 4)
+        first = len(self._others) if self._begun_at is None else self._begun_at
         histories = [extent.history(0) for extent in self._simulated]
         return Simulation(
-            end_offsets=facts[:, 0],
-            timestamps_us=facts[:, 1],
-            open_windows=facts[:, 2],
-            others=facts[:, 3],
+            others=np.array(self._others[first:], np.int64),
             recorded=self._recorded.history(first),
             targets=tuple(zip(targets, histories, strict=True)),
         )

@@ -91,7 +91,7 @@ class _QueueVerifier:
         else:
             self._frame_checks.faults += faults
             if previous is not None:
-                self._check_chain(segment)
+                self._check_link(segment)
             self._check_frames(segment)
         self._segments += 1
         self._bytes += segment.scan.bytes
@@ -164,7 +164,7 @@ class _QueueVerifier:
             return "" if item.newer else item.reason
         return segment.scan.body_problem(item)
 
-    def _check_chain(self, segment: LogSegment) -> None:
+    def _check_link(self, segment: LogSegment) -> None:
         """The header against what the segment before was found to be."""
         header = segment.scan.header
         if header is None or self._running_crc is None or header.prev_chain == self._running_crc:
