@@ -30,7 +30,8 @@ else:
 
 def with_crc(data: bytes) -> bytes:
     """These bytes, the last four of them replaced by the CRC of those before."""
-    return data[:-4] + crc32c(data[:-4]).to_bytes(4, "little")
+    covered = data[:-4]
+    return covered + crc32c(covered).to_bytes(4, "little")
 
 
 def crc_is_right(data: bytes) -> bool:

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from cec_store.errors import Fenced, StorageError
 from cec_store.format.bodies import Body
@@ -53,8 +54,7 @@ class Predecessor:
     running_crc: int = 0
 
 
-@dataclass(frozen=True)
-class Cursor:
+class Cursor(NamedTuple):
     """The numbers that come next in the stream of records."""
 
     seq: int = 0
@@ -148,7 +148,11 @@ class LogWriter:
 
     def append(self, body: Body, marks: FrameMarks) -> None:
         """Write one BATCH frame under the next number."""
-        header = self._header(FrameType.BATCH, RECORD_STREAM, body.stored)._replace(
+        byte = self._append(
+            FrameType.BATCH,
+            RECORD_STREAM,
+            body.stored,
+            body.raw_bytes,
             codec=body.codec,
             min_timestamp_us=body.min_timestamp_us,
             max_timestamp_us=body.max_timestamp_us,
@@ -156,37 +160,33 @@ class LogWriter:
             input_upto=marks.input_upto,
             record_count=body.record_count,
             open_windows=marks.open_windows,
-            raw_bytes=body.raw_bytes,
         )
-        byte = self._segment.append(header.encode(), body.stored)
         self.cursor = Cursor(
             seq=self.cursor.seq + 1,
             offset=self.cursor.offset + body.record_count,
             previous=(self._segment.header.segment_id, byte),
         )
 
-    def _append(self, frame_type: FrameType, stream_id: int, body: bytes = b"") -> None:
-        """Write a frame without records; it carries the number of the next one with."""
-        self._segment.append(self._header(frame_type, stream_id, body).encode(), body)
-
-    def _header(self, frame_type: FrameType, stream_id: int, body: bytes) -> FrameHeader:
+    def _append(self, frame_type: FrameType, stream_id: int, body: bytes = b"",
+                raw_bytes: int | None = None, **more: int) -> int:  # fmt: skip
+        """Write a frame and return its byte. One without records has the number of the next one."""
+        at = self.cursor if stream_id != LOG_STREAM else Cursor()
         header = FrameHeader(
             type=frame_type,
             stream_id=stream_id,
             epoch=self.manifest.epoch,
             seq=self.cursor.seq,
+            first_offset=at.offset,
+            prev_segment=at.previous[0],
+            prev_byte=at.previous[1],
             durable_upto=self._segment.synced_bytes,
             salt=self._segment.header.salt,
             body_bytes=len(body),
-            raw_bytes=len(body),
+            raw_bytes=len(body) if raw_bytes is None else raw_bytes,
             body_crc=crc32c(body),
+            **more,
         )
-        if stream_id == LOG_STREAM:
-            return header
-        prev_segment, prev_byte = self.cursor.previous
-        return header._replace(
-            first_offset=self.cursor.offset, prev_segment=prev_segment, prev_byte=prev_byte
-        )
+        return self._segment.append(header.encode(), body)
 
     def sync(self) -> None:
         """Put everything on disk and vouch for it. Only then may it be acknowledged.
