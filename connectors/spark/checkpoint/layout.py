@@ -28,6 +28,7 @@ from cec_store.connectors.spark.checkpoint.parsing import (
     json_object,
     lists_of_texts,
     parsed,
+    read_whole,
     whole_number,
 )
 from cec_store.errors import NotACheckpoint, OutOfRange, UnsupportedVersion
@@ -120,13 +121,10 @@ class Checkpoint:
         Raises:
             CorruptLog: the file that says so is damaged, or missing.
         """
-        try:
-            data = self.folder.read(METADATA, 0, self.folder.size(METADATA))
-        except FileNotFoundError:
-            raise damaged(f"{self.path}/{METADATA}", 0, "the file is missing") from None
-        said = parsed(f"{self.path}/{METADATA}", data, lambda: json_object(json.loads(data)))
+        path, data = read_whole(self.folder, METADATA)
+        said = parsed(path, data, lambda: json_object(json.loads(data)))
         if not isinstance(said.get("id"), str):
-            raise damaged(f"{self.path}/{METADATA}", 0, "it names no query id")
+            raise damaged(path, 0, "it names no query id")
         return str(said["id"])
 
     # -- batches ------------------------------------------------------------------------------

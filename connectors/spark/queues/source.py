@@ -80,7 +80,7 @@ class Slice(InputPartition):
 
 
 class _Reader:
-    """What batches and streams have in common; goes to the executors."""
+    """What batches and streams have in common; pickled and sent to the executors."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -173,7 +173,7 @@ class BatchSource(_Reader, DataSourceReader):
 
 
 class _FilterPushdown:
-    """Takes filters for a reader, handles none of them to the end."""
+    """What Spark calls with the filters of a query. It gives all back: Spark filters again."""
 
     def __init__(self, reader: BatchSource) -> None:
         self.__func__ = DataSourceReader.pushFilters
