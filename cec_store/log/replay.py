@@ -61,7 +61,8 @@ class Replay(Iterator[pa.RecordBatch]):
     """Arrow batches of a queue's records, one frame each, in order.
 
     :attr:`cursor` is the next unread position after the batch last returned; store it and pass it
-    as ``since`` to go on from there.
+    as ``since`` to go on from there. One thread iterates; any may call :meth:`stop`, which sets
+    the event ``_stopped``.
     """
 
     def __init__(self, chain: LogReader, lookup: FrameLookup, selection: Selection) -> None:

@@ -97,7 +97,7 @@ class StateFolder(NamedTuple):
 
 
 class Checkpoint:
-    """A Spark query's checkpoint directory. Every method looks anew; nothing is ever written."""
+    """A Spark query's checkpoint directory. Every method reads it again; none writes."""
 
     def __init__(self, path: str | PurePath) -> None:
         """Raises :class:`NotACheckpoint` where no streaming query has left one."""
@@ -228,8 +228,8 @@ class Checkpoint:
     def state_folders(self, operator: int | None = None) -> list[StateFolder]:
         """Where the state stores of an operator, or of all, have their logs.
 
-        A folder that is lost while others of its operator are there is listed all the same, so
-        that who reads it meets the loss.
+        A folder that is missing while others of its operator are there is listed all the same: to
+        read it is an error then.
         """
         state = self.folder.folder(STATE)
         found: list[StateFolder] = []
