@@ -102,12 +102,11 @@ class IndexFiles:
                     if (source.name, *copied) != (stamp.name, stamp.size, stamp.crc):
                         raise BadIndex(f"{source.name} is not as it was published")
             return LmdbFile(self._folder, name, writable=True)
-        except (StorageError, OSError) as error:
+        except (StorageError, OSError, BadIndex) as error:
             self.discard(name)
+            if isinstance(error, BadIndex):
+                raise
             raise UnwritableIndex(f"the index cannot be written: {error}") from error
-        except BadIndex:
-            self.discard(name)
-            raise
 
     def publish_copy(self, source: LmdbFile) -> None:
         """Publish a copy of what ``source`` holds; if that fails, the last published one counts."""

@@ -206,9 +206,7 @@ def _told_apart(names: list[str]) -> list[str]:
     found = []
     for name in names:
         seen[name] += 1
-        told = name if seen[name] == 1 else f"{name}_{seen[name]}"
-        while seen[name] > 1 and told in names:
+        while seen[name] > 1 and f"{name}_{seen[name]}" in names:
             seen[name] += 1
-            told = f"{name}_{seen[name]}"
-        found.append(told)
+        found.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
     return found
