@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from cec_store.format.checksum import crc32c
-from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Address
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 VERSION = 1
 NOTHING_REACHED = MIN_TIMESTAMP_US - 1
@@ -46,10 +46,6 @@ class FrameEntry(NamedTuple):
     first_offset: int
     header_crc: int
 
-    @property
-    def address(self) -> Address:
-        return Address(self.segment_id, self.byte)
-
     def encode(self, log_id: bytes) -> Row:
         key = seq_key(self.seq)
         return key, _seal(log_id, b"frame", key, _FRAME.pack(*self[1:]))
@@ -73,10 +69,6 @@ class TimestampEntry(NamedTuple):
     byte: int
     header_crc: int
     from_us: int
-
-    @property
-    def address(self) -> Address:
-        return Address(self.segment_id, self.byte)
 
     def encode(self, log_id: bytes) -> Row:
         key = timestamp_key(self.upto_us)

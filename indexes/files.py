@@ -8,7 +8,7 @@ beside a live writer, and a crash at any moment leaves the last published file.
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
+from contextlib import closing, suppress
 from struct import Struct
 from typing import NamedTuple
 
@@ -95,32 +95,25 @@ class IndexFiles:
         try:
             self._folder.make()
             self._clear()
-            file = self._folder.create(name)
-            try:
+            with closing(self._folder.create(name)) as file:
                 if source is not None:
                     stamp = self._stamp()
                     copied = self._copy(source.name, file)
                     if (source.name, *copied) != (stamp.name, stamp.size, stamp.crc):
                         raise BadIndex(f"{source.name} is not as it was published")
-            finally:
-                file.close()
             return LmdbFile(self._folder, name, writable=True)
-        except (StorageError, OSError) as error:
+        except (StorageError, OSError, BadIndex) as error:
             self.discard(name)
+            if isinstance(error, BadIndex):
+                raise
             raise UnwritableIndex(f"the index cannot be written: {error}") from error
-        except BadIndex:
-            self.discard(name)
-            raise
 
     def publish_copy(self, source: LmdbFile) -> None:
         """Publish a copy of what ``source`` holds; if that fails, the last published one counts."""
         token = secrets.randbits(64)
         try:
-            file = self._folder.create(index_data_name(token))
-            try:
+            with closing(self._folder.create(index_data_name(token))) as file:
                 size, crc = self._copy(source.name, file)
-            finally:
-                file.close()
             self._publish(Stamp(self._log_id, token, size, crc))
         except (StorageError, OSError):
             self.discard(index_data_name(token))
@@ -147,11 +140,8 @@ class IndexFiles:
         # Nothing is synced: after a power cut the CRC tells whether both files arrived.
         temporary = temporary_name(INDEX_STAMP)
         self.discard(temporary)
-        file = self._folder.create(temporary)
-        try:
+        with closing(self._folder.create(temporary)) as file:
             file.write([stamp.encode()])
-        finally:
-            file.close()
         self._folder.rename(temporary, INDEX_STAMP)
         if replaced != stamp.name:
             self.discard(replaced)

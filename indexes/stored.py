@@ -35,20 +35,21 @@ def prove(claim: FrameEntry | TimestampEntry, chain: Chain) -> Frame | None:
     """
     if is_trimmed(claim, chain):
         return None
+    address = Address(claim.segment_id, claim.byte)
     try:
-        frame = chain.frame_at(claim.address)
+        frame = chain.frame_at(address)
         end_byte = chain.segment_end(claim.segment_id) if claim.seq < chain.end.seq else None
     except (CecError, OSError, ValueError) as error:
-        raise BadIndex(f"frame {claim.seq} is not at {claim.address}: {error}") from error
+        raise BadIndex(f"frame {claim.seq} is not at {address}: {error}") from error
     header = frame.header
     if (header.seq, header.header_crc) != (claim.seq, claim.header_crc):
-        raise BadIndex(f"another frame than {claim.seq} is at {claim.address}")
+        raise BadIndex(f"another frame than {claim.seq} is at {address}")
     if isinstance(claim, TimestampEntry) and header.max_timestamp_us != claim.upto_us:
         raise BadIndex(f"frame {claim.seq} does not reach {claim.upto_us}")
     if end_byte is None:
         return None
     if frame.next_address.byte > end_byte:
-        raise BadIndex(f"frame {claim.seq} at {claim.address} is not part of the log")
+        raise BadIndex(f"frame {claim.seq} at {address} is not part of the log")
     return frame
 
 

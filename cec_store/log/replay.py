@@ -14,7 +14,7 @@ from cec_store.format.columns import values_of
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader, despite_trims
-from cec_store.log.selection import OFFSET, Moment, Selection
+from cec_store.log.selection import METADATA_COLUMNS, Moment, Selection
 from cec_store.values import Address, Position, to_timestamp_us
 
 _POLL_S = 0.01
@@ -61,7 +61,8 @@ class Replay(Iterator[pa.RecordBatch]):
     """Arrow batches of a queue's records, one frame each, in order.
 
     :attr:`cursor` is the next unread position after the batch last returned; store it and pass it
-    as ``since`` to go on from there.
+    as ``since`` to go on from there. One thread iterates; any may call :meth:`stop`, which sets
+    the event ``_stopped``.
     """
 
     def __init__(self, chain: LogReader, lookup: FrameLookup, selection: Selection) -> None:
@@ -143,10 +144,11 @@ class Replay(Iterator[pa.RecordBatch]):
     def _select(self, records: pa.RecordBatch, first_offset: int) -> pa.RecordBatch:
         columns = self._columns(records)
         if self._selection.include_metadata:
-            for name in (TIMESTAMP, KIND):
-                columns = columns.append_column(name, records.column(name))
+            timestamp, kind, offset = METADATA_COLUMNS
+            for column in (timestamp, kind):
+                columns = columns.append_column(column.name, records.column(column.name))
             offsets = np.arange(first_offset, first_offset + records.num_rows)
-            columns = columns.append_column(OFFSET, pa.array(offsets))
+            columns = columns.append_column(offset.name, pa.array(offsets))
         wanted = self._wanted(records)
         return columns if pc.all(wanted).as_py() else columns.filter(wanted)
 

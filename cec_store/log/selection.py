@@ -11,14 +11,13 @@ import pyarrow as pa
 from cec_store.format.schema import KIND, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
 from cec_store.values import Position
 
-OFFSET, PARTITION = "_offset", "_partition"
 METADATA_COLUMNS = (
     pa.field(TIMESTAMP, TIMESTAMP_TYPE),
     pa.field(KIND, pa.uint8()),
-    pa.field(OFFSET, pa.int64()),
+    pa.field("_offset", pa.int64()),
 )
-"""What ``include_metadata`` adds to the columns of a queue."""
-PARTITION_COLUMN = pa.field(PARTITION, pa.int32())
+"""What ``include_metadata`` adds to the columns of a queue, in this order."""
+PARTITION_COLUMN = pa.field("_partition", pa.int32())
 """What it adds besides where a queue is read by partitions."""
 OUTPUT_KINDS = frozenset({RecordKind.DATA, RecordKind.RESULT})
 Moment = datetime | int | Position

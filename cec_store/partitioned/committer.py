@@ -86,7 +86,7 @@ class Committer:
         folder.make()
         for name in (STAGED_FOLDER, COMMITS_FOLDER):
             folder.folder(name).make()
-        with self._locked():
+        with commits_locked(folder):
             if is_partitioned(folder):
                 return  # somebody was quicker
             for name, schema in ((partition_name(0), self.schema), (COMMITS_FOLDER, COMMIT_SCHEMA)):
@@ -126,7 +126,7 @@ class Committer:
             QueueLocked: somebody else is committing.
             StorageError: as by any append.
         """
-        with self._locked(), self._closed_on_failure():
+        with self._locked():
             last = self._finish_last()
             is_new = not (is_stream and last.has(query, batch))
             if is_new and staged:
@@ -143,7 +143,7 @@ class Committer:
 
         For a batch that failed, perhaps in its commit: once that is on disk, it counts.
         """
-        with self._locked(), self._closed_on_failure():
+        with self._locked():
             self._finish_last()
             self._forget(query, batch)
 
@@ -223,16 +223,15 @@ class Committer:
 
     # -- files --------------------------------------------------------------------------------
 
-    def _locked(self) -> AbstractContextManager[Lock]:
-        return commits_locked(self._folder)
-
     @contextmanager
-    def _closed_on_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
+    def _locked(self) -> Iterator[None]:
+        """Alone with the queue; the files are closed if what is done then fails."""
+        with commits_locked(self._folder):
+            try:
+                yield
+            except BaseException:
+                self.close()
+                raise
 
 
 def commits_locked(folder: FolderTree) -> AbstractContextManager[Lock]:

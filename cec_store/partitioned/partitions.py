@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from cec_store.errors import CorruptLog, NotAQueue
@@ -12,7 +11,7 @@ from cec_store.format.commit import Commit
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
-from cec_store.log.selection import PARTITION, Selection
+from cec_store.log.selection import PARTITION_COLUMN, Selection
 from cec_store.partitioned.commits import newest_first
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.storage.folder import FolderTree
@@ -142,13 +141,13 @@ class Partitions:
         replay = self.queue(number).select(selection)
         if not selection.include_metadata:
             return replay
-        return (_with_partition(batch, number) for batch in replay)
+        cell = pa.scalar(number, PARTITION_COLUMN.type)
+        return (
+            batch.append_column(PARTITION_COLUMN, pa.repeat(cell, batch.num_rows))
+            for batch in replay
+        )
 
 
 def is_partitioned(folder: FolderTree) -> bool:
     """Whether there is a queue of many partitions here (docs/format.md §11)."""
     return newest_epoch(folder.folder(COMMITS_FOLDER)) is not None
-
-
-def _with_partition(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    return batch.append_column(PARTITION, pa.array(np.full(batch.num_rows, number, np.int32)))

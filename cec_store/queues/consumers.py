@@ -173,13 +173,10 @@ def drop_consumer(folder: Folder, name: str) -> None:
     file_name = acknowledgement_name(check_consumer_name(name))
     if file_name not in folder.names():
         raise ValueError(f"{folder.path}: no consumer {name!r}")
-    lock = _lock_of(folder, name)
-    try:
+    with closing(_lock_of(folder, name)):
         with suppress(FileNotFoundError):  # dropped by somebody else meanwhile
             folder.unlink(file_name)
         folder.sync_names()
-    finally:
-        lock.close()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import datetime
-from types import TracebackType
 from typing import TypeVar
 
 import pyarrow as pa
@@ -118,25 +117,15 @@ class StateLog:
 
     def checked_version_reader(self, at: int | str | None = None) -> VersionReader:
         """The same, with the checksum of every frame that the version's state needs checked."""
-
-        def work(lineage: VersionReader) -> VersionReader:
-            _check_bodies(lineage)
-            return lineage
-
-        return self._read(at, work)
+        return self._read(at, _checked)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing, since no file stays open."""
 
     def __enter__(self) -> StateLog:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- looking, and saying what went wrong --------------------------------------------------
@@ -146,10 +135,10 @@ class StateLog:
             try:
                 return work(VersionReader(tree, tree.find(at)))
             except CorruptLog as error:
-                reason = f"{error.reason}; {_wanted(tree, at)}"
+                reason = f"{error.reason}; {_newest_sound(tree, at)}"
                 raise CorruptLog(error.path, error.byte, reason) from error
             except OutOfRange as error:
-                raise OutOfRange(f"{error}; {_wanted(tree, at)}") from error
+                raise OutOfRange(f"{error}; {_newest_sound(tree, at)}") from error
 
         return self._tried(answer)
 
@@ -187,8 +176,8 @@ def _is_reachable(tree: StateTree, version: int) -> bool:
     return True
 
 
-def _wanted(tree: StateTree, at: int | str | None) -> str:
-    """What was asked for and what there is; every body that the answer needs has been read."""
+def _newest_sound(tree: StateTree, at: int | str | None) -> str:
+    """For an error: the version wanted, and the newest whose state has sound checksums."""
     what = "the newest version was wanted" if at is None else f"version {at} was wanted"
     for version in reversed(tree.versions()):
         if _is_sound(tree, version):
@@ -198,12 +187,13 @@ def _wanted(tree: StateTree, at: int | str | None) -> str:
 
 def _is_sound(tree: StateTree, version: int) -> bool:
     try:
-        _check_bodies(VersionReader(tree, tree.find(version)))
+        _checked(VersionReader(tree, tree.find(version)))
     except CecError:
         return False
     return True
 
 
-def _check_bodies(lineage: VersionReader) -> None:
+def _checked(lineage: VersionReader) -> VersionReader:
     for frame in extent_frames(lineage, lineage.last_frame):
         lineage.check_body(frame)
+    return lineage

@@ -9,10 +9,9 @@ from typing import TypeVar
 _LOOKS = 4
 _POLL_S = 0.01
 _Found = TypeVar("_Found")
-_Taken = TypeVar("_Taken")
 
 
-def retry_while_busy(take: Callable[[], _Taken], busy: type[Exception], wait_s: float) -> _Taken:
+def retry_while_busy(take: Callable[[], _Found], busy: type[Exception], wait_s: float) -> _Found:
     """What ``take`` returns, called until it does not raise ``busy``.
 
     The error is raised once ``wait_s`` seconds have passed.

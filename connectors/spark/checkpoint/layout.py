@@ -28,6 +28,7 @@ from cec_store.connectors.spark.checkpoint.parsing import (
     json_object,
     lists_of_texts,
     parsed,
+    read_whole,
     whole_number,
 )
 from cec_store.errors import NotACheckpoint, OutOfRange, UnsupportedVersion
@@ -96,7 +97,7 @@ class StateFolder(NamedTuple):
 
 
 class Checkpoint:
-    """A Spark query's checkpoint directory. Every method looks anew; nothing is ever written."""
+    """A Spark query's checkpoint directory. Every method reads it again; none writes."""
 
     def __init__(self, path: str | PurePath) -> None:
         """Raises :class:`NotACheckpoint` where no streaming query has left one."""
@@ -120,13 +121,10 @@ class Checkpoint:
         Raises:
             CorruptLog: the file that says so is damaged, or missing.
         """
-        try:
-            data = self.folder.read(METADATA, 0, self.folder.size(METADATA))
-        except FileNotFoundError:
-            raise damaged(f"{self.path}/{METADATA}", 0, "the file is missing") from None
-        said = parsed(f"{self.path}/{METADATA}", data, lambda: json_object(json.loads(data)))
+        path, data = read_whole(self.folder, METADATA)
+        said = parsed(path, data, lambda: json_object(json.loads(data)))
         if not isinstance(said.get("id"), str):
-            raise damaged(f"{self.path}/{METADATA}", 0, "it names no query id")
+            raise damaged(path, 0, "it names no query id")
         return str(said["id"])
 
     # -- batches ------------------------------------------------------------------------------
@@ -230,8 +228,8 @@ class Checkpoint:
     def state_folders(self, operator: int | None = None) -> list[StateFolder]:
         """Where the state stores of an operator, or of all, have their logs.
 
-        A folder that is lost while others of its operator are there is listed all the same, so
-        that who reads it meets the loss.
+        A folder that is missing while others of its operator are there is listed all the same: to
+        read it is an error then.
         """
         state = self.folder.folder(STATE)
         found: list[StateFolder] = []

@@ -1,4 +1,4 @@
-"""What Spark wrote into a checkpoint: it is as it should be, or refused by name."""
+"""Reads what Spark wrote into a checkpoint; whatever is not as it should be is a CorruptLog."""
 
 from __future__ import annotations
 
@@ -6,22 +6,32 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from cec_store.errors import CorruptLog
+from cec_store.storage.folder import Folder
 
 _ADVICE = "the file is Spark's own: restore it from a copy"
 Parsed = TypeVar("Parsed")
 
 
 def parsed(path: str, data: bytes, parse: Callable[[], Parsed], byte: int = 0) -> Parsed:
-    """What ``parse`` makes of ``data``, of which it begins with ``byte``.
+    """What ``parse`` makes of ``data`` from ``byte`` on.
 
     Raises:
-        CorruptLog: it makes nothing of it.
+        CorruptLog: it fails.
     """
     try:
         return parse()
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         what = "the file ends too early" if len(data) <= byte else f"not what Spark writes: {error}"
         raise damaged(path, byte, what) from error
+
+
+def read_whole(folder: Folder, name: str) -> tuple[str, bytes]:
+    """Path and content of a file that must be there; raises :class:`CorruptLog` if it is not."""
+    path = f"{folder.path}/{name}"
+    try:
+        return path, folder.read(name, 0, folder.size(name))
+    except FileNotFoundError:
+        raise damaged(path, 0, "the file is missing") from None
 
 
 def damaged(path: str, byte: int, reason: str) -> CorruptLog:

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER
-from cec_store.connectors.spark.checkpoint.parsing import damaged
+from cec_store.connectors.spark.checkpoint.parsing import damaged, read_whole
 from cec_store.errors import NotAQueue, SchemaMismatch, UnsupportedVersion
 from cec_store.storage.local import LocalFolder
 
@@ -74,7 +74,7 @@ def read_state_schema(operator_folder: LocalFolder, store: str) -> StateSchema:
     if store not in stores:
         raise ValueError(f"{operator_folder.path}: no store {store!r}; there are {sorted(stores)}")
     prefix_fields, partitions = stores[store]
-    path, data = _spark_file(store_folder(operator_folder, 0, store), "schema")
+    path, data = _noted(store_folder(operator_folder, 0, store), "schema")
     texts = _JavaTexts(path, data)
     version = texts.one()
     if version not in ("v1", "v2"):
@@ -98,7 +98,7 @@ def _stores_of(operator_folder: LocalFolder) -> dict[str, tuple[int, int]]:
     """Columns of a key's prefix, and partitions, of each store."""
     if not operator_folder.exists():
         raise NotAQueue(f"{operator_folder.path}: the query has no such stateful operator")
-    path, data = _spark_file(operator_folder, "metadata")
+    path, data = _noted(operator_folder, "metadata")
     version, _, text = data.partition(b"\n")
     if version != b"v1":
         raise UnsupportedVersion(f"{path}: metadata {version[:20]!r}; this release reads v1")
@@ -111,13 +111,8 @@ def _stores_of(operator_folder: LocalFolder) -> dict[str, tuple[int, int]]:
         raise damaged(path, len(version) + 1, f"not what Spark writes: {error}") from None
 
 
-def _spark_file(folder: LocalFolder, name: str) -> tuple[str, bytes]:
-    place = LocalFolder(PurePath(folder.path, METADATA_FOLDER))
-    path = f"{place.path}/{name}"
-    try:
-        return path, place.read(name, 0, place.size(name))
-    except FileNotFoundError:
-        raise damaged(path, 0, "the file is missing") from None
+def _noted(folder: LocalFolder, name: str) -> tuple[str, bytes]:
+    return read_whole(LocalFolder(PurePath(folder.path, METADATA_FOLDER)), name)
 
 
 class _JavaTexts:
@@ -211,9 +206,7 @@ def _told_apart(names: list[str]) -> list[str]:
     found = []
     for name in names:
         seen[name] += 1
-        told = name if seen[name] == 1 else f"{name}_{seen[name]}"
-        while seen[name] > 1 and told in names:
+        while seen[name] > 1 and f"{name}_{seen[name]}" in names:
             seen[name] += 1
-            told = f"{name}_{seen[name]}"
-        found.append(told)
+        found.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
     return found

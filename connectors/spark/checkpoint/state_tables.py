@@ -130,7 +130,7 @@ class _Reader:
         found = self._checkpoint.state_folders(self._operator)
         count = max(self._schema.partitions, *(each.partition + 1 for each in found))
         if partition is None:
-            # Decompressing, hashing and gathering leave the interpreter's lock to others.
+            # Threads help: decompressing, hashing and gathering release the interpreter's lock.
             with ThreadPoolExecutor(pa.cpu_count()) as threads:
                 return pa.concat_tables(threads.map(read, range(count)))
         if not 0 <= partition < count:

@@ -26,7 +26,7 @@ class CecDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The queue's columns; with ``includeMetadata`` those of the log behind them."""
-        # Of a stream, too: what is allowed there only is refused when the reader is made.
+        # Spark does not say here whether it is for a stream; the readers refuse what does not fit.
         return columns(parse(self._readable(), is_stream=True))
 
     def _readable(self) -> dict[str, str]:

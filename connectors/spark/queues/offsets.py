@@ -122,7 +122,7 @@ def limited(start: Offsets, ends: Offsets, records_max: int) -> Offsets:
     found = {}
     for number, size in sorted(waiting.items()):
         share = records_max * size / total
-        # A little of everything rather than nothing of the small ones.
+        # Rounded up where it is below 1, so that small partitions get on as well.
         taken = min(left, math.ceil(share) if share < 1 else math.floor(share))
         left -= taken
         found[number] = start[number] + taken

@@ -1,8 +1,8 @@
 """Writes a query's rows to a queue of many partitions, each batch once. docs/format.md §11.
 
 Tasks stage what they have, each in a file of its own; the driver commits the batch. Spark makes a
-new writer for each of these calls, in processes that it uses again, so what a commit wants to keep
-stands in this module.
+new writer for each of these calls, in processes that it uses again and that run one call at a time.
+So committers with open files are kept in a dictionary of this module, without a lock.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -86,13 +87,11 @@ class Target:
         """One task attempt: stage all rows of a partition."""
         context = TaskContext.get()
         assert context is not None
-        stager = Stager(self.folder(), self.schema, query, batch, context.partitionId())
-        try:
+        number = context.partitionId()
+        with closing(Stager(self.folder(), self.schema, query, batch, number)) as stager:
             for rows in batches:
                 stager.append(fit(rows, self.schema.data))
             return Written(query, batch, stager.finish())
-        finally:
-            stager.close()
 
 
 def _segment_bytes(text: str | None) -> int:

@@ -39,8 +39,8 @@ from cec_store.connectors.spark.queues.offsets import (
 from cec_store.connectors.spark.queues.source_options import SourceOptions
 from cec_store.connectors.spark.queues.spark_types import fit, spark_schema
 from cec_store.errors import ConsumerInUse
-from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
-from cec_store.log.selection import OFFSET, PARTITION_COLUMN, Selection
+from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
+from cec_store.log.selection import METADATA_COLUMNS, PARTITION_COLUMN, Selection
 from cec_store.partitioned.partitions import Partitions
 from cec_store.queues.consumers import Consumer
 from cec_store.storage.local import LocalFolder
@@ -63,12 +63,8 @@ def columns(options: SourceOptions) -> StructType:
     if options.has_control_records:
         fields += [column for column in stored.arrow if column.name in (KEY, STATE)]
     if options.include_metadata:
-        fields += [
-            PARTITION_COLUMN,
-            pa.field(OFFSET, pa.int64()),
-            pa.field(TIMESTAMP, TIMESTAMP_TYPE),
-            pa.field(KIND, pa.string()),
-        ]
+        timestamp, kind, offset = METADATA_COLUMNS
+        fields += [PARTITION_COLUMN, offset, timestamp, kind.with_type(pa.string())]
     return spark_schema(pa.schema(fields))
 
 
@@ -80,7 +76,7 @@ class Slice(InputPartition):
 
 
 class _Reader:
-    """What batches and streams have in common; goes to the executors."""
+    """What batches and streams have in common; pickled and sent to the executors."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -98,7 +94,7 @@ class _Reader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor: one slice, in order."""
         if not isinstance(partition, Slice):
-            return  # there is nothing to read at all
+            return  # what Spark passes where there are no partitions
         piece, options = partition.range, self._options
         selection = Selection(
             Position(piece.start), Position(piece.stop), options.kinds,
@@ -173,7 +169,7 @@ class BatchSource(_Reader, DataSourceReader):
 
 
 class _FilterPushdown:
-    """Takes filters for a reader, handles none of them to the end."""
+    """What Spark calls with the filters of a query. It gives all back: Spark filters again."""
 
     def __init__(self, reader: BatchSource) -> None:
         self.__func__ = DataSourceReader.pushFilters
@@ -206,7 +202,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return _for_spark(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """As the options say; Spark tells by another one that it wants all."""
+        """As the options say. Spark passes another limit where it wants all."""
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -225,7 +221,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._hold(begin)
         if self._target is not None:
             ends = {number: self._target.get(number, begin[number]) for number in ends}
-        # Never back, even where the queue has lost what was read: that is for partitions() to say.
+        # Offsets must not go back, even where the queue has lost records: partitions() tells then.
         ends = {number: max(end, begin[number]) for number, end in ends.items()}
         if isinstance(limit, ReadAllAvailable):
             return _for_spark(ends)

@@ -29,6 +29,7 @@ from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.staging import StagedReader
 from cec_store.queues import appendable_queue, consumers, trimming
 from cec_store.storage import local as files
+from cec_store.values import Address
 from support.disks.simulated_folder import SimulatedFolder
 
 VARIABLE = "CEC_PLANT"
@@ -260,7 +261,7 @@ def acknowledges_what_a_join_reads_again() -> None:
 
 @bug
 def trusts_the_index() -> None:
-    stored.prove = lambda claim, chain: chain.frame_at(claim.address)
+    stored.prove = lambda claim, chain: chain.frame_at(Address(claim.segment_id, claim.byte))
     indexes.timestamp.prove = stored.prove
 
 
