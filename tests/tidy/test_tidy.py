@@ -31,7 +31,8 @@ ORDER = {
     "partitioned": "commits staging kept_writers partitions reading committer",
     "state_logs": "segments tree versions state_log",
     "operators": """
-        contract needed_input inputs keys aggregate join stateless frame_builder runner
+        contract needed_input inputs keys aggregate join stateless frame_builder acknowledging
+        footprinting recovery runner
     """,
     "operators.inputs": "merge sources",
     "operators.keys": "words dictionary encoder",
