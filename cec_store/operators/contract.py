@@ -59,6 +59,14 @@ class Step:
     def rows(self) -> int:
         return len(self.timestamps_us)
 
+    def in_order(self) -> pa.RecordBatch:
+        """All rows as one batch, in the step's order. The inputs must share a schema."""
+        if len(self.batches) == 1:
+            return self.batches[0]
+        row_of = np.empty(self.rows, np.int64)
+        row_of[np.argsort(self.source, kind="stable")] = np.arange(self.rows)
+        return pa.concat_batches(self.batches).take(pa.array(row_of))
+
 
 @dataclass(frozen=True)
 class Effects:

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import Effects, InputBatch, Step
-from cec_store.operators.inputs.merge import interleave
 
 Formula: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
 """A ``pyarrow.compute`` expression, or a function from a batch to one value a row.
@@ -71,7 +70,7 @@ class Filter(_Stateless):
             raise ValueError(f"a filter needs a predicate, not values of type {mask.type}")
 
     def apply(self, step: Step) -> Effects:
-        batch = interleave(step)
+        batch = step.in_order()
         mask = _evaluate(self._predicate, batch)[0].fill_null(False)
         kept = np.flatnonzero(flags_of(mask))
         return _effects(batch.filter(mask), kept)
@@ -87,7 +86,7 @@ class Map(_Stateless):
         super().__init__(pa.schema([pa.field(name, each.type) for name, each in names_and_types]))
 
     def apply(self, step: Step) -> Effects:
-        values = _evaluate(self._columns, interleave(step))
+        values = _evaluate(self._columns, step.in_order())
         rows = pa.record_batch(values, schema=self.output_schema)
         return _effects(rows, np.arange(step.rows))
 
@@ -101,7 +100,7 @@ class Union(_Stateless):
         super().__init__(input_schema, inputs)
 
     def apply(self, step: Step) -> Effects:
-        return _effects(interleave(step), np.arange(step.rows))
+        return _effects(step.in_order(), np.arange(step.rows))
 
 
 def _effects(rows: pa.RecordBatch, causes: Ints) -> Effects:
