@@ -67,7 +67,7 @@ ORDER = {
         report_writing
     """,
     "demos": """
-        watching comparing flights embedded_child embedded spark_feed spark_job spark_results spark
+        reporting flights embedded_child embedded spark_feed spark_job spark_results spark
         demo
     """,
     "verbs": """
