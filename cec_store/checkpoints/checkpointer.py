@@ -1,7 +1,7 @@
 """Write side: which windows have their footprint where, and which are to be checked now.
 
 CEC paper, III: open windows are ordered by their last footprint (the paper's tau_2), and the oldest
-is always the next candidate, because it alone holds the extent open.
+is always the next candidate, because the extent begins at it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _CheckBudget:
         if period != self._period:
             self._period, self._spent_s = period, 0.0
         left_s = max(0.0, self._budget.interval_ms / 1000 - self._spent_s)
-        # One is always tried: without any, a cost once overestimated would never be corrected.
+        # At least one a period: without any, a cost that is estimated too high stays so.
         return max(float(not self._spent_s), left_s // self._rates.check_s_per_record)
 
     def spend(self, seconds: float) -> None:
@@ -108,7 +108,7 @@ class Checkpointer:
         if self.policy.acceptable(q, u, self.open_windows, self.rates)[0]:
             return none
         room = int(min(self._budget_left.checks(), self.open_windows))
-        # One step is like the next: a little more than last time is most likely enough.
+        # A step needs about as many CHECKs as the one before it: look at a quarter more.
         looked_at = max(LOOK_AHEAD, self._planned + self._planned // 4)
         checks: int | None = None
         while checks is None and room:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 class Watcher(Protocol):
-    """Hears how a demo goes on."""
+    """Is told how a demo goes on."""
 
     def advance(self, run: str, done: int, total: int) -> None:
         """One of the demo's runs has come so far."""

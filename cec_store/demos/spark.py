@@ -99,7 +99,7 @@ def run_spark_demo(
     """
     began = time.perf_counter()
     require_empty(folder)
-    spark.jar()  # what is missing is said here, before a driver is started
+    spark.jar()  # raises SparkUnavailable before a driver is started
     flights = load_flights().slice(0, rows_max)
     pieces = cut(flights, files)
     _write_feed(folder / FEED, pieces)

@@ -84,11 +84,8 @@ class Acknowledging:
 
     def note(self, step: Step, effects: Effects, end_offset: int) -> None:
         """A frame that ends here is in the log: what its successors need of the input."""
-        if self._is_noting:
-            self._needed.note(end_offset, self._low(step, effects))
-
-    def _low(self, step: Step, effects: Effects) -> Ints:
-        """From where on input is needed for what comes after this step, shape (inputs,)."""
+        if not self._is_noting:
+            return
         position = step.positions[-1]
         total = int(position.sum())
         if self._checkpointer.open_windows:
@@ -96,7 +93,8 @@ class Acknowledging:
         else:
             # With checkpoints the log's last record says where its input stood.
             low = step.positions[effects.causes[-1]] if self._checkpoints else position
-        return lower_position(low, None if self._checkpoints else self._operator.preload_start())
+        preload = None if self._checkpoints else self._operator.preload_start()
+        self._needed.note(end_offset, lower_position(low, preload))
 
     def cause(self, offset: int) -> tuple[int, ...]:
         """See :meth:`Runner.cause`."""

@@ -34,7 +34,7 @@ class Footprinting:
         checkpointer.closed(effects.closed)
         checkpointer.opened(effects.opened, first_footprint, position)
         end = first_footprint + len(effects.opened)
-        # This thread's own time: what others take of the processor is not the CHECKs' doing.
+        # Thread time: waiting for the processor is not charged to the CHECKs.
         began = time.thread_time()
         checked = checkpointer.plan(end, position)
         checkpointer.opened(checked, end, position)
@@ -45,7 +45,7 @@ class Footprinting:
         batch = self._builder.records(step, effects, checked)
         if len(checked):
             self.checks_written += len(checked)
-            # Of making the frame, their share: the rest is spent with or without them.
+            # Their share of making the frame, by the number of records.
             checking_s += (time.thread_time() - began) * len(checked) / batch.num_rows
             checkpointer.spent(len(checked), checking_s)
         end += len(checked)

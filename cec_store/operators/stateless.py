@@ -116,13 +116,13 @@ def _evaluate(formulas: Mapping[str, Formula], batch: pa.RecordBatch) -> list[pa
     names = [name for name, each in formulas.items() if isinstance(each, pc.Expression)]
     values: dict[str, pa.Array] = {}
     if names:
-        # Only who evaluates expressions waits for what this brings along, pandas among it.
+        # Imported here: only expressions need it, and it imports pandas, which takes long.
         from pyarrow import acero
 
         source = acero.TableSourceNodeOptions(pa.Table.from_batches([batch]))
         project = acero.ProjectNodeOptions([formulas[name] for name in names], names)
         plan = [acero.Declaration("table_source", source), acero.Declaration("project", project)]
-        # One thread: more would hand the rows back in the order in which they get done.
+        # One thread keeps the rows in their order.
         table = acero.Declaration.from_sequence(plan).to_table(use_threads=False)
         values = {name: _one_array(table.column(name)) for name in names}
     for name, each in formulas.items():

@@ -1,7 +1,7 @@
 """Windowed aggregates: the operator by which the paper explains eventual checkpoints (II, III).
 
 Results leave in the order (row that closed the window, end of a time window, row that opened
-it), which a window's state says by itself: the order outlives a recovery.
+it). All three follow from a window's state, so the order is the same after a recovery.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Aggregate:
         for offset, part in self._parts(step):
             closed = slots.take(part)
             done.append(replace(closed, causes=closed.causes + offset))
-        closed = done[0] if len(done) == 1 else _joined(done, self._accumulators)
+        closed = done[0] if len(done) == 1 else _joined(done)
         keys = slots.keys_of(closed.slots, closed.numbers)
         effects = Effects(
             rows=self._output(keys, closed),
@@ -151,20 +151,14 @@ class Aggregate:
         return pa.record_batch(columns, schema=self.output_schema)
 
 
-def _joined(done: list[ClosedWindows], accumulators: Accumulators) -> ClosedWindows:
+def _joined(done: list[ClosedWindows]) -> ClosedWindows:
     """What closed in the parts of a step, one after the other."""
-    arrays = [
-        np.concatenate([closed.arrays[place] for closed in done])
-        for place in range(len(accumulators.state_fields))
-    ]
-    return ClosedWindows(
-        slots=np.concatenate([closed.slots for closed in done]),
-        causes=np.concatenate([closed.causes for closed in done]),
-        rows=np.concatenate([closed.rows for closed in done]),
-        opened=np.concatenate([closed.opened for closed in done]),
-        numbers=np.concatenate([closed.numbers for closed in done]),
-        arrays=arrays,
-    )
+    columns = {
+        name: np.concatenate([getattr(closed, name) for closed in done])
+        for name in ("slots", "causes", "rows", "opened", "numbers")
+    }
+    arrays = [np.concatenate(parts) for parts in zip(*(c.arrays for c in done), strict=True)]
+    return ClosedWindows(**columns, arrays=arrays)
 
 
 def _field(schema: pa.Schema, name: str) -> pa.Field:

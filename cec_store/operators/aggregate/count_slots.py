@@ -119,7 +119,7 @@ class CountSlots(Slots):
         return slots, wide_at, place[is_open], (window * lanes + lane)[is_open]
 
     def _seen_rows(self) -> Ints:
-        """Rows of each group so far: its newest window tells."""
+        """Rows of each group so far, at first computed from its newest window."""
         bound, lanes = self.keys.bound, self._window.lanes
         if self._seen is None:
             rows, numbers = (

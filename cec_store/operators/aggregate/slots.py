@@ -120,7 +120,7 @@ class Slots(ABC):
         return [pa.array(numbers)] if self.output_fields else []
 
     def begin_step(self) -> None:
-        """Rows of a new step follow, and no more that were taken before a crash."""
+        """Forget what the last step opened, and restored positions: catching up is over."""
         self.restored = None
         self.fresh = []
 

@@ -31,10 +31,7 @@ class TimeSlots(Slots):
     """
 
     goes_by_time = True
-    output_fields = (
-        pa.field("window_start", _TIME),
-        pa.field("window_end", _TIME),
-    )
+    output_fields = (pa.field("window_start", _TIME), pa.field("window_end", _TIME))
     own_fields = (pa.field("watermark", pa.int64()),)
 
     def __init__(

@@ -3,7 +3,7 @@
 Of the inputs' next rows the one with the smallest timestamp goes first, of equal ones that of
 the lowest input. Where timestamps go backward inside an input, a row waits for the rows before
 it, so what counts is the largest timestamp of its input from its head on: the *due* time. (Rows
-that have left hold nothing up, so the count may begin anew at each input's.) Rows are decided as
+before the head do not matter, so the maximum may begin anew at each head.) Rows are decided as
 soon as no row still to come can leave before them.
 """
 
@@ -21,7 +21,7 @@ BATCH_ROWS_MAX = 65_536
 INPUTS_MAX = 127  # a step numbers them in one signed byte
 
 
-class _Pending:
+class _PendingRows:
     """What is read of one input and not emitted yet."""
 
     def __init__(self, source: Iterator[InputBatch], schema: pa.Schema) -> None:
@@ -70,7 +70,7 @@ def merge(
     """
     if len(inputs) > INPUTS_MAX:
         raise ValueError(f"{len(inputs)} inputs, and at most {INPUTS_MAX} can be merged")
-    pending = [_Pending(source, schema) for source, schema in zip(inputs, schemas, strict=True)]
+    pending = [_PendingRows(source, schema) for source, schema in zip(inputs, schemas, strict=True)]
     next_unread = np.array(starts, np.int64)
     while True:
         for each in pending:
@@ -83,7 +83,7 @@ def merge(
             next_unread = step.positions[-1]
 
 
-def _decided(pending: list[_Pending]) -> list[int]:
+def _decided(pending: list[_PendingRows]) -> list[int]:
     """How many rows of each input's come before all rows still to be read."""
     reading = [(int(each.due_us[-1]), j) for j, each in enumerate(pending) if not each.is_ended]
     if not reading:
