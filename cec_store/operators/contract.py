@@ -121,9 +121,11 @@ class Operator(Protocol):
         After :meth:`restore` that of the footprints, afterwards that of one made now. Only an
         operator whose state *is* its input (the join) returns offsets, and they never fall.
         """
+        return None
 
     def preload(self, source: int, batch: InputBatch) -> None:
         """Load rows below the restored position again, with no output."""
+        raise AssertionError("an operator asks for no input before its positions")
 
     def catch_up(self, step: Step) -> None:
         """Take rows that were taken before the crash, and emit nothing.

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.schema import RecordKind
-from cec_store.operators.contract import Effects, InputBatch, Step
+from cec_store.operators.contract import Effects, Operator, Step
 
 Formula: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
 """A ``pyarrow.compute`` expression, or a function from a batch to one value a row.
@@ -26,7 +26,7 @@ output depend on where the input was cut into steps.
 _NO_SLOTS: Ints = np.empty(0, np.int64)
 
 
-class _Stateless:
+class _Stateless(Operator):
     """What operators without windows have in common."""
 
     output_kind = RecordKind.DATA
@@ -48,12 +48,6 @@ class _Stateless:
         if len(keys):
             raise ValueError("an operator without windows cannot restore one")
         return _NO_SLOTS
-
-    def preload_start(self) -> None:
-        """Nothing: there is no state."""
-
-    def preload(self, source: int, batch: InputBatch) -> None:
-        raise AssertionError("an operator without state asks for no input before its positions")
 
     def catch_up(self, step: Step) -> None:
         """Nothing: there is no state."""

@@ -17,14 +17,14 @@ from cec_store.format.schema import RecordKind
 from cec_store.operators.aggregate.accumulators import Accumulators
 from cec_store.operators.aggregate.slots import ClosedWindows, InputRows, Slots
 from cec_store.operators.aggregate.window_kinds import Window, slots_for
-from cec_store.operators.contract import Effects, InputBatch, Step
+from cec_store.operators.contract import Effects, Operator, Step
 from cec_store.operators.keys.encoder import key_type, valid_of
 
 ENTRIES_MAX = 1 << 20
 """Rows times open windows a row that are worked on at once."""
 
 
-class Aggregate:
+class Aggregate(Operator):
     """One output row for each window of each group, when the window closes.
 
     ``aggregates`` maps an output column to ``("count",)`` or to one of avg, count, max, min, sum
@@ -112,12 +112,6 @@ class Aggregate:
         held.restored = np.zeros((len(held.rows), self.inputs), np.int64)
         held.restored[slots] = positions
         return slots
-
-    def preload_start(self) -> None:
-        """Nothing: the state is all there is."""
-
-    def preload(self, source: int, batch: InputBatch) -> None:
-        raise AssertionError("an aggregate asks for no input before its positions")
 
     def catch_up(self, step: Step) -> None:
         for _, part in self._parts(step):

@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordKind
-from cec_store.operators.contract import Effects, InputBatch, Step
+from cec_store.operators.contract import Effects, InputBatch, Operator, Step
 from cec_store.operators.join.waiting import NONE, WaitingRows, pairs_in_reach
 from cec_store.operators.keys.encoder import KeyEncoder, key_type, valid_of
 
 _WITHIN_MAX_US = 2**61
 
 
-class WindowJoin:
+class WindowJoin(Operator):
     """Pairs of a left and a right row with equal keys, at most ``within_us`` apart in time.
 
     Output: the ``on`` columns once, then the other columns of the left and of the right, with a
