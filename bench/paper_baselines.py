@@ -25,7 +25,7 @@ from cec_store.format.frame import NOT_COUNTED
 from cec_store.log.writer import FrameMarks
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.contract import Effects, Source, Step
-from cec_store.operators.frame_builder import Stacker
+from cec_store.operators.frame_builder import FrameBuilder
 from cec_store.operators.inputs.merge import merge
 
 FRAME_WINDOWS_MAX = 1 << 18
@@ -85,7 +85,7 @@ class PeriodicCheckpoints:
         self.checkpoint_windows: list[int] = []
         self._source = source
         self._queue = queue
-        self._stacker = Stacker(operator, queue.schema)
+        self._builder = FrameBuilder(operator, queue.schema)
         self._every_rows = every_rows
         self._whole_every = whole_every
         self._taken = 0
@@ -102,7 +102,7 @@ class PeriodicCheckpoints:
             effects = self.operator.apply(step)
             self._taken += step.rows
             self._follow(effects)
-            results = self._stacker.records(step, effects, None)
+            results = self._builder.records(step, effects, None)
             self._append(results, FrameMarks(NOT_COUNTED, input_upto=self._taken))
             if self._taken >= due:
                 due += self._every_rows
@@ -148,7 +148,7 @@ class PeriodicCheckpoints:
             marks = FrameMarks(
                 open_windows if is_last else NOT_COUNTED, extent if is_last else 0, self._taken
             )
-            self._append(self._stacker.records(step, nothing, part), marks)
+            self._append(self._builder.records(step, nothing, part), marks)
         self._queue.sync()
         self.checkpoint_s.append((self._taken, time.perf_counter() - began))
         self.checkpoint_windows.append(len(slots))

@@ -6,10 +6,15 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store import open_queue
-from cec_store.operators.aggregate.aggregate import Aggregate
-from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
-from cec_store.operators.inputs.sources import ArrowSource, QueueSource
-from cec_store.operators.runner import Runner, record_schema
+from cec_store.operators import (
+    Aggregate,
+    ArrowSource,
+    CountWindow,
+    QueueSource,
+    Runner,
+    TimeWindow,
+    record_schema,
+)
 
 MINUTE_US = 60_000_000
 RIDES = 20_000

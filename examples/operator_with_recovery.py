@@ -6,10 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store import Targets, open_queue
-from cec_store.operators.aggregate.aggregate import Aggregate
-from cec_store.operators.aggregate.windows import CountWindow
-from cec_store.operators.inputs.sources import ArrowSource
-from cec_store.operators.runner import Runner, record_schema
+from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
 
 ORDERS = 50_000
 RANDOM = np.random.default_rng(7)

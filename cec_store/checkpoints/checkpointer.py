@@ -1,7 +1,7 @@
 """Write side: which windows have their footprint where, and which are to be checked now.
 
 CEC paper, III: open windows are ordered by their last footprint (the paper's tau_2), and the oldest
-is always the next candidate, because it alone holds the extent open.
+is always the next candidate, because the extent begins at it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cec_store.checkpoints.footprints import _LOOK_AHEAD, FootprintOrder
+from cec_store.checkpoints.footprints import LOOK_AHEAD, FootprintOrder
 from cec_store.checkpoints.policy import Policy
 from cec_store.checkpoints.rates import Rates
 from cec_store.format.columns import Ints
@@ -21,7 +21,7 @@ from cec_store.format.columns import Ints
 _log = logging.getLogger("cec_store")
 
 
-class _Allowance:
+class _CheckBudget:
     """How many CHECKs the time budget still has room for (CI of every CP)."""
 
     def __init__(self, policy: Policy, rates: Rates, clock_s: Callable[[], float]) -> None:
@@ -38,7 +38,7 @@ class _Allowance:
         if period != self._period:
             self._period, self._spent_s = period, 0.0
         left_s = max(0.0, self._budget.interval_ms / 1000 - self._spent_s)
-        # One is always tried: without any, a cost once overestimated would never be corrected.
+        # At least one a period: without any, a cost that is estimated too high stays so.
         return max(float(not self._spent_s), left_s // self._rates.check_s_per_record)
 
     def spend(self, seconds: float) -> None:
@@ -57,7 +57,7 @@ class Checkpointer:
         self.policy = policy
         self.rates = rates or Rates()
         self._order = FootprintOrder()
-        self._allowance = _Allowance(policy, self.rates, clock_s)
+        self._budget_left = _CheckBudget(policy, self.rates, clock_s)
         self._warned = False
         self._planned = 0
 
@@ -107,9 +107,9 @@ class Checkpointer:
         q, u = np.array([end_offset - first[0]]), np.array([position - first[1]])
         if self.policy.acceptable(q, u, self.open_windows, self.rates)[0]:
             return none
-        room = int(min(self._allowance.checks(), self.open_windows))
-        # One step is like the next: a little more than last time is most likely enough.
-        looked_at = max(_LOOK_AHEAD, self._planned + self._planned // 4)
+        room = int(min(self._budget_left.checks(), self.open_windows))
+        # A step needs about as many CHECKs as the one before it: look at a quarter more.
+        looked_at = max(LOOK_AHEAD, self._planned + self._planned // 4)
         checks: int | None = None
         while checks is None and room:
             slots, offsets, inputs = self._order.oldest(min(looked_at, room))
@@ -134,7 +134,7 @@ class Checkpointer:
     def spent(self, checks: int, seconds: float) -> None:
         """Writing that many CHECKs took this long."""
         self.rates.observe_checks(checks, seconds)
-        self._allowance.spend(seconds)
+        self._budget_left.spend(seconds)
 
     def _warn_once(self) -> None:
         unattainable = not self.policy.attainable(self.open_windows)

@@ -6,7 +6,8 @@ import numpy as np
 
 from cec_store.format.columns import Ints
 
-_LOOK_AHEAD = 256
+LOOK_AHEAD = 256
+"""Entries that are looked at in one go at least."""
 
 _NO_ENTRY = -1
 
@@ -68,7 +69,7 @@ class FootprintOrder:
 
     def oldest(self, count: int) -> tuple[Ints, Ints, Ints]:
         """(slots, offsets, inputs) of up to ``count`` windows, oldest footprint first."""
-        looked_at = 4 * count + _LOOK_AHEAD
+        looked_at = 4 * count + LOOK_AHEAD
         entries = self._live(self._head + looked_at)
         while len(entries) < min(count, self.live):
             looked_at *= 4

@@ -68,7 +68,7 @@ class Targets:
     """Q and U (the paper's second method).
 
     Q is ``extent_records``, or ``extent_factor`` times the open windows but at least
-    ``extent_floor``: loading a thousand records costs nothing worth avoiding. U is
+    ``extent_floor``, because loading a thousand records takes no time. U is
     ``replay_rows``. A Q below the number of open windows cannot be met, since each needs a
     record: the open windows are used in its place, and a warning says so.
     """

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _MEMORY = 0.8
-
-
 """How much of an average an observation leaves standing."""
 
 
 @dataclass
 class Rates:
-    """Measured costs, as running averages in seconds; the defaults are for a slow laptop."""
+    """Measured costs, as running averages in seconds; the defaults are for a slow laptop.
+
+    The operator's thread alone writes and reads them, so there is no lock: recovery observes the
+    load, the runner each step, the checkpointer its CHECKs, and policies read them to plan.
+    """
 
     load_s_per_record: float = 2e-6
     replay_s_per_row: float = 5e-7

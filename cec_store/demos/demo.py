@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
 from rich.progress import Progress
 
-from cec_store.demos import embedded, spark
-from cec_store.demos.comparing import Compared
-from cec_store.demos.embedded import EmbeddedReport, embedded_as_json, run_embedded_demo
+from cec_store.demos.embedded import RUNS as EMBEDDED_RUNS
+from cec_store.demos.embedded import EmbeddedReport, run_embedded_demo
 from cec_store.demos.embedded_child import OPERATORS
-from cec_store.demos.spark import SparkReport, run_spark_demo, spark_as_json
+from cec_store.demos.spark import RUNS as SPARK_RUNS
+from cec_store.demos.spark import SparkReport, run_spark_demo
 from cec_store.demos.spark_feed import CHECKPOINT, FLEETS
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.places.places import place_at
@@ -25,27 +24,25 @@ _REPORT = "cec-demo-report"
 _HEAD_CHARACTERS = 2000
 
 
-def demonstrate_embedded(
-    screen: Screen, folder: Path, seed: int, rows_max: int | None, as_json: bool
+def demonstrate(
+    screen: Screen, folder: Path, seed: int, rows_max: int | None, *, embedded: bool, as_json: bool
 ) -> bool:
-    """Operators of this package; whether the outputs were equal."""
+    """Run one of the demos, and show what it found; whether the outputs were equal."""
     if not as_json:
-        screen.line(f"a year of flights through two operators; --seed {seed}")
-    with _watching(screen, embedded.RUNS, as_json) as watcher:
-        report = run_embedded_demo(folder, seed, watcher, rows_max)
-    screen.document(embedded_as_json(report)) if as_json else _show_embedded(screen, report)
-    return report.equal
-
-
-def demonstrate_spark(
-    screen: Screen, folder: Path, seed: int, rows_max: int | None, as_json: bool
-) -> bool:
-    """Spark's operators, with their state in our logs; whether the outputs were equal."""
-    if not as_json:
-        screen.line(f"a year of flights through two Spark queries; --seed {seed}")
-    with _watching(screen, spark.RUNS, as_json) as watcher:
-        report = run_spark_demo(folder, seed, watcher, rows_max)
-    screen.document(spark_as_json(report)) if as_json else _show_spark(screen, report)
+        what = "operators" if embedded else "Spark queries"
+        screen.line(f"a year of flights through two {what}; --seed {seed}")
+    runs = EMBEDDED_RUNS if embedded else SPARK_RUNS
+    report: EmbeddedReport | SparkReport
+    with screen.bar() as bar:
+        watcher = DemoWatcher(screen, bar, runs, quiet=as_json)
+        run = run_embedded_demo if embedded else run_spark_demo
+        report = run(folder, seed, watcher, rows_max)
+    if as_json:
+        screen.document(report.as_json())
+    elif isinstance(report, EmbeddedReport):
+        _show_embedded(screen, report)
+    else:
+        _show_spark(screen, report)
     return report.equal
 
 
@@ -70,26 +67,16 @@ class DemoWatcher:
             self._screen.line(text)
 
 
-@contextmanager
-def _watching(screen: Screen, runs: Mapping[str, str], quiet: bool) -> Iterator[DemoWatcher]:
-    """A bar for each of the demo's runs, and a line for each event."""
-    with screen.bar() as bar:
-        yield DemoWatcher(screen, bar, runs, quiet)
-
-
-def _show_differences(screen: Screen, outputs: Sequence[Compared]) -> None:
-    for output in outputs:
+def _show_verdict(
+    screen: Screen, report: EmbeddedReport | SparkReport, kills: str, reference: str
+) -> None:
+    for output in report.outputs:
         if output.first_difference is not None:
             screen.line(
                 f"{output.operator}: {output.rows:,} rows against {output.reference_rows:,}, "
                 f"different from row {output.first_difference:,} on",
                 style="bold red",
             )
-
-
-def _show_verdict(
-    screen: Screen, report: EmbeddedReport | SparkReport, kills: str, reference: str
-) -> None:
     if report.equal:
         counts = " + ".join(f"{output.rows:,} {output.operator}" for output in report.outputs)
         screen.line(
@@ -113,7 +100,6 @@ def _show_embedded(screen: Screen, report: EmbeddedReport) -> None:
         for r in report.recoveries
     ]  # fmt: skip
     screen.table("recoveries by backward scan", names, rows)
-    _show_differences(screen, report.outputs)
     kills = f"{len(report.kills_at)} kills"
     _show_verdict(screen, report, kills, "the run that was never killed")
 
@@ -142,7 +128,6 @@ def _show_spark(screen: Screen, report: SparkReport) -> None:
                 f"{state.earlier_version}, not {state.recomputed_keys:,}",
                 style="bold red",
             )
-    _show_differences(screen, report.outputs)
     _show_verdict(screen, report, "a SIGKILL of the driver", "a recompute over the same files")
 
 

@@ -14,16 +14,15 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from cec_store.demos.comparing import Compared, compare
 from cec_store.demos.embedded_child import FLIGHTS_FILE, OPERATORS
 from cec_store.demos.flights import load_flights
-from cec_store.demos.watching import Watcher
+from cec_store.demos.reporting import Compared, DemoReport, Watcher, compare, require_empty
 from cec_store.format.schema import TIMESTAMP
 from cec_store.opening import open_queue
 
@@ -57,7 +56,7 @@ class Recovered:
 
 
 @dataclass(frozen=True)
-class EmbeddedReport:
+class EmbeddedReport(DemoReport):
     """What the demo did and found."""
 
     folder: str
@@ -67,14 +66,6 @@ class EmbeddedReport:
     recoveries: tuple[Recovered, ...]
     outputs: tuple[Compared, ...]
     seconds: float
-
-    @property
-    def equal(self) -> bool:
-        return all(output.first_difference is None for output in self.outputs)
-
-    @property
-    def output_rows(self) -> int:
-        return sum(output.rows for output in self.outputs)
 
 
 def run_embedded_demo(
@@ -87,8 +78,7 @@ def run_embedded_demo(
         RuntimeError: a child ended in another way than asked.
     """
     began = time.perf_counter()
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder}: not empty; give the demo a folder of its own")
+    require_empty(folder)
     folder.mkdir(parents=True, exist_ok=True)
     flights = load_flights().slice(0, rows_max)
     with pa.ipc.new_file(str(folder / FLIGHTS_FILE), flights.schema) as writer:
@@ -181,8 +171,3 @@ def _output(path: Path) -> pa.Table:
         batches = list(queue.replay(include_metadata=True))
     columns = [TIMESTAMP, *queue.schema.data.names]
     return pa.Table.from_batches([batch.select(columns) for batch in batches]).combine_chunks()
-
-
-def embedded_as_json(report: EmbeddedReport) -> dict[str, Any]:
-    """The report with what follows from it."""
-    return {**asdict(report), "equal": report.equal, "output_rows": report.output_rows}

@@ -72,13 +72,13 @@ class _Pace:
             self._changed.wait_for(lambda: row <= min(self._rows.values()) + STEP_ROWS)
 
     def leave(self, operator: str) -> None:
-        """Nobody waits for one that has ended."""
+        """An operator that has ended holds up no other."""
         with self._changed:
             self._rows[operator] = sys.maxsize
             self._changed.notify_all()
 
     def say(self, event: dict[str, Any]) -> None:
-        """One line to the parent; wait while too many are unheard."""
+        """Print a line for the parent; wait while it has not acknowledged enough of them."""
         with self._changed:
             print(json.dumps(event), flush=True)
             self._unheard += 1

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ import pyarrow.parquet as pq
 
 from cec_store.connectors import spark
 from cec_store.demos import spark_job
-from cec_store.demos.comparing import Compared, compare
 from cec_store.demos.flights import load_flights
+from cec_store.demos.reporting import Compared, DemoReport, Watcher, compare, require_empty
 from cec_store.demos.spark_feed import (
     AIRCRAFT,
     FEED,
@@ -43,7 +44,6 @@ from cec_store.demos.spark_results import (
     read_inputs,
     read_states,
 )
-from cec_store.demos.watching import Watcher
 
 FILES = 26
 """A fortnight each."""
@@ -68,7 +68,7 @@ class Resumed:
 
 
 @dataclass(frozen=True)
-class SparkReport:
+class SparkReport(DemoReport):
     """What the demo did and found."""
 
     folder: str
@@ -83,13 +83,8 @@ class SparkReport:
 
     @property
     def equal(self) -> bool:
-        return all(output.first_difference is None for output in self.outputs) and all(
-            state.earlier_keys == state.recomputed_keys for state in self.states
-        )
-
-    @property
-    def output_rows(self) -> int:
-        return sum(output.rows for output in self.outputs)
+        are_kept = (state.earlier_keys == state.recomputed_keys for state in self.states)
+        return super().equal and all(are_kept)
 
 
 def run_spark_demo(
@@ -103,9 +98,8 @@ def run_spark_demo(
         SparkUnavailable: no Spark 4, or no Java.
     """
     began = time.perf_counter()
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder}: not empty; give the demo a folder of its own")
-    spark.jar()  # what is missing is said here, before a driver is started
+    require_empty(folder)
+    spark.jar()  # raises SparkUnavailable before a driver is started
     flights = load_flights().slice(0, rows_max)
     pieces = cut(flights, files)
     _write_feed(folder / FEED, pieces)
@@ -133,11 +127,6 @@ def run_spark_demo(
     )
 
 
-def spark_as_json(report: SparkReport) -> dict[str, Any]:
-    """The report with what follows from it."""
-    return {**asdict(report), "equal": report.equal, "output_rows": report.output_rows}
-
-
 def _write_feed(feed: Path, pieces: Sequence[pa.Table]) -> None:
     feed.mkdir(parents=True)
     now = int(time.time())
@@ -156,9 +145,8 @@ def _killed_driver(
 ) -> dict[str, int]:
     """Run until both queries have passed a batch, then kill; how far each had come."""
     batches = dict.fromkeys(QUERIES, -1)
-    driver = _Driver(folder)
-    try:
-        for event in driver.events():
+    with _driver(folder, -signal.SIGKILL) as events:
+        for event in events:
             batches[event["query"]] = event["batch"]
             watcher.advance("spark", min(batches.values()) + 1, files)
             if min(batches.values()) >= kill_after:
@@ -168,9 +156,6 @@ def _killed_driver(
                     f"{kill_after} of {files}"
                 )
                 break
-    finally:
-        driver.kill()
-    driver.require(-signal.SIGKILL)
     return batches
 
 
@@ -180,9 +165,8 @@ def _second_driver(
     """Run to the end; how each query came back."""
     batches = dict(done)
     resumed: dict[str, Resumed] = {}
-    driver = _Driver(folder)
-    try:
-        for event in driver.events():
+    with _driver(folder, 0) as events:
+        for event in events:
             query = event["query"]
             batches[query] = event["batch"]
             if query not in resumed:
@@ -193,49 +177,41 @@ def _second_driver(
                 )
             # The last watermark brings one batch more, without a file; a kill may bring one less.
             watcher.advance("spark", min(files, min(batches.values()) + 1), files)
-        driver.wait()
-    finally:
-        driver.kill()
-    driver.require(0)
     watcher.advance("spark", files, files)
     return tuple(resumed[query] for query in QUERIES if query in resumed)
 
 
-class _Driver:
-    """A Spark driver and its JVM, in a process group of their own."""
+@contextmanager
+def _driver(folder: Path, wanted: int) -> Iterator[Iterator[dict[str, Any]]]:
+    """A Spark driver and its JVM, in a process group of their own: what it says on its output.
 
-    def __init__(self, folder: Path) -> None:
-        self._log = folder / "driver.log"
-        command = [sys.executable, "-m", _JOB, str(folder)]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-            )
-
-    def events(self) -> Iterator[dict[str, Any]]:
-        assert self._process.stdout is not None
-        return map(json.loads, self._process.stdout)
-
-    def wait(self) -> None:
-        self._process.wait()
-
-    def kill(self) -> None:
-        """All of it, if it has not ended."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-
-    def require(self, status: int) -> None:
-        if self._process.returncode != status:
-            lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-            raise RuntimeError(
-                f"the driver ended with status {self._process.returncode}, not {status}; "
-                f"the end of {self._log}:\n" + "\n".join(lines[-_LOG_LINES:])
-            )
+    It is killed where the caller is done with it, unless it is to end by itself (status 0).
+    ``RuntimeError`` for another status than wanted.
+    """
+    log_path = folder / "driver.log"
+    command = [sys.executable, "-m", _JOB, str(folder)]
+    with log_path.open("ab") as log:
+        driver = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+    assert driver.stdout is not None
+    try:
+        yield map(json.loads, driver.stdout)
+        if wanted == 0:
+            driver.wait()
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+        driver.stdout.close()
+    if driver.returncode != wanted:
+        lines = log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        raise RuntimeError(
+            f"the driver ended with status {driver.returncode}, not {wanted}; "
+            f"the end of {log_path}:\n" + "\n".join(lines[-_LOG_LINES:])
+        )

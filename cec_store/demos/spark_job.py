@@ -24,7 +24,7 @@ _LOOK_S = 0.05
 _CONF = {
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
-    # The demo is over before the JVM's better compiler has earned what it costs.
+    # The demo is too short for the JVM's optimising compiler to pay off.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.session.timeZone": "UTC",

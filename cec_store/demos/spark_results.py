@@ -56,7 +56,7 @@ def read_aircraft(folder: Path) -> pa.Table:
 
 
 def read_fleets(folder: Path) -> pa.Table:
-    """All rows by day and carrier: which batch brings a day is the watermark's affair."""
+    """All rows by day and carrier: the batch of a day depends on the watermark."""
     tables = [table for _, table in _batches(folder / OUTPUT / FLEETS)]
     order = [("day", "ascending"), ("carrier", "ascending")]
     return pa.concat_tables(tables).sort_by(order).combine_chunks()

@@ -5,7 +5,8 @@ from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.contract import Effects, InputBatch, Operator, Source, Step
 from cec_store.operators.inputs.sources import ArrowSource, QueueSource
 from cec_store.operators.join.join import WindowJoin
-from cec_store.operators.runner import Recovery, Runner, record_schema
+from cec_store.operators.recovery import Recovery
+from cec_store.operators.runner import Runner, record_schema
 from cec_store.operators.stateless import Filter, Map, Union
 
 __all__ = [

@@ -59,6 +59,14 @@ class Step:
     def rows(self) -> int:
         return len(self.timestamps_us)
 
+    def in_order(self) -> pa.RecordBatch:
+        """All rows as one batch, in the step's order. The inputs must share a schema."""
+        if len(self.batches) == 1:
+            return self.batches[0]
+        row_of = np.empty(self.rows, np.int64)
+        row_of[np.argsort(self.source, kind="stable")] = np.arange(self.rows)
+        return pa.concat_batches(self.batches).take(pa.array(row_of))
+
 
 @dataclass(frozen=True)
 class Effects:
@@ -113,9 +121,11 @@ class Operator(Protocol):
         After :meth:`restore` that of the footprints, afterwards that of one made now. Only an
         operator whose state *is* its input (the join) returns offsets, and they never fall.
         """
+        return None
 
     def preload(self, source: int, batch: InputBatch) -> None:
         """Load rows below the restored position again, with no output."""
+        raise AssertionError("an operator asks for no input before its positions")
 
     def catch_up(self, step: Step) -> None:
         """Take rows that were taken before the crash, and emit nothing.

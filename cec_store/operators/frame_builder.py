@@ -10,7 +10,7 @@ from cec_store.format.schema import KEY, STATE, TIMESTAMP_TYPE, RecordKind, Reco
 from cec_store.operators.contract import Effects, Operator, Step
 
 
-class Stacker:
+class FrameBuilder:
     """Puts an operator's output and its windows' footprints on top of one another."""
 
     def __init__(self, operator: Operator, schema: RecordSchema) -> None:

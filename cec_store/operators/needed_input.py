@@ -24,20 +24,20 @@ class NeededInput:
         """Output from ``end_offset`` on needs the input from ``low`` on."""
         self._ends = [end_offset]
         self._lows = [low]
-        self._totals: list[int] = []
-        self._places: list[Ints] = []
+        self._footprint_totals: list[int] = []
+        self._footprint_lows: list[Ints] = []
 
-    def place(self, position: Ints, more: Ints | None = None) -> None:
-        """Windows begin at this position; where they need ``more`` than it, that is the low."""
-        self._totals.append(int(position.sum()))
-        self._places.append(lower(position, more))
+    def add_footprints(self, position: Ints, preload: Ints | None = None) -> None:
+        """Windows have footprints as of this position; a join needs input from ``preload`` on."""
+        self._footprint_totals.append(int(position.sum()))
+        self._footprint_lows.append(lower_position(position, preload))
 
-    def placed(self, total: int) -> Ints:
-        """The low of a position that sums up to this; no smaller sum will be asked for again."""
-        at = bisect_left(self._totals, total)
-        del self._totals[:at], self._places[:at]
-        assert self._totals[0] == total
-        return self._places[0]
+    def low_of(self, total: int) -> Ints:
+        """The low of footprints whose position sums up to this; totals asked for never fall."""
+        at = bisect_left(self._footprint_totals, total)
+        del self._footprint_totals[:at], self._footprint_lows[:at]
+        assert self._footprint_totals[0] == total
+        return self._footprint_lows[0]
 
     def note(self, end_offset: int, low: Ints) -> None:
         """The log ends at ``end_offset`` now; output from there on needs the input from ``low``."""
@@ -60,13 +60,13 @@ class NeededInput:
             raise OutOfRange(f"indicators are kept from offset {self._ends[0]} on, not {offset}")
         return self._lows[at]
 
-    def settle(self, offset: int) -> Ints:
+    def forget_before(self, offset: int) -> Ints:
         """The cause of ``offset``, or of the oldest remembered; what is older is forgotten."""
         at = max(0, bisect_right(self._ends, offset) - 1)
         del self._ends[:at], self._lows[:at]
         return self._lows[0]
 
 
-def lower(position: Ints, more: Ints | None) -> Ints:
-    """A copy of the lower of both, for each input."""
-    return np.array(position if more is None else np.minimum(position, more))
+def lower_position(position: Ints, other: Ints | None) -> Ints:
+    """A copy of the lower of both positions, for each input."""
+    return np.array(position if other is None else np.minimum(position, other))

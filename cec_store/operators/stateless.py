@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.schema import RecordKind
-from cec_store.operators.contract import Effects, InputBatch, Step
-from cec_store.operators.inputs.merge import interleave
+from cec_store.operators.contract import Effects, Operator, Step
 
 Formula: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
 """A ``pyarrow.compute`` expression, or a function from a batch to one value a row.
@@ -27,7 +26,7 @@ output depend on where the input was cut into steps.
 _NO_SLOTS: Ints = np.empty(0, np.int64)
 
 
-class _Stateless:
+class _Stateless(Operator):
     """What operators without windows have in common."""
 
     output_kind = RecordKind.DATA
@@ -50,12 +49,6 @@ class _Stateless:
             raise ValueError("an operator without windows cannot restore one")
         return _NO_SLOTS
 
-    def preload_start(self) -> None:
-        """Nothing: there is no state."""
-
-    def preload(self, source: int, batch: InputBatch) -> None:
-        raise AssertionError("an operator without state asks for no input before its positions")
-
     def catch_up(self, step: Step) -> None:
         """Nothing: there is no state."""
 
@@ -71,7 +64,7 @@ class Filter(_Stateless):
             raise ValueError(f"a filter needs a predicate, not values of type {mask.type}")
 
     def apply(self, step: Step) -> Effects:
-        batch = interleave(step)
+        batch = step.in_order()
         mask = _evaluate(self._predicate, batch)[0].fill_null(False)
         kept = np.flatnonzero(flags_of(mask))
         return _effects(batch.filter(mask), kept)
@@ -87,7 +80,7 @@ class Map(_Stateless):
         super().__init__(pa.schema([pa.field(name, each.type) for name, each in names_and_types]))
 
     def apply(self, step: Step) -> Effects:
-        values = _evaluate(self._columns, interleave(step))
+        values = _evaluate(self._columns, step.in_order())
         rows = pa.record_batch(values, schema=self.output_schema)
         return _effects(rows, np.arange(step.rows))
 
@@ -101,7 +94,7 @@ class Union(_Stateless):
         super().__init__(input_schema, inputs)
 
     def apply(self, step: Step) -> Effects:
-        return _effects(interleave(step), np.arange(step.rows))
+        return _effects(step.in_order(), np.arange(step.rows))
 
 
 def _effects(rows: pa.RecordBatch, causes: Ints) -> Effects:
@@ -117,13 +110,13 @@ def _evaluate(formulas: Mapping[str, Formula], batch: pa.RecordBatch) -> list[pa
     names = [name for name, each in formulas.items() if isinstance(each, pc.Expression)]
     values: dict[str, pa.Array] = {}
     if names:
-        # Only who evaluates expressions waits for what this brings along, pandas among it.
+        # Imported here: only expressions need it, and it imports pandas, which takes long.
         from pyarrow import acero
 
         source = acero.TableSourceNodeOptions(pa.Table.from_batches([batch]))
         project = acero.ProjectNodeOptions([formulas[name] for name in names], names)
         plan = [acero.Declaration("table_source", source), acero.Declaration("project", project)]
-        # One thread: more would hand the rows back in the order in which they get done.
+        # One thread keeps the rows in their order.
         table = acero.Declaration.from_sequence(plan).to_table(use_threads=False)
         values = {name: _one_array(table.column(name)) for name in names}
     for name, each in formulas.items():

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cec_store.demos.demo import demonstrate_embedded, demonstrate_spark, report_on_demo
+from cec_store.demos.demo import demonstrate, report_on_demo
 from cec_store.inspector.measuring.kept_rates import known_rates
 from cec_store.terminal.exit_status import DAMAGED
 from cec_store.terminal.screens import Screen
@@ -30,11 +30,10 @@ def demo_verb(
 ) -> None:
     """Run Spark queries over a year of flights, kill the driver, and compare what comes out."""
     screen = Screen()
-    demonstrate = demonstrate_embedded if embedded else demonstrate_spark
     with ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cec-demo-")))
         seed = random.randrange(1000) if seed is None else seed
-        equal = demonstrate(screen, folder, seed, rows, as_json)
+        equal = demonstrate(screen, folder, seed, rows, embedded=embedded, as_json=as_json)
         if not as_json:
             report_on_demo(screen, folder, embedded, keep or Path(), known_rates())
     if keep is not None and not as_json:

@@ -11,9 +11,9 @@ from cec_store import open_queue
 from cec_store.demos import embedded as embedded_demo
 from cec_store.demos import flights
 from cec_store.demos import spark as spark_demo
-from cec_store.demos.comparing import compare
-from cec_store.demos.embedded import RUNS, embedded_as_json, run_embedded_demo
-from cec_store.demos.spark import run_spark_demo, spark_as_json
+from cec_store.demos.embedded import RUNS, run_embedded_demo
+from cec_store.demos.reporting import compare
+from cec_store.demos.spark import run_spark_demo
 from cec_store.demos.spark_feed import cut, recompute_aircraft, recompute_fleets, recompute_keys
 from cec_store.demos.spark_results import read_inputs
 
@@ -68,7 +68,7 @@ def test_killed_run_equals_the_one_never_killed(tmp_path, seed: int) -> None:
         assert found.replayed_rows <= found.replay_target
     assert sum("SIGKILL" in text for text in watcher.told) == 2
     assert watcher.done == dict.fromkeys(RUNS, ROWS)
-    json.dumps(embedded_as_json(report))
+    json.dumps(report.as_json())
 
 
 def test_a_difference_would_be_seen(tmp_path) -> None:
@@ -114,7 +114,7 @@ def test_killed_spark_equals_a_recompute(tmp_path) -> None:
     for back in report.resumed:
         assert report.killed_after_batch < back.batch < 8
         assert back.loaded_records > 0
-    json.dumps(spark_as_json(report))
+    json.dumps(report.as_json())
 
 
 def test_a_driver_that_fails_is_quoted(tmp_path, monkeypatch) -> None:

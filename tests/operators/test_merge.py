@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cec_store.operators.contract import InputBatch
-from cec_store.operators.inputs.merge import INPUTS_MAX, interleave, merge
+from cec_store.operators.inputs.merge import INPUTS_MAX, merge
 from support.models.reference_operators import Row, in_order, make_steps
 
 SCHEMA = pa.schema({"n": pa.int64()})
@@ -32,7 +32,7 @@ def rows_of(steps) -> list[tuple]:
         assert step.source.dtype == np.int8
         assert step.positions.shape == (step.rows, len(step.batches))
         assert step.rows == sum(batch.num_rows for batch in step.batches)
-        numbers = interleave(step).column("n").to_pylist()
+        numbers = step.in_order().column("n").to_pylist()
         positions = map(tuple, step.positions.tolist())
         columns = (step.source.tolist(), step.timestamps_us.tolist(), numbers, positions)
         found += zip(*columns, strict=True)

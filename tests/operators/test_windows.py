@@ -5,7 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from cec_store.operators.aggregate.windows import CountWindow, Deadlines, TimeWindow
+from cec_store.operators.aggregate.window_ends import WindowEnds
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 
 
 @pytest.mark.parametrize("kind", [CountWindow, TimeWindow])
@@ -44,18 +45,18 @@ def test_the_rows_of_a_count_window_are_spread_over_lanes_without_overlap(size, 
     assert found == {each for each in every if each[2] < 60}
 
 
-def test_deadlines_give_what_is_due_and_nothing_else():
+def test_window_ends_give_what_is_due_and_nothing_else():
     rng = random.Random(7)
-    deadlines, held, popped = Deadlines(), [], 0
+    ends_of, held, popped = WindowEnds(), [], 0
     for now in range(0, 3_000, 10):
         count = rng.choice([0, 1, 3, 50, 400])
         ends = [now + rng.choice([-5, 0, 1, 500, 100_000]) for _ in range(count)]
         slots = [rng.randrange(10**6) for _ in ends]
-        deadlines.push(np.array(ends, np.int64), np.array(slots, np.int64))
+        ends_of.push(np.array(ends, np.int64), np.array(slots, np.int64))
         held += zip(ends, slots, strict=True)
         due = sorted(slot for end, slot in held if end <= now)
         held = [(end, slot) for end, slot in held if end > now]
-        assert sorted(deadlines.pop(now).tolist()) == due
-        assert len(deadlines._runs) < 20
+        assert sorted(ends_of.pop(now).tolist()) == due
+        assert len(ends_of._runs) < 20
         popped += len(due)
     assert popped > 1_000

@@ -32,11 +32,14 @@ ORDER = {
     "partitioned": "commits staging kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """
-        contract needed_input inputs keys aggregate join stateless frame_builder runner
+        contract needed_input inputs keys aggregate join stateless frame_builder acknowledging
+        footprinting recovery runner
     """,
     "operators.inputs": "merge sources",
     "operators.keys": "words dictionary encoder",
-    "operators.aggregate": "windows accumulators slots count_slots time_slots aggregate",
+    "operators.aggregate": """
+        windows window_ends accumulators slots count_slots time_slots window_kinds aggregate
+    """,
     "operators.join": "waiting join",
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint",
@@ -66,7 +69,7 @@ ORDER = {
         report_writing
     """,
     "demos": """
-        watching comparing flights embedded_child embedded spark_feed spark_job spark_results spark
+        reporting flights embedded_child embedded spark_feed spark_job spark_results spark
         demo
     """,
     "verbs": """

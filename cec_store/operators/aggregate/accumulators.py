@@ -54,7 +54,7 @@ class _Part:
             np.add.at(into, at, 1)
             return
         fold = {"sum": np.add, "min": np.minimum, "max": np.maximum}[self.function]
-        with np.errstate(invalid="ignore", over="ignore"):  # inf - inf is NaN, and no news
+        with np.errstate(invalid="ignore", over="ignore"):  # inf - inf is NaN, without a warning
             fold.at(into, at, values)
 
     def column_of(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
@@ -86,6 +86,7 @@ class Accumulators:
                 part = _part("sum" if each == "avg" else each, column, schema)
                 parts.setdefault(part.name, part)
         self._parts = list(parts.values())
+        self._place = {name: place for place, name in enumerate(parts)}
         self._columns = sorted({part.column for part in self._parts})
         self.state_fields = [pa.field(part.name, part.data_type) for part in self._parts]
         self.output_fields = [self._output_field(*output) for output in self._outputs]
@@ -113,7 +114,9 @@ class Accumulators:
     def states(self, arrays: Arrays) -> list[pa.Array]:
         """State columns; an accumulator that has taken no value is null."""
         return [
-            part.column_of(values, None if part.function == "count" else self._some(arrays, part))
+            part.column_of(
+                values, None if part.function == "count" else self._some(arrays, part.column)
+            )
             for part, values in zip(self._parts, arrays, strict=True)
         ]
 
@@ -128,30 +131,27 @@ class Accumulators:
 
     def results(self, arrays: Arrays, row_counts: Ints) -> list[pa.Array]:
         """Output columns; an aggregate of nothing but a count is null."""
-        by_name = {part.name: values for part, values in zip(self._parts, arrays, strict=True)}
-        part_of = {part.name: part for part in self._parts}
         columns = []
         for _, function, column in self._outputs:
             if column is None:
                 columns.append(pa.array(row_counts))
                 continue
-            counts = by_name[f"count({column})"]
+            counts = arrays[self._place[f"count({column})"]]
             if function == "count":
                 columns.append(pa.array(counts))
-                continue
-            some = None if counts.all() else counts > 0
-            if function == "avg":
-                average = by_name[f"sum({column})"] / np.maximum(counts, 1)
-                columns.append(fixed_column(pa.float64(), [average.view(np.int64)], some))
+            elif function == "avg":
+                average = arrays[self._place[f"sum({column})"]] / np.maximum(counts, 1)
+                valid = self._some(arrays, column)
+                columns.append(fixed_column(pa.float64(), [average.view(np.int64)], valid))
             else:
-                name = f"{function}({column})"
-                columns.append(part_of[name].column_of(by_name[name], some))
+                place = self._place[f"{function}({column})"]
+                valid = self._some(arrays, column)
+                columns.append(self._parts[place].column_of(arrays[place], valid))
         return columns
 
-    def _some(self, arrays: Arrays, part: _Part) -> NDArray[np.bool_] | None:
-        """Which windows have taken a value of the part's column; ``None`` for all."""
-        names = [each.name for each in self._parts]
-        counts = arrays[names.index(f"count({part.column})")]
+    def _some(self, arrays: Arrays, column: str) -> NDArray[np.bool_] | None:
+        """Which windows have taken a value of this column; ``None`` for all."""
+        counts = arrays[self._place[f"count({column})"]]
         return None if counts.all() else counts > 0
 
     def _output_field(self, name: str, function: str, column: str | None) -> pa.Field:
@@ -159,8 +159,7 @@ class Accumulators:
             return pa.field(name, pa.int64())
         if function == "avg":
             return pa.field(name, pa.float64())
-        types = {part.name: part.data_type for part in self._parts}
-        return pa.field(name, types[f"{function}({column})"])
+        return pa.field(name, self._parts[self._place[f"{function}({column})"]].data_type)
 
 
 def _checked_column(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from cec_store.format.columns import Ints
 from cec_store.operators.aggregate.accumulators import Accumulators
-from cec_store.operators.aggregate.slots import Closed, Rows, Slots
+from cec_store.operators.aggregate.slots import WINDOW_NUMBER, ClosedWindows, InputRows, Slots
 from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.keys.encoder import KeyEncoder
 from cec_store.operators.keys.words import grown
@@ -17,13 +18,18 @@ _ROW_BITS = 32
 class CountSlots(Slots):
     """Count windows: group ``g`` has the slots ``g * lanes`` to ``g * lanes + lanes - 1``."""
 
-    def __init__(self, window: CountWindow, keys: KeyEncoder, accumulators: Accumulators) -> None:
-        super().__init__(keys, accumulators)
+    def __init__(
+        self, window: CountWindow, groups: list[pa.Field], accumulators: Accumulators
+    ) -> None:
+        number = [WINDOW_NUMBER] if window.lanes > 1 else []
+        keys = KeyEncoder(pa.schema(groups))
+        super().__init__(keys, pa.schema([*groups, *number]), accumulators)
+        self.output_fields = tuple(field.with_name("window") for field in number)
         self._window = window
         self._seen: Ints | None = None
         """Rows of each group so far, where windows overlap; ``None`` before the first are taken."""
 
-    def take(self, rows: Rows) -> Closed:
+    def take(self, rows: InputRows) -> ClosedWindows:
         codes = self.keys.encode(rows.groups)
         self.reserve(self.keys.bound * self._window.lanes)
         packed = np.sort((codes << _ROW_BITS) | np.arange(len(codes)))
@@ -57,7 +63,7 @@ class CountSlots(Slots):
         self.fresh.append(slots[staying[place[first[staying]] == 0]])
         self.open_count += len(first) - len(goes_on) - len(closing)
         done = [values[closing] for values in arrays]
-        return Closed(
+        return ClosedWindows(
             slots[closing],
             causes[closing],
             counts[closing],
@@ -66,7 +72,7 @@ class CountSlots(Slots):
             done,
         )
 
-    def catch_up(self, rows: Rows) -> None:
+    def catch_up(self, rows: InputRows) -> None:
         codes = self.keys.lookup(rows.groups)
         lanes = self._window.lanes
         slots = np.where(codes >= 0, codes * lanes, -lanes)[:, None] + np.arange(lanes)
@@ -79,11 +85,9 @@ class CountSlots(Slots):
             self.keys.trim(np.flatnonzero(self.rows[: self.keys.bound]))
 
     def codes(self, slots: Ints) -> Ints:
-        """The key code of each slot."""
         return slots // self._window.lanes
 
     def slots(self, codes: Ints, numbers: Ints) -> Ints:
-        """The slot of each key's window."""
         lanes = self._window.lanes
         self.reserve(self.keys.bound * lanes)
         return codes * lanes + numbers % lanes
@@ -115,7 +119,7 @@ class CountSlots(Slots):
         return slots, wide_at, place[is_open], (window * lanes + lane)[is_open]
 
     def _seen_rows(self) -> Ints:
-        """Rows of each group so far: its newest window tells."""
+        """Rows of each group so far, at first computed from its newest window."""
         bound, lanes = self.keys.bound, self._window.lanes
         if self._seen is None:
             rows, numbers = (

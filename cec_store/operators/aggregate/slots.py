@@ -1,4 +1,4 @@
-"""The open windows of an aggregate, a slot each, and what rows do to them.
+"""The open windows of an aggregate, a slot each: what is the same for all kinds of windows.
 
 A slot is a place in arrays that hold the state of all windows. Taking rows is a bounded number
 of passes over arrays; which rows share a step changes nothing but the number of calls.
@@ -6,22 +6,24 @@ of passes over arrays; which rows share a step changes nothing but the number of
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.format.columns import Ints
+from cec_store.format.columns import Ints, values_of
 from cec_store.operators.aggregate.accumulators import Accumulators, Arrays
 from cec_store.operators.keys.encoder import KeyEncoder
 from cec_store.operators.keys.words import grown
 
 NO_SLOTS: Ints = np.empty(0, np.int64)
+WINDOW_NUMBER = pa.field("_window", pa.int64())
 
 
 @dataclass(frozen=True)
-class Rows:
+class InputRows:
     """Rows for the windows to take, in order."""
 
     batch: pa.RecordBatch
@@ -35,9 +37,9 @@ class Rows:
     taken: tuple[NDArray[np.int8], Ints]
     """For each row its input, and the next unread offset of that input after it."""
 
-    def part(self, start: int, stop: int) -> Rows:
+    def part(self, start: int, stop: int) -> InputRows:
         rows = slice(start, stop)
-        return Rows(
+        return InputRows(
             self.batch.slice(start, stop - start),
             [column.slice(start, stop - start) for column in self.groups],
             self.sums[rows],
@@ -48,7 +50,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedWindows:
     """Windows that have closed, in the order in which their results leave."""
 
     slots: Ints
@@ -60,12 +62,26 @@ class Closed:
     arrays: Arrays
 
 
-class Slots:
+class Slots(ABC):
     """State by slot. The arrays grow by doubling; slots are handed out by the key encoder."""
 
-    def __init__(self, keys: KeyEncoder, accumulators: Accumulators) -> None:
+    goes_by_time = False
+    output_fields: tuple[pa.Field, ...] = ()
+    """What an output row says of its window; none where a key has one window at a time."""
+    own_fields: tuple[pa.Field, ...] = ()
+    """State beside that of windows, null in theirs."""
+    late_rows = 0
+    """Rows that came too late for at least one of their windows."""
+    untimed_rows = 0
+    """Rows without a time, which belong to no window."""
+
+    def __init__(self, keys: KeyEncoder, key_schema: pa.Schema, accumulators: Accumulators) -> None:
+        """``keys`` encodes the columns of ``key_schema``, or all but the window's number."""
         self.keys = keys
+        self.key_schema = key_schema
         self.accumulators = accumulators
+        state = [pa.field("rows", pa.int64()), pa.field("opened", pa.int64()), *self.own_fields]
+        self.state_schema = pa.schema([*state, *accumulators.state_fields])
         self.rows: Ints = np.zeros(1, np.int64)
         """Rows that the slot's window has taken; 0 where none is open."""
         self.opened: Ints = np.zeros(1, np.int64)
@@ -78,6 +94,78 @@ class Slots:
         """Slots of windows that opened in this step; some may have closed again."""
         self.restored: Ints | None = None
         """Position of each slot's footprint, shape (slots, inputs), while catching up."""
+
+    @abstractmethod
+    def take(self, rows: InputRows) -> ClosedWindows:
+        """Let windows open, take the rows, and close."""
+
+    @abstractmethod
+    def catch_up(self, rows: InputRows) -> None:
+        """Let restored windows take the rows that lie after their positions."""
+
+    @abstractmethod
+    def trim(self) -> None:
+        """Forget the keys of closed windows where that pays."""
+
+    @abstractmethod
+    def codes(self, slots: Ints) -> Ints:
+        """The key code of each slot."""
+
+    @abstractmethod
+    def slots(self, codes: Ints, numbers: Ints) -> Ints:
+        """The slot of each key's window, with room for it."""
+
+    def output_columns(self, numbers: Ints) -> list[pa.Array]:
+        """The columns of ``output_fields`` for windows of these numbers."""
+        return [pa.array(numbers)] if self.output_fields else []
+
+    def begin_step(self) -> None:
+        """Forget what the last step opened, and restored positions: catching up is over."""
+        self.restored = None
+        self.fresh = []
+
+    def renewed(self) -> Ints:
+        """See :attr:`Effects.renewed`."""
+        return NO_SLOTS
+
+    def still_open(self) -> Ints:
+        """Slots of the windows that opened in this step and have not closed in it."""
+        fresh = self.fresh
+        slots = fresh[0] if len(fresh) == 1 else np.unique(np.concatenate([NO_SLOTS, *fresh]))
+        return slots[self.rows[slots] > 0]
+
+    def keys_of(self, slots: Ints, numbers: Ints | None = None) -> pa.StructArray:
+        """Keys of these slots' windows; of windows that have closed, with their ``numbers``."""
+        keys = self.keys.keys(self.codes(slots))
+        if len(keys.type) == len(self.key_schema):
+            return keys
+        if numbers is None:
+            numbers = self.numbers[slots]
+        columns = [keys.field(place) for place in range(len(keys.type))]
+        return pa.StructArray.from_arrays(
+            [*columns, pa.array(numbers)], fields=list(self.key_schema)
+        )
+
+    def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
+        """Keys and states of these slots' windows."""
+        columns = [pa.array(self.rows[slots]), pa.array(self.opened[slots])]
+        columns += [pa.nulls(len(slots), field.type) for field in self.own_fields]
+        columns += self.accumulators.states([values[slots] for values in self.arrays])
+        states = pa.StructArray.from_arrays(columns, fields=list(self.state_schema))
+        return self.keys_of(slots), states
+
+    def restore(self, keys: pa.StructArray, states: pa.StructArray) -> Ints:
+        """The inverse of :meth:`snapshot` for empty slots; the slot of each window."""
+        columns = [keys.field(place) for place in range(len(self.key_schema))]
+        numbers = np.zeros(len(keys), np.int64)
+        if self.output_fields:
+            numbers = np.array(values_of(columns[-1], "i8"))
+        slots = self.slots(self.keys.encode(columns[: len(self.keys.schema)]), numbers)
+        rows, opened = (values_of(states.field(name), "i8") for name in ("rows", "opened"))
+        first = len(self.state_schema) - len(self.accumulators.state_fields)
+        accumulated = [states.field(place) for place in range(first, len(self.state_schema))]
+        self.fill(slots, rows, opened, numbers, self.accumulators.from_states(accumulated))
+        return slots
 
     def reserve(self, size: int) -> None:
         if size > len(self.rows):
@@ -94,7 +182,7 @@ class Slots:
         for held, values in zip(self.arrays, arrays, strict=True):
             held[slots] = values
 
-    def fold_restored(self, slots: Ints, at: Ints, rows: Rows) -> None:
+    def fold_restored(self, slots: Ints, at: Ints, rows: InputRows) -> None:
         """Let open windows take those of the rows that lie at or after their position.
 
         Row ``at[i]`` is for the window in ``slots[i]``, -1 for none.

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.format.columns import Ints
+from cec_store.format.columns import Ints, flags_of
 from cec_store.operators.aggregate.accumulators import Accumulators
-from cec_store.operators.aggregate.slots import NO_SLOTS, Closed, Rows, Slots
-from cec_store.operators.aggregate.windows import Deadlines, TimeWindow
+from cec_store.operators.aggregate.slots import (
+    NO_SLOTS,
+    WINDOW_NUMBER,
+    ClosedWindows,
+    InputRows,
+    Slots,
+)
+from cec_store.operators.aggregate.window_ends import WindowEnds
+from cec_store.operators.aggregate.windows import TimeWindow
 from cec_store.operators.keys.encoder import KeyEncoder, KeyWords
 from cec_store.operators.keys.words import WordTable
+
+_TIME = pa.timestamp("us", "UTC")
 
 
 class TimeSlots(Slots):
@@ -20,17 +30,58 @@ class TimeSlots(Slots):
     far, has reached its end. From that row on it is closed for good: later rows of it are late.
     """
 
-    def __init__(self, window: TimeWindow, keys: KeyEncoder, accumulators: Accumulators) -> None:
-        super().__init__(keys, accumulators)
-        self._window = window
-        self._deadlines = Deadlines()
-        self.watermark_us: int | None = None
-        self.late_rows = 0
-        """Rows that came too late for at least one of their windows."""
-        self.untimed_rows = 0
-        """Rows without a time, which belong to no window."""
+    goes_by_time = True
+    output_fields = (pa.field("window_start", _TIME), pa.field("window_end", _TIME))
+    own_fields = (pa.field("watermark", pa.int64()),)
 
-    def take(self, rows: Rows) -> Closed:
+    def __init__(
+        self, window: TimeWindow, groups: list[pa.Field], accumulators: Accumulators
+    ) -> None:
+        key_schema = pa.schema([*groups, WINDOW_NUMBER])
+        super().__init__(KeyEncoder(key_schema), key_schema, accumulators)
+        self._window = window
+        self._ends = WindowEnds()
+        self.watermark_us: int | None = None
+        self._watermark_before_us: int | None = None
+        """The watermark when the step began."""
+
+    def begin_step(self) -> None:
+        super().begin_step()
+        self._watermark_before_us = self.watermark_us
+
+    def renewed(self) -> Ints:
+        """The watermark's slot, if it has risen and was open before."""
+        is_same = self._watermark_before_us in (None, self.watermark_us)
+        return NO_SLOTS if is_same else np.zeros(1, np.int64)
+
+    def output_columns(self, numbers: Ints) -> list[pa.Array]:
+        starts_us, ends_us = pa.array(numbers), pa.array(numbers + self._window.size_us)
+        return [starts_us.cast(_TIME), ends_us.cast(_TIME)]
+
+    def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
+        is_mark = np.equal(slots, 0)
+        windows = slots[~is_mark]
+        keys, states = super().snapshot(windows)
+        if is_mark.any():
+            # The watermark stands after the windows, and is taken from there to its place.
+            mark = {"watermark": self.watermark_us}
+            states = pa.concat_arrays([states, pa.array([mark], states.type)])
+            place = np.where(is_mark, len(windows), np.cumsum(~is_mark) - 1)
+            keys = keys.take(pa.array(place, mask=is_mark))
+            states = states.take(pa.array(place))
+        return keys, states
+
+    def restore(self, keys: pa.StructArray, states: pa.StructArray) -> Ints:
+        is_mark = flags_of(keys.is_null())
+        if is_mark.any():
+            self.watermark_us = states.field("watermark")[int(np.flatnonzero(is_mark)[0])].as_py()
+            self.rows[0] = 1
+        windows = pa.array(np.flatnonzero(~is_mark))
+        slots = np.zeros(len(keys), np.int64)
+        slots[~is_mark] = super().restore(keys.take(windows), states.take(windows))
+        return slots
+
+    def take(self, rows: InputRows) -> ClosedWindows:
         timed, times_us = self._timed(rows)
         if not len(timed):
             return self._closed(NO_SLOTS, NO_SLOTS)
@@ -55,13 +106,13 @@ class TimeSlots(Slots):
         np.add.at(self.rows, slots, 1)
         self.accumulators.fold(self.arrays, slots, at, rows.batch)
 
-        due = self._deadlines.pop(self.watermark_us)
+        due = self._ends.pop(self.watermark_us)
         ends_us = self.numbers[due] + self._window.size_us
         causes = timed[np.searchsorted(marks_us, ends_us)]
         order = np.lexsort((self.opened[due], ends_us, causes))
         return self._closed(due[order], causes[order])
 
-    def catch_up(self, rows: Rows) -> None:
+    def catch_up(self, rows: InputRows) -> None:
         timed, times_us = self._timed(rows)
         if not len(timed) or self.watermark_us is None:
             return
@@ -79,16 +130,14 @@ class TimeSlots(Slots):
             self.keys.trim(np.flatnonzero(self.rows[1 : self.keys.bound + 1]))
 
     def codes(self, slots: Ints) -> Ints:
-        """The key code of each slot."""
         return slots - 1
 
     def slots(self, codes: Ints, numbers: Ints) -> Ints:
-        """The slot of each key's window."""
         self.reserve(self.keys.bound + 1)
-        self._deadlines.push(numbers + self._window.size_us, codes + 1)
+        self._ends.push(numbers + self._window.size_us, codes + 1)
         return codes + 1
 
-    def _timed(self, rows: Rows) -> tuple[Ints, Ints]:
+    def _timed(self, rows: InputRows) -> tuple[Ints, Ints]:
         """The rows that have a time, and their times."""
         if rows.has_time is None:
             return np.arange(len(rows.times_us)), rows.times_us
@@ -145,12 +194,12 @@ class TimeSlots(Slots):
             starts_us[first],
             self.accumulators.empty(len(new)),
         )
-        self._deadlines.push(starts_us[first] + self._window.size_us, new)
+        self._ends.push(starts_us[first] + self._window.size_us, new)
         self.fresh.append(new)
         self.open_count += len(new)
 
-    def _closed(self, slots: Ints, causes: Ints) -> Closed:
-        done = Closed(
+    def _closed(self, slots: Ints, causes: Ints) -> ClosedWindows:
+        done = ClosedWindows(
             slots,
             causes,
             self.rows[slots],

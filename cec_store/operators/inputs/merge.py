@@ -3,7 +3,7 @@
 Of the inputs' next rows the one with the smallest timestamp goes first, of equal ones that of
 the lowest input. Where timestamps go backward inside an input, a row waits for the rows before
 it, so what counts is the largest timestamp of its input from its head on: the *due* time. (Rows
-that have left hold nothing up, so the count may begin anew at each head.) Rows are decided as
+before the head do not matter, so the maximum may begin anew at each head.) Rows are decided as
 soon as no row still to come can leave before them.
 """
 
@@ -21,7 +21,7 @@ BATCH_ROWS_MAX = 65_536
 INPUTS_MAX = 127  # a step numbers them in one signed byte
 
 
-class _Head:
+class _PendingRows:
     """What is read of one input and not emitted yet."""
 
     def __init__(self, source: Iterator[InputBatch], schema: pa.Schema) -> None:
@@ -70,30 +70,30 @@ def merge(
     """
     if len(inputs) > INPUTS_MAX:
         raise ValueError(f"{len(inputs)} inputs, and at most {INPUTS_MAX} can be merged")
-    heads = [_Head(source, schema) for source, schema in zip(inputs, schemas, strict=True)]
+    pending = [_PendingRows(source, schema) for source, schema in zip(inputs, schemas, strict=True)]
     next_unread = np.array(starts, np.int64)
     while True:
-        for head in heads:
-            head.fill()
-        if not any(len(head.due_us) for head in heads):
+        for each in pending:
+            each.fill()
+        if not any(len(each.due_us) for each in pending):
             return
-        taken = [head.take(count) for head, count in zip(heads, _decided(heads), strict=True)]
+        taken = [each.take(count) for each, count in zip(pending, _decided(pending), strict=True)]
         for step in _steps(taken, next_unread, rows_max):
             yield step
             next_unread = step.positions[-1]
 
 
-def _decided(heads: list[_Head]) -> list[int]:
-    """How many rows of each head come before all rows still to be read."""
-    reading = [(int(head.due_us[-1]), j) for j, head in enumerate(heads) if not head.is_ended]
+def _decided(pending: list[_PendingRows]) -> list[int]:
+    """How many rows of each input's come before all rows still to be read."""
+    reading = [(int(each.due_us[-1]), j) for j, each in enumerate(pending) if not each.is_ended]
     if not reading:
-        return [len(head.due_us) for head in heads]
+        return [len(each.due_us) for each in pending]
     # What the inputs still hold leaves after the last rows read: the one due first decides, and
     # its own input, read to that row, goes first among equals.
     due_us, decider = min(reading)
     return [
-        int(np.searchsorted(head.due_us, due_us, side="right" if j <= decider else "left"))
-        for j, head in enumerate(heads)
+        int(np.searchsorted(each.due_us, due_us, side="right" if j <= decider else "left"))
+        for j, each in enumerate(pending)
     ]
 
 
@@ -124,12 +124,3 @@ def _steps(
         )
         part = slice(start, stop)
         yield Step(batches, source[part], positions[part], timestamps_us[part])
-
-
-def interleave(step: Step) -> pa.RecordBatch:
-    """The rows of a step as one batch, in the step's order. The batches must share a schema."""
-    if len(step.batches) == 1:
-        return step.batches[0]
-    row_of = np.empty(step.rows, np.int64)
-    row_of[np.argsort(step.source, kind="stable")] = np.arange(step.rows)
-    return pa.concat_batches(step.batches).take(pa.array(row_of))

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from cec_store.format.columns import values_of
+from cec_store.format.columns import Ints, values_of
 from cec_store.format.records import kinds_of, to_timestamps
 from cec_store.format.schema import TIMESTAMP, RecordKind
 from cec_store.log.chain import Chain
 from cec_store.log.reader import despite_trims
-from cec_store.operators.contract import InputBatch, Source
+from cec_store.operators.contract import InputBatch, Source, Step
+from cec_store.operators.inputs.merge import merge
 from cec_store.queues.consumers import Consumer
 
 
@@ -79,6 +80,18 @@ class QueueSource:
             output = records if len(rows) == len(kinds) else records.take(pa.array(rows))
             times = values_of(output.column(TIMESTAMP), "i8")
             yield InputBatch(output.select(self.schema.names), first_offset + rows, times)
+
+
+def steps_of(
+    sources: Sequence[Source], start: Ints, stop: Ints | None, rows_max: int
+) -> Iterator[Step]:
+    """The rows of all sources as steps, merged; from ``start`` up to ``stop``, shape (inputs,)."""
+    ends = [None] * len(sources) if stop is None else stop.tolist()
+    reads = [
+        source.read(first, end)
+        for source, first, end in zip(sources, start.tolist(), ends, strict=True)
+    ]
+    return merge(reads, start, [source.schema for source in sources], rows_max)
 
 
 def consumers_of(sources: Sequence[Source]) -> list[Consumer | None]:

@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordKind
-from cec_store.operators.contract import Effects, InputBatch, Step
-from cec_store.operators.join.waiting import NONE, Waiting, in_reach
+from cec_store.operators.contract import Effects, InputBatch, Operator, Step
+from cec_store.operators.join.waiting import NONE, WaitingRows, pairs_in_reach
 from cec_store.operators.keys.encoder import KeyEncoder, key_type, valid_of
 
 _WITHIN_MAX_US = 2**61
 
 
-class WindowJoin:
+class WindowJoin(Operator):
     """Pairs of a left and a right row with equal keys, at most ``within_us`` apart in time.
 
     Output: the ``on`` columns once, then the other columns of the left and of the right, with a
@@ -58,7 +58,7 @@ class WindowJoin:
         self._within_us = within_us
         self._keys = KeyEncoder(_key_schema(left_schema, right_schema, self._on))
         self.output_schema = _output_schema(left_schema, right_schema, self._on, suffixes)
-        self._waiting = (Waiting.none(left_schema), Waiting.none(right_schema))
+        self._waiting = (WaitingRows.none(left_schema), WaitingRows.none(right_schema))
         self._watermark_us: int | None = None
         self._next_unread: Ints = np.zeros(2, np.int64)
         self._restored: Ints | None = None
@@ -174,7 +174,7 @@ class WindowJoin:
         new = slice(held[side], None)
         latest_us = mine.timestamps_us[new] + self._within_us
         earliest_us = marks_us[mine_at] - self._within_us
-        later, earlier = in_reach(
+        later, earlier = pairs_in_reach(
             mine.codes[new], earliest_us, latest_us, other.codes, other.timestamps_us
         )
         came_before = order[earlier] < mine_at[later]

@@ -14,7 +14,7 @@ _CHUNKS_MAX = 64
 
 
 @dataclass
-class Waiting:
+class WaitingRows:
     """The rows of one input that can still match, in input order; each field has one item a row.
 
     ``place`` is a row's place in the chunks of payload one after the other. Payload of rows that
@@ -30,7 +30,7 @@ class Waiting:
     chunk_rows: int = 0
 
     @classmethod
-    def none(cls, schema: pa.Schema) -> Waiting:
+    def none(cls, schema: pa.Schema) -> WaitingRows:
         return cls(schema, NONE, NONE, NONE, NONE, [])
 
     def append(self, batch: pa.RecordBatch, codes: Ints, times_us: Ints, offsets: Ints) -> None:
@@ -64,7 +64,7 @@ class Waiting:
         return pa.concat_batches(batches)
 
 
-def in_reach(
+def pairs_in_reach(
     codes: Ints, earliest_us: Ints, latest_us: Ints, other_codes: Ints, other_us: Ints
 ) -> tuple[Ints, Ints]:
     """Pairs (row, other row) with one code and the other's time in the row's reach.

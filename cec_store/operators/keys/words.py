@@ -82,7 +82,7 @@ class WordTable:
         self._rehash(live)
 
     def _home(self, words: Sequence[Ints]) -> Ints:
-        """The first cell of each tuple. Its nulls do not matter: their words are 0, as few are."""
+        """The first cell of each tuple. Null bits are not hashed: a null's word is 0."""
         mixed = words[0].view(np.uint64)
         for word in words[1:]:
             mixed = ((mixed >> _HALF) ^ mixed) * _ODD + word.view(np.uint64)

@@ -255,8 +255,8 @@ def acknowledges_input_before_its_output_is_on_disk() -> None:
 
 @bug
 def acknowledges_what_a_join_reads_again() -> None:
-    first = NeededInput.place
-    NeededInput.place = lambda self, position, more=None: first(self, position)
+    first = NeededInput.add_footprints
+    NeededInput.add_footprints = lambda self, position, preload=None: first(self, position)
 
 
 @bug

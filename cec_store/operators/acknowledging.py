@@ -1,0 +1,127 @@
+"""What an operator still needs of its input, and telling the inputs' consumers what it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.checkpoints.checkpointer import Checkpointer
+from cec_store.checkpoints.rebuild import EventualCheckpoint
+from cec_store.errors import RecoveryError
+from cec_store.format.columns import Ints
+from cec_store.log.writer import FrameMarks
+from cec_store.operators.contract import Effects, Operator, Step
+from cec_store.operators.needed_input import NeededInput, lower_position
+from cec_store.queues.appendable_queue import AppendableQueue
+from cec_store.queues.consumers import Consumer
+
+
+class Acknowledging:
+    """Notes after each frame from where on input is needed, and acknowledges what is before.
+
+    With checkpoints a recovery needs what footprints do not say. Without, that input is needed
+    which made output that not all consumers of the operator's own queue have received. Nothing is
+    noted where nobody could ask: without checkpoints and without a source that has a consumer.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        queue: AppendableQueue,
+        checkpointer: Checkpointer,
+        consumers: list[Consumer | None],
+        checkpoints: bool,
+    ) -> None:
+        self._operator = operator
+        self._queue = queue
+        self._checkpointer = checkpointer
+        self._consumers = consumers
+        self._checkpoints = checkpoints
+        self._is_noting = checkpoints or any(consumers)
+        self._needed: NeededInput
+
+    def start(self, end_offset: int) -> Ints:
+        """The position at which a queue without records starts, shape (inputs,).
+
+        Raises:
+            RecoveryError: a consumer was acknowledged what this queue does not have.
+        """
+        for consumer in filter(None, self._consumers):
+            if self._checkpoints and consumer.effects_saved > consumer.start:
+                raise RecoveryError(
+                    f"{self._queue.folder.path}: has no records, but consumer {consumer.name!r} of "
+                    f"its input was acknowledged as saved up to {consumer.effects_saved}; give it "
+                    "back its records, or drop the consumer and register it anew"
+                )
+        saved = [each.effects_saved if each else 0 for each in self._consumers]
+        position = np.array(saved, np.int64)
+        self._needed = NeededInput(end_offset, position)
+        return position
+
+    def recovered(self, found: EventualCheckpoint, end_offset: int) -> None:
+        """The operator is restored to this; a join needs its input from before T on."""
+        starts = self._operator.preload_start()
+        self._needed = NeededInput(end_offset, lower_position(found.replay_from, starts))
+        for position in np.unique(found.positions, axis=0):
+            self._needed.add_footprints(position, starts)
+
+    def add_footprints(self, position: Ints) -> None:
+        """The frame in progress holds footprints as of this position."""
+        self._needed.add_footprints(position, self._operator.preload_start())
+
+    def follow(self, effects: Effects, begin: Ints, end_offset: int) -> None:
+        """Without checkpoints: which windows are open, and from where on their input is needed.
+
+        ``begin`` is the step's first position, shape (inputs,): a window needs it all.
+        """
+        if not self._is_noting:
+            return
+        windows = np.concatenate([effects.opened, effects.renewed])
+        self._checkpointer.closed(effects.closed)
+        self._checkpointer.opened(windows, end_offset, int(begin.sum()))
+        if len(windows):
+            self._needed.add_footprints(begin)
+
+    def note(self, step: Step, effects: Effects, end_offset: int) -> None:
+        """A frame that ends here is in the log: what its successors need of the input."""
+        if not self._is_noting:
+            return
+        position = step.positions[-1]
+        total = int(position.sum())
+        if self._checkpointer.open_windows:
+            low = self._needed.low_of(total - self._checkpointer.replay_rows(total))
+        else:
+            # With checkpoints the log's last record says where its input stood.
+            low = step.positions[effects.causes[-1]] if self._checkpoints else position
+        preload = None if self._checkpoints else self._operator.preload_start()
+        self._needed.note(end_offset, lower_position(low, preload))
+
+    def cause(self, offset: int) -> tuple[int, ...]:
+        """See :meth:`Runner.cause`."""
+        if not self._is_noting:
+            raise RecoveryError("no indicators are kept: give a source a consumer")
+        return tuple(self._needed.cause(offset).tolist())
+
+    def acknowledge(self, position: Ints, end_offset: int) -> None:
+        """Acknowledge what was taken up to ``position``, where the log ends at ``end_offset``."""
+        if not any(self._consumers):
+            return
+        if self._checkpoints:
+            self._write_position(position, end_offset)
+            self._queue.sync()
+            upto = end_offset
+        else:
+            upto = min((each.received for each in self._queue.consumers()), default=0)
+        low = self._needed.forget_before(upto)
+        for consumer, taken, saved in zip(self._consumers, position, low, strict=True):
+            if consumer is not None:
+                consumer.acknowledge(received=int(taken), effects_saved=int(saved))
+
+    def _write_position(self, position: Ints, end_offset: int) -> None:
+        """Say by a frame without records that input was taken which left no other trace."""
+        low = self._needed.cause(end_offset)
+        is_idle = len(low) == 1 and not self._checkpointer.open_windows
+        if is_idle and position[0] > low[0]:
+            nothing = pa.RecordBatch.from_pylist([], self._queue.schema.arrow)
+            self._queue.append_records(nothing, FrameMarks(input_upto=int(position[0])))
+            self._needed.note(end_offset, lower_position(position, None))
