@@ -96,8 +96,7 @@ def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:
     seq = frame.header.seq - 1
     if frame.header.end_offset == offset:
         seq += 1
-    first = next(chain.frames(), None)
-    if first is None or seq < first.header.seq:
+    if seq < chain.first_seq():
         if chain.first_offset() == 0:
             return None
         raise OutOfRange(f"{place.path}: what stood before {point.text} is trimmed")
