@@ -236,13 +236,12 @@ class _Look:
 
     def _named(self, log: Log) -> At:
         """How the log calls the version; its number where Spark's file that has ids is damaged."""
-        if self.place.checkpoint is not None and isinstance(self.at, int):
-            try:
-                return self.place.at(log, self.at)
-            except OutOfRange:
-                pass
-            except CecError as error:
-                self._add_fault(error)
+        try:
+            return self.place.at(log, self.at)
+        except OutOfRange:
+            pass
+        except CecError as error:
+            self._add_fault(error)
         return self.at
 
     def _decoder(self, log: Log) -> StateDecoder | None:
