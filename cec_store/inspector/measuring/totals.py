@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -63,6 +64,11 @@ class LogTotals:
         if self.is_state:
             asked = sum(self.kinds.values()) - self.renewed
         return sum(self.kinds.values()) / asked if asked else None
+
+
+def sums(counted: Sequence[object], *names: str) -> dict[str, Any]:
+    """Of these fields what all have together."""
+    return {name: sum(getattr(each, name) for each in counted) for name in names}
 
 
 class _Sum(LogTotals):
