@@ -6,7 +6,6 @@ Everything here is of bounded size, however large the log: at most so many point
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -105,7 +104,8 @@ def _written(logs: Sequence[LogFacts], has_versions: bool) -> Document:
     shift = max((facts.history.shift for facts in logs), default=0)
     while max((len(merged_buckets(each, shift)) for each in kept), default=0) > _BARS_MAX:
         shift += 1
-    merged = merged_buckets(sorted(chain.from_iterable(kept), key=attrgetter("number")), shift)
+    in_order = sorted((s for buckets in kept for s in buckets), key=attrgetter("number"))
+    merged = merged_buckets(in_order, shift)
     names = ("number", "timestamp_us", "bytes", "records")
     by = {name: [getattr(each, name) for each in merged] for name in names}
     return {"by": "version" if has_versions else "frame", **by}

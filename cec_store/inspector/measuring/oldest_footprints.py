@@ -59,10 +59,8 @@ def oldest_footprints(
     last = frames[-1].header
     first_offset = last.end_offset - last.extent_records
     wanted = min(count, last.open_windows)
-    if wanted == 0:
-        return _materialised(log_reader, frames, [])
-    if wanted == 1:  # by what q is, the extent's first record
-        return _materialised(log_reader, frames, [first_offset])
+    if wanted <= 1:  # by what q is, the extent's first record
+        return _materialised(log_reader, frames, [first_offset][:wanted])
     found: list[int] = []
     start, keys_max = first_offset, _KEYS_FIRST
     while len(found) < wanted and start < last.end_offset:

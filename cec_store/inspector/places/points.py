@@ -66,11 +66,9 @@ def version_before(place: Place, point: PointInTime) -> int:
     if point.version is not None:
         return point.version
     found = version_at(place, point)
-    return (
-        StateLog(place.logs[0].folder).version_reader(found).version
-        if isinstance(found, str)
-        else int(found or 0)
-    )
+    if isinstance(found, str):
+        return StateLog(place.logs[0].folder).version_reader(found).version
+    return int(found or 0)
 
 
 def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:

@@ -56,11 +56,9 @@ class PlaceRows:
                 for batch in self.read(each.log):
                     each.rows += batch.num_rows
                     yield batch
-            except OutOfRange as error:
-                if each.log.operator is None:  # else it is the checkpoint that says it is there
-                    raise
-                each.problem = str(error)
             except (CecError, FileNotFoundError) as error:
+                if isinstance(error, OutOfRange) and each.log.operator is None:
+                    raise  # else it is the checkpoint that says it is there
                 each.problem = str(error)
             done()
 
