@@ -10,7 +10,7 @@ Memory: one frame, and some 200 bytes for each key remembered, however large the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +23,11 @@ from cec_store.format.records import kinds_of
 from cec_store.format.schema import KEY, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.sketches import sketches_of
+from cec_store.inspector.measuring.totals import Progress
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
 
-Progress = Callable[[int], None]
 KEYS_MAX = 1 << 16
 _KEYS_FIRST = 1 << 13
 """As a rule one in eight or more of the oldest footprints still counts: this finds hundreds."""

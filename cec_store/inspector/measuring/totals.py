@@ -20,6 +20,7 @@ from cec_store.inspector.damage.state_log_files import LogFiles, StateLogFiles
 from cec_store.storage.names import segment_name
 
 Progress = Callable[[int], None]
+"""Called with the bytes read since the last call."""
 
 
 @dataclass
