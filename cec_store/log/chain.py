@@ -62,6 +62,11 @@ class Chain(LogReader):
             if read_manifest(self.folder).newest_segment == newest:
                 return end
 
+    def first_seq(self) -> int:
+        """The number of the oldest frame; of an empty queue that of the next one."""
+        first = next(self.frames(), None)
+        return self.end.seq if first is None else first.header.seq
+
     # -- segments -----------------------------------------------------------------------------
 
     def reader(self, segment_id: int) -> SegmentReader:

@@ -149,8 +149,6 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
 
 def _named(facts: LogFacts, place: Place, at: At) -> At:
     """How the log calls a version of the place."""
-    if place.checkpoint is None or not isinstance(at, int):
-        return at
     try:
         return place.at(facts.log, at)
     except CorruptLog as error:  # what Spark noted is damaged, but the log need not be

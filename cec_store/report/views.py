@@ -6,6 +6,7 @@ Everything here is of bounded size, however large the log: at most so many point
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -57,25 +58,21 @@ def _history(logs: Sequence[LogFacts]) -> Document | None:
     first = max(buckets[0].number >> shift for buckets in kept)
     places = {s.number >> shift for buckets in kept for s in buckets if s.number >> shift >= first}
     numbers = sorted(places)
-    low, high, windows, largest, target = (np.zeros(len(numbers), np.int64) for _ in range(5))
-    last_number, times_us = (np.zeros(len(numbers), np.int64) for _ in range(2))
+    sums, largest = (np.zeros((5, len(numbers)), np.int64) for _ in range(2))
+    target = np.zeros(len(numbers), np.int64)
     for facts, buckets in zip(logs, kept, strict=True):
         rows = _filled(buckets, numbers, shift)
         # The default, in records alone: no log says whether somebody has set another.
         target += np.maximum(2 * rows[2], FLOOR_RECORDS if facts.is_state else Targets.extent_floor)
-        low += rows[0]
-        high += rows[1]
-        windows += rows[2]
-        largest = np.maximum(largest, rows[1])
-        last_number = np.maximum(last_number, rows[3])
-        times_us = np.maximum(times_us, rows[4])
+        sums += rows
+        largest = np.maximum(largest, rows)
     return {
-        "number": last_number.tolist(),
-        "timestamp_us": times_us.tolist(),
-        "extent_records_low": low.tolist(),
-        "extent_records": high.tolist(),
-        "largest_extent_records": largest.tolist(),
-        "open_windows": windows.tolist(),
+        "number": largest[3].tolist(),
+        "timestamp_us": largest[4].tolist(),
+        "extent_records_low": sums[0].tolist(),
+        "extent_records": sums[1].tolist(),
+        "largest_extent_records": largest[1].tolist(),
+        "open_windows": sums[2].tolist(),
         "default_target": target.tolist(),
     }
 
@@ -107,16 +104,10 @@ def _written(logs: Sequence[LogFacts], has_versions: bool) -> Document:
     shift = max((facts.history.shift for facts in logs), default=0)
     while max((len(merged_buckets(each, shift)) for each in kept), default=0) > _BARS_MAX:
         shift += 1
-    sums: dict[int, list[int]] = {}
-    for bucket in (s for buckets in kept for s in merged_buckets(buckets, shift)):
-        row = sums.setdefault(bucket.number >> shift, [bucket.number, 0, 0, 0])
-        row[0] = max(row[0], bucket.number)
-        row[1] = max(row[1], bucket.timestamp_us)
-        row[2] += bucket.bytes
-        row[3] += bucket.records
-    columns = np.array([sums[key] for key in sorted(sums)], np.int64).reshape(-1, 4).T
+    in_order = sorted((s for buckets in kept for s in buckets), key=attrgetter("number"))
+    merged = merged_buckets(in_order, shift)
     names = ("number", "timestamp_us", "bytes", "records")
-    by = {name: column.tolist() for name, column in zip(names, columns, strict=True)}
+    by = {name: [getattr(each, name) for each in merged] for name in names}
     return {"by": "version" if has_versions else "frame", **by}
 
 

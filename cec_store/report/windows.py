@@ -105,22 +105,14 @@ def footprint_counts(logs: Sequence[FootprintStatistics]) -> Document | None:
     if not logs:
         return None
     edges = np.array([*_FOOTPRINT_BINS, 2**62])
-    windows, updates, renewals = (np.zeros(len(_FOOTPRINT_BINS), np.int64) for _ in range(3))
+    totals = np.zeros((3, len(_FOOTPRINT_BINS)), np.int64)
     for found in logs:
         place = np.searchsorted(edges, found.counts, "right") - 1
-        size = len(_FOOTPRINT_BINS)
-        for total, counted in (
-            (windows, np.bincount(place, minlength=size)),
-            (updates, np.bincount(place, found.updates, size)),
-            (renewals, np.bincount(place, found.renewals, size)),
-        ):
-            total += np.rint(counted * found.weight).astype(np.int64)
-    return {
-        "from": list(_FOOTPRINT_BINS),
-        "windows": windows.tolist(),
-        "updates": updates.tolist(),
-        "renewals": renewals.tolist(),
-    }
+        weights = (None, found.updates, found.renewals)
+        counted = np.array([np.bincount(place, each, len(_FOOTPRINT_BINS)) for each in weights])
+        totals += np.rint(counted * found.weight).astype(np.int64)
+    names = ("windows", "updates", "renewals")
+    return {"from": list(_FOOTPRINT_BINS), **dict(zip(names, totals.tolist(), strict=True))}
 
 
 def named_windows(logs: Sequence[LogFacts], top: int) -> Document:

@@ -111,8 +111,6 @@ def _show_rates(screen: Screen, rates: LoadRates, has_input: bool) -> None:
 def _target(each: LogExtent) -> str:
     """The log does not say what was set."""
     cost, most = each.cost_records, each.default_target
-    if cost is None or most is None:
-        return "–"
     met = "kept" if cost <= most else "passed"
     priced = "" if each.has_input else f" ({cost:,} with 128 for each frame)"
     return f"not recorded; the default, {most:,} records, is {met}{priced}"

@@ -54,12 +54,9 @@ def gather(place: Place, logs: Iterable[Log], ask: Callable[[Log], _Answer]) -> 
     for log in logs:
         try:
             gathered.answers.append((log, ask(log)))
-        except OutOfRange:
-            raise
-        except CorruptLog as error:
-            gathered.problems.append((log, str(error)))
         except CecError as error:
-            if len(place.logs) == 1:
+            is_damage = isinstance(error, CorruptLog)
+            if isinstance(error, OutOfRange) or (len(place.logs) == 1 and not is_damage):
                 raise
             gathered.problems.append((log, str(error)))
     return gathered

@@ -80,10 +80,8 @@ def parse_point(text: str) -> PointInTime:
 
 
 def _kinds(text: str) -> frozenset[RecordKind]:
-    try:
+    with wrong_use():
         return frozenset(parse_kinds(text))
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 PlacePath = Annotated[

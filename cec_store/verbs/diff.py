@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.places.places import Place, place_at
 from cec_store.inspector.showing.differences import Change, DiffSide, LogDiff, differences
 from cec_store.terminal.documents import document
@@ -77,7 +78,7 @@ def diff_verb(
 def diff_as_json(place: Place, found: list[LogDiff], own: dict[str, Any]) -> dict[str, Any]:
     """The document of ``cec-store diff --json``."""
     logs = [{**each.log.fields(), **_counts(each), "problem": each.problem} for each in found]
-    totals = _totals(found)
+    totals = _counts(*found)
     rows = [{"log": d.log.name, **asdict(row)} for d in found for row in d.rows]
     left_out = sum(totals[name] for name in _COUNTS[:3]) - len(rows)
     is_sound = not any(each.problem for each in found)
@@ -88,12 +89,8 @@ def diff_as_json(place: Place, found: list[LogDiff], own: dict[str, Any]) -> dic
     )  # fmt: skip
 
 
-def _counts(diff: LogDiff) -> dict[str, int]:
-    return {name: getattr(diff, name) for name in _COUNTS}
-
-
-def _totals(found: list[LogDiff]) -> dict[str, int]:
-    return {name: sum(_counts(each)[name] for each in found) for name in _COUNTS}
+def _counts(*found: LogDiff) -> dict[str, int]:
+    return sums(found, *_COUNTS)
 
 
 def show_diff(screen: Screen, sides: list[DiffSide], found: list[LogDiff]) -> None:
@@ -113,7 +110,7 @@ def show_diff(screen: Screen, sides: list[DiffSide], found: list[LogDiff]) -> No
             screen.line(each.log.name, "bold cyan")
         for row in each.rows:
             screen.line(_line(row), {"added": "green", "removed": "red"}.get(row.change, "yellow"))
-    totals = _totals(found)
+    totals = _counts(*found)
     listed = sum(len(each.rows) for each in found)
     left_out = sum(totals[name] for name in _COUNTS[:3]) - listed
     if left_out:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -162,7 +162,7 @@ class _Show:
         if type(row) in _TALLIES and not is_torn:
             tally[_TALLIES[type(row)]] += 1
         if self._as_json:
-            self._screen.json_line(dump_row_as_json(row))
+            self._screen.json_line({"row": _WORDS[type(row)], **asdict(row)})
         else:
             show_dump_row(self._screen, row, self._is_bare)
 
@@ -199,11 +199,6 @@ class _Show:
 
 def _nothing() -> dict[str, int]:
     return {"frames": 0, "records": 0, "damaged": 0}
-
-
-def dump_row_as_json(row: Row) -> dict[str, Any]:
-    """One line of ``cec-store dump --json``."""
-    return {"row": _WORDS[type(row)], **asdict(row)}
 
 
 def show_dump_row(screen: Screen, row: Row, is_bare: bool = False) -> None:

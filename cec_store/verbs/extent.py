@@ -25,10 +25,8 @@ from cec_store.verbs.arguments import AsJson, AtPoint, AtVersion, PlacePath, wan
 
 
 def _what_if(text: str) -> WhatIf:
-    try:
+    with wrong_use():
         return parse_what_if(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def extent_verb(
@@ -55,13 +53,12 @@ def extent_verb(
     screen = Screen()
     place = place_at(path)
     wanted = wanted_at(place, at, version)
+    top = 0 if quick else top
     with wrong_use(), _progress(screen, len(place.logs)) as progress:
         found = overview_of(
-            place, at=wanted, top=0 if quick else top, counts=counts, targets=what_if or (),
-            progress=progress,
-        )  # fmt: skip
+            place, at=wanted, top=top, counts=counts, targets=what_if or (), progress=progress
+        )
     rates = _rates(screen, found, calibrate)
-    top = 0 if quick else top
     if as_json:
         screen.document(extent_as_json(found, rates, top))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.places.places import place_at
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.gathering import gather
@@ -24,9 +25,7 @@ def reindex_verb(path: PlacePath, yes: Yes = False, as_json: AsJson = False) -> 
     is_done = yes and found.is_sound
     if is_done:
         carry_out_reindexes(place, plans)
-    totals = {"logs": len(logs)} | {
-        name: sum(getattr(each, name) for each in plans) for name in ("bytes", "frames")
-    }
+    totals = {"logs": len(logs), **sums(plans, "bytes", "frames")}
     if as_json:
         screen.document(found.as_json(_as_json, totals, done=is_done))
     else:

@@ -1,5 +1,4 @@
-"""The verbs below `cec-store spark`, which tell a Spark not started from Python what it needs, and
-`cec-store fork`."""
+"""The verbs below `cec-store spark`, which tell a Spark not started from Python what it needs."""
 
 from __future__ import annotations
 

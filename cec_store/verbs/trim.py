@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.places.places import PlaceKind, place_at
 from cec_store.log.selection import Moment
 from cec_store.terminal.exit_status import wrong_use
@@ -46,8 +47,7 @@ def trim_verb(
     totals = {
         "logs": len(queues),
         "segments": sum(each.plan.segments for each in trims),
-        "bytes": sum(each.bytes for each in trims),
-        "records": sum(each.records for each in trims),
+        **sums(trims, "bytes", "records"),
     }
     if as_json:
         screen.document(found.as_json(_as_json, totals, done=is_done))

@@ -6,8 +6,8 @@ nobody else writing. Where one partition cannot be read, nothing is done to any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 
 from cec_store.errors import CecError
@@ -61,19 +61,11 @@ def _size(folder: LocalFolder, names: Iterable[str]) -> int:
     return sum(map(folder.size, names))
 
 
-@contextmanager
-def _writing(place: Place) -> Iterator[None]:
+def _writing(place: Place) -> AbstractContextManager[object]:
     """Keeps all others from writing to the queue."""
     folder = LocalFolder(place.path)
-    if place.kind is PlaceKind.PARTITIONED_QUEUE:
-        with commits_locked(folder):
-            yield
-        return
-    lock = folder.lock(WRITER_LOCK)
-    try:
-        yield
-    finally:
-        lock.close()
+    is_many = place.kind is PlaceKind.PARTITIONED_QUEUE
+    return commits_locked(folder) if is_many else closing(folder.lock(WRITER_LOCK))
 
 
 # -- trims ------------------------------------------------------------------------------------
@@ -122,10 +114,8 @@ def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
     with _writing(place):
         for each in due:
             writer, _ = reopen(each.log.folder, None, ClockAndEntropy(now_us))
-            try:
+            with closing(writer):
                 trim(each.log.folder, each.before, writer.trim)
-            finally:
-                writer.close()
 
 
 # -- indexes ----------------------------------------------------------------------------------
@@ -148,8 +138,7 @@ def indexed(place: Place) -> tuple[Log, ...]:
 def plan_reindex_of(log: Log) -> Reindex:
     """Look what is there; raises :class:`CecError` where the log cannot be read."""
     chain = Chain(log.folder)
-    first = next(chain.frames(), None)
-    frames = chain.end.seq - first.header.seq if first is not None else 0
+    frames = chain.end.seq - chain.first_seq()
     folder = log.folder.folder(INDEX_FOLDER)
     names = tuple(folder.names()) if folder.exists() else ()
     return Reindex(log, names, _size(folder, names), frames)
@@ -160,11 +149,8 @@ def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> None:
     with _writing(place):
         for each in planned:
             chain = Chain(each.log.folder)
-            index = TimestampIndex(chain, writable=True)
-            try:
+            with closing(TimestampIndex(chain, writable=True)) as index:
                 index.rebuild(chain)
-            finally:
-                index.close()
 
 
 # -- consumers --------------------------------------------------------------------------------

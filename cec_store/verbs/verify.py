@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.format.schema import RecordKind
+from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.results import PlaceVerification, Verification, VerifiedLog
@@ -71,27 +72,22 @@ def verification_as_json(found: PlaceVerification, *, deep: bool, records: bool)
 
 
 def _log_as_json(entry: VerifiedLog) -> dict[str, Any]:
-    log, found = entry.log, entry.found
-    figures: dict[str, Any] = {}
-    if found is not None:
-        figures = {n: v for n, v in asdict(found).items() if n not in ("path", "faults", "notes")}
-    return {
-        **log.fields(),
-        "sound": not entry.faults,
-        "figures": figures or None,
-    }
+    figures = None
+    if entry.found is not None:
+        found = asdict(entry.found)
+        figures = {n: v for n, v in found.items() if n not in ("path", "faults", "notes")}
+    return {**entry.log.fields(), "sound": not entry.faults, "figures": figures}
 
 
 def _totals(found: PlaceVerification) -> dict[str, Any]:
     known = [entry.found for entry in found.logs if entry.found is not None]
-    sums: dict[str, Any] = {name: sum(getattr(each, name) for each in known) for name in _SUMS}
     kinds = [each.kinds for each in known if each.kinds]
     return {
         "logs": len(found.logs),
         "damaged_logs": sum(entry.faults > 0 for entry in found.logs),
         "faults": len(found.faults),
         "notes": len(found.notes),
-        **sums,
+        **sums(known, *_SUMS),
         "kinds": {k.name: sum(each[k.name] for each in kinds) for k in RecordKind} if kinds else {},
         "versions": sum(each.versions or 0 for each in known) if found.place.has_versions else None,
     }

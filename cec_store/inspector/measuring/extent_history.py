@@ -37,11 +37,6 @@ class WhatIf:
             words.append(f"U={self.replay_rows}")
         return ",".join(words)
 
-    @property
-    def targets(self) -> Targets:
-        """The policy of an operator's queue."""
-        return Targets(self.extent_records, self.extent_factor, self.replay_rows)
-
     def cost_max(self, open_windows: int) -> int:
         """The most that the extent of a state store may cost with so many open windows."""
         asked = self.extent_records
@@ -153,7 +148,7 @@ class SimulatedQueueExtent(RecordedExtent):
     """With the CHECKs that an operator's :class:`Checkpointer` would have planned."""
 
     def __init__(self, target: WhatIf) -> None:
-        super().__init__(target.targets)
+        super().__init__(Targets(target.extent_records, target.extent_factor, target.replay_rows))
 
     def _checked(self, commit: CommitSummary) -> Ints:
         return self.windows.plan(self.end + commit.others, commit.position)

@@ -6,7 +6,6 @@ have to be looked for among the extent's records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
 from cec_store.inspector.decoding.records import RecordDecoder
 from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
 from cec_store.inspector.measuring.oldest_footprints import OldestFootprints, oldest_footprints
-from cec_store.inspector.measuring.totals import LogTotals, totals_of
+from cec_store.inspector.measuring.totals import LogTotals, Progress, totals_of
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
@@ -33,7 +32,6 @@ from cec_store.state_logs.versions import VersionReader
 from cec_store.storage.folder import Folder
 from cec_store.values import Extent
 
-Progress = Callable[[int], None]
 _LOOKS = 4
 
 

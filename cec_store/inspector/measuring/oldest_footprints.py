@@ -10,7 +10,7 @@ Memory: one frame, and some 200 bytes for each key remembered, however large the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +23,11 @@ from cec_store.format.records import kinds_of
 from cec_store.format.schema import KEY, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.sketches import sketches_of
+from cec_store.inspector.measuring.totals import Progress
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
 
-Progress = Callable[[int], None]
 KEYS_MAX = 1 << 16
 _KEYS_FIRST = 1 << 13
 """As a rule one in eight or more of the oldest footprints still counts: this finds hundreds."""
@@ -59,10 +59,8 @@ def oldest_footprints(
     last = frames[-1].header
     first_offset = last.end_offset - last.extent_records
     wanted = min(count, last.open_windows)
-    if wanted == 0:
-        return _materialised(log_reader, frames, [])
-    if wanted == 1:  # by what q is, the extent's first record
-        return _materialised(log_reader, frames, [first_offset])
+    if wanted <= 1:  # by what q is, the extent's first record
+        return _materialised(log_reader, frames, [first_offset][:wanted])
     found: list[int] = []
     start, keys_max = first_offset, _KEYS_FIRST
     while len(found) < wanted and start < last.end_offset:

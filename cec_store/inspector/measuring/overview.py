@@ -19,6 +19,7 @@ from cec_store.inspector.measuring.extents import (
     inspect_extent,
     reader_at,
 )
+from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate, together
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.places.points import PointInTime, seq_at, version_at
@@ -51,18 +52,16 @@ class LogExtent:
         return self.report is not None and self.report.version is None
 
     @property
-    def cost_records(self) -> int | None:
-        """What the extent costs by the rule that its writer keeps, in records."""
-        if self.state is None:
-            return None
+    def cost_records(self) -> int:
+        """What its extent costs by the rule that its writer keeps, in records."""
+        assert self.state is not None
         extent = self.state.extent
         return extent.records + (0 if self.has_input else FRAME_COST_RECORDS * extent.frames)
 
     @property
-    def default_target(self) -> int | None:
+    def default_target(self) -> int:
         """What that may be if nobody has set a target: no log says whether somebody has."""
-        if self.state is None:
-            return None
+        assert self.state is not None
         n = self.state.extent.open_windows
         if self.has_input:
             return int(Targets().extent_target(n))
@@ -98,21 +97,15 @@ class Overview:
         replayed = [each.state for each in self.logs if each.state is not None and each.has_input]
         costs = [each.crash_cost(rates) for each in self.logs if each.state is not None]
         extents = [state.extent for state in states]
+        extent = sums(extents, "records", "frames", "bytes", "segments")
         return {
             "logs": len(self.logs),
             "damaged_logs": sum(bool(each.damage) for each in self.logs),
-            "segments": sum(each.segments for each in totals),
-            "frames": sum(each.frames for each in totals),
-            "bytes": sum(each.bytes for each in totals),
-            "records": sum(each.records for each in totals),
-            "open_windows": sum(extent.open_windows for extent in extents),
-            "extent_records": sum(extent.records for extent in extents),
-            "extent_frames": sum(extent.frames for extent in extents),
-            "extent_bytes": sum(extent.bytes for extent in extents),
-            "extent_segments": sum(extent.segments for extent in extents),
-            "replay_rows": sum(state.replay_rows for state in replayed),
-            "load_s": sum(cost.load_s for cost in costs),
-            "replay_s": sum(cost.replay_s for cost in costs),
+            **sums(totals, "segments", "frames", "bytes", "records"),
+            **sums(extents, "open_windows"),
+            **{f"extent_{name}": total for name, total in extent.items()},
+            **sums(replayed, "replay_rows"),
+            **sums(costs, "load_s", "replay_s"),
         }
 
     def what_if(self) -> tuple[TargetOutcome, ...]:
@@ -236,13 +229,12 @@ class _Look:
 
     def _named(self, log: Log) -> At:
         """How the log calls the version; its number where Spark's file that has ids is damaged."""
-        if self.place.checkpoint is not None and isinstance(self.at, int):
-            try:
-                return self.place.at(log, self.at)
-            except OutOfRange:
-                pass
-            except CecError as error:
-                self._add_fault(error)
+        try:
+            return self.place.at(log, self.at)
+        except OutOfRange:
+            pass
+        except CecError as error:
+            self._add_fault(error)
         return self.at
 
     def _decoder(self, log: Log) -> StateDecoder | None:

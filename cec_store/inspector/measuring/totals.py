@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -19,26 +20,27 @@ from cec_store.inspector.damage.state_log_files import LogFiles, StateLogFiles
 from cec_store.storage.names import segment_name
 
 Progress = Callable[[int], None]
+"""Called with the bytes read since the last call."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LogTotals:
     """A log in numbers; attempts at a version of a state store that were given up count too."""
 
-    segments: int
-    frames: int
-    bytes: int
-    records: int
-    first_offset: int
-    end_offset: int
-    first_timestamp_us: int | None
-    last_timestamp_us: int | None
+    segments: int = 0
+    frames: int = 0
+    bytes: int = 0
+    records: int = 0
+    first_offset: int = 0
+    end_offset: int = 0
+    first_timestamp_us: int | None = None
+    last_timestamp_us: int | None = None
     """Largest of the last frame with records."""
-    kinds: dict[str, int] | None
+    kinds: dict[str, int] | None = None
     """Records of each kind; ``None`` where they were not counted."""
-    renewed: int | None
+    renewed: int | None = None
     """Of a state store: CHECKs by the policy, among those counted. Of a queue all are."""
-    unreadable: int
+    unreadable: int = 0
     """Places that could not be read."""
     is_state: bool = False
     """Of a state store."""
@@ -65,16 +67,15 @@ class LogTotals:
         return sum(self.kinds.values()) / asked if asked else None
 
 
-class _Sum:
+def sums(counted: Sequence[object], *names: str) -> dict[str, Any]:
+    """Of these fields what all have together."""
+    return {name: sum(getattr(each, name) for each in counted) for name in names}
+
+
+class _Sum(LogTotals):
     """Adds up headers in the order of the log."""
 
-    def __init__(self) -> None:
-        self.segments = self.frames = self.bytes = self.records = self.renewed = 0
-        self.kinds = np.zeros(256, np.int64)
-        self.first_offset = self.end_offset = self.unreadable = 0
-        self.first_timestamp_us: int | None = None
-        self.last_timestamp_us: int | None = None
-        self.damage = ""
+    damage = ""
 
     def add(self, header: FrameHeader) -> None:
         if not self.frames:
@@ -99,10 +100,11 @@ def totals_of(
 
     ``counts`` reads every body and counts records by kind.
     """
-    total = _Sum()
+    total = _Sum(is_state=isinstance(files, StateLogFiles))
+    if counts:
+        total.kinds, total.renewed = {kind.name: 0 for kind in RecordKind}, 0
     if files.faults:
         total.damage = files.faults[0].what
-    is_state = isinstance(files, StateLogFiles)
     segments = files.segments()
     if isinstance(files, StateLogFiles) and not counts:
         segments = _headers_of(files, total)
@@ -112,25 +114,10 @@ def totals_of(
             continue
         total.segments += 1
         total.bytes += segment.scan.bytes
-        _add_segment(files, segment, total, counts)
+        _add_segment(files, segment, total)
         if progress is not None and counts:
             progress(segment.scan.bytes)
-    renewed = total.renewed if is_state else int(total.kinds[RecordKind.CHECK])
-    totals = LogTotals(
-        segments=total.segments,
-        frames=total.frames,
-        bytes=total.bytes,
-        records=total.records,
-        first_offset=total.first_offset,
-        end_offset=total.end_offset,
-        first_timestamp_us=total.first_timestamp_us,
-        last_timestamp_us=total.last_timestamp_us,
-        kinds={kind.name: int(total.kinds[kind]) for kind in RecordKind} if counts else None,
-        renewed=renewed if counts else None,
-        unreadable=total.unreadable,
-        is_state=is_state,
-    )
-    return totals, total.damage
+    return total, total.damage
 
 
 def _headers_of(files: StateLogFiles, total: _Sum) -> Iterator[LogSegment | Fault]:
@@ -154,7 +141,7 @@ def _headers_of(files: StateLogFiles, total: _Sum) -> Iterator[LogSegment | Faul
             total.add(frame.header)
 
 
-def _add_segment(files: LogFiles, segment: LogSegment, total: _Sum, counts: bool) -> None:
+def _add_segment(files: LogFiles, segment: LogSegment, total: _Sum) -> None:
     for item in segment.acknowledged_items(files.is_trimmed):
         if not isinstance(item, ScannedFrame):
             total.refuse(f"{segment.scan.path}: damage at byte {item.byte}: {item.reason}")
@@ -162,7 +149,7 @@ def _add_segment(files: LogFiles, segment: LogSegment, total: _Sum, counts: bool
         if item.header.type != FrameType.BATCH:
             continue
         total.add(item.header)
-        if not counts:
+        if total.kinds is None or total.renewed is None:
             continue
         try:
             records = segment.scan.records(item)
@@ -171,6 +158,10 @@ def _add_segment(files: LogFiles, segment: LogSegment, total: _Sum, counts: bool
                 return
             total.refuse(f"{segment.scan.path}: damage at byte {item.byte}: {error}")
             continue
-        total.kinds += np.bincount(kinds_of(records), minlength=256)
-        if isinstance(files, StateLogFiles):
+        found = np.bincount(kinds_of(records), minlength=256)
+        for kind in RecordKind:
+            total.kinds[kind.name] += int(found[kind])
+        if total.is_state:
             total.renewed += pc.sum(records.column(STATE).field("renewed")).as_py() or 0
+        else:
+            total.renewed += int(found[RecordKind.CHECK])

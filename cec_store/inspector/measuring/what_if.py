@@ -8,7 +8,7 @@ CHECKs short, and steps of an operator that left no record, where a U may have a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -28,12 +28,11 @@ from cec_store.inspector.measuring.extent_history import (
     SimulatedStoreExtent,
     WhatIf,
 )
+from cec_store.inspector.measuring.totals import Progress
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
 from cec_store.state_logs.versions import VersionReader
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)

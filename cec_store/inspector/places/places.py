@@ -46,6 +46,11 @@ class Log:
         name += f", {store}" if store != DEFAULT_STORE else ""
         return cls(name, folder, operator, partition, store)
 
+    @property
+    def store_key(self) -> tuple[int | None, str | None]:
+        """What the partitions of one store have in common: operator and store."""
+        return self.operator, self.store
+
     def fields(self) -> dict[str, Any]:
         """What every JSON document says of a log."""
         return {
@@ -121,16 +126,16 @@ class Place:
         """
         return self.checkpoint.newest_batch() + 1 if self.checkpoint is not None else None
 
-    def at(self, log: Log, version: int | None) -> int | str | None:
+    def at(self, log: Log, version: int | str | None) -> int | str | None:
         """How a log calls a version of the place: its number, or an id of checkpoint format V2.
 
-        ``None`` means the newest that the log has.
+        ``None`` means the newest that the log has; an id stays as it is.
 
         Raises:
             OutOfRange: Spark's logs do not have the version, or not of this log.
             CorruptLog, UnsupportedVersion: they cannot be read.
         """
-        if self.checkpoint is None or version is None:
+        if self.checkpoint is None or not isinstance(version, int):
             return version
         if log.operator is None or log.partition is None or log.store is None:
             raise ValueError(f"{log.folder.path}: no log of a checkpoint")

@@ -66,11 +66,9 @@ def version_before(place: Place, point: PointInTime) -> int:
     if point.version is not None:
         return point.version
     found = version_at(place, point)
-    return (
-        StateLog(place.logs[0].folder).version_reader(found).version
-        if isinstance(found, str)
-        else int(found or 0)
-    )
+    if isinstance(found, str):
+        return StateLog(place.logs[0].folder).version_reader(found).version
+    return int(found or 0)
 
 
 def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:
@@ -96,8 +94,7 @@ def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:
     seq = frame.header.seq - 1
     if frame.header.end_offset == offset:
         seq += 1
-    first = next(chain.frames(), None)
-    if first is None or seq < first.header.seq:
+    if seq < chain.first_seq():
         if chain.first_offset() == 0:
             return None
         raise OutOfRange(f"{place.path}: what stood before {point.text} is trimmed")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -89,7 +91,7 @@ class DiffSide:
             return _Rows(found.keys, found.states)
         if not log.folder.exists():
             raise NotAQueue(f"{log.folder.path}: the folder is missing")
-        at = self.place.at(log, self.at) if isinstance(self.at, int) else self.at
+        at = self.place.at(log, self.at)
         found = StateLog(log.folder).rebuild(at)
         values = found.states.flatten()[0]
         return _Rows(found.keys, pa.StructArray.from_arrays([values], ["value"]))
@@ -130,36 +132,30 @@ def _differences(
 
 def _with_lost(logs: Sequence[Log]) -> list[Log]:
     found: list[Log] = []
-    for store in dict.fromkeys((log.operator, log.store) for log in logs):
-        those = [log for log in logs if (log.operator, log.store) == store]
+    for store in dict.fromkeys(log.store_key for log in logs):
+        those = [log for log in logs if log.store_key == store]
         found += [*those, *lost_partitions(those, those[0].decoder_if_readable)]
     return found
 
 
 def _pairs(old: list[Log], new: list[Log]) -> Iterator[tuple[list[Log], list[Log]]]:
     """Partition with partition; where a store has other numbers of them, all with all."""
-    both = [*old, *new]
-    for operator, store in dict.fromkeys((log.operator, log.store) for log in both):
-        sides = [
-            [log for log in side if (log.operator, log.store) == (operator, store)]
-            for side in (old, new)
-        ]
-        if len(sides[0]) != len(sides[1]):
-            yield sides[0], sides[1]
-            continue
-        for before, after in zip(*sides, strict=True):
-            yield [before], [after]
+    for store in dict.fromkeys(log.store_key for log in [*old, *new]):
+        before, after = ([log for log in side if log.store_key == store] for side in (old, new))
+        if len(before) != len(after):
+            yield before, after
+        else:
+            yield from (([one], [other]) for one, other in zip(before, after, strict=True))
 
 
 def _compare(
     diff: LogDiff, old: _Rows | None, new: _Rows | None, decoder: StateDecoder | None, top: int
 ) -> None:
-    if old is None or new is None:
-        diff.removed, diff.added = (0 if side is None else len(side.keys) for side in (old, new))
-        nothing = np.empty(0, np.int64)
-        removed, added = (np.arange(count) for count in (diff.removed, diff.added))
-        _add_rows(diff, old, new, (added, removed, nothing, nothing), decoder, top)
+    some = old or new
+    if some is None:
         return
+    nothing = _Rows(some.keys[:0], some.states[:0])
+    old, new = old or nothing, new or nothing
     for name in ("keys", "states"):
         kinds = [getattr(side, name).type for side in (old, new)]
         if kinds[0] != kinds[1]:
@@ -179,8 +175,17 @@ def _compare(
     diff.same = len(before) - diff.changed
     changed = np.flatnonzero(is_changed)
     changed = changed[np.argsort(before[changed])]
-    rows = (added - len(old.keys), removed, before[changed], after[changed] - len(old.keys))
-    _add_rows(diff, old, new, rows, decoder, top)
+    for change, olds, news in (
+        ("added", added[:0], added),
+        ("removed", removed, removed[:0]),
+        ("changed", before[changed], after[changed]),
+    ):
+        left = top - len(diff.rows)
+        of_old = _cells(old, olds[:left], decoder)
+        of_new = _cells(new, news[:left] - len(old.keys), decoder)
+        for was, now in zip_longest(of_old, of_new, fillvalue=(None, None)):
+            key = now[0] if change == "added" else was[0]
+            diff.rows.append(Change(change, key, was[1], now[1]))
 
 
 def _plain(rows: pa.StructArray) -> pa.StructArray:
@@ -196,40 +201,11 @@ def _plain(rows: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, names, mask=mask) if names else rows
 
 
-def _add_rows(
-    diff: LogDiff,
-    old: _Rows | None,
-    new: _Rows | None,
-    rows: tuple[Ints, Ints, Ints, Ints],
-    decoder: StateDecoder | None,
-    top: int,
-) -> None:
-    """The first of what was added, removed and changed."""
-    added, removed, before, after = rows
-    for change, olds, news in (
-        ("added", None, added), ("removed", removed, None), ("changed", before, after),
-    ):  # fmt: skip
-        left = top - len(diff.rows)
-        count = min(left, len(added if change == "added" else olds if olds is not None else ()))
-        cells: list[list[Any]] = []
-        for side, rows_of_side in ((old, olds), (new, news)):
-            if side is None or rows_of_side is None:
-                cells += [[None] * count, [None] * count]
-            else:
-                cells += _cells(side, rows_of_side[:count], decoder)
-        keys = cells[2] if olds is None else cells[0]
-        for key, state, new_state in zip(keys, cells[1], cells[3], strict=True):
-            diff.rows.append(Change(change, key, state, new_state))
-
-
-def _cells(side: _Rows, places: Ints, decoder: StateDecoder | None) -> list[list[Any]]:
+def _cells(side: _Rows, places: Ints, decoder: StateDecoder | None) -> list[tuple[Any, Any]]:
+    """Keys with their states; as stored where they are not of Spark's schema."""
     rows = pa.array(places)
     keys, states = side.keys.take(rows), side.states.take(rows)
     if decoder is not None:
-        try:
-            decoded = decoder.windows(keys, states)
-        except SchemaMismatch:
-            return [rows_of(keys), rows_of(states)]
-        if decoded[0] is not keys:
-            keys, states = decoded
-    return [rows_of(keys), rows_of(states)]
+        with suppress(SchemaMismatch):
+            keys, states = decoder.windows(keys, states)
+    return list(zip(rows_of(keys), rows_of(states), strict=True))

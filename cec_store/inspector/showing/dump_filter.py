@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,7 @@ class DumpFilter:
     max_bytes: int | None = None
     """Look no further than so many bytes of frames."""
 
-    @property
+    @cached_property
     def is_everything(self) -> bool:
         """Whether all records are wanted of the frames that are looked at."""
         return self == replace(
@@ -51,8 +52,6 @@ class DumpFilter:
 
     def may_hold(self, header: FrameHeader) -> bool:
         """Whether a frame may have wanted records, as far as its header says."""
-        if self.is_everything:
-            return True  # a frame without records, too
         return (
             header.end_offset > self.since_offset
             and (self.until_offset is None or header.first_offset < self.until_offset)

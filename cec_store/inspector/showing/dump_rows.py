@@ -9,8 +9,6 @@ from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame
 from cec_store.inspector.decoding.records import RecordRow
 
-_AT_A_TIME = 1000
-
 
 @dataclass(frozen=True)
 class FrameRow:

@@ -66,12 +66,9 @@ class Dumper:
                 return
             acknowledged = segment.is_acknowledged(item.byte)
             yield DamageRow(segment.scan.path, item.byte, item.what, acknowledged)
-        elif item.header.type != FrameType.BATCH:
-            if self._wanted.is_everything:
-                yield Chosen(segment, item)
         elif self._wanted.is_everything:
             yield Chosen(segment, item)
-        elif self._wanted.may_hold(item.header):
+        elif item.header.type == FrameType.BATCH and self._wanted.may_hold(item.header):
             try:
                 records = segment.scan.records(item)
             except BadHeader as error:

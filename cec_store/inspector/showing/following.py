@@ -205,9 +205,8 @@ class StateFollower(Follower):
             if scan is not None:
                 yield from self._segment(scan, progress)
             self._segments[segment_id] = progress
-        for segment_id in [*self._segments]:
-            if segment_id not in ids:
-                del self._segments[segment_id]
+        for segment_id in self._segments.keys() - {*ids}:
+            del self._segments[segment_id]
 
     def _segment(self, scan: SegmentScan, progress: _Progress) -> _Shown:
         known = self._shown_before(scan.segment_id)

@@ -38,9 +38,7 @@ class PlaceDump:
         decoder, rows = self._decoder(log)
         yield from rows
         try:
-            at = self._version
-            if isinstance(at, int):
-                at = self._place.at(log, at)
+            at = self._place.at(log, self._version)
             yield from dump(log.folder, replace(self._wanted, at=at), decoder)
         except (CecError, FileNotFoundError) as error:
             if len(self._place.logs) == 1:

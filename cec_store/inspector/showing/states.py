@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
-from cec_store.errors import CecError, NotAQueue, OutOfRange, RecoveryError, SchemaMismatch
+from cec_store.errors import CecError, OutOfRange, RecoveryError, SchemaMismatch
 from cec_store.format.columns import values_of
 from cec_store.format.records import inputs_of
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
@@ -56,11 +56,9 @@ class PlaceRows:
                 for batch in self.read(each.log):
                     each.rows += batch.num_rows
                     yield batch
-            except OutOfRange as error:
-                if each.log.operator is None:  # else it is the checkpoint that says it is there
-                    raise
-                each.problem = str(error)
             except (CecError, FileNotFoundError) as error:
+                if isinstance(error, OutOfRange) and each.log.operator is None:
+                    raise  # else it is the checkpoint that says it is there
                 each.problem = str(error)
             done()
 
@@ -83,7 +81,7 @@ class StoreReader:
             ValueError: the logs are of several stores, whose columns differ.
             CecError: what Spark notes of the columns cannot be read.
         """
-        stores = sorted({(log.operator, log.store) for log in logs})
+        stores = sorted({log.store_key for log in logs})
         if len(stores) > 1:
             names = "; ".join(f"--operator {o} --store {s}" for o, s in stores)
             raise ValueError(f"{place.path}: several stores have state; name one: {names}")
@@ -101,7 +99,7 @@ class StoreReader:
         """The rows of a version."""
 
         def read(log: Log) -> Batches:
-            rebuilt = StateLog(log.folder).rebuild(self._at(log, version))
+            rebuilt = StateLog(log.folder).rebuild(self._place.at(log, version))
             keys, states = rebuilt.keys, rebuilt.states
             for start in range(0, len(keys), _ROWS):
                 family, key = keys.slice(start, _ROWS).flatten()
@@ -114,7 +112,8 @@ class StoreReader:
         """What the versions from ``first`` to this one changed."""
 
         def read(log: Log) -> Batches:
-            for batch in StateLog(log.folder).replay_from(first, self._at(log, version)):
+            state_log = StateLog(log.folder)
+            for batch in state_log.replay_from(first, self._place.at(log, version)):
                 number, family, key, value = batch.columns
                 columns = {
                     "batch_id": pc.subtract(number, 1),
@@ -135,11 +134,6 @@ class StoreReader:
         fields = [pa.field("key", kinds.key), pa.field("value", kinds.value)] if kinds else _STORED
         where = [pa.field("partition_id", pa.int32())] if self._place.checkpoint else []
         return PlaceRows(pa.schema([*change, *fields, *where]), version, self.logs, read)
-
-    def _at(self, log: Log, version: int | str | None) -> int | str | None:
-        if not log.folder.exists():
-            raise NotAQueue(f"{log.folder.path}: the folder is missing")
-        return self._place.at(log, version) if isinstance(version, int) else version
 
     def _decoded(self, log: Log, columns: dict[str, pa.Array]) -> Batches:
         rows = len(columns["family"])

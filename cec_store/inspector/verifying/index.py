@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from cec_store.errors import CecError
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.inspector.damage.faults import Fault
@@ -20,27 +22,17 @@ def check_index(folder: Folder) -> tuple[str, Fault | None]:
         return "not published yet", None
     try:
         chain = Chain(folder)
+        with closing(TimestampIndex(chain)) as index:
+            covered = index.stored_frames
+            problem = index.problem or _differences(index, chain, covered)
     except CecError:
         return "not checked, because the log is damaged", None
-    index = TimestampIndex(chain)
-    covered = index.stored_frames
-    try:
-        problem = index.problem or _differences(index, chain, covered)
-    except CecError:
-        return "not checked, because the log is damaged", None
-    finally:
-        index.close()
     if problem and "not in the log" not in problem:
         fault = Fault("index", f"{where.path}/{INDEX_STAMP}", 0, problem, False)
         return "wrong", fault
     if problem:
         return f"stale ({problem}); it will be made anew", None
-    return f"covers {covered} of {chain.end.seq - _first_seq(chain)} frames", None
-
-
-def _first_seq(chain: Chain) -> int:
-    first = next(chain.frames(), None)
-    return first.header.seq if first else chain.end.seq
+    return f"covers {covered} of {chain.end.seq - chain.first_seq()} frames", None
 
 
 def _differences(index: TimestampIndex, chain: Chain, covered: int) -> str:

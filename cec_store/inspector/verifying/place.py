@@ -132,15 +132,13 @@ class _PlaceVerifier:
         folder = log.folder
         what = "no segment is left here" if folder.exists() else "the folder is missing"
         if self._spark is not None and not self._spark.batches:
-            note = Note(folder.path, 0, "nothing is committed yet", log.name)
-            self._notes.append(note)
+            self._notes.append(Note(folder.path, 0, "nothing is committed yet", log.name))
             return
-        versions: tuple[int, int] | tuple[None, None] = (None, None)
-        if self._spark is not None:
-            versions = (self._spark.batches[0] + 1, self._spark.batches[-1] + 1)
-            what += f"; Spark has committed versions {versions[0]} to {versions[1]}"
         fault = Fault("log-missing", folder.path, 0, what, True)
-        fault = replace(fault, first_version=versions[0], last_version=versions[1])
+        if self._spark is not None:
+            first, last = self._spark.batches[0] + 1, self._spark.batches[-1] + 1
+            what += f"; Spark has committed versions {first} to {last}"
+            fault = replace(fault, what=what, first_version=first, last_version=last)
         self._add([fault], [], log.name)
 
 

@@ -55,8 +55,7 @@ class _QueueVerifier:
                 # A writer beside this inspection has trimmed what was due.
                 frame_checks.restart(known)
                 previous, due = None, segment.scan.segment_id + 1
-            self._check_segment(segment, previous)
-            previous = None if self._is_foreign(segment) else segment
+            previous = segment if self._check_segment(segment, previous) else None
             if len(frame_checks.faults) > known and self._files.is_trimmed(segment.scan.segment_id):
                 frame_checks.restart(known)
                 previous = None
@@ -84,9 +83,12 @@ class _QueueVerifier:
 
     # -- segments -----------------------------------------------------------------------------
 
-    def _check_segment(self, segment: LogSegment, previous: LogSegment | None) -> None:
+    def _check_segment(self, segment: LogSegment, previous: LogSegment | None) -> bool:
+        """Whether it is one of this queue."""
         faults = list(self._files.header_faults(segment, previous))
-        if self._is_foreign(segment):
+        # Readers refuse a foreign one, and its frames would only seem to be out of order.
+        is_foreign = any(fault.kind == "segment-foreign" for fault in faults)
+        if is_foreign:
             self._frame_checks.lose(faults[0])
         else:
             self._frame_checks.faults += faults
@@ -96,11 +98,7 @@ class _QueueVerifier:
         self._segments += 1
         self._bytes += segment.scan.bytes
         self._progress(self._bytes)
-
-    def _is_foreign(self, segment: LogSegment) -> bool:
-        """Readers refuse such a segment, and its frames would only seem to be out of order."""
-        faults = self._files.header_faults(segment, None)
-        return any(fault.kind == "segment-foreign" for fault in faults)
+        return not is_foreign
 
     def _check_frames(self, segment: LogSegment) -> None:
         scan, frame_checks = segment.scan, self._frame_checks

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.format.columns import Ints, values_of
+from cec_store.format.columns import values_of
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
 from cec_store.format.records import inputs_of, kinds_of
 from cec_store.format.schema import KEY, TIMESTAMP, RecordKind, RecordSchema
@@ -70,10 +70,6 @@ class WindowRecount:
     def extent_records(self, end_offset: int) -> int:
         """q at the end of the frame last taken."""
         return end_offset - int(self._last.min()) if self.open_windows else 0
-
-    def oldest(self) -> Ints:
-        """Offsets of the last footprints, oldest first."""
-        return np.sort(self._last[self._last != _CLOSED])
 
 
 class RecordChecks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from cec_store.connectors.spark.checkpoint.layout import (
@@ -94,7 +94,9 @@ class SparkFiles:
     # -- the query ----------------------------------------------------------------------------
 
     def _fault(self, kind: str, name: str, byte: int, what: str) -> None:
-        fault = Fault(kind, f"{self._checkpoint.path}/{name}", byte, what, True)
+        self._add(Fault(kind, f"{self._checkpoint.path}/{name}", byte, what, True))
+
+    def _add(self, fault: Fault) -> None:
         if fault not in self.faults:
             self.faults.append(fault)
 
@@ -104,7 +106,7 @@ class SparkFiles:
             try:
                 read()
             except CorruptLog as error:
-                self.faults.append(Fault(kind, error.path, error.byte, error.reason, True))
+                self._add(Fault(kind, error.path, error.byte, error.reason, True))
             except UnsupportedVersion as error:
                 self._fault("version", name, 0, str(error))
 
@@ -146,7 +148,7 @@ class SparkFiles:
             if not name.isdigit() and not name.startswith("."):
                 what = "not a file that Spark reads here"
                 self.notes.append(Note(f"{folder.path}/{name}", 0, what))
-        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+        return _numbers(names)
 
     def _check_gaps(self, logged: list[int], committed: list[int]) -> None:
         """Spark deletes from the oldest on, and commits a batch before it begins the next."""
@@ -170,7 +172,7 @@ class SparkFiles:
         folder = self._checkpoint.folder.folder(name)
         if not missing or not folder.exists():
             return missing
-        now = [int(each) for each in folder.names() if each.isascii() and each.isdigit()]
+        now = _numbers(folder.names())
         oldest = min(now, default=end)
         return [batch for batch in missing if batch not in now and (batch > oldest or not now)]
 
@@ -183,13 +185,9 @@ class SparkFiles:
             data = folder.read(name, 0, folder.size(name))
         except FileNotFoundError:
             return  # Spark has deleted it this very moment
-        if not stored:
-            return
-        problem = _mismatch(stored, data)
+        problem = _mismatch(stored, data) if stored else None
         if problem is not None:
-            byte, what = problem
-            fault = Fault("spark-checksum", f"{folder.path}/{name}", byte, what, True)
-            self.faults.append(fault)
+            self.faults.append(Fault("spark-checksum", f"{folder.path}/{name}", *problem, True))
 
     # -- schemas ------------------------------------------------------------------------------
 
@@ -199,9 +197,7 @@ class SparkFiles:
         try:
             self.schemas[operator, store] = read_state_schema(state, store)
         except CorruptLog as error:
-            fault = Fault("spark-schema", error.path, error.byte, error.reason, True)
-            if fault not in self.faults:
-                self.faults.append(fault)
+            self._add(Fault("spark-schema", error.path, error.byte, error.reason, True))
         except UnsupportedVersion as error:
             self._fault("version", name, 0, str(error))
         except SchemaMismatch as error:
@@ -211,6 +207,11 @@ class SparkFiles:
         for folder in _schema_folders(state, store):
             for file in sorted(set(folder.names()) & {"metadata", "schema"}):
                 self._check_checksums(folder, file)
+
+
+def _numbers(names: Iterable[str]) -> list[int]:
+    """Batches that files are called by, ascending."""
+    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
 def _store_of(log: Log) -> tuple[int, str]:

@@ -92,7 +92,7 @@ class _StateLogVerifier:
             versions.rebuild(kept.whole if rebuilds else kept.whole[-1:])
         faults = tuple(versions.with_effects())
         whole = versions.whole()
-        offsets = [self._offsets(segment_id) for segment_id in self._segments]
+        held = [each for each in (self._tree.segment(n).frames for n in self._segments) if each]
         return Verification(
             path=self._files.folder.path,
             faults=faults,
@@ -102,8 +102,8 @@ class _StateLogVerifier:
             frames=self._frames,
             records=self._records,
             bytes=self._bytes,
-            first_offset=min((first for first, _ in filter(None, offsets)), default=0),
-            end_offset=max((end for _, end in filter(None, offsets)), default=0),
+            first_offset=min((frames[0].header.first_offset for frames in held), default=0),
+            end_offset=max((frames[-1].header.end_offset for frames in held), default=0),
             kinds={k.name: int(recount.counts[k]) for k in RecordKind} if records else {},
             recounted_frames=recount.recounted_frames,
             index="none",
@@ -111,10 +111,6 @@ class _StateLogVerifier:
             first_version=int(whole[0]) if len(whole) else None,
             last_version=int(whole[-1]) if len(whole) else None,
         )
-
-    def _offsets(self, segment_id: int) -> tuple[int, int] | None:
-        frames = self._tree.segment(segment_id).frames
-        return (frames[0].header.first_offset, frames[-1].header.end_offset) if frames else None
 
     def _add_record_fault(self, frame: Frame, kind: str, what: str) -> None:
         segment = self._segments[frame.address.segment_id]
@@ -154,7 +150,6 @@ class _StateLogVerifier:
     def _check_frames(self, segment: LogSegment, sound: SoundFrames | None) -> None:
         frame_checks = FrameChecks(with_records=False, is_whole=False)
         self._start(segment, frame_checks)
-        frame_checks.begin_segment()
         if sound is not None and sound.versions_rise():
             self._faults += self._version_faults(segment, sound.found(0), -1)
             frame_checks.take(segment, sound)
@@ -210,9 +205,8 @@ class _StateLogVerifier:
             if segment.scan.header is not None:
                 held.setdefault(segment.scan.header.log_id, []).append(segment)
         own = max(held.values(), key=len, default=[])
-        for segment in (
-            segment for parts in held.values() if parts is not own for segment in parts
-        ):
+        others = (segment for parts in held.values() if parts is not own for segment in parts)
+        for segment in others:
             what = "of another log than the other segments: the remains of an attempt at the first "
             what += "version, or of another store"
             self._notes.append(Note(segment.scan.path, 16, what))

@@ -115,9 +115,7 @@ class BranchChecks:
     def _check(self, checks: StateRecordChecks, frame: Frame, is_fresh: bool) -> None:
         scan = self._scan_of(frame.address.segment_id)
         found = ScannedFrame(frame.address.segment_id, frame.address.byte, frame.header)
-        try:
-            scan.body(found)
-        except BadHeader:
+        if scan.body_problem(found):
             checks.forget(frame.header.end_offset)
             return  # reported with the segment
         try:
