@@ -51,14 +51,9 @@ _RELEASE_S = 3.0
 _KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
 
 
-def open_partitions(options: SourceOptions) -> Partitions:
-    """Raises :class:`NotAQueue` where there is none."""
-    return Partitions(LocalFolder(options.path))
-
-
 def columns(options: SourceOptions) -> StructType:
-    """What the source's rows consist of."""
-    stored = open_partitions(options).schema
+    """What the source's rows consist of; raises :class:`NotAQueue` where there is none."""
+    stored = Partitions(LocalFolder(options.path)).schema
     fields = list(stored.data)
     if options.has_control_records:
         fields += [column for column in stored.arrow if column.name in (KEY, STATE)]
@@ -85,7 +80,7 @@ class _Reader:
     @cached_property
     def _partitions(self) -> Partitions:
         """On the driver."""
-        return open_partitions(self._options)
+        return Partitions(LocalFolder(self._options.path))
 
     def __getstate__(self) -> dict[str, object]:
         """Executors open the queue themselves."""
@@ -100,7 +95,8 @@ class _Reader:
             Position(piece.start), Position(piece.stop), options.kinds,
             options.include_metadata, options.has_control_records,
         )  # fmt: skip
-        for batch in open_partitions(options).replay(piece.partition, selection):
+        partitions = Partitions(LocalFolder(options.path))
+        for batch in partitions.replay(piece.partition, selection):
             if options.include_metadata:
                 batch = _with_kind_names(batch)
             yield fit(batch.select(self._wanted.names), self._wanted)
