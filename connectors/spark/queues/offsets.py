@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cec_store.connectors.spark.queues.source_options import EARLIEST, LATEST, Bound
+from cec_store.connectors.spark.queues.source_options import EARLIEST, LATEST, Bound, SourceOptions
 from cec_store.errors import OutOfRange
 from cec_store.values import format_timestamp_us
 
@@ -37,14 +37,14 @@ class AvailableOffsets:
     """The earliest record of a partition at or after a moment (microseconds), if there is one."""
     fail_on_data_loss: bool
 
-    def starting(self, bound: Bound, *, without_match_is_latest: bool) -> Offsets:
+    def starting(self, options: SourceOptions) -> Offsets:
         """Where a new query begins.
 
         Raises:
             OutOfRange: no record at or after a moment, or an offset that is not (any more) there.
             ValueError: offsets for some of the partitions only.
         """
-        return self._offsets(bound, "starting", without_match_is_latest)
+        return self._offsets(options.starting, "starting", options.start_without_match_is_latest)
 
     def ending(self, bound: Bound) -> Offsets:
         """Where a batch query ends; at the end of a partition without a record that late."""

@@ -154,9 +154,7 @@ class BatchSource(_Reader, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """On the driver: the slices, of what is there now."""
         available, options = self._available(), self._options
-        starts = available.starting(
-            options.starting, without_match_is_latest=options.start_without_match_is_latest
-        )
+        starts = available.starting(options)
         ends = available.ending(options.ending)
         return self._slices(
             Range(number, *self._partitions.narrowed(number, start, ends[number], *self._span_us))
@@ -190,10 +188,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def initialOffset(self) -> dict[str, int]:
         """Of a new query; one that is restarted goes on where its checkpoint says."""
-        options = self._options
-        start = self._available().starting(
-            options.starting, without_match_is_latest=options.start_without_match_is_latest
-        )
+        start = self._available().starting(self._options)
         self._hold(start)
         return _for_spark(start)
 
