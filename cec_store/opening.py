@@ -88,16 +88,14 @@ def open_queue(
     folder = LocalFolder(path) if isinstance(path, (str, PurePath)) else path
     if isinstance(schema, pa.Schema):
         schema = RecordSchema(schema, timestamp_column=timestamp_column)
-    if is_state_log(folder):
-        if mode in MODES and mode != "r":
+    if is_state_log(folder) and mode in MODES:
+        if mode != "r":
             raise ReadOnly(
                 f"{folder.path}: the log of a Spark state store, which Spark alone writes; "
                 "open with mode='r'"
             )
-        if mode == "r":
-            if schema is not None:
-                check_schema(folder, schema, STATE_SCHEMA)
-            return StateLog(folder)
+        check_schema(folder, schema, STATE_SCHEMA)
+        return StateLog(folder)
     return OutputQueue(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
 
 

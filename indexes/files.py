@@ -13,7 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from cec_store.errors import StorageError
-from cec_store.format.checksum import crc32c
+from cec_store.format.checksum import crc32c, crc_is_right, with_crc
 from cec_store.indexes.entries import VERSION, BadIndex, UnwritableIndex
 from cec_store.indexes.lmdb_file import LmdbFile
 from cec_store.storage.folder import AppendFile
@@ -40,15 +40,12 @@ class Stamp(NamedTuple):
         return index_data_name(self.token)
 
     def encode(self) -> bytes:
-        body = _STAMP.pack(
-            _MAGIC, VERSION, _STAMP.size, 0, self.log_id, self.token, self.size, self.crc, 0
-        )[:-4]
-        return body + crc32c(body).to_bytes(4, "little")
+        return with_crc(_STAMP.pack(_MAGIC, VERSION, _STAMP.size, 0, *self, 0))
 
     @classmethod
     def decode(cls, data: bytes) -> Stamp:
         """Raises :class:`BadIndex`: damaged, or of another version."""
-        if len(data) != _STAMP.size or crc32c(data[:-4]) != int.from_bytes(data[-4:], "little"):
+        if len(data) != _STAMP.size or not crc_is_right(data):
             raise BadIndex("the stamp fails its checksum")
         magic, version, _, _, log_id, token, size, crc, _ = _STAMP.unpack(data)
         if magic != _MAGIC or version != VERSION:
@@ -90,8 +87,7 @@ class IndexFiles:
             BadIndex: the source is damaged by now.
             UnwritableIndex: the folder cannot be written.
         """
-        token = secrets.randbits(64)
-        name = index_data_name(token)
+        name = index_data_name(secrets.randbits(64))
         try:
             self._folder.make()
             self._clear()

@@ -41,15 +41,14 @@ class _Opened:
                 path, subdir=False, lock=False, readonly=not writable, mode=0o600,
                 map_size=self.map_bytes, max_dbs=2, sync=False, metasync=False, readahead=False,
             )  # fmt: skip
-        try:
-            with _lmdb_errors():
+            try:
                 if size and size < self.bytes_needed():
                     raise BadIndex(f"{path} has {size} bytes and needs {self.bytes_needed()}")
                 self.frames = self.environment.open_db(b"frames", create=writable)
                 self.timestamps = self.environment.open_db(b"timestamps", create=writable)
-        except BaseException:
-            self.environment.close()
-            raise
+            except BaseException:
+                self.environment.close()
+                raise
 
     def bytes_needed(self) -> int:
         """Pages beyond the end of the file would kill who touches them."""

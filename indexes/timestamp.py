@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import RLock
+from typing import TypeVar
 
 from cec_store.errors import CecError, ReadOnly
 from cec_store.indexes.entries import BadIndex, FrameEntry, UnwritableIndex
@@ -24,7 +25,7 @@ from cec_store.storage.names import INDEX_FOLDER
 
 _FRAMES_PER_WRITE = 1 << 16
 _FRAMES_PER_PUBLISHING = 1 << 10
-Search = Callable[[Chain], "Frame | None"]
+_Found = TypeVar("_Found")
 
 
 class TimestampIndex:
@@ -85,10 +86,7 @@ class TimestampIndex:
         Raises:
             CorruptLog: the log is damaged where the search has to look.
         """
-        return self._find(
-            chain, lambda c: self._search_timestamp(timestamp_us, c),
-            lambda c: c.find_timestamp(timestamp_us),
-        )  # fmt: skip
+        return self._find(timestamp_us, chain, self._search_timestamp, Chain.find_timestamp)
 
     def find_offset(self, offset: int, chain: Chain | None = None) -> Frame | None:
         """The frame that holds record ``offset``; ``None`` at the end.
@@ -96,10 +94,7 @@ class TimestampIndex:
         Raises:
             OutOfRange: trimmed, or beyond the end.
         """
-        return self._find(
-            chain, lambda c: self._search_offset(offset, c) or c.find_offset(offset),
-            lambda c: c.find_offset(offset),
-        )  # fmt: skip
+        return self._find(offset, chain, self._search_offset, Chain.find_offset)
 
     def find_seq(self, seq: int, chain: Chain | None = None) -> Frame:
         """The frame of this number.
@@ -107,28 +102,29 @@ class TimestampIndex:
         Raises:
             OutOfRange: trimmed, or not there yet.
         """
-        frame = self._find(
-            chain, lambda c: self._search_seq(seq, c) or c.find_seq(seq),
-            lambda c: c.find_seq(seq),
-        )  # fmt: skip
-        assert frame is not None
-        return frame
+        return self._find(seq, chain, self._search_seq, Chain.find_seq)
 
     def lookup(self, chain: Chain) -> IndexLookup:
         """The lookups over one chain, which a writable index follows first."""
         self.follow(chain)
         return IndexLookup(self, chain)
 
-    def _find(self, chain: Chain | None, search: Search, scan: Search) -> Frame | None:
+    def _find(
+        self,
+        wanted: int,
+        chain: Chain | None,
+        search: Callable[[int, Chain], _Found],
+        scan: Callable[[Chain, int], _Found],
+    ) -> _Found:
         with self._lock:
             chain = chain or self._chain
             for _ in range(2):
                 try:
-                    return search(chain)
+                    return search(wanted, chain)
                 except BadIndex as error:
                     self._drop(str(error))
                     self.follow(chain)
-            return scan(chain)
+            return scan(chain, wanted)
 
     def _search_timestamp(self, timestamp_us: int, chain: Chain) -> Frame | None:
         if self._stored and timestamp_us <= self._stored.reached_us:
@@ -150,22 +146,22 @@ class TimestampIndex:
 
     def _search_offset(self, offset: int, chain: Chain) -> Frame | None:
         if offset >= chain.end.offset:
-            return None
+            return chain.find_offset(offset)
         entry = self._recent.entry_of_offset(offset)
         if entry is None and self._stored:
             entry = self._stored.entry_of_offset(offset)
         frame = prove(entry, chain) if entry else None
         if frame is None or offset >= frame.header.end_offset:
-            return None  # behind all that is known here
+            return chain.find_offset(offset)  # behind all that is known here
         if offset < frame.header.first_offset:
             raise BadIndex(f"frame {frame.header.seq} does not hold offset {offset}")
         return frame
 
-    def _search_seq(self, seq: int, chain: Chain) -> Frame | None:
+    def _search_seq(self, seq: int, chain: Chain) -> Frame:
         entry: FrameEntry | None = self._recent.frame_entry(seq)
         if entry is None and self._stored:
             entry = self._stored.frame_entry(seq)
-        return prove(entry, chain) if entry else None
+        return (prove(entry, chain) if entry else None) or chain.find_seq(seq)
 
     # -- following ----------------------------------------------------------------------------
 

@@ -42,8 +42,7 @@ class Acknowledgement:
             raise upgrade_needed(path, unknown_version(version, _VERSION))
         if not is_sound or version != _VERSION:
             raise damaged(path, 0, "the acknowledgement fails its checksum")
-        fields = _LAYOUT.unpack(data)
-        return cls(*fields[4:9])
+        return cls(*_LAYOUT.unpack(data)[4:9])
 
 
 def damaged(path: str, byte: int, reason: str) -> CorruptLog:

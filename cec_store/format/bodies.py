@@ -10,7 +10,7 @@ import zstandard
 
 from cec_store.errors import FrameTooLarge
 from cec_store.format.arrow_limits import ARROW_ERRORS, is_plain_batch
-from cec_store.format.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
+from cec_store.format.frame import BODY_BYTES_MAX, BadHeader, Codec, FrameHeader, raw_bytes_max
 from cec_store.format.offset_lengths import restore_offsets
 from cec_store.format.schema import KEY, STATE, RecordSchema
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
@@ -29,6 +29,14 @@ class Body:
     record_count: int
     min_timestamp_us: int
     max_timestamp_us: int
+
+    @classmethod
+    def of_frame(cls, header: FrameHeader, stored: bytes) -> Body:
+        """The body of a frame that is written already, to be written again."""
+        return cls(
+            stored, header.raw_bytes, Codec(header.codec), header.record_count,
+            header.min_timestamp_us, header.max_timestamp_us,
+        )  # fmt: skip
 
 
 def check_body_size(records: pa.RecordBatch) -> int:

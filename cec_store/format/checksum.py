@@ -9,13 +9,8 @@ from collections.abc import Callable
 
 import crcmod.predefined
 
-_crcmod: Callable[..., int] = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
-
-
-def crc32c_portable(data: bytes, crc: int = 0) -> int:
-    """CRC-32C of ``data``, continuing from ``crc``."""
-    return _crcmod(data, crc)
-
+crc32c_portable: Callable[..., int] = crcmod.predefined.mkPredefinedCrcFun("crc-32c")
+"""Takes what :func:`crc32c` takes."""
 
 try:
     import google_crc32c

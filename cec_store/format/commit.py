@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 import pyarrow as pa
 
@@ -71,10 +71,7 @@ class Commit:
 
     def as_batch(self) -> pa.RecordBatch:
         """One row of the columns of ``commits/``."""
-        staged = [
-            {"partition": p.partition, "segment": p.segment_id, "frames": p.frames,
-             "records": p.records} for p in self.staged
-        ]  # fmt: skip
+        staged = [astuple(piece) for piece in self.staged]
         row = [self.query, self.batch, staged, list(self.ends), list(self.queries.items())]
         schema = COMMIT_SCHEMA.data
         arrays = [pa.array([cell], column.type) for cell, column in zip(row, schema, strict=True)]
@@ -86,9 +83,7 @@ class Commit:
         staged, ends, queries = row["staged"], row["ends"], row["queries"]
         if not (isinstance(staged, list) and isinstance(ends, list) and isinstance(queries, list)):
             raise TypeError("a commit with nulls")
-        pieces = tuple(
-            Staged(p["partition"], p["segment"], p["frames"], p["records"]) for p in staged
-        )
+        pieces = tuple(Staged(*(piece[column.name] for column in _STAGED)) for piece in staged)
         if not all(0 <= piece.partition < len(ends) for piece in pieces) or min(ends) < 0:
             raise ValueError("a commit of partitions that it does not count")
         return cls(str(row["query"]), int(str(row["batch"])), pieces, tuple(ends), dict(queries))
@@ -96,7 +91,10 @@ class Commit:
 
 @dataclass(frozen=True)
 class Staged:
-    """A finished piece: rows of one partition, waiting for a commit that names them."""
+    """A finished piece: rows of one partition, waiting for a commit that names them.
+
+    Its fields are those of a piece in ``commits/``, in that order.
+    """
 
     partition: int
     segment_id: int

@@ -46,7 +46,4 @@ class Manifest:
             raise CorruptLog(path, 0, "the manifest fails its checksum")
         if version != _VERSION:
             raise upgrade_needed(path, unknown_version(version, _VERSION))
-        fields = _LAYOUT.unpack(data)
-        return cls(
-            epoch=fields[3], log_id=fields[4], first_segment=fields[5], newest_segment=fields[6]
-        )
+        return cls(*_LAYOUT.unpack(data)[3:7])

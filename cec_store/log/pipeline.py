@@ -51,8 +51,10 @@ class Pipeline:
         """Calls for the writer's thread, and where their results go."""
         self._outstanding_bytes = 0
         """Of the bodies in ``_pending``, before compression."""
-        self._end = writer.cursor
-        self._durable = writer.durable
+        self.end = writer.cursor
+        """Where the next append goes. May be read without the lock: a cursor never changes."""
+        self.durable = writer.durable
+        """Everything below is on disk; read as ``end`` is."""
         self._wanted_seq = 0
         """Somebody waits for the frames below to be durable."""
         self._closing = False
@@ -66,16 +68,6 @@ class Pipeline:
 
     # -- the callers' side --------------------------------------------------------------------
 
-    @property
-    def end(self) -> Cursor:
-        """Where the next append goes. Read without the lock: a cursor never changes."""
-        return self._end
-
-    @property
-    def durable(self) -> Cursor:
-        """Everything below is on disk."""
-        return self._durable
-
     def submit(self, records: pa.RecordBatch, marks: FrameMarks) -> int:
         """Queue one frame and return its number; waits while too much is outstanding.
 
@@ -88,22 +80,19 @@ class Pipeline:
         with self._changed:
             self._changed.wait_for(lambda: self._has_room(raw_bytes) or self._stopped())
             self._refuse_if_stopped()
-            self._refuse_above_the_last_number(records.num_rows)
+            # Readers refuse a frame with higher numbers, so it must not be acknowledged.
+            if max(self.end.seq + 1, self.end.offset + records.num_rows) >= NUMBERS_END:
+                raise OutOfRange(
+                    f"{self.writer.folder.path}: frame {self.end.seq}, record {self.end.offset}: "
+                    "numbers end at 2^63; start a new queue"
+                )
             body = self._encoders.submit(encode_body, records, self._options.compression_level)
             self._pending.append(_Pending(body, marks, raw_bytes))
             self._outstanding_bytes += raw_bytes
-            seq = self._end.seq
-            self._end = Cursor(seq + 1, self._end.offset + records.num_rows)
+            seq = self.end.seq
+            self.end = Cursor(seq + 1, self.end.offset + records.num_rows)
             self._changed.notify_all()
             return seq
-
-    def _refuse_above_the_last_number(self, rows: int) -> None:
-        # Readers refuse a frame with higher numbers, so it must not be acknowledged.
-        if max(self._end.seq + 1, self._end.offset + rows) >= NUMBERS_END:
-            raise OutOfRange(
-                f"{self.writer.folder.path}: frame {self._end.seq}, record {self._end.offset}: "
-                "numbers end at 2^63; start a new queue"
-            )
 
     def await_durable(self, seq: int, timeout_s: float | None = None) -> None:
         """Return once frame ``seq`` is on disk.
@@ -113,16 +102,16 @@ class Pipeline:
             TimeoutError: not in time.
         """
         with self._changed:
-            if seq >= self._end.seq:
-                raise ValueError(f"frame {seq} has not been appended; the next is {self._end.seq}")
+            if seq >= self.end.seq:
+                raise ValueError(f"frame {seq} has not been appended; the next is {self.end.seq}")
             self._wanted_seq = max(self._wanted_seq, seq + 1)
             self._changed.notify_all()
             done = self._changed.wait_for(
                 # A close does not end the wait: it makes all frames durable first.
-                lambda: self._durable.seq > seq or self._failure is not None,
+                lambda: self.durable.seq > seq or self._failure is not None,
                 timeout_s,
             )
-            if self._durable.seq > seq:
+            if self.durable.seq > seq:
                 return
             if not done:
                 raise TimeoutError(f"frame {seq} was not durable within {timeout_s} s")
@@ -149,7 +138,7 @@ class Pipeline:
             self._changed.notify_all()
         self._thread.join()
         self._encoders.shutdown()
-        if first and self._failure is not None and self._durable.seq < self._end.seq:
+        if first and self._failure is not None and self.durable.seq < self.end.seq:
             raise self._why_lost()
 
     def _has_room(self, raw_bytes: int) -> bool:
@@ -213,7 +202,7 @@ class Pipeline:
         return not (closing and not self._pending)
 
     def _has_work(self) -> bool:
-        wanted = self._wanted_seq > self._durable.seq
+        wanted = self._wanted_seq > self.durable.seq
         return bool(self._pending or self._tasks or self._closing or wanted)
 
     def _seconds_to_sync(self) -> float | None:
@@ -227,7 +216,7 @@ class Pipeline:
         return max(0.0, self._unsynced_since + limit_ms / 1000 - time.monotonic())
 
     def _sync_is_due(self) -> bool:
-        is_wanted = self._wanted_seq > self._durable.seq
+        is_wanted = self._wanted_seq > self.durable.seq
         return self._unsynced_since is not None and (is_wanted or self._seconds_to_sync() == 0)
 
     def _write(self, item: _Pending) -> None:
@@ -261,5 +250,5 @@ class Pipeline:
     def _announce(self) -> None:
         with self._changed:
             self._unsynced_since = None
-            self._durable = self.writer.durable
+            self.durable = self.writer.durable
             self._changed.notify_all()

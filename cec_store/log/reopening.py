@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cec_store.errors import CorruptLog, DiskFull, Fenced, NotAQueue, SchemaMismatch
 from cec_store.format.bodies import Body
-from cec_store.format.frame import FRAME_MAGIC_BYTES, BadHeader, Codec, FrameType
+from cec_store.format.frame import FRAME_MAGIC_BYTES, BadHeader, FrameType
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import claim_epoch, newest_claim, publish_manifest, read_manifest
@@ -96,7 +96,9 @@ def reopen(
     """
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
-    stored = _schema_of(_first_tail(folder))
+    # The last writer may still be at work in it, so only what stays bad is damage.
+    first_tail = retry_when_changed(lambda: _newest_tail(folder, read_manifest(folder)), CorruptLog)
+    stored = _schema_of(first_tail)
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
     # Only now does the last writer's manifest say all that it ever acknowledged.
@@ -137,11 +139,6 @@ def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchem
             f"{folder.path}: the queue's timestamp column is {stored.timestamp_column!r}, "
             f"not {asked.timestamp_column!r}"
         )
-
-
-def _first_tail(folder: Folder) -> Tail:
-    """The newest segment. Its writer may still be at work, so only what stays bad is damage."""
-    return retry_when_changed(lambda: _newest_tail(folder, read_manifest(folder)), CorruptLog)
 
 
 def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:
@@ -198,11 +195,8 @@ def _carry_over(writer: LogWriter, tail: Tail) -> int:
         if header.type != FrameType.BATCH or byte < tail.vouched_end:
             continue
         stored = tail.reader.body_at(byte, header).to_pybytes()
-        body = Body(stored, header.raw_bytes, Codec(header.codec), header.record_count,
-                    header.min_timestamp_us, header.max_timestamp_us)  # fmt: skip
-        writer.append(
-            body, FrameMarks(header.open_windows, header.extent_records, header.input_upto)
-        )
+        marks = FrameMarks(header.open_windows, header.extent_records, header.input_upto)
+        writer.append(Body.of_frame(header, stored), marks)
         carried += 1
     return carried
 

@@ -18,9 +18,6 @@ from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import COMMITS_FOLDER, partition_name
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
-Ends = dict[int, int]
-"""Next unread offset of each partition."""
-
 
 class Partitions:
     """The partitions of one queue; a plain queue is its own partition 0.
@@ -59,8 +56,8 @@ class Partitions:
         """Oldest offset that is left of a partition."""
         return self._chain(number).first_offset()
 
-    def ends(self) -> Ends:
-        """Where the queue ends now, with every commit in all partitions or in none.
+    def ends(self) -> dict[int, int]:
+        """Next unread offset of each partition now, with every commit in all of them or in none.
 
         Raises:
             CorruptLog: damage where the queue was acknowledged.

@@ -14,7 +14,7 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, FrameTooLarge
 from cec_store.format.bodies import Body, check_body_size, encode_body
 from cec_store.format.commit import Staged
-from cec_store.format.frame import BadHeader, Codec, FrameHeader, FrameType
+from cec_store.format.frame import BadHeader, FrameHeader, FrameType
 from cec_store.format.manifest import Manifest
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
@@ -176,11 +176,4 @@ class StagedReader:
                 stored = self._reader.body_at(byte, header).to_pybytes()
             except BadHeader as error:
                 raise CorruptLog(self._path, byte, str(error)) from None
-            yield Body(
-                stored,
-                header.raw_bytes,
-                Codec(header.codec),
-                header.record_count,
-                header.min_timestamp_us,
-                header.max_timestamp_us,
-            )
+            yield Body.of_frame(header, stored)

@@ -62,8 +62,7 @@ class AppendableQueue:
         if mode == "r":
             self._chain = Chain(folder)
             self.schema = self._chain.schema()
-            if schema is not None:
-                self.require_schema(schema)
+            check_schema(folder, schema, self.schema)
             return
         writer = self._open_writer(schema, takeover)
         self.schema = writer.schema

@@ -11,21 +11,46 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from cec_store.errors import ConsumerInUse, OutOfRange, QueueLocked
-from cec_store.format.acknowledgement import Acknowledgement
+from cec_store.format.acknowledgement import ACKNOWLEDGEMENT_BYTES, Acknowledgement, damaged
 from cec_store.log.chain import Chain
 from cec_store.log.reader import despite_trims
-from cec_store.queues.acknowledgements import acknowledgements, read_acknowledgement
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.names import (
     CONSUMERS_LOCK,
     acknowledgement_name,
     check_consumer_name,
     consumer_lock_name,
+    consumer_of,
 )
 from cec_store.storage.publishing import publish_file
 from cec_store.storage.retrying import retry_while_busy
 
 _LOCK_WAIT_S = 10.0
+
+
+def read_acknowledgement(folder: Folder, name: str, log_id: bytes) -> Acknowledgement:
+    """What a consumer has acknowledged.
+
+    Raises:
+        FileNotFoundError: there is no such consumer.
+        CorruptLog: its file is damaged, or another queue's.
+        UnsupportedVersion: a later format wrote it.
+    """
+    file_name = acknowledgement_name(name)
+    path = f"{folder.path}/{file_name}"
+    said = Acknowledgement.decode(folder.read(file_name, 0, ACKNOWLEDGEMENT_BYTES + 1), path)
+    if said.log_id != log_id:
+        raise damaged(path, 16, "the acknowledgement belongs to another queue")
+    return said
+
+
+def acknowledgements(folder: Folder, log_id: bytes) -> dict[str, Acknowledgement]:
+    """What each registered consumer has acknowledged; raises as :func:`read_acknowledgement`."""
+    found = {}
+    for name in filter(None, map(consumer_of, folder.names())):
+        with suppress(FileNotFoundError):  # dropped meanwhile
+            found[name] = read_acknowledgement(folder, name, log_id)
+    return found
 
 
 @contextmanager

@@ -9,9 +9,8 @@ from threading import Lock
 from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, rebuild
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
-from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
-from cec_store.log.replay import FrameLookup, Replay, offset_at
+from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.queues.appendable_queue import AppendableQueue, now_us
 from cec_store.storage.folder import Folder
@@ -63,12 +62,12 @@ class OutputQueue(AppendableQueue):
     def select(self, selection: Selection) -> Replay:
         """As :meth:`replay`."""
         chain = self.chain()
-        return Replay(chain, self._lookup(chain), selection)
+        return Replay(chain, self._timestamp_index().lookup(chain), selection)
 
     def position_at(self, moment: datetime | int) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""
         chain = self.chain()
-        return Position(offset_at(chain, self._lookup(chain), moment))
+        return Position(offset_at(chain, self._timestamp_index().lookup(chain), moment))
 
     def rebuild(self, at: int | None = None) -> EventualCheckpoint:
         """The eventual checkpoint at the end of frame ``at`` (a number that append returned).
@@ -109,6 +108,3 @@ class OutputQueue(AppendableQueue):
             if self._index is None:
                 self._index = TimestampIndex(self.chain(), writable=self.mode != "r")
             return self._index
-
-    def _lookup(self, chain: Chain) -> FrameLookup:
-        return self._timestamp_index().lookup(chain)

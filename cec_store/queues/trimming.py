@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from cec_store.errors import OutOfRange
 from cec_store.format.acknowledgement import Acknowledgement, damaged
 from cec_store.log.chain import Chain
-from cec_store.queues.acknowledgements import acknowledgements
-from cec_store.queues.consumers import consumers_locked
+from cec_store.log.frames import Frame
+from cec_store.queues.consumers import acknowledgements, consumers_locked
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import acknowledgement_name
 
@@ -60,7 +60,11 @@ def plan_trim(
         raise OutOfRange(f"{chain.folder.path}: trim to {before}, the end is {chain.end.offset}")
     needed = {name: each.effects_saved for name, each in said.items()}
     limits = [*needed.values()] if before is None else [before, *needed.values()]
-    limit, stop = min([_needed_from(chain), *limits]), _last_segment(chain)
+    last = chain.last()
+    limit, stop = min([_needed_from(chain, last), *limits]), chain.segments[-1]
+    if last is not None:
+        # The segment of the last frame always stays: it has the position of the operator's input.
+        stop = min(stop, last.address.segment_id)
     first = chain.manifest.first_segment
     if limits:
         while first < stop and chain.first_offset(first + 1) <= limit:
@@ -72,15 +76,5 @@ def plan_trim(
     return TrimPlan(first, chain.first_offset(first), first - chain.manifest.first_segment, held_by)
 
 
-def _needed_from(chain: Chain) -> int:
-    last = chain.last()
-    if last is None:
-        return chain.end.offset
-    return last.header.end_offset - last.header.extent_records
-
-
-def _last_segment(chain: Chain) -> int:
-    """The segment of the last frame always stays: it has the position of the operator's input."""
-    last = chain.last()
-    newest = chain.segments[-1]
-    return newest if last is None else min(newest, last.address.segment_id)
+def _needed_from(chain: Chain, last: Frame | None) -> int:
+    return chain.end.offset if last is None else last.header.end_offset - last.header.extent_records

@@ -160,10 +160,10 @@ class StateTree:
 
     def _find_version(self, version: int) -> Frame:
         suspect: StateSegment | None = None
-        lost: list[int] = []
+        lost = -1
         for segment_id in reversed(self.ids):
-            if lost and lost[-1] > segment_id:
-                raise CorruptLog(self._path_of(lost[-1]), 0, "the segment is missing")
+            if lost > segment_id:
+                break
             segment = self.segment(segment_id)
             here = [frame for frame in segment.commits if frame.header.input_upto == version]
             if here:
@@ -174,9 +174,9 @@ class StateTree:
                 suspect = segment
             base = self.missing_base(segment_id)
             if base is not None and segment.schema and segment.schema.input_upto >= version:
-                lost = sorted([*lost, base])
-        if lost:
-            raise CorruptLog(self._path_of(lost[-1]), 0, "the segment is missing")
+                lost = max(lost, base)
+        if lost >= 0:
+            raise CorruptLog(self._path_of(lost), 0, "the segment is missing")
         if suspect is not None:
             raise suspect.error()
         raise OutOfRange(f"{self.folder.path}: version {version} is not in this state log")

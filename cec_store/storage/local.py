@@ -13,17 +13,19 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
 from cec_store.storage.folder import AppendFile, Lock, check_name
-from cec_store.storage.mounts import is_on_remote_mount
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FILE_BYTES_MAX = 2**62
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _MOUNTS = "/proc/self/mountinfo"
+# A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
+_REMOTE = re.compile(r"nfs|cifs|smb|fuse\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs")
 
 
 @contextmanager
@@ -132,7 +134,7 @@ class LocalFolder:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
         try:
             with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as lines:
-                return is_on_remote_mount(os.path.realpath(self.path), lines)
+                return _is_on_remote_mount(os.path.realpath(self.path), lines)
         except OSError:
             return False
 
@@ -146,19 +148,16 @@ class LocalFolder:
 
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
-        with os_errors_of(self._at(name)):
-            descriptor = os.open(self._at(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                # A place that a hostile header names may be none that the system can express.
-                data = os.pread(descriptor, size, byte) if byte < _FILE_BYTES_MAX else b""
-                while 0 < len(data) < size:
-                    more = os.pread(descriptor, size - len(data), byte + len(data))
-                    if not more:
-                        break
-                    data += more
-                return data
-            finally:
-                os.close(descriptor)
+        path = self._at(name)
+        with os_errors_of(path), opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+            # A place that a hostile header names may be none that the system can express.
+            data = os.pread(descriptor, size, byte) if byte < _FILE_BYTES_MAX else b""
+            while 0 < len(data) < size:
+                more = os.pread(descriptor, size - len(data), byte + len(data))
+                if not more:
+                    break
+                data += more
+            return data
 
     def create(self, name: str) -> AppendFile:
         """A new, empty file.
@@ -221,3 +220,16 @@ class LocalFolder:
 def _sync_directory(path: str) -> None:
     with opened(path or ".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         os.fsync(descriptor)
+
+
+def _is_on_remote_mount(path: str, mounts: Iterable[str]) -> bool:
+    """Whether ``path``, without symbolic links, is below a network mount (lines of mountinfo)."""
+    path = os.path.join(path, "")
+    longest, kind = 0, ""
+    for fields in (line.split() for line in mounts):
+        # A blank in a path is written as \\040.
+        point = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields[4])
+        point = os.path.join(point, "")
+        if path.startswith(point) and len(point) >= longest:
+            longest, kind = len(point), fields[fields.index("-") + 1]
+    return _REMOTE.match(kind) is not None

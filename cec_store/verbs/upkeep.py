@@ -19,9 +19,8 @@ from cec_store.log.replay import offset_at
 from cec_store.log.selection import Moment
 from cec_store.log.writer import ClockAndEntropy
 from cec_store.partitioned.committer import commits_locked
-from cec_store.queues.acknowledgements import acknowledgements, read_acknowledgement
 from cec_store.queues.appendable_queue import now_us
-from cec_store.queues.consumers import drop_consumer
+from cec_store.queues.consumers import acknowledgements, drop_consumer, read_acknowledgement
 from cec_store.queues.trimming import TrimPlan, plan_trim, trim
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (

@@ -30,7 +30,7 @@ from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
 from cec_store.queues import consumers
-from cec_store.queues.acknowledgements import acknowledgements
+from cec_store.queues.consumers import acknowledgements
 from cec_store.storage.names import acknowledgement_name
 from support.disks.memory_folder import MemoryFolder
 from support.disks.simulated_folder import Fault, SimulatedFolder, images

@@ -17,7 +17,7 @@ ORDER = {
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
         operators connectors __init__ inspector report terminal demos verbs cli
     """,
-    "storage": "names mounts folder retrying local publishing trees",
+    "storage": "names folder retrying local publishing trees",
     "format": """
         checksum columns arrow_limits frame manifest acknowledgement offset_lengths schema records
         bodies commit
@@ -28,7 +28,7 @@ ORDER = {
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent lmdb_file files stored timestamp",
-    "queues": "acknowledgements consumers trimming appendable_queue output_queue",
+    "queues": "consumers trimming appendable_queue output_queue",
     "partitioned": "commits staging kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """

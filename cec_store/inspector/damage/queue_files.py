@@ -11,7 +11,7 @@ from cec_store.inspector.damage.faults import Fault, Note, located
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.epochs import newest_epoch, read_manifest
-from cec_store.queues.acknowledgements import read_acknowledgement
+from cec_store.queues.consumers import read_acknowledgement
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     INDEX_FOLDER,

@@ -75,18 +75,31 @@ def fork(
     def work() -> ForkReport:
         chosen = chosen_batch(old, at, batch)
         parts = parts_of(old, chosen)
-        if dry_run:
-            return _report(old, new, chosen, "", parts, [part.is_final for part in parts])
-        return _carry_out(old, new, chosen, parts)
+        query_id = "" if dry_run else str(uuid4())
+        linked = [part for part in parts if part.is_final]
+        if not dry_run:
+            linked = _carry_out(old, new, parts, query_id)
+        linked_bytes = sum(part.size for part in linked)
+        return ForkReport(
+            checkpoint=old.path,
+            path=target.path,
+            batch=chosen,
+            timestamp_us=old.offsets(chosen).timestamp_us,
+            query_id=query_id,
+            linked_files=len(linked),
+            linked_bytes=linked_bytes,
+            copied_files=len(parts) - len(linked),
+            copied_bytes=sum(part.size for part in parts) - linked_bytes,
+        )
 
     # A query that runs may just have deleted what it needs no more.
     return retry_when_changed(work, FileNotFoundError)
 
 
 def _carry_out(
-    old: Checkpoint, new: str | PurePath, batch: int, parts: Sequence[Part]
-) -> ForkReport:
-    query_id = str(uuid4())
+    old: Checkpoint, new: str | PurePath, parts: Sequence[Part], query_id: str
+) -> list[Part]:
+    """Make the new checkpoint; returns the parts that could be linked."""
     with new_tree(new) as tree:
         folders = {PurePath(): tree}
         linked = []
@@ -97,35 +110,12 @@ def _carry_out(
                     folders[path] = LocalFolder(PurePath(tree.path, path))
                     folders[path].make()
             target = folders[inside]
-            linked.append(part.is_final and link(part.source, part.name, target))
-            if not linked[-1]:
+            if part.is_final and link(part.source, part.name, target):
+                linked.append(part)
+            else:
                 copy(part.source, part.name, target, part.size)
         # Only now is it a checkpoint to Spark.
         write_file(tree, METADATA, json.dumps({"id": query_id}).encode())
         for folder in folders.values():
             folder.sync_names()
-    return _report(old, new, batch, query_id, parts, linked)
-
-
-def _report(
-    old: Checkpoint,
-    new: str | PurePath,
-    batch: int,
-    query_id: str,
-    parts: Sequence[Part],
-    linked: Sequence[bool],
-) -> ForkReport:
-    sizes: dict[bool, list[int]] = {True: [], False: []}
-    for part, is_linked in zip(parts, linked, strict=True):
-        sizes[is_linked].append(part.size)
-    return ForkReport(
-        checkpoint=old.path,
-        path=LocalFolder(new).path,
-        batch=batch,
-        timestamp_us=old.offsets(batch).timestamp_us,
-        query_id=query_id,
-        linked_files=len(sizes[True]),
-        linked_bytes=sum(sizes[True]),
-        copied_files=len(sizes[False]),
-        copied_bytes=sum(sizes[False]),
-    )
+    return linked

@@ -55,10 +55,7 @@ class StateDecoder:
         if not pc.all(in_default_family(families)).as_py():
             return keys, states
         values = self.values(pa.chunked_array([states.flatten()[0]]))
-        return (
-            self.keys(pa.chunked_array([stored])).combine_chunks(),
-            values.combine_chunks(),
-        )
+        return self.keys(pa.chunked_array([stored])).combine_chunks(), values.combine_chunks()
 
 
 def decoder_of(folder: LocalFolder) -> StateDecoder | None:

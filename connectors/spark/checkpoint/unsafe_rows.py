@@ -21,9 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.format.columns import Ints
-
-Flags = NDArray[np.bool_]
+from cec_store.format.columns import Bools, Ints
 
 ROWS_AT_A_TIME = 1 << 17
 """Few enough that the places of their fields stay in the processor's cache."""
@@ -132,7 +130,7 @@ class _Slots:
 
     at: Ints
     of: _Ranges
-    there: Flags | None
+    there: Bools | None
     """Which are not null; ``None`` where none is."""
     step: int = 0
 
@@ -163,10 +161,10 @@ def _structs(heap: _Heap, kind: pa.StructType, rows: _Ranges) -> pa.StructArray:
     return pa.Array.from_buffers(kind, len(rows.start), [None], children=columns)
 
 
-def _there(nulls: Ints, bit: int | Ints) -> Flags | None:
+def _there(nulls: Ints, bit: int | Ints) -> Bools | None:
     if not nulls.any():
         return None
-    there: Flags = (nulls >> bit) & 1 == 0
+    there: Bools = (nulls >> bit) & 1 == 0
     return None if there.all() else there
 
 
@@ -260,7 +258,7 @@ def _column(heap: _Heap, kind: pa.DataType, slots: _Slots) -> pa.Array:
     return column if slots.there is None else _spread(column, slots.there)
 
 
-def _numbers(kind: pa.DataType, values: NDArray[Any], there: Flags | None) -> pa.Array:
+def _numbers(kind: pa.DataType, values: NDArray[Any], there: Bools | None) -> pa.Array:
     """A column of values that stand in their words; anything may stand for a null."""
     count = len(values)
     if pa.types.is_boolean(kind):
@@ -290,7 +288,7 @@ def _in_a_word(kind: pa.DataType) -> str | None:
     return f"<i{kind.bit_width // 8}" if pa.types.is_primitive(kind) else None
 
 
-def _spread(column: pa.Array, there: Flags) -> pa.Array:
+def _spread(column: pa.Array, there: Bools) -> pa.Array:
     """A column of those that are there, with nulls in between."""
     places = np.cumsum(there) - 1
     return column.take(pa.array(places, mask=~there))

@@ -27,11 +27,9 @@ class CecDataSource(DataSource):
     def schema(self) -> StructType:
         """The queue's columns; with ``includeMetadata`` those of the log behind them."""
         # Spark does not say here whether it is for a stream; the readers refuse what does not fit.
-        return columns(parse(self._readable(), is_stream=True))
-
-    def _readable(self) -> dict[str, str]:
         ends = ("endingtimestamp", "endingoffsetsbytimestamp", "endingoffsets")
-        return {name: text for name, text in self.options.items() if name.lower() not in ends}
+        given = {name: text for name, text in self.options.items() if name.lower() not in ends}
+        return columns(parse(given, is_stream=True))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return BatchSource(parse(dict(self.options), is_stream=False), schema)

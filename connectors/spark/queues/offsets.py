@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cec_store.connectors.spark.queues.source_options import EARLIEST, LATEST, Bound
+from cec_store.connectors.spark.queues.source_options import EARLIEST, LATEST, Bound, SourceOptions
 from cec_store.errors import OutOfRange
 from cec_store.values import format_timestamp_us
 
@@ -37,16 +37,26 @@ class AvailableOffsets:
     """The earliest record of a partition at or after a moment (microseconds), if there is one."""
     fail_on_data_loss: bool
 
-    def starting(self, bound: Bound, *, without_match_is_latest: bool) -> Offsets:
+    def starting(self, options: SourceOptions) -> Offsets:
         """Where a new query begins.
 
         Raises:
             OutOfRange: no record at or after a moment, or an offset that is not (any more) there.
             ValueError: offsets for some of the partitions only.
         """
-        moments = self._moments(bound, "startingOffsetsByTimestamp")
+        return self._offsets(options.starting, "starting", options.start_without_match_is_latest)
+
+    def ending(self, bound: Bound) -> Offsets:
+        """Where a batch query ends; at the end of a partition without a record that late."""
+        return self._offsets(bound, "ending", without_match_is_latest=True)
+
+    def _offsets(self, bound: Bound, side: str, without_match_is_latest: bool) -> Offsets:
+        moments = bound.timestamps_us
+        if bound.timestamp_us is not None:
+            moments = dict.fromkeys(self.ends, bound.timestamp_us)
         if moments is None:
-            return self._said(bound, "startingOffsets")
+            return self._said(bound, f"{side}Offsets")
+        self._require_all(moments, f"{side}OffsetsByTimestamp")
         found: Offsets = {}
         for number, moment in moments.items():
             offset = self.offset_at(number, moment)
@@ -60,21 +70,6 @@ class AvailableOffsets:
                 offset = self.ends[number]
             found[number] = offset
         return found
-
-    def ending(self, bound: Bound) -> Offsets:
-        """Where a batch query ends; at the end of a partition without a record that late."""
-        moments = self._moments(bound, "endingOffsetsByTimestamp")
-        if moments is None:
-            return self._said(bound, "endingOffsets")
-        found = {number: self.offset_at(number, moment) for number, moment in moments.items()}
-        return {n: self.ends[n] if offset is None else offset for n, offset in found.items()}
-
-    def _moments(self, bound: Bound, name: str) -> Offsets | None:
-        if bound.timestamp_us is not None:
-            return dict.fromkeys(self.ends, bound.timestamp_us)
-        if bound.timestamps_us is not None:
-            self._require_all(bound.timestamps_us, name)
-        return bound.timestamps_us
 
     def _said(self, bound: Bound, name: str) -> Offsets:
         said = bound.offsets

@@ -29,7 +29,6 @@ from cec_store.format.commit import Staged
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.staging import Stager
-from cec_store.storage.folder import FolderTree
 from cec_store.storage.local import LocalFolder
 
 _OPTIONS = ("path", "timestampColumn", "keyColumns", "segmentBytes")
@@ -69,12 +68,9 @@ class Target:
         stored = RecordSchema(stored_schema(schema), timestamp_column=column, key_columns=keys)
         return cls(given["path"], stored, _segment_bytes(given.get("segmentbytes")))
 
-    def folder(self) -> FolderTree:
-        return LocalFolder(self.path)
-
     def committer(self) -> Committer:
         """Makes the queue where there is none; refuses one that does not fit."""
-        return Committer(self.folder(), self.schema, segment_bytes=self.segment_bytes)
+        return Committer(LocalFolder(self.path), self.schema, segment_bytes=self.segment_bytes)
 
     def kept_committer(self) -> Committer:
         """The one of this process, with the files of the last commit open."""
@@ -88,7 +84,8 @@ class Target:
         context = TaskContext.get()
         assert context is not None
         number = context.partitionId()
-        with closing(Stager(self.folder(), self.schema, query, batch, number)) as stager:
+        folder = LocalFolder(self.path)
+        with closing(Stager(folder, self.schema, query, batch, number)) as stager:
             for rows in batches:
                 stager.append(fit(rows, self.schema.data))
             return Written(query, batch, stager.finish())

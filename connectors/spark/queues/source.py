@@ -51,14 +51,9 @@ _RELEASE_S = 3.0
 _KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
 
 
-def open_partitions(options: SourceOptions) -> Partitions:
-    """Raises :class:`NotAQueue` where there is none."""
-    return Partitions(LocalFolder(options.path))
-
-
 def columns(options: SourceOptions) -> StructType:
-    """What the source's rows consist of."""
-    stored = open_partitions(options).schema
+    """What the source's rows consist of; raises :class:`NotAQueue` where there is none."""
+    stored = Partitions(LocalFolder(options.path)).schema
     fields = list(stored.data)
     if options.has_control_records:
         fields += [column for column in stored.arrow if column.name in (KEY, STATE)]
@@ -85,7 +80,7 @@ class _Reader:
     @cached_property
     def _partitions(self) -> Partitions:
         """On the driver."""
-        return open_partitions(self._options)
+        return Partitions(LocalFolder(self._options.path))
 
     def __getstate__(self) -> dict[str, object]:
         """Executors open the queue themselves."""
@@ -100,7 +95,8 @@ class _Reader:
             Position(piece.start), Position(piece.stop), options.kinds,
             options.include_metadata, options.has_control_records,
         )  # fmt: skip
-        for batch in open_partitions(options).replay(piece.partition, selection):
+        partitions = Partitions(LocalFolder(options.path))
+        for batch in partitions.replay(piece.partition, selection):
             if options.include_metadata:
                 batch = _with_kind_names(batch)
             yield fit(batch.select(self._wanted.names), self._wanted)
@@ -158,9 +154,7 @@ class BatchSource(_Reader, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """On the driver: the slices, of what is there now."""
         available, options = self._available(), self._options
-        starts = available.starting(
-            options.starting, without_match_is_latest=options.start_without_match_is_latest
-        )
+        starts = available.starting(options)
         ends = available.ending(options.ending)
         return self._slices(
             Range(number, *self._partitions.narrowed(number, start, ends[number], *self._span_us))
@@ -194,10 +188,7 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def initialOffset(self) -> dict[str, int]:
         """Of a new query; one that is restarted goes on where its checkpoint says."""
-        options = self._options
-        start = self._available().starting(
-            options.starting, without_match_is_latest=options.start_without_match_is_latest
-        )
+        start = self._available().starting(self._options)
         self._hold(start)
         return _for_spark(start)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.util import find_spec
@@ -139,9 +138,9 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
     with tempfile.TemporaryDirectory(prefix="cec-store-scala-") as folder:
         command: list[str | Path] = [
             java.executable, *_JVM_FLAGS,
-            "-cp", _class_path(_compiler_jars(spark)), "scala.tools.nsc.Main",
+            "-cp", ":".join(map(str, _compiler_jars(spark))), "scala.tools.nsc.Main",
             *_target_flags(java), "-nowarn", "-deprecation",
-            "-classpath", _class_path(sorted(spark.jars.glob("*.jar"))),
+            "-classpath", ":".join(sorted(map(str, spark.jars.glob("*.jar")))),
             "-d", folder, *_scala_files(sources),
         ]  # fmt: skip
         try:
@@ -170,10 +169,6 @@ def _compiler_jars(spark: Spark) -> list[Path]:
             f"{', '.join(_COMPILER_PARTS)}"
         )
     return found
-
-
-def _class_path(jars: Iterable[Path]) -> str:
-    return ":".join(map(str, jars))
 
 
 def _packed(spark: Spark, key: str, classes: dict[str, bytes]) -> bytes:

@@ -40,9 +40,7 @@ def available(fail: bool = True) -> AvailableOffsets:
 
 
 def start(fail: bool = True, is_stream: bool = True, **given: str) -> dict[int, int]:
-    asked = options(is_stream, **given)
-    latest = asked.start_without_match_is_latest
-    return available(fail).starting(asked.starting, without_match_is_latest=latest)
+    return available(fail).starting(options(is_stream, **given))
 
 
 # -- where a query begins ----------------------------------------------------------------------

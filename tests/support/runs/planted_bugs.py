@@ -215,7 +215,7 @@ def skips_a_bad_frame() -> None:
 
 @bug
 def trims_what_a_rebuild_needs() -> None:
-    trimming._needed_from = lambda chain: chain.end.offset
+    trimming._needed_from = lambda chain, last: chain.end.offset
 
 
 @bug
