@@ -54,14 +54,11 @@ class FrameBuilder:
                rows: int, more: int) -> pa.Array:  # fmt: skip
         """One column of a frame: the output rows' part over the footprints', nulls for none."""
         kind = self._types[name]
-        parts = []
-        if rows:
-            parts.append(pa.nulls(rows, kind) if above is None else above)
-        if more:
-            parts.append(pa.nulls(more, kind) if below is None else below)
-        if not parts:
-            return pa.nulls(0, kind)
-        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        above = pa.nulls(rows, kind) if above is None else above
+        if not more:
+            return above
+        below = pa.nulls(more, kind) if below is None else below
+        return pa.concat_arrays([above, below]) if rows else below
 
 
 class Footprinting:

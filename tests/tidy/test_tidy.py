@@ -36,9 +36,7 @@ ORDER = {
     """,
     "operators.inputs": "merge sources",
     "operators.keys": "words dictionary encoder",
-    "operators.aggregate": """
-        windows window_ends accumulators slots count_slots time_slots aggregate
-    """,
+    "operators.aggregate": "windows accumulators slots count_slots time_slots aggregate",
     "operators.join": "waiting join",
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint",
