@@ -39,8 +39,7 @@ class _Stateless(Operator):
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
         if len(slots):
             raise ValueError("an operator without windows has no footprints")
-        nothing = pa.array([], pa.struct([]))
-        return nothing, nothing
+        return pa.array([], pa.struct([])), pa.array([], pa.struct([]))
 
     def restore(self, keys: pa.StructArray, states: pa.StructArray, positions: Ints) -> Ints:
         if len(keys):

@@ -179,7 +179,9 @@ class Slots(ABC):
             self.numbers = grown(self.numbers, size)
             self.arrays = [grown(values, size) for values in self.arrays]
 
-    def fill(self, slots: Ints, rows: Ints, opened: Ints, numbers: Ints, arrays: Arrays) -> None:
+    def fill(
+        self, slots: Ints, rows: Ints | int, opened: Ints, numbers: Ints, arrays: Arrays
+    ) -> None:
         """Set the state of these slots' windows."""
         self.rows[slots] = rows
         self.opened[slots] = opened

@@ -214,25 +214,15 @@ class TimeSlots(Slots):
         self.opened[new[::-1]] = entries[::-1]
         first = entries[self.opened[new] == entries]
         new = slots[first]
-        self.fill(
-            new,
-            np.zeros(len(new), np.int64),
-            sums[first],
-            starts_us[first],
-            self.accumulators.empty(len(new)),
-        )
+        self.fill(new, 0, sums[first], starts_us[first], self.accumulators.empty(len(new)))
         self._ends.push(starts_us[first] + self._window.size_us, new)
         self.fresh.append(new)
         self.open_count += len(new)
 
     def _closed(self, slots: Ints, causes: Ints) -> ClosedWindows:
+        arrays = [values[slots] for values in self.arrays]
         done = ClosedWindows(
-            slots,
-            causes,
-            self.rows[slots],
-            self.opened[slots],
-            self.numbers[slots],
-            [values[slots] for values in self.arrays],
+            slots, causes, self.rows[slots], self.opened[slots], self.numbers[slots], arrays
         )
         self.rows[slots] = 0
         self.open_count -= len(slots)
