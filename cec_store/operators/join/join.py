@@ -63,7 +63,6 @@ class WindowJoin(Operator):
         self._waiting = (WaitingRows(left_schema), WaitingRows(right_schema))
         self._watermark_us: int | None = None
         self._next_unread: Ints = np.zeros(2, np.int64)
-        self._restored: Ints | None = None
         self._lows: Ints | None = None
         """For each input the lowest offset that can still match; ``None`` before the first row."""
 
@@ -77,7 +76,7 @@ class WindowJoin(Operator):
         before_us = self._watermark_us
         held = [len(waiting.codes) for waiting in self._waiting]
         marks_us = self._mark(step.timestamps_us)
-        codes = self._take(step, None)
+        codes = self._take(step)
         found = [self._match(step, side, held, codes, marks_us) for side in (0, 1)]
         causes, left, right, partners = (np.concatenate(each) for each in zip(*found, strict=True))
         order = np.lexsort((partners, causes))
@@ -100,7 +99,6 @@ class WindowJoin(Operator):
         if len(keys):
             state = states[0].as_py()
             self._watermark_us = state["watermark"]
-            self._restored = np.array(positions[0])
             self._next_unread = np.array(positions[0])
             self._lows = np.array([state["low_left"], state["low_right"]])
         return np.zeros(len(keys), np.int64)
@@ -109,20 +107,19 @@ class WindowJoin(Operator):
         return self._lows
 
     def preload(self, source: int, batch: InputBatch) -> None:
-        assert self._restored is not None
         assert self._watermark_us is not None
         codes = self._codes(batch.batch)
-        codes[batch.offsets >= self._restored[source]] = -1
+        codes[batch.offsets >= self._next_unread[source]] = -1
         waiting = self._waiting[source]
         waiting.append(batch.batch, codes, batch.timestamps_us, batch.offsets)
         waiting.drop_before(self._watermark_us - self._within_us)
 
     def catch_up(self, step: Step) -> None:
-        if self._restored is None or not step.rows:
+        if self._watermark_us is None or not step.rows:
             return
         # Rows below the footprint's position are in its watermark already.
         self._mark(step.timestamps_us)
-        self._take(step, self._restored)
+        self._take(step)
         self._forget()
 
     def _mark(self, timestamps_us: Ints) -> Ints:
@@ -132,15 +129,14 @@ class WindowJoin(Operator):
         self._watermark_us = int(marks_us[-1])
         return marks_us
 
-    def _take(self, step: Step, start: Ints | None) -> list[Ints]:
-        """Let the step's rows wait, from the offsets ``start`` on; the key codes of each input."""
+    def _take(self, step: Step) -> list[Ints]:
+        """Let the step's rows wait that were not taken before; the key codes of each input."""
         codes = []
         for side, waiting in enumerate(self._waiting):
             rows = np.flatnonzero(step.source == side)
             offsets = step.positions[rows, side] - 1
             codes.append(self._codes(step.batches[side]))
-            if start is not None:
-                codes[side][offsets < start[side]] = -1
+            codes[side][offsets < self._next_unread[side]] = -1
             waiting.append(step.batches[side], codes[side], step.timestamps_us[rows], offsets)
         self._next_unread = np.maximum(self._next_unread, step.positions[-1])
         return codes
