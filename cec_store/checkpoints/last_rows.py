@@ -15,7 +15,23 @@ _TABLE_ROWS_MAX = 4
 
 def last_rows(keys: pa.StructArray) -> Ints:
     """The last row of each key, ascending; null is a key, and nulls inside a key are equal."""
-    return _last_of_each(*key_codes(keys))
+    codes, bound = key_codes(keys)
+    count = len(codes)
+    if bound <= _TABLE_ROWS_MAX * count:
+        rows = np.arange(count, dtype=np.int32 if count < 1 << 31 else np.int64)
+        last = np.empty(bound, rows.dtype)
+        last[codes] = rows  # of equal codes the last one stays
+        return np.flatnonzero(last[codes] == rows)
+    # Code and row in one word: sorting words is several times as fast as hashing keys.
+    row_bits = count.bit_length()
+    words = codes << row_bits
+    words |= np.arange(count)
+    words.sort()
+    codes = words >> row_bits
+    is_last = np.append(codes[1:] != codes[:-1], True)[:count]
+    chosen = np.zeros(count, np.bool_)
+    chosen[words[is_last] & ((1 << row_bits) - 1)] = True
+    return np.flatnonzero(chosen)
 
 
 def key_codes(keys: pa.StructArray) -> tuple[Ints, int]:
@@ -35,26 +51,6 @@ def key_codes(keys: pa.StructArray) -> tuple[Ints, int]:
     if bound << row_bits >= _WORD_MAX:
         codes, bound = _dense(pa.array(codes))
     return codes, bound
-
-
-def _last_of_each(codes: Ints, bound: int) -> Ints:
-    """The last row of each code, ascending; codes are from 0 up to ``bound``."""
-    count = len(codes)
-    if bound <= _TABLE_ROWS_MAX * count:
-        rows = np.arange(count, dtype=np.int32 if count < 1 << 31 else np.int64)
-        last = np.empty(bound, rows.dtype)
-        last[codes] = rows  # of equal codes the last one stays
-        return np.flatnonzero(last[codes] == rows)
-    # Code and row in one word: sorting words is several times as fast as hashing keys.
-    row_bits = count.bit_length()
-    words = codes << row_bits
-    words |= np.arange(count)
-    words.sort()
-    codes = words >> row_bits
-    is_last = np.append(codes[1:] != codes[:-1], True)[:count]
-    chosen = np.zeros(count, np.bool_)
-    chosen[words[is_last] & ((1 << row_bits) - 1)] = True
-    return np.flatnonzero(chosen)
 
 
 def _parts(column: pa.Array) -> list[pa.Array]:

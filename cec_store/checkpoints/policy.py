@@ -48,10 +48,11 @@ class Policy(Protocol):
 
     def attainable(self, open_windows: int) -> bool:
         """``False`` where even checking every window cannot satisfy the policy."""
+        return True
 
 
 @dataclass(frozen=True)
-class Never:
+class Never(Policy):
     """No CHECKs: OPEN records alone keep the state recoverable (the paper's baseline)."""
 
     budget: Budget | None = None
@@ -59,12 +60,9 @@ class Never:
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
         return np.ones(len(q), np.bool_)
 
-    def attainable(self, open_windows: int) -> bool:
-        return True
-
 
 @dataclass(frozen=True)
-class Targets:
+class Targets(Policy):
     """Q and U (the paper's second method).
 
     Q is ``extent_records``, or ``extent_factor`` times the open windows but at least
@@ -102,7 +100,7 @@ class Targets:
 
 
 @dataclass(frozen=True)
-class CostBenefit:
+class CostBenefit(Policy):
     """Q where the next CHECK costs as much as it saves (the paper's first method, left open there).
 
     Let the log advance by x = Q − N records between two CHECKs of the same window, r be the records
@@ -129,12 +127,9 @@ class CostBenefit:
         fits: Bools = q <= self.extent_target(open_windows, rates)
         return fits
 
-    def attainable(self, open_windows: int) -> bool:
-        return True
-
 
 @dataclass(frozen=True)
-class RecoveryTime:
+class RecoveryTime(Policy):
     """Back within ``seconds``: load and replay, at the rates measured while running."""
 
     seconds: float
@@ -156,6 +151,3 @@ class RecoveryTime:
         # Less than one record a window cannot be had, however short the time.
         fits |= (q <= open_windows) & (u == 0)
         return fits
-
-    def attainable(self, open_windows: int) -> bool:
-        return True

@@ -40,9 +40,6 @@ class EventualCheckpoint:
     positions: Ints
     offsets: Ints
     """Where in the log each footprint stands."""
-    closed_keys: pa.StructArray
-    """Keys closed at the end that closed after T: input replayed from T must not open them."""
-    closed_positions: Ints
     replay_from: Ints
     """T: the oldest footprint's position, shape (inputs,). Input from it on is needed again."""
     replay_upto: Ints
@@ -70,29 +67,26 @@ def rebuild(chain: LogReader, seq: int | None = None) -> EventualCheckpoint:
     last = _counted(chain, seq)
     if last is None:
         return _nothing(schema, chain.end.offset)
-    frames = list(extent_frames(chain, last))[::-1]
+    newest_first = list(extent_frames(chain, last))
     columns = [KIND, *(input_column(i) for i in range(schema.inputs))]
     columns += [
         name for name, part in ((KEY, schema.key), (STATE, schema.state)) if part is not None
     ]
-    batches = [chain.records(frame, backward=True).select(columns) for frame in reversed(frames)]
+    batches = [chain.records(frame, backward=True).select(columns) for frame in newest_first]
     table = pa.Table.from_batches(batches[::-1])
     positions = _positions(table, schema.inputs)
     if schema.key is None or schema.state is None:
         upto = _upto(last.header, positions)
         return _nothing(schema, last.header.end_offset, last.header.seq, upto, [last])
-    return _gather(chain, frames, table, positions)
+    return _gather(chain, newest_first, table, positions)
 
 
 def extent(chain: LogReader, seq: int | None = None) -> Extent:
     """What a rebuild at this frame would read; looks at frame headers only."""
     last = _counted(chain, seq)
     if last is None:
-        return _extent_of([], 0, chain.end.offset, chain.end.offset)
-    frames = list(extent_frames(chain, last))
-    header = last.header
-    first = header.end_offset - header.extent_records
-    return _extent_of(frames, header.open_windows, first, header.end_offset)
+        return _extent_of([], chain.end.offset)
+    return _extent_of_newest(list(extent_frames(chain, last)))
 
 
 def _counted(chain: LogReader, seq: int | None) -> Frame | None:
@@ -122,14 +116,20 @@ def extent_frames(chain: LogReader, last: Frame) -> Iterator[Frame]:
     )
 
 
-def _extent_of(frames: list[Frame], open_windows: int, first: int, end: int) -> Extent:
+def _extent_of_newest(newest_first: list[Frame]) -> Extent:
+    """What the newest of these frames says of its extent, which begins in the last of them."""
+    header = newest_first[0].header
+    return _extent_of(newest_first, header.end_offset, header.extent_records, header.open_windows)
+
+
+def _extent_of(frames: list[Frame], end: int, records: int = 0, open_windows: int = 0) -> Extent:
     return Extent(
-        records=end - first,
+        records=records,
         frames=len(frames),
         bytes=sum(frame.header.frame_bytes for frame in frames),
         segments=len({frame.address.segment_id for frame in frames}),
         open_windows=open_windows,
-        first_offset=first,
+        first_offset=end - records,
         end_offset=end,
     )
 
@@ -148,44 +148,34 @@ def _upto(last: FrameHeader, positions: Ints) -> Ints:
 
 
 def _gather(
-    chain: LogReader, frames: list[Frame], table: pa.Table, positions: Ints
+    chain: LogReader, newest_first: list[Frame], table: pa.Table, positions: Ints
 ) -> EventualCheckpoint:
     """Decide by the newest record of each key; rows of ``table`` are in log order."""
-    last = frames[-1].header
+    last = newest_first[0].header
     kinds = values_of(table.column(KIND), "u1")
     (keyed,) = np.nonzero(kinds != RecordKind.DATA)
     all_keys = table.column(KEY).combine_chunks()
     keys = all_keys if len(keyed) == len(kinds) else all_keys.take(pa.array(keyed))
-    newest = last_rows(keys)
-    closes = kinds[keyed[newest]] == RecordKind.RESULT
-    opened = keyed[newest[~closes]]
+    newest = keyed[last_rows(keys)]
+    opened = newest[kinds[newest] != RecordKind.RESULT]
     if len(opened) != last.open_windows:
-        at = frames[-1].address
+        at = newest_first[0].address
         raise CorruptLog(
             chain.reader(at.segment_id).path, at.byte,
             f"the frame counts {last.open_windows} open windows, its extent has {len(opened)}",
         )  # fmt: skip
-    # Positions never fall along the log, so the first footprint is the oldest.
     upto = _upto(last, positions)
-    replay_from = positions[opened[0]] if len(opened) else upto
-    closed = newest[closes]
-    closed = closed[positions[keyed[closed]].sum(axis=1) > replay_from.sum()]
-    first_offset = frames[0].header.first_offset
-    rows = pa.array(opened)
     return EventualCheckpoint(
         seq=last.seq,
         end_offset=last.end_offset,
-        keys=all_keys.take(rows),
+        keys=all_keys.take(pa.array(opened)),
         states=_rows_of(table.column(STATE), opened),
         positions=positions[opened],
-        offsets=first_offset + opened,
-        closed_keys=keys.take(pa.array(closed)),
-        closed_positions=positions[keyed[closed]],
-        replay_from=replay_from,
+        offsets=newest_first[-1].header.first_offset + opened,
+        # Positions never fall along the log, so the first footprint is the oldest.
+        replay_from=positions[opened[0]] if len(opened) else upto,
         replay_upto=upto,
-        extent=_extent_of(
-            frames, last.open_windows, last.end_offset - last.extent_records, last.end_offset
-        ),
+        extent=_extent_of_newest(newest_first),
     )
 
 
@@ -209,19 +199,14 @@ def _nothing(
 ) -> EventualCheckpoint:
     """The checkpoint of an operator without open windows."""
     position = np.zeros(schema.inputs, np.int64) if upto is None else upto
-    none = np.empty((0, schema.inputs), np.int64)
-    keys = pa.array([], pa.struct(list(schema.key or [])))
-    states = pa.array([], pa.struct(list(schema.state or [])))
     return EventualCheckpoint(
         seq=seq,
         end_offset=end_offset,
-        keys=keys,
-        states=states,
-        positions=none,
+        keys=pa.array([], pa.struct(list(schema.key or []))),
+        states=pa.array([], pa.struct(list(schema.state or []))),
+        positions=np.empty((0, schema.inputs), np.int64),
         offsets=np.empty(0, np.int64),
-        closed_keys=keys,
-        closed_positions=none,
         replay_from=position,
         replay_upto=position,
-        extent=_extent_of(frames or [], 0, end_offset, end_offset),
+        extent=_extent_of(frames or [], end_offset),
     )

@@ -15,6 +15,8 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -87,22 +89,17 @@ def run_embedded_demo(
     moments = random.Random(seed)
     kills = [int(total * moments.uniform(*limits)) for limits in KILL_RANGES]
     _run_child(folder, "reference", total, None, watcher)
-    reports: list[list[dict[str, Any]]] = []
-    reached: list[dict[str, int]] = []
-    for kill_at in [*kills, None]:
-        rows, recovered = _run_child(folder, "killed", total, kill_at, watcher)
-        reached.append(rows)
-        reports.append(recovered)
+    runs = [_run_child(folder, "killed", total, at, watcher) for at in [*kills, None]]
     recoveries = [
-        Recovered(**report, kill=kill, killed_at_row=reached[kill - 1][report["operator"]])
-        for kill, recovered in enumerate(reports)
-        for report in sorted(recovered, key=lambda report: str(report["operator"]))
+        Recovered(**report, kill=kill, killed_at_row=rows_before[report["operator"]])
+        for kill, ((rows_before, _), (_, recovered)) in enumerate(pairwise(runs), start=1)
+        for report in sorted(recovered, key=itemgetter("operator"))
     ]
     return EmbeddedReport(
         folder=str(folder),
         seed=seed,
         input_rows=total,
-        kills_at=tuple(min(rows.values()) for rows in reached[:-1]),
+        kills_at=tuple(min(rows.values()) for rows, _ in runs[:-1]),
         recoveries=tuple(recoveries),
         outputs=tuple(_compare(folder, operator) for operator in OPERATORS),
         seconds=time.perf_counter() - began,

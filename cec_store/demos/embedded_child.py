@@ -24,6 +24,7 @@ from cec_store.opening import open_queue
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.inputs.sources import ArrowSource
+from cec_store.operators.recovery import Recovery
 from cec_store.operators.runner import Runner, record_schema
 
 FLIGHTS_FILE = "flights.arrow"
@@ -114,7 +115,7 @@ def _operate(name: str, path: Path, flights: pa.Table, pace: _Pace) -> None:
         row = 0
         if runner.recovery is not None:
             row = runner.recovery.replay_upto[0]
-            pace.say(_recovered(name, runner))
+            pace.say(_recovered(name, runner.recovery))
 
         def progress(rows: int) -> None:
             nonlocal row
@@ -126,9 +127,7 @@ def _operate(name: str, path: Path, flights: pa.Table, pace: _Pace) -> None:
         runner.run(progress)
 
 
-def _recovered(name: str, runner: Runner) -> dict[str, Any]:
-    found = runner.recovery
-    assert found is not None
+def _recovered(name: str, found: Recovery) -> dict[str, Any]:
     return {
         "operator": name,
         "log_at_row": found.replay_upto[0],

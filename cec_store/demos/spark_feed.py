@@ -106,5 +106,4 @@ def _distinct(
 ) -> int:
     table = flights.select(names).append_column("day", pa.array(days.astype(np.int64)))
     groups = table.filter(pa.array(wanted)).group_by([*names, "day"]).aggregate([])
-    count: int = groups.num_rows
-    return count
+    return int(groups.num_rows)

@@ -68,6 +68,10 @@ class Step:
         return pa.concat_batches(self.batches).take(pa.array(row_of))
 
 
+def _no_slots() -> Ints:
+    return np.empty(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Effects:
     """What a step did. Slots name open windows: small integers that the operator reuses."""
@@ -78,11 +82,11 @@ class Effects:
     """Window key of each output row where they are results; ``None`` for data rows."""
     causes: Ints
     """For each output row the row of the step that caused it; never falls."""
-    closed: Ints
+    closed: Ints = field(default_factory=_no_slots)
     """Slots closed in this step that were open before it."""
-    opened: Ints
+    opened: Ints = field(default_factory=_no_slots)
     """Slots opened in this step and still open at its end (may name a slot just closed)."""
-    renewed: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    renewed: Ints = field(default_factory=_no_slots)
     """Slots open before it whose state no longer goes back to input from before it (a watermark
     that has risen), but to that from :meth:`Operator.preload_start` on."""
 

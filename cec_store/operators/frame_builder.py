@@ -1,12 +1,17 @@
-"""A step's effects as the records of one frame."""
+"""A step's effects as the records of one frame, and which CHECKs join them."""
 
 from __future__ import annotations
+
+import time
 
 import numpy as np
 import pyarrow as pa
 
+from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.format.columns import Ints
 from cec_store.format.schema import KEY, STATE, TIMESTAMP_TYPE, RecordKind, RecordSchema
+from cec_store.log.writer import FrameMarks
+from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.contract import Effects, Operator, Step
 
 
@@ -49,14 +54,51 @@ class FrameBuilder:
                rows: int, more: int) -> pa.Array:  # fmt: skip
         """One column of a frame: the output rows' part over the footprints', nulls for none."""
         kind = self._types[name]
-        parts = []
-        if rows:
-            parts.append(pa.nulls(rows, kind) if above is None else above)
-        if more:
-            parts.append(pa.nulls(more, kind) if below is None else below)
-        if not parts:
-            return pa.nulls(0, kind)
-        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        above = pa.nulls(rows, kind) if above is None else above
+        if not more:
+            return above
+        below = pa.nulls(more, kind) if below is None else below
+        return pa.concat_arrays([above, below]) if rows else below
+
+
+class Footprinting:
+    """Adds the footprints to the frames of an operator's steps, in the operator's thread."""
+
+    def __init__(
+        self, builder: FrameBuilder, checkpointer: Checkpointer, acknowledging: Acknowledging
+    ) -> None:
+        self.checks_written = 0
+        self._builder = builder
+        self._checkpointer = checkpointer
+        self._acknowledging = acknowledging
+
+    def frame(
+        self, step: Step, effects: Effects, end_offset: int
+    ) -> tuple[pa.RecordBatch, FrameMarks]:
+        """The step's frame, where the log ends at ``end_offset`` before it."""
+        checkpointer = self._checkpointer
+        position = int(step.positions[-1].sum())
+        first_footprint = end_offset + effects.rows.num_rows
+        checkpointer.closed(effects.closed)
+        checkpointer.opened(effects.opened, first_footprint, position)
+        end = first_footprint + len(effects.opened)
+        # Thread time: waiting for the processor is not charged to the CHECKs.
+        began = time.thread_time()
+        checked = checkpointer.plan(end, position)
+        checkpointer.opened(checked, end, position)
+        checking_s = time.thread_time() - began
+        if len(effects.opened) or len(checked):
+            self._acknowledging.add_footprints(step.positions[-1])
+        began = time.thread_time()
+        batch = self._builder.records(step, effects, checked)
+        if len(checked):
+            self.checks_written += len(checked)
+            # Their share of making the frame, by the number of records.
+            checking_s += (time.thread_time() - began) * len(checked) / batch.num_rows
+            checkpointer.spent(len(checked), checking_s)
+        end += len(checked)
+        marks = FrameMarks(checkpointer.open_windows, checkpointer.extent(end), position)
+        return batch, marks
 
 
 def _caused(values: Ints, causes: Ints, more: int) -> pa.Array:

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cec_store.checkpoints.checkpointer import Checkpointer
-from cec_store.checkpoints.rebuild import EventualCheckpoint, rebuild
+from cec_store.checkpoints.rebuild import rebuild
 from cec_store.log.reader import LogReader
+from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.contract import Operator, Source
 from cec_store.operators.inputs.sources import steps_of
 from cec_store.values import Extent
@@ -35,23 +36,22 @@ class Recovery:
     replay_upto: tuple[int, ...]
 
 
-def load_windows(
-    operator: Operator, chain: LogReader, checkpointer: Checkpointer
-) -> tuple[EventualCheckpoint, float]:
-    """Restore the windows that were open at the log's end; the checkpoint and the seconds taken."""
+def recover(
+    operator: Operator,
+    sources: Sequence[Source],
+    chain: LogReader,
+    checkpointer: Checkpointer,
+    acknowledging: Acknowledging,
+    step_rows_max: int,
+) -> Recovery:
+    """Bring a fresh operator to where the log's end stands."""
     began = time.perf_counter()
     found = rebuild(chain)
     slots = operator.restore(found.keys, found.states, found.positions)
     checkpointer.restored(slots, found.offsets, found.positions.sum(axis=1))
-    load_s = time.perf_counter() - began
-    checkpointer.rates.observe_load(found.extent.records, load_s)
-    return found, load_s
-
-
-def replay_input(
-    operator: Operator, sources: Sequence[Source], found: EventualCheckpoint, step_rows_max: int
-) -> int:
-    """Take the input up to the position that the log's end reflects; how many rows that were."""
+    loaded = time.perf_counter()
+    checkpointer.rates.observe_load(found.extent.records, loaded - began)
+    acknowledging.recovered(found)
     rows = 0
     starts = operator.preload_start()
     if starts is not None:
@@ -62,4 +62,11 @@ def replay_input(
     for step in steps_of(sources, found.replay_from, found.replay_upto, step_rows_max):
         operator.catch_up(step)
         rows += step.rows
-    return rows
+    return Recovery(
+        extent=found.extent,
+        load_s=loaded - began,
+        replayed_rows=rows,
+        replay_s=time.perf_counter() - loaded,
+        replay_from=tuple(found.replay_from.tolist()),
+        replay_upto=tuple(found.replay_upto.tolist()),
+    )

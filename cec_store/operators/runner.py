@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
 from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.policy import Policy, Targets
 from cec_store.checkpoints.rates import Rates
@@ -18,11 +20,10 @@ from cec_store.format.schema import RecordSchema
 from cec_store.log.writer import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.contract import Effects, Operator, Source, Step
-from cec_store.operators.footprinting import Footprinting
-from cec_store.operators.frame_builder import FrameBuilder
+from cec_store.operators.frame_builder import Footprinting, FrameBuilder
 from cec_store.operators.inputs.merge import BATCH_ROWS_MAX
 from cec_store.operators.inputs.sources import consumers_of, steps_of
-from cec_store.operators.recovery import Recovery, load_windows, replay_input
+from cec_store.operators.recovery import Recovery, recover
 from cec_store.queues.appendable_queue import AppendableQueue
 
 
@@ -91,32 +92,25 @@ class Runner:
         if queue.chain().end.seq == 0:
             self._position = self._acknowledging.start(self._end_offset)
         else:
-            self.recovery = self._recover()
+            if not checkpoints:
+                raise RecoveryError(
+                    f"{queue.folder.path}: has records already, and going on after them needs "
+                    "checkpoints"
+                )
+            self.recovery = recover(
+                operator,
+                sources,
+                queue.chain(),
+                self.checkpointer,
+                self._acknowledging,
+                step_rows_max,
+            )
+            self._position = np.array(self.recovery.replay_upto)
 
     @property
     def checks_written(self) -> int:
         """CHECK records written since this was made."""
         return self._footprinting.checks_written if self._footprinting is not None else 0
-
-    def _recover(self) -> Recovery:
-        if self._footprinting is None:
-            raise RecoveryError(
-                f"{self.queue.folder.path}: has records already, and going on after them needs "
-                "checkpoints"
-            )
-        found, load_s = load_windows(self.operator, self.queue.chain(), self.checkpointer)
-        began = time.perf_counter()
-        self._acknowledging.recovered(found, self._end_offset)
-        rows = replay_input(self.operator, self._sources, found, self._step_rows_max)
-        self._position = found.replay_upto
-        return Recovery(
-            extent=found.extent,
-            load_s=load_s,
-            replayed_rows=rows,
-            replay_s=time.perf_counter() - began,
-            replay_from=tuple(found.replay_from.tolist()),
-            replay_upto=tuple(found.replay_upto.tolist()),
-        )
 
     def _steps(self, start: Ints) -> Iterator[Step]:
         return steps_of(self._sources, start, None, self._step_rows_max)

@@ -23,8 +23,6 @@ It must depend on the row alone: a function that looks at other rows of the batc
 output depend on where the input was cut into steps.
 """
 
-_NO_SLOTS: Ints = np.empty(0, np.int64)
-
 
 class _Stateless(Operator):
     """What operators without windows have in common."""
@@ -41,13 +39,12 @@ class _Stateless(Operator):
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
         if len(slots):
             raise ValueError("an operator without windows has no footprints")
-        nothing = pa.array([], pa.struct([]))
-        return nothing, nothing
+        return pa.array([], pa.struct([])), pa.array([], pa.struct([]))
 
     def restore(self, keys: pa.StructArray, states: pa.StructArray, positions: Ints) -> Ints:
         if len(keys):
             raise ValueError("an operator without windows cannot restore one")
-        return _NO_SLOTS
+        return np.empty(0, np.int64)
 
     def catch_up(self, step: Step) -> None:
         """Nothing: there is no state."""
@@ -59,7 +56,7 @@ class Filter(_Stateless):
     def __init__(self, predicate: Formula, input_schema: pa.Schema) -> None:
         super().__init__(input_schema)
         self._predicate = {"keep": predicate}
-        mask = _evaluate(self._predicate, _no_rows(input_schema))[0]
+        mask = _evaluate(self._predicate, pa.RecordBatch.from_pylist([], input_schema))[0]
         if not pa.types.is_boolean(mask.type):
             raise ValueError(f"a filter needs a predicate, not values of type {mask.type}")
 
@@ -67,7 +64,7 @@ class Filter(_Stateless):
         batch = step.in_order()
         mask = _evaluate(self._predicate, batch)[0].fill_null(False)
         kept = np.flatnonzero(flags_of(mask))
-        return _effects(batch.filter(mask), kept)
+        return Effects(rows=batch.filter(mask), keys=None, causes=kept)
 
 
 class Map(_Stateless):
@@ -75,14 +72,14 @@ class Map(_Stateless):
 
     def __init__(self, columns: Mapping[str, Formula], input_schema: pa.Schema) -> None:
         self._columns = dict(columns)
-        values = _evaluate(self._columns, _no_rows(input_schema))
+        values = _evaluate(self._columns, pa.RecordBatch.from_pylist([], input_schema))
         names_and_types = zip(columns, values, strict=True)
         super().__init__(pa.schema([pa.field(name, each.type) for name, each in names_and_types]))
 
     def apply(self, step: Step) -> Effects:
         values = _evaluate(self._columns, step.in_order())
         rows = pa.record_batch(values, schema=self.output_schema)
-        return _effects(rows, np.arange(step.rows))
+        return Effects(rows=rows, keys=None, causes=np.arange(step.rows))
 
 
 class Union(_Stateless):
@@ -94,15 +91,7 @@ class Union(_Stateless):
         super().__init__(input_schema, inputs)
 
     def apply(self, step: Step) -> Effects:
-        return _effects(step.in_order(), np.arange(step.rows))
-
-
-def _effects(rows: pa.RecordBatch, causes: Ints) -> Effects:
-    return Effects(rows=rows, keys=None, causes=causes, closed=_NO_SLOTS, opened=_NO_SLOTS)
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
+        return Effects(rows=step.in_order(), keys=None, causes=np.arange(step.rows))
 
 
 def _evaluate(formulas: Mapping[str, Formula], batch: pa.RecordBatch) -> list[pa.Array]:

@@ -28,10 +28,8 @@ from cec_store.operators import (
     WindowJoin,
     record_schema,
 )
-from cec_store.operators import (
-    needed_input as indicators,
-)
-from cec_store.operators.needed_input import NeededInput
+from cec_store.operators import acknowledging as indicators
+from cec_store.operators.acknowledging import NeededInput
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_id_of
 from support.crashes.acknowledged_chains import ROWS, power_cut

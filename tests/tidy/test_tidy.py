@@ -32,14 +32,11 @@ ORDER = {
     "partitioned": "commits staging kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """
-        contract needed_input inputs keys aggregate join stateless frame_builder acknowledging
-        footprinting recovery runner
+        contract inputs keys aggregate join stateless acknowledging frame_builder recovery runner
     """,
     "operators.inputs": "merge sources",
     "operators.keys": "words dictionary encoder",
-    "operators.aggregate": """
-        windows window_ends accumulators slots count_slots time_slots window_kinds aggregate
-    """,
+    "operators.aggregate": "windows accumulators slots count_slots time_slots aggregate",
     "operators.join": "waiting join",
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint",

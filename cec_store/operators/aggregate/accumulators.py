@@ -99,13 +99,13 @@ class Accumulators:
         """Fold row ``rows[i]`` of ``batch`` into window ``at[i]``, for ``i`` from first to last."""
         for name in self._columns:
             column = batch.column(name)
-            mine = [place for place, part in enumerate(self._parts) if part.column == name]
             valid = valid_of(column)
             taken = None if valid is None else np.flatnonzero(valid[rows])
             windows = at if taken is None else at[taken]
             values: dict[str, NDArray[Any]] = {}
-            for place in mine:
-                part = self._parts[place]
+            for place, part in enumerate(self._parts):
+                if part.column != name:
+                    continue
                 if part.function != "count" and part.dtype not in values:
                     whole = _numbers(column, part.dtype)
                     values[part.dtype] = whole[rows if taken is None else rows[taken]]

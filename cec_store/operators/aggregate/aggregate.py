@@ -15,8 +15,10 @@ import pyarrow as pa
 from cec_store.format.columns import Ints, values_of
 from cec_store.format.schema import RecordKind
 from cec_store.operators.aggregate.accumulators import Accumulators
+from cec_store.operators.aggregate.count_slots import CountSlots
 from cec_store.operators.aggregate.slots import ClosedWindows, InputRows, Slots
-from cec_store.operators.aggregate.window_kinds import Window, slots_for
+from cec_store.operators.aggregate.time_slots import TimeSlots
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.contract import Effects, Operator, Step
 from cec_store.operators.keys.encoder import key_type, valid_of
 
@@ -46,7 +48,7 @@ class Aggregate(Operator):
         *,
         group_by: Sequence[str],
         aggregates: Mapping[str, Sequence[str]],
-        window: Window,
+        window: CountWindow | TimeWindow,
         input_schema: pa.Schema,
         event_time: str | None = None,
         inputs: int = 1,
@@ -57,7 +59,11 @@ class Aggregate(Operator):
         self._event_time = event_time
         groups = [pa.field(name, key_type(_field(input_schema, name).type)) for name in group_by]
         self._accumulators = Accumulators(aggregates, input_schema)
-        self._slots = slots_for(window, groups, self._accumulators)
+        self._slots: Slots
+        if isinstance(window, TimeWindow):
+            self._slots = TimeSlots(window, groups, self._accumulators)
+        else:
+            self._slots = CountSlots(window, groups, self._accumulators)
         if event_time is not None:
             _check_event_time(self._slots, _field(input_schema, event_time))
         self.key_schema = self._slots.key_schema

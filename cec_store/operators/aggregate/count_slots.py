@@ -79,11 +79,6 @@ class CountSlots(Slots):
         at = np.repeat(np.arange(len(codes)), lanes)
         self.fold_restored(np.maximum(slots.ravel(), -1), at, rows)
 
-    def trim(self) -> None:
-        """Forget keys without a window. Where windows overlap a key always has one."""
-        if self._window.lanes == 1 and self.keys.wants_trim(self.open_count):
-            self.keys.trim(np.flatnonzero(self.rows[: self.keys.bound]))
-
     def codes(self, slots: Ints) -> Ints:
         return slots // self._window.lanes
 

@@ -70,6 +70,8 @@ class Slots(ABC):
     """What an output row says of its window; none where a key has one window at a time."""
     own_fields: tuple[pa.Field, ...] = ()
     """State beside that of windows, null in theirs."""
+    own_slots = 0
+    """How many slots that state has, before those of windows."""
     late_rows = 0
     """Rows that came too late for at least one of their windows."""
     untimed_rows = 0
@@ -104,10 +106,6 @@ class Slots(ABC):
         """Let restored windows take the rows that lie after their positions."""
 
     @abstractmethod
-    def trim(self) -> None:
-        """Forget the keys of closed windows where that pays."""
-
-    @abstractmethod
     def codes(self, slots: Ints) -> Ints:
         """The key code of each slot."""
 
@@ -133,6 +131,13 @@ class Slots(ABC):
         fresh = self.fresh
         slots = fresh[0] if len(fresh) == 1 else np.unique(np.concatenate([NO_SLOTS, *fresh]))
         return slots[self.rows[slots] > 0]
+
+    def trim(self) -> None:
+        """Forget the keys of closed windows where that pays."""
+        # Never so where count windows overlap: a key then always has a window.
+        if self.keys.wants_trim(self.open_count - self.own_slots):
+            is_open = self.rows[self.own_slots : self.own_slots + self.keys.bound] > 0
+            self.keys.trim(np.flatnonzero(is_open))
 
     def keys_of(self, slots: Ints, numbers: Ints | None = None) -> pa.StructArray:
         """Keys of these slots' windows; of windows that have closed, with their ``numbers``."""
@@ -174,7 +179,9 @@ class Slots(ABC):
             self.numbers = grown(self.numbers, size)
             self.arrays = [grown(values, size) for values in self.arrays]
 
-    def fill(self, slots: Ints, rows: Ints, opened: Ints, numbers: Ints, arrays: Arrays) -> None:
+    def fill(
+        self, slots: Ints, rows: Ints | int, opened: Ints, numbers: Ints, arrays: Arrays
+    ) -> None:
         """Set the state of these slots' windows."""
         self.rows[slots] = rows
         self.opened[slots] = opened

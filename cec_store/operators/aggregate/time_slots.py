@@ -15,12 +15,44 @@ from cec_store.operators.aggregate.slots import (
     InputRows,
     Slots,
 )
-from cec_store.operators.aggregate.window_ends import WindowEnds
 from cec_store.operators.aggregate.windows import TimeWindow
 from cec_store.operators.keys.encoder import KeyEncoder, KeyWords
 from cec_store.operators.keys.words import WordTable
 
 _TIME = pa.timestamp("us", "UTC")
+
+
+class WindowEnds:
+    """Slots by the time at which their windows end: a priority queue on whole arrays.
+
+    Kept as sorted runs, each less than half as long as the one before it, so a slot is merged
+    O(log n) times and what is due is the front of O(log n) runs.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Ints, Ints]] = []
+
+    def push(self, ends_us: Ints, slots: Ints) -> None:
+        if not len(slots):
+            return
+        while self._runs and len(self._runs[-1][0]) < 2 * len(slots):
+            held_ends, held_slots = self._runs.pop()
+            ends_us = np.concatenate([held_ends, ends_us])
+            slots = np.concatenate([held_slots, slots])
+        order = np.argsort(ends_us, kind="stable")
+        self._runs.append((ends_us[order], slots[order]))
+
+    def pop(self, watermark_us: int) -> Ints:
+        """Take out the slots whose windows end at or before the watermark."""
+        due = []
+        kept = []
+        for ends_us, slots in self._runs:
+            count = int(np.searchsorted(ends_us, watermark_us, side="right"))
+            due.append(slots[:count])
+            if count < len(slots):
+                kept.append((ends_us[count:], slots[count:]))
+        self._runs = kept
+        return np.concatenate(due) if due else np.empty(0, np.int64)
 
 
 class TimeSlots(Slots):
@@ -33,6 +65,7 @@ class TimeSlots(Slots):
     goes_by_time = True
     output_fields = (pa.field("window_start", _TIME), pa.field("window_end", _TIME))
     own_fields = (pa.field("watermark", pa.int64()),)
+    own_slots = 1
 
     def __init__(
         self, window: TimeWindow, groups: list[pa.Field], accumulators: Accumulators
@@ -123,12 +156,6 @@ class TimeSlots(Slots):
         codes = self.keys.lookup_words(key)
         self.fold_restored(np.where(codes >= 0, codes + 1, -1), at, rows)
 
-    def trim(self) -> None:
-        """Forget the keys of closed windows."""
-        window_count = self.open_count - 1
-        if self.keys.wants_trim(window_count):
-            self.keys.trim(np.flatnonzero(self.rows[1 : self.keys.bound + 1]))
-
     def codes(self, slots: Ints) -> Ints:
         return slots - 1
 
@@ -187,25 +214,15 @@ class TimeSlots(Slots):
         self.opened[new[::-1]] = entries[::-1]
         first = entries[self.opened[new] == entries]
         new = slots[first]
-        self.fill(
-            new,
-            np.zeros(len(new), np.int64),
-            sums[first],
-            starts_us[first],
-            self.accumulators.empty(len(new)),
-        )
+        self.fill(new, 0, sums[first], starts_us[first], self.accumulators.empty(len(new)))
         self._ends.push(starts_us[first] + self._window.size_us, new)
         self.fresh.append(new)
         self.open_count += len(new)
 
     def _closed(self, slots: Ints, causes: Ints) -> ClosedWindows:
+        arrays = [values[slots] for values in self.arrays]
         done = ClosedWindows(
-            slots,
-            causes,
-            self.rows[slots],
-            self.opened[slots],
-            self.numbers[slots],
-            [values[slots] for values in self.arrays],
+            slots, causes, self.rows[slots], self.opened[slots], self.numbers[slots], arrays
         )
         self.rows[slots] = 0
         self.open_count -= len(slots)

@@ -27,9 +27,8 @@ class _PendingRows:
     def __init__(self, source: Iterator[InputBatch], schema: pa.Schema) -> None:
         self.is_ended = False
         self._source = source
-        columns = [pa.array([], field.type) for field in schema]
         none = np.empty(0, np.int64)
-        self._read = InputBatch(pa.record_batch(columns, schema=schema), none, none)
+        self._read = InputBatch(pa.RecordBatch.from_pylist([], schema), none, none)
         self.due_us: Ints = none
 
     def fill(self) -> None:
@@ -46,14 +45,13 @@ class _PendingRows:
         """Take the first ``count`` rows, and when they are due."""
         read, due_us = self._read, self.due_us
         self.due_us = due_us[count:]
-        self._read = _rows(read, count, None)
+        self._read = _rows(read, count, len(due_us))
         return _rows(read, 0, count), due_us[:count]
 
 
-def _rows(read: InputBatch, start: int, stop: int | None) -> InputBatch:
-    length = None if stop is None else stop - start
-    part = slice(start, stop)
-    return InputBatch(read.batch.slice(start, length), read.offsets[part], read.timestamps_us[part])
+def _rows(read: InputBatch, start: int, stop: int) -> InputBatch:
+    batch = read.batch.slice(start, stop - start)
+    return InputBatch(batch, read.offsets[start:stop], read.timestamps_us[start:stop])
 
 
 def merge(

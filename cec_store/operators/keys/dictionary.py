@@ -63,9 +63,6 @@ class Dictionary:
         numbers[known] = smaller.ids(self.values(distinct), insert=True)[place]
         return smaller, numbers
 
-    def _is_value(self, ids: Ints, values: pa.Array) -> NDArray[np.bool_]:
-        return flags_of(pc.equal(values, self.values(ids)))
-
     def _ids_of_distinct(self, values: pa.Array, insert: bool) -> Ints:
         ids = np.full(len(values), -1, np.int64)
         pending = np.arange(len(values))
@@ -83,7 +80,7 @@ class Dictionary:
                 known[new] = codes
             found = np.flatnonzero(known >= 0)
             theirs = part if len(found) == len(part) else part.take(pa.array(found))
-            is_same = self._is_value(known[found], theirs)
+            is_same = flags_of(pc.equal(theirs, self.values(known[found])))
             ids[pending[found[is_same]]] = known[found[is_same]]
             pending = pending[found[~is_same]]
             salt += 1

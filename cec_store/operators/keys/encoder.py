@@ -74,7 +74,6 @@ class KeyEncoder:
             raise ValueError("a key needs at least one column")
         fields = [pa.field(field.name, key_type(field.type)) for field in schema]
         self.schema = pa.schema(fields)
-        self._fields = fields
         self._dictionaries = [Dictionary() if is_text(field.type) else None for field in fields]
         self._widths = [1 if is_text(field.type) else _word_count(field.type) for field in fields]
         self._table = WordTable(sum(self._widths))
@@ -128,7 +127,7 @@ class KeyEncoder:
         nulls = None if self._table.nulls is None else self._table.nulls[codes]
         words = [held[codes] for held in self._table.words]
         columns = []
-        for place, field in enumerate(self._fields):
+        for place, field in enumerate(self.schema):
             valid = None if nulls is None else (nulls >> place) & 1 == 0
             mine, words = words[: self._widths[place]], words[self._widths[place] :]
             dictionary = self._dictionaries[place]
@@ -137,7 +136,7 @@ class KeyEncoder:
             else:
                 values = dictionary.values(mine[0], valid)
                 columns.append(values.cast(field.type))
-        return pa.StructArray.from_arrays(columns, fields=self._fields)
+        return pa.StructArray.from_arrays(columns, fields=list(self.schema))
 
     def wants_trim(self, live_count: int) -> bool:
         """Whether so many keys are dead that looking for them pays."""

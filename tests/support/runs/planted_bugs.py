@@ -23,7 +23,7 @@ from cec_store.log import segment, tail, writer
 from cec_store.log.forward_scan import running_crcs_of
 from cec_store.log.segment import SegmentReader, SegmentWriter
 from cec_store.log.writer import Cursor, LogWriter
-from cec_store.operators.needed_input import NeededInput
+from cec_store.operators.acknowledging import NeededInput
 from cec_store.operators.runner import Runner
 from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.staging import StagedReader
