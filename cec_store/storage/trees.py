@@ -120,14 +120,8 @@ def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
             file.close()
             if replace:
                 os.replace(building, target)
-            else:
-                # By a link, since a rename would replace what has been made there meanwhile.
-                try:
-                    is_there = _link_file(building, target)
-                except FileExistsError:
-                    raise taken from None
-                if not is_there:
-                    os.rename(building, target)
+            elif not _link_file(building, target, taken):
+                os.rename(building, target)
     finally:
         file.close()
         with suppress(FileNotFoundError):
@@ -135,10 +129,15 @@ def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
     LocalFolder(parent).sync_names()
 
 
-def _link_file(source: str, target: str) -> bool:
-    """One more name for a file; False where the file system has no links."""
+def _link_file(source: str, target: str, taken: FileExistsError) -> bool:
+    """Give a file its name unless that is taken; a rename would replace what is there.
+
+    False where the file system has no links.
+    """
     try:
-        os.link(source, target, follow_symlinks=False)
+        os.link(source, target)
+    except FileExistsError:
+        raise taken from None
     except OSError as error:
         if error.errno in _NO_LINK:
             return False
@@ -153,8 +152,12 @@ def link(source: LocalFolder, name: str, target: LocalFolder) -> bool:
     """
     old, new = (os.path.join(folder.path, check_name(name)) for folder in (source, target))
     with os_errors_of(old):
-        if not _link_file(old, new):
-            return False
+        try:
+            os.link(old, new, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in _NO_LINK:
+                return False
+            raise
         # Its writer may never have synced it.
         with opened(new, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
             os.fsync(descriptor)

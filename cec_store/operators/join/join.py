@@ -21,12 +21,6 @@ from cec_store.operators.join.waiting import NONE, WaitingRows, pairs_in_reach
 from cec_store.operators.keys.encoder import KeyEncoder, key_type, valid_of
 
 _WITHIN_MAX_US = 2**61
-_KEY_SCHEMA = pa.schema([pa.field("_window", pa.int64())])
-"""There is one window, and its key is null."""
-_STATE_SCHEMA = pa.schema(
-    [("low_left", pa.int64()), ("low_right", pa.int64()), ("watermark", pa.int64())]
-)
-"""For each input the lowest offset that is still needed, and the largest timestamp so far."""
 
 
 class WindowJoin(Operator):
@@ -42,8 +36,12 @@ class WindowJoin(Operator):
 
     inputs = 2
     output_kind = RecordKind.DATA
-    key_schema: pa.Schema | None = _KEY_SCHEMA
-    state_schema: pa.Schema | None = _STATE_SCHEMA
+    key_schema: pa.Schema | None = pa.schema([pa.field("_window", pa.int64())])
+    """There is one window, and its key is null."""
+    state_schema: pa.Schema | None = pa.schema(
+        [("low_left", pa.int64()), ("low_right", pa.int64()), ("watermark", pa.int64())]
+    )
+    """For each input the lowest offset that is still needed, and the largest timestamp so far."""
 
     def __init__(
         self,
@@ -60,11 +58,12 @@ class WindowJoin(Operator):
         self._within_us = within_us
         self._keys = KeyEncoder(_key_schema(left_schema, right_schema, self._on))
         self.output_schema = _output_schema(left_schema, right_schema, self._on, suffixes)
-        self._waiting = (WaitingRows(left_schema), WaitingRows(right_schema))
+        self._waiting = (WaitingRows.none(left_schema), WaitingRows.none(right_schema))
         self._watermark_us: int | None = None
         self._next_unread: Ints = np.zeros(2, np.int64)
+        self._restored: Ints | None = None
         self._lows: Ints | None = None
-        """For each input the lowest offset that can still match; ``None`` before the first row."""
+        """As :meth:`_needed`, or as the restored footprint has it; ``None`` before the first."""
 
     @property
     def open_windows(self) -> int:
@@ -76,7 +75,7 @@ class WindowJoin(Operator):
         before_us = self._watermark_us
         held = [len(waiting.codes) for waiting in self._waiting]
         marks_us = self._mark(step.timestamps_us)
-        codes = self._take(step)
+        codes = self._take(step, None)
         found = [self._match(step, side, held, codes, marks_us) for side in (0, 1)]
         causes, left, right, partners = (np.concatenate(each) for each in zip(*found, strict=True))
         order = np.lexsort((partners, causes))
@@ -88,10 +87,12 @@ class WindowJoin(Operator):
         return replace(effects, renewed=window[marks_us[-1:] > before_us])
 
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
-        assert self._lows is not None
-        state = (*self._lows.tolist(), self._watermark_us)
-        keys = pa.array([None] * len(slots), pa.struct(list(_KEY_SCHEMA)))
-        return keys, pa.array([state] * len(slots), pa.struct(list(_STATE_SCHEMA)))
+        lows = self._needed()
+        state = {"low_left": lows[0], "low_right": lows[1], "watermark": self._watermark_us}
+        assert self.key_schema is not None
+        assert self.state_schema is not None
+        keys = pa.array([None] * len(slots), pa.struct(list(self.key_schema)))
+        return keys, pa.array([state] * len(slots), pa.struct(list(self.state_schema)))
 
     def restore(self, keys: pa.StructArray, states: pa.StructArray, positions: Ints) -> Ints:
         if len(keys) > 1:
@@ -99,6 +100,7 @@ class WindowJoin(Operator):
         if len(keys):
             state = states[0].as_py()
             self._watermark_us = state["watermark"]
+            self._restored = np.array(positions[0])
             self._next_unread = np.array(positions[0])
             self._lows = np.array([state["low_left"], state["low_right"]])
         return np.zeros(len(keys), np.int64)
@@ -107,19 +109,20 @@ class WindowJoin(Operator):
         return self._lows
 
     def preload(self, source: int, batch: InputBatch) -> None:
+        assert self._restored is not None
         assert self._watermark_us is not None
         codes = self._codes(batch.batch)
-        codes[batch.offsets >= self._next_unread[source]] = -1
+        codes[batch.offsets >= self._restored[source]] = -1
         waiting = self._waiting[source]
         waiting.append(batch.batch, codes, batch.timestamps_us, batch.offsets)
         waiting.drop_before(self._watermark_us - self._within_us)
 
     def catch_up(self, step: Step) -> None:
-        if self._watermark_us is None or not step.rows:
+        if self._restored is None or not step.rows:
             return
         # Rows below the footprint's position are in its watermark already.
         self._mark(step.timestamps_us)
-        self._take(step)
+        self._take(step, self._restored)
         self._forget()
 
     def _mark(self, timestamps_us: Ints) -> Ints:
@@ -129,14 +132,15 @@ class WindowJoin(Operator):
         self._watermark_us = int(marks_us[-1])
         return marks_us
 
-    def _take(self, step: Step) -> list[Ints]:
-        """Let the step's rows wait that were not taken before; the key codes of each input."""
+    def _take(self, step: Step, start: Ints | None) -> list[Ints]:
+        """Let the step's rows wait, from the offsets ``start`` on; the key codes of each input."""
         codes = []
         for side, waiting in enumerate(self._waiting):
             rows = np.flatnonzero(step.source == side)
             offsets = step.positions[rows, side] - 1
             codes.append(self._codes(step.batches[side]))
-            codes[side][offsets < self._next_unread[side]] = -1
+            if start is not None:
+                codes[side][offsets < start[side]] = -1
             waiting.append(step.batches[side], codes[side], step.timestamps_us[rows], offsets)
         self._next_unread = np.maximum(self._next_unread, step.positions[-1])
         return codes
@@ -189,7 +193,7 @@ class WindowJoin(Operator):
             if name not in self._on
         ]
         rows = pa.record_batch([*keys, *rest], schema=self.output_schema)
-        return Effects(rows=rows, keys=None, causes=causes)
+        return Effects(rows=rows, keys=None, causes=causes, closed=NONE, opened=NONE)
 
     def _forget(self) -> None:
         assert self._watermark_us is not None
@@ -198,13 +202,14 @@ class WindowJoin(Operator):
         if self._keys.wants_trim(sum(len(waiting.codes) for waiting in self._waiting)):
             codes = [waiting.codes for waiting in self._waiting]
             self._keys.trim(np.unique(np.concatenate(codes)))
-        # Where no row waits, what has not been read.
-        self._lows = np.array(
-            [
-                waiting.offsets[0] if len(waiting.offsets) else unread
-                for waiting, unread in zip(self._waiting, self._next_unread, strict=True)
-            ]
-        )
+        self._lows = np.array(self._needed())
+
+    def _needed(self) -> list[int]:
+        """For each input the lowest offset that can still match."""
+        return [
+            int(waiting.offsets[0]) if len(waiting.offsets) else int(unread)
+            for waiting, unread in zip(self._waiting, self._next_unread, strict=True)
+        ]
 
 
 def _key_schema(left: pa.Schema, right: pa.Schema, on: list[str]) -> pa.Schema:

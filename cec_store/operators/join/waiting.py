@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
@@ -11,18 +13,25 @@ NONE: Ints = np.empty(0, np.int64)
 _CHUNKS_MAX = 64
 
 
+@dataclass
 class WaitingRows:
-    """The rows of one input that can still match, in input order; each array has one item a row.
+    """The rows of one input that can still match, in input order; each field has one item a row.
 
     ``place`` is a row's place in the chunks of payload one after the other. Payload of rows that
     are gone stays until it outweighs the rest.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.codes = self.timestamps_us = self.offsets = self.place = NONE
-        self._schema = schema
-        self.chunks: list[pa.RecordBatch] = []
-        self.chunk_rows = 0
+    schema: pa.Schema
+    codes: Ints
+    timestamps_us: Ints
+    offsets: Ints
+    place: Ints
+    chunks: list[pa.RecordBatch]
+    chunk_rows: int = 0
+
+    @classmethod
+    def none(cls, schema: pa.Schema) -> WaitingRows:
+        return cls(schema, NONE, NONE, NONE, NONE, [])
 
     def append(self, batch: pa.RecordBatch, codes: Ints, times_us: Ints, offsets: Ints) -> None:
         """Let the rows whose code is not negative (their key holds no null) wait."""
@@ -48,10 +57,10 @@ class WaitingRows:
 
     def rows(self, place: Ints) -> pa.RecordBatch:
         """The payload at these places."""
-        table = pa.Table.from_batches(self.chunks, self._schema)
+        table = pa.Table.from_batches(self.chunks, self.schema)
         batches = table.take(pa.array(place)).to_batches()
         if not batches:
-            return pa.RecordBatch.from_pylist([], self._schema)
+            return pa.record_batch([pa.array([], each.type) for each in self.schema], self.schema)
         return pa.concat_batches(batches)
 
 
