@@ -79,6 +79,11 @@ class CountSlots(Slots):
         at = np.repeat(np.arange(len(codes)), lanes)
         self.fold_restored(np.maximum(slots.ravel(), -1), at, rows)
 
+    def trim(self) -> None:
+        """Where windows overlap a key always has one, and its slots do not stand at its code."""
+        if self._window.lanes == 1:
+            super().trim()
+
     def codes(self, slots: Ints) -> Ints:
         return slots // self._window.lanes
 

@@ -134,7 +134,6 @@ class Slots(ABC):
 
     def trim(self) -> None:
         """Forget the keys of closed windows where that pays."""
-        # Never so where count windows overlap: a key then always has a window.
         if self.keys.wants_trim(self.open_count - self.own_slots):
             is_open = self.rows[self.own_slots : self.own_slots + self.keys.bound] > 0
             self.keys.trim(np.flatnonzero(is_open))
