@@ -68,9 +68,13 @@ class Target:
         stored = RecordSchema(stored_schema(schema), timestamp_column=column, key_columns=keys)
         return cls(given["path"], stored, _segment_bytes(given.get("segmentbytes")))
 
+    def folder(self) -> LocalFolder:
+        """Where the queue is; tests put a folder that fails in its place."""
+        return LocalFolder(self.path)
+
     def committer(self) -> Committer:
         """Makes the queue where there is none; refuses one that does not fit."""
-        return Committer(LocalFolder(self.path), self.schema, segment_bytes=self.segment_bytes)
+        return Committer(self.folder(), self.schema, segment_bytes=self.segment_bytes)
 
     def kept_committer(self) -> Committer:
         """The one of this process, with the files of the last commit open."""
@@ -84,8 +88,7 @@ class Target:
         context = TaskContext.get()
         assert context is not None
         number = context.partitionId()
-        folder = LocalFolder(self.path)
-        with closing(Stager(folder, self.schema, query, batch, number)) as stager:
+        with closing(Stager(self.folder(), self.schema, query, batch, number)) as stager:
             for rows in batches:
                 stager.append(fit(rows, self.schema.data))
             return Written(query, batch, stager.finish())
