@@ -181,7 +181,7 @@ CALLS = ("open", "fchmod",
 
 
 class FailingOs:
-    """Stands for the module ``os`` in files.py, and fails one call or all from there on."""
+    """Stands for the module ``os`` in storage/local.py, and fails one call or all from there on."""
 
     def __init__(self, at: int, number: int, sticky: bool) -> None:
         self.at = at

@@ -21,7 +21,7 @@ def test_executors_of_their_own_change_no_batch(
     names = [*MAIN, *(name for name in QUERIES if name not in MAIN)]
     names = names[: crash_count(0, len(names))]
     if not names:
-        pytest.skip("at full size only: test_spark_kills has a query in local-cluster")
+        pytest.skip("at full size only: test_kills has a query in local-cluster")
     # A JVM has one master for its life, so this one has a process of its own.
     done = subprocess.run(
         [sys.executable, "-m", "support.drivers.cluster_job", str(tmp_path), *names],

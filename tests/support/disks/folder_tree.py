@@ -55,7 +55,7 @@ class Tree:
 
 
 class Branch(SimulatedFolder):
-    """One folder of a tree. Making it is durable at once, as files.py has it."""
+    """One folder of a tree. Making it is durable at once, as storage/local.py has it."""
 
     def __init__(self, tree: Tree, path: str, image: Image = ()) -> None:
         super().__init__(image)

@@ -15,8 +15,8 @@ Faults that it models, and no others:
   the bytes into the file and then fails.
 * **Process crash**: the page cache stays, and stays unsynced: ``SimulatedFolder.after_kill``.
 
-A truncate is durable when it returns, as files.py has it, and the lock file's name always is. Data
-that was synced never changes: decay is the matter of other tests.
+A truncate is durable when it returns, as storage/local.py has it, and the lock file's name always
+is. Data that was synced never changes: decay is the matter of other tests.
 """
 
 import errno
