@@ -1,6 +1,6 @@
 package org.apache.spark.sql.cecstore.testing
 
-import java.io.{File, IOException}
+import java.io.IOException
 import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
@@ -19,8 +19,6 @@ object Interrupts {
       "brokenCommits" -> runs.map(_.brokenCommits).sum,
       "closed" -> runs.map(_.closed).sum)
   }
-
-  def openFiles: Int = new File("/proc/self/fd").list().length
 
   /** How many states tasks own: none, once all have ended. */
   def owned(provider: StateStoreProvider): Int =
