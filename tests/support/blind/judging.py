@@ -7,10 +7,13 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from random import Random
 
+from typer.testing import CliRunner
+
+from cec_store.cli import app
 from cec_store.errors import CecError
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
@@ -31,10 +34,12 @@ def try_case(place: BlindPlace, root: Path, kind: str, seed: int) -> Counter[str
         Wrong: with what happened, and to which file.
     """
     put_up(place.tree, root)
-    it = Mangled(root, place.older, Random(f"{kind} {seed}"), place.below)
+    random = Random(f"{kind} {seed}")
+    it = Mangled(root, place.older, random, place.below)
     MANGLES[kind](it)
     try:
-        with _as_nobody(root) if it.unreadable else suppress():
+        with _as_nobody(root) if it.unreadable else nullcontext():
+            _look_at_a_screen(random.choice(place.screens), root)
             return _judged(place, root)
     except Wrong as wrong:
         raise Wrong(f"{kind} {seed}, {it.name}: {wrong}") from wrong
@@ -57,17 +62,28 @@ def _judged(place: BlindPlace, root: Path) -> Counter[str]:
             found["reported"] += 1
         else:
             raise Wrong(f"{name}: {_difference(answer, truth)}, and verify finds nothing")
-    if place.goes_on is not None:
-        before = take_down(root)
-        answer = _answer("going on", place.goes_on, root)
-        if answer is None:
-            _require_unchanged(before, take_down(root))
-            found["refused"] += 1
-        elif not _begins_with(answer, place.truth["rows"]):
-            raise Wrong(f"going on: {_difference(answer, place.truth['rows'])}")
-        else:
-            found["went on"] += 1
+    if place.go_on is not None:
+        found[_going_on(place, root)] += 1
     return found
+
+
+def _going_on(place: BlindPlace, root: Path) -> str:
+    """What was acknowledged before is still there once somebody has appended, or is missed."""
+    assert place.go_on is not None
+    before = take_down(root)
+    appended = _answer("going on", place.go_on, root)
+    if appended is None:
+        if place.is_one_log:
+            _require_unchanged(before, take_down(root))
+        return "refused"
+    answer = _answer("rows", place.questions["rows"], root)
+    if answer is None:
+        return "refused later"
+    truth = place.truth["rows"]
+    for there, old, new in zip(answer, truth, appended, strict=True):
+        if there[: len(old)] != old or there[len(there) - len(new) :] != new:
+            raise Wrong(f"going on: {_difference(answer, truth)}")
+    return "went on"
 
 
 def _answer(name: str, ask: Callable[[Path], Streams], root: Path) -> Streams | None:
@@ -81,6 +97,17 @@ def _answer(name: str, ask: Callable[[Path], Streams], root: Path) -> Streams | 
         raise Wrong(f"{name}: {type(error).__name__}: {error}") from error
 
 
+def _look_at_a_screen(words: str, root: Path) -> None:
+    """What the command line says is for people; but it says something, and in time."""
+    try:
+        with _nothing_changes(root), _time_limit():
+            result = CliRunner().invoke(app, [*words.split(), str(root)])
+    except TimeoutError as error:
+        raise Wrong(f"{words}: {error}") from error
+    if not isinstance(result.exception, (SystemExit, type(None))):
+        raise Wrong(f"{words}: {type(result.exception).__name__}: {result.exception}")
+
+
 def _is_reported(root: Path) -> bool:
     try:
         with _time_limit():
@@ -89,12 +116,6 @@ def _is_reported(root: Path) -> bool:
         return True
     except Exception as error:
         raise Wrong(f"verify: {type(error).__name__}: {error}") from error
-
-
-def _begins_with(answer: Streams, truth: Streams) -> bool:
-    return len(answer) == len(truth) and all(
-        a[: len(t)] == t for a, t in zip(answer, truth, strict=True)
-    )
 
 
 def _difference(answer: Streams, truth: Streams) -> str:

@@ -29,8 +29,12 @@ class BlindPlace:
 
     questions: dict[str, Question]
     """They read."""
-    goes_on: Question | None = None
-    """Opens the place to append, appends, closes, and reads all that is there then."""
+    go_on: Callable[[Path], Streams] | None = None
+    """Opens the place to append, appends, closes, and returns what it has appended."""
+    screens: tuple[str, ...] = ("extent", "dump", "verify --deep")
+    """Command lines that people would try; the path is added."""
+    is_one_log: bool = True
+    """An opening that is refused leaves every byte: there are not several, some of them sound."""
     below: str = ""
     """Only what lies below is ours: the rest is Spark's own."""
     tree: Tree = field(default_factory=dict)
@@ -47,6 +51,10 @@ class BlindPlace:
         put_up(self.tree, copy)
         self.truth = {name: ask(copy) for name, ask in self.questions.items()}
         return self
+
+
+_QUEUE_SCREENS = ("extent", "dump", "verify --deep", "replay", "consumers")
+_STATE_SCREENS = ("extent", "verify --deep", "state", "changes")
 
 
 # -- queues -----------------------------------------------------------------------------------
@@ -68,13 +76,11 @@ def _rows_of(root: Path) -> Streams:
 def _append_to(root: Path) -> Streams:
     with open_queue(root, "a", schema=_N) as queue:
         queue.append(_numbers(10_000, 3), sync=True)
-    found = _rows_of(root)
-    assert found[0][-3:] == [10_000, 10_001, 10_002], "what was appended is not there"
-    return [found[0][:-3]]
+    return [[10_000, 10_001, 10_002]]
 
 
 def queue(root: Path, *, closed: bool, segment_bytes: int = 20_000) -> BlindPlace:
-    place = BlindPlace({"rows": _rows_of}, _append_to)
+    place = BlindPlace({"rows": _rows_of}, _append_to, screens=_QUEUE_SCREENS)
     options = QueueOptions(segment_bytes=segment_bytes)
     acknowledged = 0
     for life in range(3):
@@ -95,7 +101,7 @@ def queue(root: Path, *, closed: bool, segment_bytes: int = 20_000) -> BlindPlac
 
 def trimmed_queue(root: Path) -> BlindPlace:
     """With a consumer, an index, and segments that are gone."""
-    place = BlindPlace({"rows": _rows_of}, _append_to)
+    place = BlindPlace({"rows": _rows_of}, _append_to, screens=_QUEUE_SCREENS)
     with open_queue(root, "a", schema=_N, options=QueueOptions(segment_bytes=4_000)) as opened:
         consumer = opened.consumer("hourly")
         for first in range(0, 200, 5):
@@ -114,8 +120,7 @@ def trimmed_queue(root: Path) -> BlindPlace:
 def _rebuilt(root: Path) -> Streams:
     with open_queue(root) as opened:
         found = opened.rebuild()
-    columns = [found.keys, found.states, found.positions]
-    return [[str(column.to_pylist()) for column in columns]]
+    return [[str(column.tolist()) for column in (found.keys, found.states, found.positions)]]
 
 
 def _output_of(root: Path) -> Streams:
@@ -124,11 +129,12 @@ def _output_of(root: Path) -> Streams:
 
 def _reopen(root: Path) -> Streams:
     open_queue(root, "a").close()
-    return _output_of(root)
+    return [[]]
 
 
 def operator_queue(root: Path) -> BlindPlace:
-    place = BlindPlace({"rows": _output_of, "state": _rebuilt}, _reopen)
+    questions = {"rows": _output_of, "state": _rebuilt}
+    place = BlindPlace(questions, _reopen, screens=(*_QUEUE_SCREENS, "state"))
     for stop in (300, 600, 900):
         make_operator_queue(root, stop)
         place.backup(root)
@@ -156,14 +162,13 @@ def _commit(root: Path, batch: int, first: int) -> None:
 
 def _commit_more(root: Path) -> Streams:
     _commit(root, 77, 7_000)
-    found = _partitions_of(root)
-    assert all(part[-40:] == [*range(7_000 + 1_000 * n, 7_040 + 1_000 * n)]
-               for n, part in enumerate(found)), "what was committed is not there"  # fmt: skip
-    return [part[:-40] for part in found]
+    return [[*range(7_000 + 1_000 * n, 7_040 + 1_000 * n)] for n in range(3)]
 
 
 def partitioned_queue(root: Path) -> BlindPlace:
-    place = BlindPlace({"rows": _partitions_of}, _commit_more)
+    place = BlindPlace(
+        {"rows": _partitions_of}, _commit_more, screens=_QUEUE_SCREENS, is_one_log=False
+    )
     for batch in range(5):
         _commit(root, batch, 40 * batch)
         place.backup(root)
@@ -211,7 +216,7 @@ def _state_of(root: Path) -> Streams:
 
 
 def checkpoint(root: Path, *, format: int) -> BlindPlace:
-    place = BlindPlace({"state": _state_of}, below="state/")
+    place = BlindPlace({"state": _state_of}, screens=_STATE_SCREENS, below="state/")
     random = Random(format)
     made = MadeCheckpoint(root, KEY, VALUE, format=format)
     for batch in range(9):

@@ -12,7 +12,7 @@ Tree = dict[str, bytes]
 """What each file holds, by its path in the directory."""
 SECTOR_BYTES, PAGE_BYTES = 512, 4096
 NOBODY = 65534
-"""A user who owns nothing here: unreadable files are tried as that user where root runs the tests."""
+"""Who tries unreadable files where root runs the tests."""
 
 
 def take_down(root: Path) -> Tree:
