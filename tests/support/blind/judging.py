@@ -27,6 +27,10 @@ class Wrong(AssertionError):
     """A silent loss, a false row, an error without a type, a hang, or a change by a refusal."""
 
 
+class _OutOfTime(BaseException):
+    """Not an error that the store could take for one of its own."""
+
+
 def try_case(place: BlindPlace, root: Path, kind: str, seed: int) -> Counter[str]:
     """One mangling of one file, and every question asked of what is left.
 
@@ -93,7 +97,7 @@ def _answer(name: str, ask: Callable[[Path], Streams], root: Path) -> Streams | 
             return ask(root)
     except CecError:
         return None
-    except Exception as error:
+    except (Exception, _OutOfTime) as error:
         raise Wrong(f"{name}: {type(error).__name__}: {error}") from error
 
 
@@ -102,7 +106,7 @@ def _look_at_a_screen(words: str, root: Path) -> None:
     try:
         with _nothing_changes(root), _time_limit():
             result = CliRunner().invoke(app, [*words.split(), str(root)])
-    except TimeoutError as error:
+    except _OutOfTime as error:
         raise Wrong(f"{words}: {error}") from error
     if not isinstance(result.exception, (SystemExit, type(None))):
         raise Wrong(f"{words}: {type(result.exception).__name__}: {result.exception}")
@@ -114,7 +118,7 @@ def _is_reported(root: Path) -> bool:
             return not verify_place(place_at(str(root)), deep=False).is_sound
     except CecError:
         return True
-    except Exception as error:
+    except (Exception, _OutOfTime) as error:
         raise Wrong(f"verify: {type(error).__name__}: {error}") from error
 
 
@@ -141,7 +145,7 @@ def _require_unchanged(before: Tree, after: Tree) -> None:
 @contextmanager
 def _time_limit() -> Iterator[None]:
     def ring(*_: object) -> None:
-        raise TimeoutError(f"no answer within {_SECONDS_MAX} s")
+        raise _OutOfTime(f"no answer within {_SECONDS_MAX} s")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.alarm(_SECONDS_MAX)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -228,12 +229,14 @@ def copy_to_the_next_number(it: Mangled) -> None:
 
 
 def _next_name(path: Path) -> Path:
-    digits = "".join(filter(str.isdigit, path.stem))
+    """The next that is free, by the last number in the name."""
     name = path.name
-    while digits and (path.parent / name).exists():
-        older, digits = digits, str(int(digits) + 1).zfill(len(digits))
-        name = name.replace(older, digits)
-    return path.with_name(name if digits else path.name + "1")
+    while (path.parent / name).exists():
+        counted = re.sub(
+            r"\d+(?=\D*$)", lambda found: str(int(found[0]) + 1).zfill(len(found[0])), name
+        )
+        name = counted if counted != name else name + "1"
+    return path.with_name(name)
 
 
 def fifo(it: Mangled) -> None:
