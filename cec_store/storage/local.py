@@ -57,15 +57,19 @@ def open_file(path: str, flags: int) -> Descriptor:
         CorruptLog: something else is in its place.
     """
     try:
-        descriptor = Descriptor(path, os.open(path, flags | _OPEN_FLAGS, 0o600))
+        number = os.open(path, flags | _OPEN_FLAGS, 0o600)
     except OSError as error:
         if error.errno in _NO_FILE:
             raise _no_file(path, os.lstat(path).st_mode) from None
         raise
-    mode = os.fstat(descriptor.number).st_mode
-    if not stat.S_ISREG(mode):
-        raise _no_file(path, mode)
-    return descriptor
+    try:
+        mode = os.fstat(number).st_mode
+        if not stat.S_ISREG(mode):
+            raise _no_file(path, mode)
+    except BaseException:
+        os.close(number)
+        raise
+    return Descriptor(path, number)  # which closes it from here on
 
 
 def _no_file(path: str, mode: int) -> CorruptLog:

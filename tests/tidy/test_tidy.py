@@ -17,7 +17,7 @@ ORDER = {
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
         operators connectors __init__ inspector report terminal demos verbs cli
     """,
-    "storage": "names folder retrying forking local publishing trees",
+    "storage": "names folder retrying forking waiting local publishing trees",
     "format": """
         checksum columns arrow_limits frame manifest acknowledgement offset_lengths schema records
         bodies commit
@@ -26,6 +26,7 @@ ORDER = {
         frames options segment epochs forward_scan reader visible_end chain tail writer reopening
         pipeline selection replay
     """,
+    "log.pipeline": "line pipeline",
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent lmdb_file files stored timestamp",
     "queues": "consumers trimming appendable_queue output_queue",
