@@ -10,7 +10,7 @@ import pytest
 
 from cec_store import Position, open_queue
 from cec_store.errors import FrameTooLarge, OutOfRange
-from cec_store.format.bodies import _RAW_BYTES_MAX, Body
+from cec_store.format.bodies import RECORDS_BYTES_MAX, Body
 from cec_store.format.frame import Codec
 from cec_store.format.manifest import Manifest
 from cec_store.format.records import data_records, to_timestamps
@@ -207,7 +207,7 @@ def test_strings_at_the_end_of_two_gibibytes(
 def test_the_largest_frame_can_be_written_and_one_byte_more_not(
     tmp_path: Path, tally: Tally
 ) -> None:
-    noise = np.random.default_rng(7).bytes(_RAW_BYTES_MAX)
+    noise = np.random.default_rng(7).bytes(RECORDS_BYTES_MAX)
     schema = pa.schema([("noise", pa.binary())])
 
     def sized(count: int) -> pa.RecordBatch:
@@ -216,7 +216,7 @@ def test_the_largest_frame_can_be_written_and_one_byte_more_not(
     records = RecordSchema(schema)
     stamps = to_timestamps(pa.array([0]))
     overhead = pa.ipc.get_record_batch_size(data_records(records, sized(8), stamps)) - 8
-    most = (_RAW_BYTES_MAX - overhead) // 8 * 8
+    most = (RECORDS_BYTES_MAX - overhead) // 8 * 8
     with open_queue(tmp_path / "queue", "a", schema=schema) as queue:
         queue.append(sized(most), sync=True)
         with pytest.raises(FrameTooLarge):
