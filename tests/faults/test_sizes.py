@@ -204,17 +204,17 @@ def test_strings_at_the_end_of_two_gibibytes(
     tally(2)
 
 
-def test_the_largest_frame_can_be_written_and_one_byte_more_not(
+def test_the_largest_frame_of_two_records_can_be_written_and_one_byte_more_not(
     tmp_path: Path, tally: Tally
 ) -> None:
     noise = np.random.default_rng(7).bytes(RECORDS_BYTES_MAX)
     schema = pa.schema([("noise", pa.binary())])
 
     def sized(count: int) -> pa.RecordBatch:
-        return pa.record_batch({"noise": [noise[:count]]}, schema)
+        return pa.record_batch({"noise": [noise[:count], b""]}, schema)
 
     records = RecordSchema(schema)
-    stamps = to_timestamps(pa.array([0]))
+    stamps = to_timestamps(pa.array([0, 0]))
     overhead = pa.ipc.get_record_batch_size(data_records(records, sized(8), stamps)) - 8
     most = (RECORDS_BYTES_MAX - overhead) // 8 * 8
     with open_queue(tmp_path / "queue", "a", schema=schema) as queue:
