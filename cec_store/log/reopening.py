@@ -195,8 +195,7 @@ def _carry_over(writer: LogWriter, tail: Tail) -> int:
         if header.type != FrameType.BATCH or byte < tail.vouched_end:
             continue
         stored = tail.reader.body_at(byte, header).to_pybytes()
-        marks = FrameMarks(header.open_windows, header.extent_records, header.input_upto)
-        writer.append(Body.of_frame(header, stored), marks)
+        writer.append(Body.of_frame(header, stored), FrameMarks.of_frame(header))
         carried += 1
     return carried
 

@@ -46,9 +46,9 @@ class Tail:
     reader: SegmentReader
     verdict: Verdict
     frames: tuple[tuple[int, FrameHeader], ...]
-    """Every whole frame before the bad byte, as (byte, header)."""
+    """Every whole frame of a whole step before the bad byte, as (byte, header)."""
     end: int
-    """The first bad byte."""
+    """The first bad byte, or before it the beginning of a step that was not finished."""
     vouched_end: int
     """End of the last frame that some intact header, or the successor, vouches for."""
     running_crc: int
@@ -58,7 +58,7 @@ class Tail:
 
     @property
     def torn_bytes(self) -> int:
-        """Bytes beyond the last whole frame."""
+        """Bytes beyond the last whole step."""
         return max(0, self.file_bytes - self.end)
 
 
@@ -88,7 +88,13 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     # A later format is named even where frames behind it vouch for it: upgrading mends that.
     if verdict is Verdict.DAMAGE or (bad.newer and verdict is not Verdict.COMPLETE):
         raise refusal(reader, bad)
-    end = bad.byte
+    end, reason = bad.byte, bad.reason
+    whole = without_unfinished_step(frames)
+    if len(whole) < len(frames):
+        end, reason = frames[len(whole)][0], "a step of several frames was not finished"
+        if verdict is Verdict.COMPLETE:
+            raise CorruptLog(reader.path, end, f"{reason}, and yet the segment is said to be")
+        verdict, frames = Verdict.TORN_TAIL, whole
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
     # A FOOTER says where the segment ends, not that it is on disk itself: the process may have died
@@ -97,7 +103,18 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     running_crcs = running_crcs_of(reader.header, frames)
     vouched_end = max(byte for byte in running_crcs if byte <= max(vouched, SEGMENT_HEADER_BYTES))
     crc = running_crcs[vouched_end]
-    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, bad.reason)
+    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, reason)
+
+
+def without_unfinished_step(
+    frames: list[tuple[int, FrameHeader]],
+) -> list[tuple[int, FrameHeader]]:
+    """The frames before a step whose last frame is not among them; all, where there is none."""
+    batches = [at for at, (_, header) in enumerate(frames) if header.type == FrameType.BATCH]
+    begins = len(frames)
+    while batches and frames[batches[-1]][1].continues:
+        begins = batches.pop()
+    return frames[:begins]
 
 
 def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) -> int | None:

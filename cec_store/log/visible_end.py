@@ -30,8 +30,10 @@ class VisibleEnd:
 
     @property
     def written_offset(self) -> int:
-        """Where the whole frames end, vouched for or not."""
-        return self._unvouched[-1].header.end_offset if self._unvouched else self.end.offset
+        """Where the whole steps end, vouched for or not."""
+        whole = (f.header for f in reversed(self._unvouched) if not f.header.continues)
+        newest = next(whole, None)
+        return self.end.offset if newest is None else newest.end_offset
 
     def advance(self) -> LogEnd:
         """Read on from where the last look ended.
@@ -65,6 +67,8 @@ class VisibleEnd:
 
     def _take_vouched(self) -> None:
         vouched = [f for f in self._unvouched if f.next_address.byte <= self._scan.claimed]
+        while vouched and vouched[-1].header.continues:
+            vouched.pop()  # its step is not vouched for to the end
         if vouched:
             del self._unvouched[: len(vouched)]
             last = vouched[-1]

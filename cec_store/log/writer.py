@@ -15,8 +15,10 @@ from cec_store.errors import Fenced, StorageError
 from cec_store.format.bodies import Body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import (
+    CONTINUES,
     LOG_STREAM,
     NONE,
+    NOT_COUNTED,
     RECORD_STREAM,
     Footer,
     FrameHeader,
@@ -42,6 +44,18 @@ class FrameMarks:
     """q at the end of the frame."""
     input_upto: int = 0
     """Input taken when the frame was made, summed over the inputs."""
+    continues: bool = False
+    """The step goes on in the next frame; the fields above are then not those of a step's end."""
+
+    @classmethod
+    def of_part(cls, input_upto: int) -> FrameMarks:
+        """Those of a frame whose step goes on in the next."""
+        return cls(NOT_COUNTED, 0, input_upto, True)
+
+    @classmethod
+    def of_frame(cls, header: FrameHeader) -> FrameMarks:
+        """Those of a frame that is written already, to be written again."""
+        return cls(header.open_windows, header.extent_records, header.input_upto, header.continues)
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,8 @@ class LogWriter:
         self._segment: SegmentWriter
         self.durable = cursor
         """Everything below is on disk."""
+        self.in_step = False
+        """The last frame said that its step goes on: the next one has to be of the same step."""
 
     @property
     def segment_bytes(self) -> int:
@@ -147,13 +163,17 @@ class LogWriter:
         publish_manifest(self.folder, self.manifest)
 
     def append(self, body: Body, marks: FrameMarks) -> None:
-        """Write one BATCH frame under the next number."""
+        """Write one BATCH frame under the next number.
+
+        The frames of a step stand in one segment with nothing between them, so after one that
+        ``continues`` the next call has to be this one again.
+        """
         byte = self._append(
             FrameType.BATCH,
             RECORD_STREAM,
             body.stored,
             body.raw_bytes,
-            codec=body.codec,
+            codec=body.codec | (CONTINUES if marks.continues else 0),
             min_timestamp_us=body.min_timestamp_us,
             max_timestamp_us=body.max_timestamp_us,
             extent_records=marks.extent_records,
@@ -166,6 +186,7 @@ class LogWriter:
             offset=self.cursor.offset + body.record_count,
             previous=(self._segment.header.segment_id, byte),
         )
+        self.in_step = marks.continues
 
     def _append(self, frame_type: FrameType, stream_id: int, body: bytes = b"",
                 raw_bytes: int | None = None, **more: int) -> int:  # fmt: skip
@@ -191,9 +212,12 @@ class LogWriter:
     def sync(self) -> None:
         """Put everything on disk and vouch for it. Only then may it be acknowledged.
 
+        Not in the middle of a step, of which a reader would then be shown a part.
+
         Raises:
             Fenced: another writer has taken over; nothing new is acknowledged.
         """
+        assert not self.in_step, "a step is vouched for as a whole"
         self._segment.sync()
         # After write and sync: a successor that came after an earlier check might have read the
         # segment before these frames were in it, and they would be acknowledged all the same.

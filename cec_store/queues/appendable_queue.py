@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from weakref import finalize
 
 import numpy as np
@@ -142,10 +142,21 @@ class AppendableQueue:
 
     def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
         """Append records of any kind, in the record schema, as one atomic frame."""
-        pipeline = self._writing()
+        return self.append_step([records], marks or FrameMarks())
+
+    def append_step(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
+        """Append a step, one part at least, each part as a frame; all of them count, or none.
+
+        ``marks`` are those of its end. Parts are asked for while earlier ones are being written.
+        Returns the number of the last frame. A step that is left in the middle, by an error of
+        ``parts`` too, ends this writer: the next opening finds nothing of it.
+        """
+        return self._writing().submit(map(self._fitting, parts), marks)
+
+    def _fitting(self, records: pa.RecordBatch) -> pa.RecordBatch:
         if records.schema != self.schema.arrow:
             raise SchemaMismatch(f"records of\n{records.schema}\nnot\n{self.schema.arrow}")
-        return pipeline.submit(records, marks or FrameMarks())
+        return records
 
     def sync(self) -> None:
         """Return once everything appended is on disk.

@@ -32,6 +32,8 @@ class Upto(NamedTuple):
     end: Cursor
     raw_bytes: int
     """Of all bodies, before compression."""
+    in_step: bool = False
+    """The frame is a part of a step, which goes on in the next one."""
 
 
 class QueuedFrame(NamedTuple):
@@ -67,6 +69,8 @@ class Line:
         self.wanted_seq = 0
         """Somebody waits for the frames below to be durable. The writer's thread's own."""
         self.is_closing = False
+        self.given_up: BaseException | None = None
+        """Why a step was left in the middle: nothing can be appended behind a part of one."""
         self.failure: BaseException | None = None
         """What ended the writer's thread; it stays."""
 
@@ -96,7 +100,7 @@ class Line:
             return frame.upto.end.seq - 1
 
     def _frame(self, records: pa.RecordBatch, marks: FrameMarks, raw_bytes: int) -> QueuedFrame:
-        end, bytes_before = self.last
+        end, bytes_before, _ = self.last
         upto = Cursor(end.seq + 1, end.offset + records.num_rows)
         # Readers refuse a frame with higher numbers, so it must not be acknowledged.
         if max(upto.seq, upto.offset) >= NUMBERS_END:
@@ -105,7 +109,7 @@ class Line:
                 "numbers end at 2^63; start a new queue"
             )
         body = Call(partial(encode_body, records, self._options.compression_level))
-        return QueuedFrame(body, marks, Upto(upto, bytes_before + raw_bytes))
+        return QueuedFrame(body, marks, Upto(upto, bytes_before + raw_bytes, marks.continues))
 
     def ask(self, call: Call[Any]) -> None:
         """Queue a call, behind everything appended so far."""
@@ -119,8 +123,13 @@ class Line:
         self._wanted.append(seq)
         self.wake()
 
+    def give_up(self, error: BaseException) -> None:
+        """The step that is in line in part will not be finished: the writer ends."""
+        self.given_up = error
+        self.wake()
+
     def close(self) -> None:
-        """No more is taken from now on; what is in line is still written."""
+        """No more is taken from now on but the rest of a step; what is in line is still written."""
         self.is_closing = True
         self.wake()
 
@@ -135,14 +144,14 @@ class Line:
         return few and outstanding_bytes + raw_bytes <= self._options.outstanding_bytes_max
 
     def _is_stopped(self) -> bool:
-        return self.is_closing or self.failure is not None
+        is_over = self.is_closing and not self.last.in_step
+        return is_over or self.failure is not None or self.given_up is not None
 
     def _refuse_if_stopped(self) -> None:
-        if self.failure is not None:
-            raise Poisoned(f"this writer failed: {self.failure}; open the queue again") from (
-                self.failure
-            )
-        if self.is_closing:
+        error = self.failure or self.given_up
+        if error is not None:
+            raise Poisoned(f"this writer failed: {error}; open the queue again") from error
+        if self._is_stopped():
             raise Poisoned("the queue is closed")
 
     # -- the writer's thread ------------------------------------------------------------------
@@ -154,7 +163,10 @@ class Line:
                 self._wakes.get()
             while self._wanted:
                 self.wanted_seq = max(self.wanted_seq, self._wanted.popleft())
-            if self.frames or self.calls or self.is_closing or is_wanted():
+            if self.frames or self.given_up is not None:
+                return
+            in_step = self._written.in_step  # which is synced, and closed, as a whole
+            if not in_step and (self.calls or self.is_closing or is_wanted()):
                 return
             try:
                 self._wakes.get(timeout=seconds())

@@ -1,14 +1,16 @@
 """Encoding, writing and syncing in the background, in the order of the appends.
 
 Frames are encoded by a small pool while earlier ones are being written and synced; a bounded number
-is outstanding, and an append beyond it waits (CEC paper, appendix, "Failure-free operation").
+is outstanding, and an append beyond it waits (CEC paper, appendix, "Failure-free operation"). So a
+step of many frames never stands in memory as a whole: its first ones are written while later ones
+are made.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
-from threading import Thread
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -44,10 +46,12 @@ class Pipeline:
         self._line = Line(writer.folder.path, options, writer.cursor)
         self.durable = writer.durable
         """Everything below is on disk. May be read by any thread: a cursor never changes."""
+        self._one_step = threading.Lock()
+        """Held from a step's first frame to its last: frames of others do not come between."""
         self._is_running = self._has_ended = self._loss_is_told = False
         self._unsynced_since: float | None = None
         """When the oldest frame not synced was written. Used by the writer's thread only."""
-        self._thread = Thread(target=self._run, name="cec-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="cec-writer", daemon=True)
 
     # -- the callers' side --------------------------------------------------------------------
 
@@ -66,17 +70,41 @@ class Pipeline:
         """What ended the writer's thread."""
         return self._line.failure
 
-    def submit(self, records: pa.RecordBatch, marks: FrameMarks) -> int:
-        """Queue one frame and return its number; waits while too much is outstanding.
+    def submit(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
+        """Queue the frames of one step, one at least, and return the number of the last.
+
+        ``marks`` are those of the step's end. Waits while too much is outstanding, and takes each
+        part only when there is room for the one before it. A step of several frames that cannot
+        be finished, for whatever reason, ends the writer.
 
         Raises:
-            FrameTooLarge: the records do not fit in one frame.
+            FrameTooLarge: records of a part do not fit in one frame.
             OutOfRange: the numbers of frames or records are used up.
             Poisoned: the writer has failed or is closed.
             Forked: it is the parent process's.
         """
         self._process.check(self.writer.folder.path)
-        return self._line.enter(records, marks, check_body_size(records))
+        rest = iter(parts)
+        part = next(rest)
+        with self._one_step:
+            self._give_up_unfinished()
+            try:
+                # A frame says whether another follows, so the next one is made before it leaves.
+                for following in rest:
+                    self._enter(part, FrameMarks.of_part(marks.input_upto))
+                    part = following
+                return self._enter(part, marks)
+            except BaseException as error:
+                self._give_up_unfinished(error)
+                raise
+
+    def _enter(self, records: pa.RecordBatch, marks: FrameMarks) -> int:
+        return self._line.enter(records, marks, check_body_size(records, self.writer.folder.path))
+
+    def _give_up_unfinished(self, error: BaseException | None = None) -> None:
+        """A step of which a part is in line, and whose next part nobody will bring."""
+        if self._line.last.in_step and self._line.given_up is None:
+            self._line.give_up(error or Poisoned("a step was left unfinished"))
 
     def await_written(self) -> None:
         """Return once nothing is in line, or nothing more will be written."""
@@ -130,6 +158,8 @@ class Pipeline:
         if self._process.is_other():
             return
         self.stop()
+        with self._one_step:  # what is in the middle of a step has come to its end
+            self._give_up_unfinished()
         self._line.changed.wait_for(lambda: self._has_ended)
         self._thread.join()
         if self.durable.seq < self.end.seq and not self._loss_is_told:
@@ -176,9 +206,13 @@ class Pipeline:
         # In this order: what was appended before a call was made, or the close, comes before it.
         closing = line.is_closing
         calls = len(line.calls)
+        if line.given_up is not None:
+            raise Poisoned(f"a step was left unfinished: {line.given_up!r}")
         for _ in range(len(line.frames)):
             self._write(line.frames[0])
             line.written()
+        if self.writer.in_step:
+            return True
         if closing or calls or self._sync_is_due():
             self._sync()
         for _ in range(calls):
@@ -194,6 +228,8 @@ class Pipeline:
     def _seconds_to_sync(self) -> float | None:
         if self._unsynced_since is None or self._options.sync is SyncMode.NONE:
             return None
+        if self.writer.in_step:
+            return None
         limit_ms = (
             self._options.sync_interval_ms
             if self._options.sync is SyncMode.INTERVAL
@@ -207,15 +243,18 @@ class Pipeline:
 
     def _write(self, frame: QueuedFrame) -> None:
         body = frame.body.result()
-        if self.writer.segment_bytes + len(body.stored) > self._options.segment_bytes:
+        is_full = self.writer.segment_bytes + len(body.stored) > self._options.segment_bytes
+        if is_full and not self.writer.in_step:
             self.roll()
         self.writer.append(body, frame.marks)
         if self._unsynced_since is None:
             self._unsynced_since = time.monotonic()
-        if self._options.sync is SyncMode.COMMIT or (
+        group_is_full = (
             self._options.sync is SyncMode.GROUP
             and self.writer.unsynced_bytes >= self._options.group_max_bytes
-        ):
+        )
+        is_due = self._options.sync is SyncMode.COMMIT or group_is_full
+        if is_due and not self.writer.in_step:
             self._sync()
 
     def roll(self) -> None:

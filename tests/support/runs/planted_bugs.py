@@ -110,6 +110,12 @@ def trusts_whole_frames_that_nobody_vouched_for() -> None:
 
 
 @bug
+def takes_a_part_of_a_step_for_the_step() -> None:
+    """Every whole frame counts at once, whatever it says about the next one."""
+    tail.without_unfinished_step = lambda frames: frames
+
+
+@bug
 def takes_a_footers_word() -> None:
     """As if a FOOTER that can be read were on disk, with all that stands before it."""
     read = recovery.read_tail
@@ -187,7 +193,8 @@ def does_not_check_the_headers_sum() -> None:
 
 @bug
 def believes_any_length() -> None:
-    names = {**vars(frame), "BODY_BYTES_MAX": 2**32, "raw_bytes_max": lambda body_bytes: 2**32}
+    limits = ("body_bytes_max", "raw_bytes_max")
+    names = {**vars(frame), **dict.fromkeys(limits, lambda *sizes: 2**32)}
     believing = FunctionType(frame.decode_frame_header.__code__, names, None, (0,))
     frame.decode_frame_header = segment.decode_frame_header = believing
 

@@ -203,6 +203,12 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
          "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
+    "frame-batch-step-part": (
+        "The first frame of a step of several: bit 7 of the codec, and no windows counted yet.",
+        {"type": 1, "codec": 0x81, "record_count": 6, "min_timestamp_us": 9,
+         "max_timestamp_us": 12, "input_upto": 8, "open_windows": 2**32 - 1},
+        {"schema": "operator", "rows": OPERATOR_ROWS},
+    ),
     "frame-batch-extreme": (
         "The smallest and the largest timestamp; the first of all frames of its stream.",
         {"type": 1, "record_count": 3, "min_timestamp_us": MIN_TIMESTAMP_US,
@@ -232,11 +238,20 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+FRAME_HEADERS: dict[str, tuple[str, dict[str, int]]] = {
+    "frame-header-one-record": (
+        "The header alone of the largest frame there can be, which has one record.",
+        {"type": 1, "codec": 0, "record_count": 1, "min_timestamp_us": 7, "max_timestamp_us": 7,
+         "body_bytes": 2**31 - 65_536, "raw_bytes": 2**31 - 65_536, "body_crc": 0xC0FFEE},
+    ),
+}  # fmt: skip
+
+
 def frame_bytes(fields: dict[str, int], body: dict[str, Any]) -> bytes:
     fields = {**_HEADER, **fields}
     raw = body_bytes(body)
     stored = raw
-    if fields["codec"] == Codec.ZSTD:
+    if fields["codec"] & 0x7F == Codec.ZSTD:
         stored = zstandard.ZstdCompressor(level=1).compress(raw)
     elif fields["codec"] == Codec.ZSTD_LENGTHS:
         stored = with_lengths(records_of(SCHEMAS[body["schema"]], body["rows"]))
@@ -304,6 +319,38 @@ def queue_files() -> dict[str, bytes]:
     writer, _ = reopen(folder, SCHEMAS["plain"], around)
     append(writer, 3)
     writer.sync()
+    writer.close()
+    return {name: bytes(data) for name, data in folder.files.items() if name != WRITER_LOCK}
+
+
+QUEUE_OF_STEPS = "queue-steps"
+QUEUE_OF_STEPS_STEPS = [[(1, 1), (2, 2), (3, 3)], [(4, 4)], [(5, 5), (6, None)]]
+"""Of each step its frames, each of one record: timestamp and n."""
+QUEUE_OF_STEPS_SAYS = (
+    "Two segments. A step of three frames is vouched for, in the first; a step of one and one of "
+    "two were not when their writer died, and were written again into the second. At the end stand "
+    "two frames of a step that was not finished: nobody is shown them."
+)
+
+
+def queue_of_steps_files() -> dict[str, bytes]:
+    folder = MemoryFolder({})
+    around = clock_and_entropy()
+
+    def append(writer: LogWriter, frames: list[tuple[int, int | None]], is_whole: bool) -> None:
+        for number, row in enumerate(frames, 1):
+            records = records_of(SCHEMAS["plain"], plain_rows(row))
+            ends = is_whole and number == len(frames)
+            marks = FrameMarks() if ends else FrameMarks.of_part(0)
+            writer.append(encode_body(records, 1), marks)
+
+    writer = create(folder, SCHEMAS["plain"], around)
+    append(writer, QUEUE_OF_STEPS_STEPS[0], True)
+    writer.sync()
+    append(writer, QUEUE_OF_STEPS_STEPS[1], True)
+    append(writer, QUEUE_OF_STEPS_STEPS[2], True)
+    writer, _ = reopen(folder, SCHEMAS["plain"], around)
+    append(writer, [(7, 7), (8, 8)], False)
     writer.close()
     return {name: bytes(data) for name, data in folder.files.items() if name != WRITER_LOCK}
 
@@ -505,8 +552,11 @@ def all_files() -> dict[str, bytes]:
         files[f"{name}.bin"] = Acknowledgement(**_with_bytes(fields)).encode()
     for name, (_, fields, body) in FRAMES.items():
         files[f"{name}.bin"] = frame_bytes(fields, body)
+    for name, (_, fields) in FRAME_HEADERS.items():
+        files[f"{name}.bin"] = FrameHeader(**{**_HEADER, **fields}).encode()
     logs = {
         QUEUE: queue_files(),
+        QUEUE_OF_STEPS: queue_of_steps_files(),
         STATE_LOG: state_log()[0],
         STATE_LOG_MERGED: state_log_merged()[0],
     }
@@ -531,10 +581,17 @@ def all_cases() -> list[dict[str, Any]]:
             schema = SCHEMAS[body["schema"]]
             cases[-1]["columns"] = SCHEMA_COLUMNS[body["schema"]]
             cases[-1]["timestamp_column"] = schema.timestamp_column
+    for name, (says, fields) in FRAME_HEADERS.items():
+        expect = {**_HEADER, **fields}
+        cases.append({"name": name, "is": "frame header", "says": says, "expect": expect})
     for name, (says, fields) in ACKNOWLEDGEMENTS.items():
         cases.append({"name": name, "is": "acknowledgement", "says": says, "expect": fields})
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
     cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
+    steps = {"steps": QUEUE_OF_STEPS_STEPS}
+    cases.append(
+        {"name": QUEUE_OF_STEPS, "is": "steps", "says": QUEUE_OF_STEPS_SAYS, "expect": steps}
+    )
     return [*cases, state_case(STATE_LOG), state_case(STATE_LOG_MERGED), state_scala_case()]
 
 
