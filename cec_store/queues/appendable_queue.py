@@ -14,6 +14,7 @@ from cec_store.format.records import data_records, fit_columns, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
+from cec_store.log.notes import refuse_if_held
 from cec_store.log.options import QueueOptions
 from cec_store.log.pipeline.pipeline import Pipeline
 from cec_store.log.reopening import RecoveryReport, check_schema, create, reopen
@@ -96,6 +97,8 @@ class AppendableQueue:
             exists = newest_epoch(self.folder) is not None
             if exists and self.mode == "x":
                 raise FileExistsError(f"{self.folder.path}: there is a queue already")
+            if not takeover:
+                refuse_if_held(self.folder)
             if not exists and schema is not None:
                 return create(self.folder, schema, clock_and_entropy), lock
             writer, self.report = reopen(self.folder, schema, clock_and_entropy)

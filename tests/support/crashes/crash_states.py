@@ -271,7 +271,7 @@ def kills(snapshots: list[Snapshot]) -> Iterator[tuple[SimulatedFolder, Marks, s
         how = f"kill after step {snapshot.step} ({snapshot.operation})"
         yield SimulatedFolder.after_kill(snapshot), marks, how
         if snapshot.operation.startswith("write"):
-            number = max(n for n, file in snapshot.files.items() if file.pending)
+            number = snapshot.seen_names[snapshot.operation.removeprefix("write ")]
             size = len(snapshot.files[number].pending[-1].data)
             for cut in {1, size // 2, size - 1}:
                 folder = SimulatedFolder.after_kill_inside_write(snapshot, number, cut)
