@@ -11,8 +11,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, FrameTooLarge
-from cec_store.format.bodies import Body, check_body_size, encode_body
+from cec_store.errors import CorruptLog
+from cec_store.format.bodies import (
+    RECORDS_BYTES_MAX,
+    Body,
+    check_body_size,
+    cut_to_frames,
+    encode_body,
+)
 from cec_store.format.commit import Staged
 from cec_store.format.frame import BadHeader, FrameHeader, FrameType
 from cec_store.format.manifest import Manifest
@@ -88,19 +94,12 @@ class Stager:
                 self._write(records)
 
     def _write(self, records: pa.RecordBatch) -> None:
-        try:
-            check_body_size(records)
-        except FrameTooLarge:
-            if records.num_rows == 1:
-                raise
-            half = records.num_rows // 2
-            self._write(records.slice(0, half))
-            self._write(records.slice(half))
-            return
-        if self._writer is None:
-            self._writer = self._begin()
-        self._writer.append(encode_body(records, _COMPRESSION_LEVEL), FrameMarks())
-        self._frames += 1
+        for part in cut_to_frames(records, RECORDS_BYTES_MAX):
+            check_body_size(part, self._folder.path)
+            if self._writer is None:
+                self._writer = self._begin()
+            self._writer.append(encode_body(part, _COMPRESSION_LEVEL), FrameMarks())
+            self._frames += 1
 
     def _begin(self) -> LogWriter:
         self._folder.make()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from io import FileIO
 from weakref import WeakSet
 
 from cec_store.errors import Forked
@@ -49,7 +50,8 @@ class Descriptor:
 
     def __init__(self, path: str, number: int) -> None:
         self.path = path
-        self._number = number
+        # It forgets the number and closes it in one step, which nothing interrupts.
+        self._file = FileIO(number)
         self._is_inherited = False
         _open.add(self)
 
@@ -62,13 +64,11 @@ class Descriptor:
         """
         if self._is_inherited:
             raise forked(self.path)
-        return self._number
+        return -1 if self._file.closed else self._file.fileno()
 
     def close(self) -> None:
         """Only the first call closes: later the number may stand for another open file."""
-        number, self._number = self._number, -1
-        if number >= 0:
-            os.close(number)
+        self._file.close()
 
     def leave_to_parent(self) -> None:
         """In a child: close its copy. The parent's stays open, and so does the lock on it."""
@@ -77,8 +77,9 @@ class Descriptor:
             self.close()
 
     def __del__(self) -> None:
-        with suppress(OSError):
-            self.close()
+        if not self._file.closed:
+            with suppress(OSError):
+                self.close()
 
 
 _open: WeakSet[Descriptor] = WeakSet()

@@ -1,4 +1,4 @@
-"""A folder of the local file system. Only this file and `trees` touch the file system.
+"""A folder of the local file system. Only this file, `local_files` and `trees` touch that.
 
 A :class:`Folder` is an argument everywhere, so that tests can hand in one that forgets unsynced
 bytes, tears writes or fails calls. What a real folder promises, and no more:
@@ -11,127 +11,29 @@ bytes, tears writes or fails calls. What a real folder promises, and no more:
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 
-from cec_store.errors import CorruptLog, DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
-from cec_store.storage.folder import AppendFile, Lock, SlotFile, check_name
-from cec_store.storage.forking import Descriptor
+from cec_store.errors import NotAQueue, QueueLocked
+from cec_store.storage.folder import AppendFile, HeldFile, Lock, check_name
+from cec_store.storage.local_files import (
+    LocalFile,
+    LocalLock,
+    created_file,
+    lock_file,
+    no_file,
+    open_file,
+    opened,
+    os_errors_of,
+)
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FILE_BYTES_MAX = 2**62
-_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-# A FIFO or a device is opened without waiting for its other end, and then refused.
-_OPEN_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_NO_FILE = {errno.ELOOP, errno.EISDIR, errno.ENXIO}
 _MOUNTS = "/proc/self/mountinfo"
 # A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
 _REMOTE = re.compile(r"nfs|cifs|smb|fuse\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs")
-
-
-@contextmanager
-def os_errors_of(path: str) -> Iterator[None]:
-    """Turn what the system says about ``path`` into the store's own errors."""
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError):
-        raise
-    except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFull(
-                f"{path}: no space left ({error.strerror}); free some and reopen"
-            ) from error
-        if error.errno in _DENIED:
-            raise ReadOnly(f"{path}: cannot be written ({error.strerror})") from error
-        raise StorageError(f"{path}: {error.strerror or error}") from error
-
-
-def open_file(path: str, flags: int) -> Descriptor:
-    """A regular file; never a link, a folder, or what stands for something else than bytes.
-
-    Raises:
-        CorruptLog: something else is in its place.
-    """
-    try:
-        descriptor = Descriptor(path, os.open(path, flags | _OPEN_FLAGS, 0o600))
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            raise _no_file(path, os.lstat(path).st_mode) from None
-        raise
-    mode = os.fstat(descriptor.number).st_mode
-    if not stat.S_ISREG(mode):
-        raise _no_file(path, mode)
-    return descriptor
-
-
-def _no_file(path: str, mode: int) -> CorruptLog:
-    kinds = {
-        stat.S_IFDIR: "a folder",
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-    }
-    kind = kinds.get(stat.S_IFMT(mode), "a device")
-    return CorruptLog(
-        path, 0, f"{kind} is in the place of a file",
-        "move it away; if the file had been written to, restore it from a copy",
-    )  # fmt: skip
-
-
-@contextmanager
-def opened(path: str, flags: int) -> Iterator[int]:
-    """The number of a file that is open for the block; raises as :func:`open_file`."""
-    descriptor = open_file(path, flags)
-    try:
-        yield descriptor.number
-    finally:
-        descriptor.close()
-
-
-class _LocalFile:
-    """Open for writing: at its end, or at any byte."""
-
-    def __init__(self, descriptor: Descriptor) -> None:
-        self._path = descriptor.path
-        self._descriptor = descriptor
-
-    def write(self, parts: Sequence[bytes]) -> None:
-        with os_errors_of(self._path):
-            number = self._descriptor.number
-            written = os.writev(number, parts)
-            rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
-            while rest:
-                rest = rest[os.write(number, rest) :]
-
-    def write_at(self, byte: int, data: bytes) -> None:
-        with os_errors_of(self._path):
-            rest = memoryview(data)
-            while rest:
-                written = os.pwrite(self._descriptor.number, rest, byte + len(data) - len(rest))
-                rest = rest[written:]
-
-    def sync(self) -> None:
-        with os_errors_of(self._path):
-            os.fdatasync(self._descriptor.number)
-
-    def close(self) -> None:
-        # Some network file systems report a lost write only here.
-        with os_errors_of(self._path):
-            self._descriptor.close()
-
-
-class _LocalLock:
-    def __init__(self, descriptor: Descriptor) -> None:
-        self._descriptor = descriptor
-
-    def close(self) -> None:
-        # No write is lost by an error here: nothing is ever written to this file.
-        with suppress(OSError):
-            self._descriptor.close()
 
 
 class LocalFolder:
@@ -199,7 +101,7 @@ class LocalFolder:
         with os_errors_of(path):
             found = os.lstat(path)
             if not stat.S_ISREG(found.st_mode):
-                raise _no_file(path, found.st_mode)
+                raise no_file(path, found.st_mode)
             return found.st_size
 
     def read(self, name: str, byte: int, size: int) -> bytes:
@@ -221,18 +123,35 @@ class LocalFolder:
         Raises:
             FileExistsError: the name is taken. Two writers can thus never share a segment.
         """
-        return self._create(name)
-
-    def create_slots(self, name: str) -> SlotFile:
-        """A new, empty file to be written to in place; raises as :meth:`create`."""
-        return self._create(name)
-
-    def _create(self, name: str) -> _LocalFile:
         path = self._at(name)
         with os_errors_of(path):
-            descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            os.fchmod(descriptor.number, 0o600)  # whatever the umask
-            return _LocalFile(descriptor)
+            return LocalFile(created_file(path))
+
+    def create_held(self, name: str) -> HeldFile:
+        """A new, empty file, locked as by :meth:`lock`, under any name that it gets later too.
+
+        Raises:
+            FileExistsError: the name is taken.
+        """
+        path = self._at(name)
+        with os_errors_of(path):
+            descriptor = created_file(path)
+            lock_file(descriptor)
+            return LocalFile(descriptor)
+
+    def is_held(self, name: str) -> bool:
+        """Whether somebody has this file open from :meth:`create_held`; not where it is gone."""
+        path = self._at(name)
+        with os_errors_of(path), suppress(FileNotFoundError):
+            descriptor = open_file(path, os.O_RDONLY)
+            try:
+                # Shared, so that two who ask at the same time do not take each other for it.
+                lock_file(descriptor, shared=True)
+            except BlockingIOError:
+                return True
+            finally:
+                descriptor.close()
+        return False
 
     def truncate(self, name: str, size: int) -> None:
         """Cut the file to ``size`` bytes, durably."""
@@ -264,16 +183,13 @@ class LocalFolder:
         with os_errors_of(path):
             descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
             try:
-                fcntl.flock(descriptor.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BaseException as error:
-                descriptor.close()
-                if not isinstance(error, BlockingIOError):
-                    raise
+                lock_file(descriptor)
+            except BlockingIOError:
                 raise QueueLocked(
                     f"{self.path}: another process has this queue open for append; close it, "
                     "or open with takeover=True if it hangs"
                 ) from None
-            return _LocalLock(descriptor)
+            return LocalLock(descriptor)
 
 
 def _sync_directory(path: str) -> None:

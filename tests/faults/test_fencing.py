@@ -31,7 +31,9 @@ from support.runs.suites import Tally
 pytestmark = pytest.mark.crash
 
 # Reading changes nothing for the other side, but for the look at the epoch and at the manifest.
-STOPS = {"create", "write", "sync", "truncate", "rename", "unlink", "sync_names", "names"}
+STOPS = {
+    "create", "write", "sync", "truncate", "rename", "unlink", "sync_names", "names", "size"
+}  # fmt: skip
 
 
 @dataclass(eq=False, repr=False)

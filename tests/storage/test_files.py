@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from cec_store.errors import DiskFull, Forked, NotAQueue, QueueLocked, ReadOnly, StorageError
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.committer import Committer
-from cec_store.storage import local as files
+from cec_store.storage import local_files as files
 from cec_store.storage.folder import check_name
-from cec_store.storage.local import LocalFolder, os_errors_of
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.local_files import os_errors_of
 from cec_store.storage.names import manifest_epoch_of, manifest_name, segment_id_of, segment_name
 from cec_store.storage.publishing import write_file
 from cec_store.storage.trees import new_tree
@@ -295,11 +296,12 @@ def test_what_is_no_file_is_refused_by_name_and_waits_for_nobody(
         lambda: folder.size("a"),
         lambda: folder.truncate("a", 0),
         lambda: folder.lock("a"),
+        lambda: folder.is_held("a"),
     )
     for call in calls:
         with pytest.raises(StorageError, match=f"/queue/a: .*{kind} is in the place of a file"):
             call()
-    for create in (folder.create, folder.create_slots):
+    for create in (folder.create, folder.create_held):
         with pytest.raises(FileExistsError):
             create("a")
     assert descriptors() == before
@@ -309,7 +311,7 @@ def test_what_is_no_file_is_refused_by_name_and_waits_for_nobody(
 
 
 def test_bytes_are_replaced_in_place(folder: LocalFolder) -> None:
-    file = folder.create_slots("a")
+    file = folder.create_held("a")
     file.write_at(4096, b"two")
     file.write_at(0, b"one")
     file.write_at(4097, b"x")
@@ -429,7 +431,7 @@ def test_a_lock_that_fails_leaves_no_descriptor(
 
 def test_what_nobody_refers_to_is_closed(folder: LocalFolder) -> None:
     before = descriptors()
-    held = [folder.lock("writer.lock"), folder.create("a"), folder.create_slots("b")]
+    held = [folder.lock("writer.lock"), folder.create("a"), folder.create_held("b")]
     assert descriptors() == before + 3
     held.clear()
     assert descriptors() == before

@@ -24,13 +24,6 @@ class MemoryFile:
         self._folder.before("write", self.name)
         self._folder.files.setdefault(self.name, bytearray()).extend(b"".join(parts))
 
-    def write_at(self, byte: int, data: bytes) -> None:
-        assert not self.closed
-        self._folder.before("write", self.name)
-        content = self._folder.files[self.name]
-        content.extend(bytes(max(0, byte - len(content))))
-        content[byte : byte + len(data)] = data
-
     def sync(self) -> None:
         assert not self.closed
         self._folder.before("sync", self.name)
@@ -38,6 +31,19 @@ class MemoryFile:
     def close(self) -> None:
         self._folder.before("close", self.name)
         self.closed = True
+
+
+class MemoryHeldFile(MemoryFile):
+    def write_at(self, byte: int, data: bytes) -> None:
+        assert not self.closed
+        self._folder.before("write", self.name)
+        content = self._folder.held[self]
+        content.extend(bytes(max(0, byte + len(data) - len(content))))
+        content[byte : byte + len(data)] = data
+
+    def close(self) -> None:
+        super().close()
+        self._folder.held.pop(self, None)
 
 
 class MemoryLock:
@@ -58,6 +64,7 @@ class MemoryFolder:
         self.files: dict[str, bytearray] = {n: bytearray(d) for n, d in (files or {}).items()}
         self.locks: set[str] = set()
         self.opened: list[MemoryFile] = []
+        self.held: dict[MemoryHeldFile, bytearray] = {}
         self.before: Before = lambda call, name: None
 
     @property
@@ -109,8 +116,18 @@ class MemoryFolder:
         self.opened.append(MemoryFile(self, name))
         return self.opened[-1]
 
-    def create_slots(self, name: str) -> MemoryFile:
-        return self.create(name)
+    def create_held(self, name: str) -> MemoryHeldFile:
+        self.before("create", check_name(name))
+        if name in self.files:
+            raise FileExistsError(f"{self.path}/{name}")
+        self.files[name] = bytearray()
+        file = MemoryHeldFile(self, name)
+        self.held[file] = self.files[name]
+        self.opened.append(file)
+        return file
+
+    def is_held(self, name: str) -> bool:
+        return any(content is self.files.get(name) for content in self.held.values())
 
     def truncate(self, name: str, size: int) -> None:
         # Not in place: a reader may be looking at the bytes.
