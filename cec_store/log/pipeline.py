@@ -21,8 +21,9 @@ import pyarrow as pa
 from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, OutOfRange, Poisoned
 from cec_store.format.bodies import Body, check_body_size, encode_body
 from cec_store.format.frame import NUMBERS_END
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
-from cec_store.log.writer import Cursor, FrameMarks, LogWriter
+from cec_store.log.writer import Cursor, LogWriter
 
 _ENCODERS = 2
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cec_store.errors import CorruptLog
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
@@ -14,6 +15,7 @@ from cec_store.format.frame import (
     FrameType,
 )
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
+from cec_store.log.known_end import refuse_short_of
 from cec_store.log.segment import SegmentReader, refusal
 
 
@@ -62,10 +64,13 @@ class Tail:
         return max(0, self.file_bytes - self.end)
 
 
-def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
+def read_tail(
+    reader: SegmentReader, sealed_end: int | None = None, noted: DurableEnd | None = None
+) -> Tail:
     """Read a segment from its start and decide what its end means; every CRC is checked.
 
-    ``sealed_end`` is where a successor says the segment ends.
+    ``sealed_end`` is where a successor says the segment ends; ``noted``, what its writer has noted
+    about it.
 
     Raises:
         CorruptLog: damage; nothing was changed.
@@ -79,6 +84,9 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     footer_end = _footer_end(reader, frames)
     seal = sealed_end if sealed_end is not None else footer_end
     claimed = scan.claimed
+    if noted is not None and not bad.newer:
+        refuse_short_of(noted, reader, bad)
+        claimed = max(claimed, noted.byte)
     if bad.byte < file_bytes and seal is None:  # at a live log's end a writer may be appending
         claimed = max(claimed, scan.claimed_beyond())
     # A frame's own header may vouch for what stands before it, never for itself.
@@ -101,6 +109,8 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     # before the sync of it. A successor does say so.
     vouched = end if sealed_end is not None else min(max(claimed, published), end)
     running_crcs = running_crcs_of(reader.header, frames)
+    if noted is not None and running_crcs.get(noted.byte) != noted.running_crc:
+        raise CorruptLog(reader.path, noted.byte, "other frames than were noted as durable")
     vouched_end = max(byte for byte in running_crcs if byte <= max(vouched, SEGMENT_HEADER_BYTES))
     crc = running_crcs[vouched_end]
     return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, reason)

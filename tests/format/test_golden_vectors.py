@@ -14,6 +14,7 @@ from cec_store import StateLog, open_queue
 from cec_store.format.acknowledgement import Acknowledgement
 from cec_store.format.bodies import decode_body, encode_body
 from cec_store.format.checksum import crc32c
+from cec_store.format.durable_end import SLOTS_AT, decode_durable_ends
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -149,6 +150,19 @@ def test_acknowledgement(case: dict[str, Any]) -> None:
     said = Acknowledgement.decode(data_of(case), case["name"])
     assert vars(said) == expect
     assert said.encode() == data_of(case)
+
+
+@each("durable end")
+def test_durable_end(case: dict[str, Any]) -> None:
+    expect = {**case["expect"], "log_id": bytes.fromhex(case["expect"]["log_id"])}
+    data = data_of(case)
+    at_second = bytes(SLOTS_AT[1]) + data
+    for file in (data, at_second, data + at_second[len(data) :]):
+        for end in decode_durable_ends(file, case["name"]):
+            assert end._asdict() == expect
+            assert end.encode() == data
+    counts = [len(decode_durable_ends(file, "")) for file in (data, at_second, data[:-1])]
+    assert counts == [1, 1, 0]
 
 
 @each("segment header")

@@ -17,6 +17,7 @@ _DEFECT = (
 ADVICE = {
     "manifest-missing": "restore the manifest from a copy; `cec-store dump` shows the segments",
     "manifest-damaged": "restore the manifest from a copy; `cec-store dump` shows the segments",
+    "manifest-old": "restore the manifest from a copy as new as the rest of the queue",
     "consumer-damaged": "restore the file from a copy, or `cec-store consumers --drop` it by name",
     "version": "upgrade cec-store: a later release wrote this",
     "segment-missing": "restore the file from a copy; readers stop in front of it",
@@ -61,6 +62,7 @@ ADVICE = {
 EFFECTS = {
     "manifest-missing": "the queue cannot be opened",
     "manifest-damaged": "the queue cannot be opened",
+    "manifest-old": "the queue cannot be opened; records may be missing",
     "consumer-damaged": "nobody knows what this consumer needs: nothing is trimmed",
     "version": "this release cannot read on from here",
     "segment-missing": "readers stop in front of it",

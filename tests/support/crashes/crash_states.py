@@ -18,9 +18,10 @@ from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
 from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
+from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.appendable_queue import AppendableQueue
 from support.disks.simulated_folder import Fault, Image, SimulatedFolder, Snapshot, images
 
@@ -271,7 +272,7 @@ def kills(snapshots: list[Snapshot]) -> Iterator[tuple[SimulatedFolder, Marks, s
         how = f"kill after step {snapshot.step} ({snapshot.operation})"
         yield SimulatedFolder.after_kill(snapshot), marks, how
         if snapshot.operation.startswith("write"):
-            number = max(n for n, file in snapshot.files.items() if file.pending)
+            number = snapshot.seen_names[snapshot.operation.removeprefix("write ")]
             size = len(snapshot.files[number].pending[-1].data)
             for cut in {1, size // 2, size - 1}:
                 folder = SimulatedFolder.after_kill_inside_write(snapshot, number, cut)

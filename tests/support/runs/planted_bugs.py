@@ -56,7 +56,7 @@ def vouches_before_the_sync() -> None:
         self._segment.synced_bytes = self._segment.bytes
         self._append(FrameType.COMMIT, LOG_STREAM)
         self._segment.sync()
-        self._check_epoch()
+        self._refuse_if_fenced()
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     LogWriter.sync = sync
@@ -68,7 +68,7 @@ def acknowledges_before_the_commit() -> None:
 
     def sync(self: LogWriter) -> None:
         self._segment.sync()
-        self._check_epoch()
+        self._refuse_if_fenced()
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     LogWriter.sync = sync
@@ -131,14 +131,14 @@ def takes_a_footers_word() -> None:
 
 @bug
 def reads_the_manifest_before_its_claim() -> None:
-    claim, read, found = recovery.claim_epoch, recovery.read_manifest, []
+    claim, read, found = recovery.claim_epoch, recovery.read_known_end, []
 
     def claim_epoch(folder: SimulatedFolder) -> int:
         found.append(read(folder))
         return claim(folder)
 
     recovery.claim_epoch = claim_epoch
-    recovery.read_manifest = lambda folder: found.pop() if found else read(folder)
+    recovery.read_known_end = lambda folder: found.pop() if found else read(folder)
 
 
 @bug
@@ -161,7 +161,7 @@ def looks_for_a_successor_before_the_write() -> None:
     write = LogWriter.append
 
     def append(self: LogWriter, *record: object) -> None:
-        self._check_epoch()
+        self._refuse_if_fenced()
         write(self, *record)
 
     def sync(self: LogWriter) -> None:

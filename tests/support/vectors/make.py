@@ -19,6 +19,7 @@ import zstandard
 from cec_store.format.acknowledgement import Acknowledgement
 from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
     NONE,
     Codec,
@@ -30,9 +31,10 @@ from cec_store.format.frame import (
 )
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
-from cec_store.storage.names import WRITER_LOCK, segment_name
+from cec_store.log.writer import ClockAndEntropy, LogWriter
+from cec_store.storage.names import WRITER_LOCK, durable_epoch_of, segment_name
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
@@ -132,6 +134,20 @@ MANIFESTS = {
         "A queue that was opened often and trimmed; every field near its limit.",
         {"epoch": 2**32 - 1, "log_id": "ff" * 16, "first_segment": 2**63,
          "newest_segment": 2**64 - 2},
+    ),
+}  # fmt: skip
+DURABLE_ENDS = {
+    "durable-first": (
+        "What the first writer of a queue notes once it has published the first segment.",
+        {"epoch": 0, "log_id": LOG_ID.hex(), "segment_id": 0, "salt": SALT, "byte": 384,
+         "seq": 0, "offset": 0, "last_segment": NONE, "last_byte": 0, "frames": 1, "counter": 0,
+         "running_crc": 0x01020304},
+    ),
+    "durable-later": (
+        "Every field near its limit.",
+        {"epoch": 2**32 - 1, "log_id": "ff" * 16, "segment_id": 2**63, "salt": 2**64 - 1,
+         "byte": 2**62, "seq": 2**63 - 1, "offset": 2**63 - 2, "last_segment": 2**63 - 1,
+         "last_byte": 2**61, "frames": 2**60, "counter": 2**59, "running_crc": 2**32 - 1},
     ),
 }  # fmt: skip
 SEGMENT_HEADERS = {
@@ -546,6 +562,8 @@ def all_files() -> dict[str, bytes]:
     files = {}
     for name, (_, fields) in MANIFESTS.items():
         files[f"{name}.bin"] = Manifest(**_with_bytes(fields)).encode()
+    for name, (_, fields) in DURABLE_ENDS.items():
+        files[f"{name}.bin"] = DurableEnd(**_with_bytes(fields)).encode()
     for name, (_, fields) in SEGMENT_HEADERS.items():
         files[f"{name}.bin"] = SegmentHeader(**_with_bytes(fields)).encode()
     for name, (_, fields) in ACKNOWLEDGEMENTS.items():
@@ -561,6 +579,8 @@ def all_files() -> dict[str, bytes]:
         STATE_LOG_MERGED: state_log_merged()[0],
     }
     for folder, inside in logs.items():
+        # The queue is one of a release that did not note its durable end.
+        inside = {n: data for n, data in inside.items() if durable_epoch_of(n) is None}
         files |= {f"{folder}/{name}": data for name, data in inside.items()}
     return files
 
@@ -586,6 +606,8 @@ def all_cases() -> list[dict[str, Any]]:
         cases.append({"name": name, "is": "frame header", "says": says, "expect": expect})
     for name, (says, fields) in ACKNOWLEDGEMENTS.items():
         cases.append({"name": name, "is": "acknowledgement", "says": says, "expect": fields})
+    for name, (says, fields) in DURABLE_ENDS.items():
+        cases.append({"name": name, "is": "durable end", "says": says, "expect": fields})
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
     cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
     steps = {"steps": QUEUE_OF_STEPS_STEPS}
