@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cec_store.format.columns import values_of
 from cec_store.format.schema import RecordSchema
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.contract import InputBatch
 from cec_store.queues.output_queue import OutputQueue
 

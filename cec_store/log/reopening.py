@@ -23,11 +23,12 @@ from cec_store.log.epochs import (
     publish_manifest,
     remove_older_manifests,
 )
+from cec_store.log.frames import FrameMarks
 from cec_store.log.known_end import KnownEnd, read_known_end, refuse_unknown_segments
 from cec_store.log.notes import Note, remove_older_notes
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Tail, read_tail
-from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     WRITER_LOCK,

@@ -19,7 +19,7 @@ from cec_store.errors import Poisoned, RecoveryError
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.schema import RecordSchema
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Source, Step
 from cec_store.operators.frame_builder import Footprinting, FrameBuilder

@@ -19,10 +19,11 @@ from cec_store.format.frame import (
     FrameType,
 )
 from cec_store.log.chain import Chain
+from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import create, reopen
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Tail, Verdict, judge, read_tail
-from cec_store.log.writer import FrameMarks, LogWriter
+from cec_store.log.writer import LogWriter
 from cec_store.storage.names import durable_name, segment_name, torn_name
 from support.disks.memory_folder import MemoryFolder
 from support.paths import DOCS

@@ -19,8 +19,9 @@ import pyarrow as pa
 from cec_store.errors import OutOfRange, Poisoned
 from cec_store.format.bodies import Body, encode_body
 from cec_store.format.frame import NUMBERS_END
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions
-from cec_store.log.writer import Cursor, FrameMarks
+from cec_store.log.writer import Cursor
 from cec_store.storage.waiting import Bells, Call, Workers
 
 _ENCODERS = 2

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, Poisoned
 from cec_store.format.bodies import check_body_size
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
 from cec_store.log.pipeline.line import Line, QueuedFrame
-from cec_store.log.writer import Cursor, FrameMarks, LogWriter
+from cec_store.log.writer import Cursor, LogWriter
 from cec_store.storage.folder import Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.waiting import Call, start_uninterrupted
