@@ -16,7 +16,9 @@ object Programs {
     "races" -> Races.run,
     "interrupts" -> Interrupts.run,
     "manyStores" -> ManyStores.run,
-    "retention" -> Retention.run)
+    "retention" -> Retention.run,
+    "reads" -> Reads.run,
+    "load" -> Reads.load)
 
   def main(words: Array[String]): Unit = {
     val pairs = words.tail.map { word =>
