@@ -20,7 +20,7 @@ from cec_store.log.selection import (
     Moment,
     Selection,
 )
-from cec_store.partitioned.partitions import Partitions
+from cec_store.partitioned.partitions import Partitions, refuse_part_of_another
 from cec_store.queues.appendable_queue import MODES, now_us
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
@@ -81,7 +81,7 @@ def open_queue(
         NotAQueue: nothing here (mode ``r``), or something else.
         FileExistsError: mode ``x``, and there is a queue.
         QueueLocked: somebody else appends.
-        ReadOnly: a state log, which Spark alone writes.
+        ReadOnly: a state log, which Spark alone writes, or a part of a queue of many partitions.
         SchemaMismatch: not the queue's columns.
         CorruptLog, UnsupportedVersion: refused; nothing was changed.
     """
@@ -96,6 +96,8 @@ def open_queue(
             )
         check_schema(folder, schema, STATE_SCHEMA)
         return StateLog(folder)
+    if mode != "r":
+        refuse_part_of_another(folder)
     return OutputQueue(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
 
 

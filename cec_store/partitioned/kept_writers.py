@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from typing import NamedTuple
 
-from cec_store.errors import CecError, CorruptLog, QueueLocked, UnsupportedVersion
+from cec_store.errors import CecError, CorruptLog, NotAQueue, QueueLocked, UnsupportedVersion
 from cec_store.format.bodies import Body
 from cec_store.format.schema import RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
@@ -16,9 +17,18 @@ from cec_store.log.reopening import create, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.trimming import trim
 from cec_store.storage.folder import FolderTree
-from cec_store.storage.names import segment_name
+from cec_store.storage.names import partition_name, segment_name
 
 _log = logging.getLogger(__name__)
+
+
+class Part(NamedTuple):
+    """How far a folder's log reaches."""
+
+    visible: int
+    """Next unread offset."""
+    written: int
+    """The same with whole frames that nothing vouches for yet."""
 
 
 class KeptWriters:
@@ -34,6 +44,12 @@ class KeptWriters:
         self._clock_and_entropy = clock_and_entropy
         self._segment_bytes = segment_bytes
         self._writers: dict[str, LogWriter] = {}
+        self._alone: set[str] = set()
+        """Those that have been looked at since the lock was taken, and may be used."""
+
+    def look_again(self) -> None:
+        """To be called once the queue's lock is held: others may have written meanwhile."""
+        self._alone.clear()
 
     def kept(self, name: str) -> LogWriter | None:
         """The one that is open; somebody else may have written since."""
@@ -46,11 +62,11 @@ class KeptWriters:
             CorruptLog, SchemaMismatch, StorageError: as for opening any queue for append.
         """
         folder = self._folder.folder(name)
-        writer = self._writers.get(name)
+        writer = self._usable(name)
         if writer is not None:
-            if _is_alone(writer):
-                return writer
-            del self._writers[name]
+            return writer
+        writer = self._writers.pop(name, None)
+        if writer is not None:
             writer.close()
         folder.make()
         if newest_epoch(folder) is None:
@@ -58,6 +74,32 @@ class KeptWriters:
         else:
             writer, _ = reopen(folder, schema, self._clock_and_entropy)
         self._writers[name] = writer
+        self._alone.add(name)
+        return writer
+
+    def part(self, number: int) -> Part:
+        """How far a partition reaches; nothing is opened for append, and nothing changes.
+
+        Raises:
+            CorruptLog: it is damaged.
+        """
+        name = partition_name(number)
+        writer = self._usable(name)
+        if writer is not None:
+            return Part(writer.durable.offset, writer.cursor.offset)
+        try:
+            chain = Chain(self._folder.folder(name))
+        except NotAQueue:
+            return Part(0, 0)
+        return Part(chain.end.offset, chain.written_offset)
+
+    def _usable(self, name: str) -> LogWriter | None:
+        """The one that is open, if nobody else has written since."""
+        writer = self._writers.get(name)
+        if writer is not None and name not in self._alone:
+            if not _is_alone(writer):
+                return None
+            self._alone.add(name)
         return writer
 
     def append(self, writer: LogWriter, body: Body) -> None:
@@ -71,6 +113,7 @@ class KeptWriters:
     def close(self) -> None:
         """Close the files, even where one of them fails."""
         writers, self._writers = self._writers, {}
+        self._alone.clear()
         for writer in writers.values():
             with suppress(CecError):  # what counts was synced
                 writer.close()
