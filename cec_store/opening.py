@@ -27,7 +27,6 @@ from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.local import LocalFolder
-from cec_store.values import Position
 
 
 @overload
@@ -106,11 +105,13 @@ def read_queue(
     *,
     kinds: Collection[RecordKind] = OUTPUT_KINDS,
     include_metadata: bool = False,
+    from_moment: Moment | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of a queue from a moment on, up to (not including) another.
+    """The rows of a queue with since ≤ timestamp < until, in the order in which they stand there.
 
-    Of a queue of many partitions, one partition after the other, each from its earliest record at
-    or after ``since``, as far as the queue reached when this was called. Moments are as for
+    Of a queue of many partitions, one partition after the other, as far as the queue reached when
+    this was called. ``from_moment`` begins each partition with its first record at or after it, and
+    leaves out nothing behind that, unless ``since`` or ``until`` do. Moments are as for
     :meth:`OutputQueue.replay`; a :class:`Position` is one of a queue without partitions.
     ``include_metadata`` adds ``_timestamp``, ``_kind``, ``_offset`` and ``_partition``.
 
@@ -122,10 +123,10 @@ def read_queue(
     """
     queue = Partitions(LocalFolder(path) if isinstance(path, (str, PurePath)) else path)
     ends = queue.ends()
-    if queue.is_partitioned and (isinstance(since, Position) or isinstance(until, Position)):
+    wanted = Selection(since, until, kinds, include_metadata, from_moment=from_moment)
+    if queue.is_partitioned and wanted.positions():
         raise ValueError(f"{queue.folder.path} has partitions: give moments, not positions")
-    wanted = Selection(since, until, kinds, include_metadata)
-    replays = [queue.replay(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
+    replays = [queue.replay(n, replace(wanted, end_offset=end)) for n, end in ends.items()]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
     schema = pa.schema([*queue.schema.data, *metadata])
     batches = (
@@ -134,16 +135,3 @@ def read_queue(
         for batch in replay
     )
     return pa.RecordBatchReader.from_batches(schema, batches)
-
-
-def _within(queue: Partitions, number: int, end: int, wanted: Selection) -> Selection:
-    """What is wanted of one partition, by offsets, as far as the queue reached: ``end``."""
-
-    def offset(moment: Moment) -> int:
-        if isinstance(moment, Position):
-            return moment.offset
-        return min(end, queue.queue(number).position_at(moment).offset)
-
-    start = queue.first(number) if wanted.since is None else offset(wanted.since)
-    stop = end if wanted.until is None else offset(wanted.until)
-    return replace(wanted, since=Position(start), until=Position(max(start, stop)))

@@ -111,10 +111,26 @@ BeganAt = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; docs/cli.md has the schema.")]
 Since = Annotated[
-    Any, typer.Option(parser=moment_of, metavar="MOMENT", help="ISO time, microseconds or @offset.")
+    Any,
+    typer.Option(
+        parser=moment_of,
+        metavar="MOMENT",
+        help="Only at or after it: ISO time or microseconds; @offset is where to begin.",
+    ),
 ]
 Until = Annotated[
-    Any, typer.Option(parser=moment_of, metavar="MOMENT", help="The end, which is not included.")
+    Any,
+    typer.Option(
+        parser=moment_of, metavar="MOMENT", help="Only before it; @offset is where to end."
+    ),
+]
+FromMoment = Annotated[
+    Any,
+    typer.Option(
+        parser=moment_of,
+        metavar="MOMENT",
+        help="Begin with the first record at or after it; later ones may be of earlier moments.",
+    ),
 ]
 Kinds = Annotated[
     Any, typer.Option(parser=_kinds, metavar="KINDS", help="Such as result,data or open,check.")
