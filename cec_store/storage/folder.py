@@ -22,8 +22,21 @@ class AppendFile(Protocol):
         """Close; errors of the close are raised."""
 
 
+class SlotFile(Protocol):
+    """A small file whose bytes are replaced in place."""
+
+    def write_at(self, byte: int, data: bytes) -> None:
+        """Put ``data`` over the bytes from ``byte`` on; the file grows where it has to."""
+
+    def sync(self) -> None:
+        """Return once everything written is on disk."""
+
+    def close(self) -> None:
+        """Close; errors of the close are raised."""
+
+
 class Lock(Protocol):
-    """Held until closed or until the process ends."""
+    """Held until closed, until nobody refers to it, or until the process ends."""
 
     def close(self) -> None:
         """Let go."""
@@ -40,6 +53,7 @@ class Folder(Protocol):
     def size(self, name: str) -> int: ...
     def read(self, name: str, byte: int, size: int) -> bytes: ...
     def create(self, name: str) -> AppendFile: ...
+    def create_slots(self, name: str) -> SlotFile: ...
     def truncate(self, name: str, size: int) -> None: ...
     def rename(self, source: str, target: str) -> None: ...
     def unlink(self, name: str) -> None: ...

@@ -14,15 +14,20 @@ import errno
 import fcntl
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
-from cec_store.storage.folder import AppendFile, Lock, check_name
+from cec_store.errors import CorruptLog, DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
+from cec_store.storage.folder import AppendFile, Lock, SlotFile, check_name
+from cec_store.storage.forking import Descriptor
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FILE_BYTES_MAX = 2**62
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+# A FIFO or a device is opened without waiting for its other end, and then refused.
+_OPEN_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_NO_FILE = {errno.ELOOP, errno.EISDIR, errno.ENXIO}
 _MOUNTS = "/proc/self/mountinfo"
 # A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
 _REMOTE = re.compile(r"nfs|cifs|smb|fuse\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs")
@@ -45,49 +50,88 @@ def os_errors_of(path: str) -> Iterator[None]:
         raise StorageError(f"{path}: {error.strerror or error}") from error
 
 
+def open_file(path: str, flags: int) -> Descriptor:
+    """A regular file; never a link, a folder, or what stands for something else than bytes.
+
+    Raises:
+        CorruptLog: something else is in its place.
+    """
+    try:
+        descriptor = Descriptor(path, os.open(path, flags | _OPEN_FLAGS, 0o600))
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise _no_file(path, os.lstat(path).st_mode) from None
+        raise
+    mode = os.fstat(descriptor.number).st_mode
+    if not stat.S_ISREG(mode):
+        raise _no_file(path, mode)
+    return descriptor
+
+
+def _no_file(path: str, mode: int) -> CorruptLog:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+    }
+    kind = kinds.get(stat.S_IFMT(mode), "a device")
+    return CorruptLog(
+        path, 0, f"{kind} is in the place of a file",
+        "move it away; if the file had been written to, restore it from a copy",
+    )  # fmt: skip
+
+
 @contextmanager
 def opened(path: str, flags: int) -> Iterator[int]:
-    """A file descriptor for the block."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    """The number of a file that is open for the block; raises as :func:`open_file`."""
+    descriptor = open_file(path, flags)
     try:
-        yield descriptor
+        yield descriptor.number
     finally:
-        os.close(descriptor)
+        descriptor.close()
 
 
-class _LocalAppendFile:
-    def __init__(self, path: str, descriptor: int) -> None:
-        self._path = path
+class _LocalFile:
+    """Open for writing: at its end, or at any byte."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self._path = descriptor.path
         self._descriptor = descriptor
 
     def write(self, parts: Sequence[bytes]) -> None:
         with os_errors_of(self._path):
-            written = os.writev(self._descriptor, parts)
+            number = self._descriptor.number
+            written = os.writev(number, parts)
             rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
             while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+                rest = rest[os.write(number, rest) :]
+
+    def write_at(self, byte: int, data: bytes) -> None:
+        with os_errors_of(self._path):
+            rest = memoryview(data)
+            while rest:
+                written = os.pwrite(self._descriptor.number, rest, byte + len(data) - len(rest))
+                rest = rest[written:]
 
     def sync(self) -> None:
         with os_errors_of(self._path):
-            os.fdatasync(self._descriptor)
+            os.fdatasync(self._descriptor.number)
 
     def close(self) -> None:
-        # Only the first call closes: later the number may stand for another open file.
-        descriptor, self._descriptor = self._descriptor, -1
         # Some network file systems report a lost write only here.
         with os_errors_of(self._path):
-            if descriptor >= 0:
-                os.close(descriptor)
+            self._descriptor.close()
 
 
 class _LocalLock:
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
 
     def close(self) -> None:
         # No write is lost by an error here: nothing is ever written to this file.
         with suppress(OSError):
-            os.close(self._descriptor)
+            self._descriptor.close()
 
 
 class LocalFolder:
@@ -103,16 +147,24 @@ class LocalFolder:
         return os.path.isdir(self.path)
 
     def make(self) -> None:
-        """Create the directory and make its name durable; nothing if it is there."""
+        """Create the directory, and those above it, and make their names durable.
+
+        From the top down, each name on disk before anything is made below it. One that is there
+        already may have been made by a process that died before its name was on disk.
+        """
         with os_errors_of(self.path):
-            try:
-                os.makedirs(os.path.dirname(self.path), exist_ok=True)
-                os.mkdir(self.path, 0o700)
-            except FileExistsError:
-                if not os.path.isdir(self.path):
-                    raise NotAQueue(f"{self.path}: a file is in the way of a folder") from None
-                return
-            _sync_directory(os.path.dirname(self.path))
+            missing = [self.path]
+            while not os.path.isdir(above := os.path.dirname(missing[-1])):
+                missing.append(above)
+            with suppress(PermissionError):  # of somebody else's folder; it was not made here
+                _sync_directory(os.path.dirname(above))
+            for path in reversed(missing):
+                try:
+                    os.mkdir(path, 0o700 if path == self.path else 0o777)
+                except FileExistsError:
+                    if not os.path.isdir(path):
+                        raise NotAQueue(f"{path}: a file is in the way of a folder") from None
+                _sync_directory(os.path.dirname(path))
 
     def folder(self, name: str) -> LocalFolder:
         """A folder inside this one."""
@@ -143,13 +195,17 @@ class LocalFolder:
             return sorted(os.listdir(self.path))
 
     def size(self, name: str) -> int:
-        with os_errors_of(self._at(name)):
-            return os.stat(self._at(name), follow_symlinks=False).st_size
+        path = self._at(name)
+        with os_errors_of(path):
+            found = os.lstat(path)
+            if not stat.S_ISREG(found.st_mode):
+                raise _no_file(path, found.st_mode)
+            return found.st_size
 
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
         path = self._at(name)
-        with os_errors_of(path), opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+        with os_errors_of(path), opened(path, os.O_RDONLY) as descriptor:
             # A place that a hostile header names may be none that the system can express.
             data = os.pread(descriptor, size, byte) if byte < _FILE_BYTES_MAX else b""
             while 0 < len(data) < size:
@@ -165,21 +221,23 @@ class LocalFolder:
         Raises:
             FileExistsError: the name is taken. Two writers can thus never share a segment.
         """
+        return self._create(name)
+
+    def create_slots(self, name: str) -> SlotFile:
+        """A new, empty file to be written to in place; raises as :meth:`create`."""
+        return self._create(name)
+
+    def _create(self, name: str) -> _LocalFile:
         path = self._at(name)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os_errors_of(path):
-            descriptor = os.open(path, flags, 0o600)
-            try:
-                os.fchmod(descriptor, 0o600)  # whatever the umask
-            except OSError:
-                os.close(descriptor)
-                raise
-            return _LocalAppendFile(path, descriptor)
+            descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            os.fchmod(descriptor.number, 0o600)  # whatever the umask
+            return _LocalFile(descriptor)
 
     def truncate(self, name: str, size: int) -> None:
         """Cut the file to ``size`` bytes, durably."""
         path = self._at(name)
-        with os_errors_of(path), opened(path, os.O_WRONLY | os.O_NOFOLLOW) as descriptor:
+        with os_errors_of(path), opened(path, os.O_WRONLY) as descriptor:
             os.ftruncate(descriptor, size)
             os.fsync(descriptor)
 
@@ -204,12 +262,13 @@ class LocalFolder:
         """
         path = self._at(name)
         with os_errors_of(path):
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(path, flags, 0o600)
+            descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
+                fcntl.flock(descriptor.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BaseException as error:
+                descriptor.close()
+                if not isinstance(error, BlockingIOError):
+                    raise
                 raise QueueLocked(
                     f"{self.path}: another process has this queue open for append; close it, "
                     "or open with takeover=True if it hangs"
@@ -218,8 +277,11 @@ class LocalFolder:
 
 
 def _sync_directory(path: str) -> None:
-    with opened(path or ".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
-        os.fsync(descriptor)
+    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def _is_on_remote_mount(path: str, mounts: Iterable[str]) -> bool:

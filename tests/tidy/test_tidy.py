@@ -17,7 +17,7 @@ ORDER = {
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
         operators connectors __init__ inspector report terminal demos verbs cli
     """,
-    "storage": "names folder retrying local publishing trees",
+    "storage": "names folder retrying forking local publishing trees",
     "format": """
         checksum columns arrow_limits frame manifest acknowledgement offset_lengths schema records
         bodies commit
@@ -102,7 +102,14 @@ IMPORTERS: dict[str, set[str]] = {
     # The demos kill a child of their own.
     "signal": {"demos.embedded", "demos.spark"},
     "subprocess": {"demos.embedded", "demos.spark", MACHINE},
-    "os": {"storage.local", "storage.trees", "demos.embedded", "demos.spark", MACHINE},
+    "os": {
+        "storage.forking",
+        "storage.local",
+        "storage.trees",
+        "demos.embedded",
+        "demos.spark",
+        MACHINE,
+    },
 }
 # Each member of these is named in docs/format.md.
 ENUMS_ON_DISK = {"format.frame": "FrameType", "format.schema": "RecordKind"}

@@ -24,6 +24,13 @@ class MemoryFile:
         self._folder.before("write", self.name)
         self._folder.files.setdefault(self.name, bytearray()).extend(b"".join(parts))
 
+    def write_at(self, byte: int, data: bytes) -> None:
+        assert not self.closed
+        self._folder.before("write", self.name)
+        content = self._folder.files[self.name]
+        content.extend(bytes(max(0, byte - len(content))))
+        content[byte : byte + len(data)] = data
+
     def sync(self) -> None:
         assert not self.closed
         self._folder.before("sync", self.name)
@@ -101,6 +108,9 @@ class MemoryFolder:
         self.files[name] = bytearray()
         self.opened.append(MemoryFile(self, name))
         return self.opened[-1]
+
+    def create_slots(self, name: str) -> MemoryFile:
+        return self.create(name)
 
     def truncate(self, name: str, size: int) -> None:
         # Not in place: a reader may be looking at the bytes.

@@ -210,6 +210,10 @@ class _SimulatedFile:
     def write(self, parts: Sequence[bytes]) -> None:
         self._folder._write(self._name, self, b"".join(bytes(part) for part in parts))
 
+    def write_at(self, byte: int, data: bytes) -> None:
+        self.position = byte
+        self._folder._write(self._name, self, bytes(data))
+
     def sync(self) -> None:
         self._folder._sync(self._name, self.number)
 
@@ -365,6 +369,9 @@ class SimulatedFolder:
                 self.open_files.add(file)
                 self._done("create", name, number)
                 return file
+
+    def create_slots(self, name: str) -> _SimulatedFile:
+        return self.create(name)
 
     def _rename_now(self, operation: NameOp) -> None:
         apply_name(self._names, operation)
