@@ -22,6 +22,7 @@ from cec_store.errors import (
     RecoveryError,
     SchemaMismatch,
     StorageError,
+    Unreadable,
     UnsupportedVersion,
 )
 from cec_store.format.schema import RecordKind, RecordSchema
@@ -69,6 +70,7 @@ __all__ = [
     "StorageError",
     "SyncMode",
     "Targets",
+    "Unreadable",
     "UnsupportedVersion",
     "fork",
     "open_queue",

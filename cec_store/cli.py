@@ -1,6 +1,6 @@
 """The command line: its verbs, and what the exit status says.
 
-0 sound, 1 damaged (or, in the demo, different), 2 wrong use.
+0 sound, 1 damaged (or, in the demo, different), 2 wrong use, 3 files that could not be read.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cec_store.errors import CecError, CorruptLog
-from cec_store.terminal.exit_status import DAMAGED, WRONG_USE
+from cec_store.errors import CecError
+from cec_store.terminal.exit_status import status_of
 from cec_store.verbs import spark
 from cec_store.verbs.changes import changes_verb
 from cec_store.verbs.consumers import consumers_verb
@@ -36,12 +36,9 @@ class Verbs(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except CorruptLog as error:
-            sys.stderr.write(f"cec-store: {error}\n")
-            raise typer.Exit(DAMAGED) from error
         except (CecError, FileExistsError, FileNotFoundError) as error:
             sys.stderr.write(f"cec-store: {error}\n")
-            raise typer.Exit(WRONG_USE) from error
+            raise typer.Exit(status_of(error)) from error
 
 
 app = typer.Typer(
@@ -83,7 +80,7 @@ def _app(
 ) -> None:
     """Look at output queues, read them again, and see recovery at work.
 
-    Exit status: 0 sound, 1 damaged, 2 wrong use.
+    Exit status: 0 sound, 1 damaged, 2 wrong use, 3 files that could not be read.
     """
 
 

@@ -13,41 +13,26 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from weakref import WeakSet
 
-from cec_store.errors import CorruptLog, DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
+from cec_store.errors import (
+    CorruptLog,
+    Forked,
+    NotAQueue,
+    QueueLocked,
+)
 from cec_store.storage.folder import AppendFile, Lock, SlotFile, check_name
 from cec_store.storage.forking import Descriptor
+from cec_store.storage.mounts import is_remote
+from cec_store.storage.system_errors import os_errors_of
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FILE_BYTES_MAX = 2**62
-_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 # A FIFO or a device is opened without waiting for its other end, and then refused.
 _OPEN_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _NO_FILE = {errno.ELOOP, errno.EISDIR, errno.ENXIO}
-_MOUNTS = "/proc/self/mountinfo"
-# A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
-_REMOTE = re.compile(r"nfs|cifs|smb|fuse\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs")
-
-
-@contextmanager
-def os_errors_of(path: str) -> Iterator[None]:
-    """Turn what the system says about ``path`` into the store's own errors."""
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError):
-        raise
-    except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFull(
-                f"{path}: no space left ({error.strerror}); free some and reopen"
-            ) from error
-        if error.errno in _DENIED:
-            raise ReadOnly(f"{path}: cannot be written ({error.strerror})") from error
-        raise StorageError(f"{path}: {error.strerror or error}") from error
 
 
 def open_file(path: str, flags: int) -> Descriptor:
@@ -127,11 +112,29 @@ class _LocalFile:
 class _LocalLock:
     def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
+        self._file = _identity(descriptor)
+        _locks.add(self)
+
+    def is_on(self, file: tuple[int, int]) -> bool:
+        """Whether this process holds this file's lock by it."""
+        try:
+            return self._file == file and self._descriptor.number >= 0
+        except Forked:
+            return False
 
     def close(self) -> None:
         # No write is lost by an error here: nothing is ever written to this file.
         with suppress(OSError):
             self._descriptor.close()
+
+
+_locks: WeakSet[_LocalLock] = WeakSet()
+"""Those that this process has taken."""
+
+
+def _identity(descriptor: Descriptor) -> tuple[int, int]:
+    found = os.fstat(descriptor.number)
+    return found.st_dev, found.st_ino
 
 
 class LocalFolder:
@@ -144,7 +147,11 @@ class LocalFolder:
         return os.path.join(self.path, check_name(name))
 
     def exists(self) -> bool:
-        return os.path.isdir(self.path)
+        """Raises :class:`Unreadable` where this user may not look."""
+        absent = suppress(FileNotFoundError, NotADirectoryError, ValueError)
+        with os_errors_of(self.path, reading=True), absent:
+            return stat.S_ISDIR(os.stat(self.path).st_mode)
+        return False
 
     def make(self) -> None:
         """Create the directory, and those above it, and make their names durable.
@@ -184,19 +191,23 @@ class LocalFolder:
 
     def is_remote(self) -> bool:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
-        try:
-            with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as lines:
-                return _is_on_remote_mount(os.path.realpath(self.path), lines)
-        except OSError:
-            return False
+        return is_remote(self.path)
+
+    def require_readable(self, names: Iterable[str]) -> None:
+        """Raises :class:`Unreadable` where one of these files may not be read."""
+        for name in names:
+            path = self._at(name)
+            if not os.access(path, os.R_OK, effective_ids=True) and os.path.lexists(path):
+                with os_errors_of(path, reading=True):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def names(self) -> list[str]:
-        with os_errors_of(self.path):
+        with os_errors_of(self.path, reading=True):
             return sorted(os.listdir(self.path))
 
     def size(self, name: str) -> int:
         path = self._at(name)
-        with os_errors_of(path):
+        with os_errors_of(path, reading=True):
             found = os.lstat(path)
             if not stat.S_ISREG(found.st_mode):
                 raise _no_file(path, found.st_mode)
@@ -205,7 +216,7 @@ class LocalFolder:
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
         path = self._at(name)
-        with os_errors_of(path), opened(path, os.O_RDONLY) as descriptor:
+        with os_errors_of(path, reading=True), opened(path, os.O_RDONLY) as descriptor:
             # A place that a hostile header names may be none that the system can express.
             data = os.pread(descriptor, size, byte) if byte < _FILE_BYTES_MAX else b""
             while 0 < len(data) < size:
@@ -266,13 +277,16 @@ class LocalFolder:
             try:
                 fcntl.flock(descriptor.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BaseException as error:
+                file = _identity(descriptor)
                 descriptor.close()
                 if not isinstance(error, BlockingIOError):
                     raise
-                raise QueueLocked(
-                    f"{self.path}: another process has this queue open for append; close it, "
-                    "or open with takeover=True if it hangs"
-                ) from None
+                if any(lock.is_on(file) for lock in list(_locks)):
+                    what = "this process has this queue open for append already; close it first"
+                else:
+                    what = "another process has this queue open for append; close it, or open "
+                    what += "with takeover=True if it hangs"
+                raise QueueLocked(f"{self.path}: {what}") from None
             return _LocalLock(descriptor)
 
 
@@ -282,16 +296,3 @@ def _sync_directory(path: str) -> None:
         os.fsync(number)
     finally:
         os.close(number)
-
-
-def _is_on_remote_mount(path: str, mounts: Iterable[str]) -> bool:
-    """Whether ``path``, without symbolic links, is below a network mount (lines of mountinfo)."""
-    path = os.path.join(path, "")
-    longest, kind = 0, ""
-    for fields in (line.split() for line in mounts):
-        # A blank in a path is written as \\040.
-        point = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields[4])
-        point = os.path.join(point, "")
-        if path.startswith(point) and len(point) >= longest:
-            longest, kind = len(point), fields[fields.index("-") + 1]
-    return _REMOTE.match(kind) is not None

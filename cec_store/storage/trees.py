@@ -15,7 +15,8 @@ from pathlib import PurePath
 from typing import BinaryIO
 
 from cec_store.storage.folder import Folder, check_name
-from cec_store.storage.local import LocalFolder, opened, os_errors_of
+from cec_store.storage.local import LocalFolder, opened
+from cec_store.storage.system_errors import os_errors_of
 
 _CHUNK_BYTES = 1 << 20
 # Another file system, one without links, not one's own file, or as many as a file may have.
@@ -31,7 +32,7 @@ _NO_LINK = {
 
 def subfolders(folder: LocalFolder) -> dict[str, LocalFolder]:
     """The folders inside one, whatever they are called: Spark has names of its own."""
-    with os_errors_of(folder.path), os.scandir(folder.path) as entries:
+    with os_errors_of(folder.path, reading=True), os.scandir(folder.path) as entries:
         found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
         return {entry.name: LocalFolder(entry.path) for entry in found}
 
@@ -39,7 +40,7 @@ def subfolders(folder: LocalFolder) -> dict[str, LocalFolder]:
 def checksums_of(folder: LocalFolder, name: str) -> bytes:
     """What Hadoop's local file system keeps hidden beside a file of this name; empty: nothing."""
     path = os.path.join(folder.path, f".{check_name(name)}.crc")
-    with os_errors_of(path):
+    with os_errors_of(path, reading=True):
         try:
             with opened(path, os.O_RDONLY) as number, open(number, "rb", closefd=False) as file:
                 return file.read()

@@ -17,7 +17,7 @@ ORDER = {
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
         operators connectors __init__ inspector report terminal demos verbs cli
     """,
-    "storage": "names folder retrying forking local publishing trees",
+    "storage": "names folder retrying forking mounts system_errors local publishing trees",
     "format": """
         checksum columns arrow_limits frame manifest acknowledgement offset_lengths schema records
         bodies commit
@@ -104,6 +104,8 @@ IMPORTERS: dict[str, set[str]] = {
     "subprocess": {"demos.embedded", "demos.spark", MACHINE},
     "os": {
         "storage.forking",
+        "storage.mounts",
+        "storage.system_errors",
         "storage.local",
         "storage.trees",
         "demos.embedded",
