@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from pathlib import PurePath
 from typing import Literal, overload
 
 import pyarrow as pa
@@ -26,12 +25,13 @@ from cec_store.queues.output_queue import OutputQueue
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.local import folder_at
+from cec_store.storage.paths import AnyPath
 
 
 @overload
 def open_queue(
-    path: str | PurePath | Folder,
+    path: AnyPath | Folder,
     mode: Literal["a", "x"],
     *,
     schema: pa.Schema | RecordSchema | None = ...,
@@ -44,7 +44,7 @@ def open_queue(
 
 @overload
 def open_queue(
-    path: str | PurePath | Folder,
+    path: AnyPath | Folder,
     mode: str = ...,
     *,
     schema: pa.Schema | RecordSchema | None = ...,
@@ -56,7 +56,7 @@ def open_queue(
 
 
 def open_queue(
-    path: str | PurePath | Folder,
+    path: AnyPath | Folder,
     mode: str = "r",
     *,
     schema: pa.Schema | RecordSchema | None = None,
@@ -84,7 +84,7 @@ def open_queue(
         SchemaMismatch: not the queue's columns.
         CorruptLog, UnsupportedVersion: refused; nothing was changed.
     """
-    folder = LocalFolder(path) if isinstance(path, (str, PurePath)) else path
+    folder = folder_at(path)
     if isinstance(schema, pa.Schema):
         schema = RecordSchema(schema, timestamp_column=timestamp_column)
     if is_state_log(folder) and mode in MODES:
@@ -99,7 +99,7 @@ def open_queue(
 
 
 def read_queue(
-    path: str | PurePath | FolderTree,
+    path: AnyPath | FolderTree,
     since: Moment | None = None,
     until: Moment | None = None,
     *,
@@ -121,7 +121,7 @@ def read_queue(
         OutOfRange: a position that is trimmed or does not exist yet.
         CorruptLog: damage; from the reader, once everything before it has been returned.
     """
-    queue = Partitions(LocalFolder(path) if isinstance(path, (str, PurePath)) else path)
+    queue = Partitions(folder_at(path))
     ends = queue.ends()
     wanted = Selection(since, until, kinds, include_metadata, from_moment=from_moment)
     if queue.is_partitioned and wanted.positions():

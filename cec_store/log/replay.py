@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.format.columns import values_of
+from cec_store.format.records import empty_batch
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader, despite_trims
@@ -108,6 +109,8 @@ def _stop_offset(selection: Selection) -> int | None:
 class Replay(Iterator[pa.RecordBatch]):
     """Arrow batches of a queue's records, one frame each, in order.
 
+    Without ``follow`` there is at least one: without rows, where there is none to return.
+
     :attr:`cursor` is the next unread position after the batch last returned; store it and pass it
     as ``from_moment``, beside the same ``since`` and ``until``, to go on from there. One thread
     iterates; any may call :meth:`stop`, which sets the event ``_stopped``.
@@ -126,6 +129,9 @@ class Replay(Iterator[pa.RecordBatch]):
         schema = chain.schema()
         extra = [n for n in (KEY, STATE) if selection.include_state and n in schema.arrow.names]
         self._names = [*schema.data.names, *extra]
+        self._empty = self._select(empty_batch(schema.arrow), 0, True)
+        self.schema: pa.Schema = self._empty.schema
+        """Of every batch."""
         self._batches = self._run()
 
     def _start(self) -> int:
@@ -137,23 +143,33 @@ class Replay(Iterator[pa.RecordBatch]):
     def __next__(self) -> pa.RecordBatch:
         return next(self._batches)
 
+    def read_all(self) -> pa.Table:
+        """What is left as one table; of a replay that follows, once it is stopped."""
+        return pa.Table.from_batches(self, self.schema)
+
     def stop(self) -> None:
         """End a replay that follows the writer, from any thread."""
         self._stopped.set()
 
     def _run(self) -> Iterator[pa.RecordBatch]:
         here = self._locate(self._lookup)
+        has_rows = False
         while not self._stopped.is_set():
             for frame in self._chain.frames(here) if here else ():
                 here = frame.next_address
                 records = self._wanted_part(frame)
                 if records is not None:
+                    has_rows = True
                     yield records
                 if self._stopped.is_set() or self._at_limit():
-                    return
-            if not self._selection.follow:
-                return
-            here = self._wait_for_more()
+                    break
+            else:
+                if self._selection.follow:
+                    here = self._wait_for_more()
+                    continue
+            break
+        if not has_rows and not self._selection.follow:
+            yield self._empty
 
     def _locate(self, lookup: FrameLookup) -> Address | None:
         frame = despite_trims(self._chain, lambda: lookup.find_offset(self.cursor.offset))
@@ -179,14 +195,17 @@ class Replay(Iterator[pa.RecordBatch]):
         part = None
         if self._times.may_be_in(frame) and start < end:
             records = self._chain.records(frame)
-            part = self._select(records.slice(start - first, end - start), start, frame)
+            part = records.slice(start - first, end - start)
+            part = self._select(part, start, self._times.hold_all_of(frame))
         self.cursor = Position(end)
         return part if part is not None and part.num_rows else None
 
     def _at_limit(self) -> bool:
         return self._stop_offset is not None and self.cursor.offset >= self._stop_offset
 
-    def _select(self, records: pa.RecordBatch, first_offset: int, frame: Frame) -> pa.RecordBatch:
+    def _select(
+        self, records: pa.RecordBatch, first_offset: int, is_all_of_time: bool
+    ) -> pa.RecordBatch:
         columns = self._columns(records)
         if self._selection.include_metadata:
             timestamp, kind, offset = METADATA_COLUMNS
@@ -195,7 +214,7 @@ class Replay(Iterator[pa.RecordBatch]):
             offsets = np.arange(first_offset, first_offset + records.num_rows)
             columns = columns.append_column(offset.name, pa.array(offsets))
         wanted = self._wanted(records)
-        if not self._times.hold_all_of(frame):
+        if not is_all_of_time:
             wanted = pc.and_(wanted, self._times.wanted(records))
         return columns if pc.all(wanted).as_py() else columns.filter(wanted)
 

@@ -14,67 +14,24 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TypeVar
 from weakref import WeakSet
 
 from cec_store.errors import (
-    CorruptLog,
     Forked,
     NotAQueue,
     QueueLocked,
 )
-from cec_store.storage.folder import AppendFile, Lock, SlotFile, check_name
+from cec_store.storage.folder import AppendFile, Folder, Lock, SlotFile, check_name
 from cec_store.storage.forking import Descriptor
 from cec_store.storage.mounts import is_remote
+from cec_store.storage.paths import AnyPath, check_local
+from cec_store.storage.regular_files import no_file, open_file, opened
 from cec_store.storage.system_errors import os_errors_of
 
 _FILE_BYTES_MAX = 2**62
-# A FIFO or a device is opened without waiting for its other end, and then refused.
-_OPEN_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_NO_FILE = {errno.ELOOP, errno.EISDIR, errno.ENXIO}
-
-
-def open_file(path: str, flags: int) -> Descriptor:
-    """A regular file; never a link, a folder, or what stands for something else than bytes.
-
-    Raises:
-        CorruptLog: something else is in its place.
-    """
-    try:
-        descriptor = Descriptor(path, os.open(path, flags | _OPEN_FLAGS, 0o600))
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            raise _no_file(path, os.lstat(path).st_mode) from None
-        raise
-    mode = os.fstat(descriptor.number).st_mode
-    if not stat.S_ISREG(mode):
-        raise _no_file(path, mode)
-    return descriptor
-
-
-def _no_file(path: str, mode: int) -> CorruptLog:
-    kinds = {
-        stat.S_IFDIR: "a folder",
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-    }
-    kind = kinds.get(stat.S_IFMT(mode), "a device")
-    return CorruptLog(
-        path, 0, f"{kind} is in the place of a file",
-        "move it away; if the file had been written to, restore it from a copy",
-    )  # fmt: skip
-
-
-@contextmanager
-def opened(path: str, flags: int) -> Iterator[int]:
-    """The number of a file that is open for the block; raises as :func:`open_file`."""
-    descriptor = open_file(path, flags)
-    try:
-        yield descriptor.number
-    finally:
-        descriptor.close()
 
 
 class _LocalFile:
@@ -128,6 +85,7 @@ class _LocalLock:
             self._descriptor.close()
 
 
+_Folder = TypeVar("_Folder", bound=Folder)
 _locks: WeakSet[_LocalLock] = WeakSet()
 """Those that this process has taken."""
 
@@ -140,8 +98,9 @@ def _identity(descriptor: Descriptor) -> tuple[int, int]:
 class LocalFolder:
     """A directory of the local file system: 0700, files 0600, symbolic links not followed."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(os.fspath(path))
+    def __init__(self, path: AnyPath) -> None:
+        """Raises ``ValueError`` for a path that is empty or of another file system."""
+        self.path = os.path.abspath(check_local(os.fsdecode(path)))
 
     def _at(self, name: str) -> str:
         return os.path.join(self.path, check_name(name))
@@ -210,7 +169,7 @@ class LocalFolder:
         with os_errors_of(path, reading=True):
             found = os.lstat(path)
             if not stat.S_ISREG(found.st_mode):
-                raise _no_file(path, found.st_mode)
+                raise no_file(path, found.st_mode)
             return found.st_size
 
     def read(self, name: str, byte: int, size: int) -> bytes:
@@ -288,6 +247,11 @@ class LocalFolder:
                     what += "with takeover=True if it hangs"
                 raise QueueLocked(f"{self.path}: {what}") from None
             return _LocalLock(descriptor)
+
+
+def folder_at(path: AnyPath | _Folder) -> LocalFolder | _Folder:
+    """The folder of a path; one that is open already as it is."""
+    return LocalFolder(path) if isinstance(path, (str, bytes, os.PathLike)) else path
 
 
 def _sync_directory(path: str) -> None:

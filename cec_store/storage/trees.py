@@ -11,11 +11,12 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import PurePath
 from typing import BinaryIO
 
 from cec_store.storage.folder import Folder, check_name
-from cec_store.storage.local import LocalFolder, opened
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.paths import AnyPath, check_local
+from cec_store.storage.regular_files import opened
 from cec_store.storage.system_errors import os_errors_of
 
 _CHUNK_BYTES = 1 << 20
@@ -48,7 +49,7 @@ def checksums_of(folder: LocalFolder, name: str) -> bytes:
             return b""
 
 
-def check_new(path: str | PurePath) -> LocalFolder:
+def check_new(path: AnyPath) -> LocalFolder:
     """The folder of this path, which is not there yet.
 
     Raises:
@@ -61,7 +62,7 @@ def check_new(path: str | PurePath) -> LocalFolder:
 
 
 @contextmanager
-def new_tree(path: str | PurePath) -> Iterator[LocalFolder]:
+def new_tree(path: AnyPath) -> Iterator[LocalFolder]:
     """A folder to be filled; once the block is done it is at ``path``, its name on disk.
 
     On any failure nothing is left. Killed in the middle, a hidden sibling `.<name>.<random>.tmp`
@@ -95,7 +96,7 @@ def _rename_folder(source: str, target: str) -> None:
 
 
 @contextmanager
-def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
+def new_file(path: AnyPath, replace: bool = False) -> Iterator[BinaryIO]:
     """A file to be written; once the block is done it is at ``path``, on disk and whole.
 
     On any failure what was there stays, and nothing else. Killed in the middle, a hidden sibling
@@ -104,7 +105,7 @@ def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
     Raises:
         FileExistsError: there is something at ``path``, and it is not to be replaced.
     """
-    target = os.path.abspath(os.fspath(path))
+    target = os.path.abspath(check_local(os.fsdecode(path)))
     taken = FileExistsError(f"{target}: is there already; --force replaces it")
     if os.path.isdir(target) or (os.path.lexists(target) and not replace):
         raise taken

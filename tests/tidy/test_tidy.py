@@ -17,7 +17,10 @@ ORDER = {
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
         operators connectors __init__ inspector report terminal demos verbs cli
     """,
-    "storage": "names folder retrying forking mounts system_errors local publishing trees",
+    "storage": """
+        names paths folder retrying forking regular_files mounts system_errors local publishing
+        trees
+    """,
     "format": """
         checksum columns arrow_limits frame manifest acknowledgement offset_lengths schema records
         bodies commit
@@ -105,6 +108,8 @@ IMPORTERS: dict[str, set[str]] = {
     "os": {
         "storage.forking",
         "storage.mounts",
+        "storage.paths",
+        "storage.regular_files",
         "storage.system_errors",
         "storage.local",
         "storage.trees",

@@ -393,7 +393,7 @@ def test_reindex_waits_for_no_writer(golden: Path) -> None:
     with open_queue(golden, "a"):
         result = run("reindex", golden, "--yes")
     assert result.exit_code == 2
-    assert "another process has this queue open" in result.stderr
+    assert "this process has this queue open" in result.stderr
 
 
 # -- as a program -----------------------------------------------------------------------------
