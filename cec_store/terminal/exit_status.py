@@ -11,9 +11,13 @@ import typer
 from cec_store.errors import CorruptLog, StorageError, Unreadable
 
 DAMAGED = 1
+"""Exit status; 0 is sound."""
 WRONG_USE = 2
 COULD_NOT_LOOK = 3
-"""Exit status; 0 is sound."""
+INTERRUPTED = 130
+"""As a shell says it of SIGINT."""
+CUT_OFF = 141
+"""As a shell says it of SIGPIPE: whoever read the output has gone."""
 
 
 def status_of(error: Exception) -> int:

@@ -14,6 +14,7 @@ from cec_store.inspector.measuring import overview
 from cec_store.inspector.places.places import Place
 from cec_store.inspector.places.points import PointInTime
 from cec_store.inspector.showing.dump_filter import parse_kinds
+from cec_store.storage.paths import check_local
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.values import Position, to_timestamp_us
 
@@ -84,9 +85,16 @@ def _kinds(text: str) -> frozenset[RecordKind]:
         return frozenset(parse_kinds(text))
 
 
+def local_path(text: str) -> Path:
+    """A path of the local file system, as it was typed: pathlib would lose an empty one."""
+    with wrong_use():
+        return Path(check_local(text))
+
+
 PlacePath = Annotated[
     Path,
     typer.Argument(
+        parser=local_path,
         metavar="PATH",
         help="A queue, a queue of many partitions, a state store or a Spark checkpoint.",
     ),

@@ -13,13 +13,16 @@ from cec_store.terminal.exit_status import DAMAGED
 from cec_store.terminal.report_writing import make_report, write_report
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import size
-from cec_store.verbs.arguments import AsJson, AtPoint, AtVersion, PlacePath, wanted_at
+from cec_store.verbs.arguments import AsJson, AtPoint, AtVersion, PlacePath, local_path, wanted_at
 
 
 def report_verb(
     path: PlacePath,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")
+        Path,
+        typer.Option(
+            "--output", "-o", parser=local_path, metavar="FILE", help="Where the page goes."
+        ),
     ] = Path("report.html"),
     at: AtPoint = None,
     version: AtVersion = None,
