@@ -14,6 +14,7 @@
     │   ├── Poisoned              a write or sync failed earlier; reopen
     │   ├── Forked                opened before a fork(), used in the child
     │   ├── DurabilityLost        the sync that should have acknowledged this failed
+    │   ├── Unreadable            (PermissionError) this user may not read the files
     │   ├── DiskFull              (OSError) no space; nothing was acknowledged
     │   └── ReadOnly              (PermissionError) the queue cannot be written here
     ├── SchemaMismatch            (TypeError) columns or types do not fit
@@ -93,6 +94,10 @@ class Forked(StorageError):
 
 class DurabilityLost(StorageError):
     """The sync that should have made these records durable failed. They are not acknowledged."""
+
+
+class Unreadable(StorageError, PermissionError):
+    """This user may not read a file or folder, so nothing is known of what is in it."""
 
 
 class DiskFull(StorageError, OSError):

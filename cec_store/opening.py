@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from pathlib import PurePath
 from typing import Literal, overload
 
 import pyarrow as pa
@@ -26,13 +25,13 @@ from cec_store.queues.output_queue import OutputQueue
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.local import LocalFolder
-from cec_store.values import Position
+from cec_store.storage.local import folder_at
+from cec_store.storage.paths import AnyPath
 
 
 @overload
 def open_queue(
-    path: str | PurePath | Folder,
+    path: AnyPath | Folder,
     mode: Literal["a", "x"],
     *,
     schema: pa.Schema | RecordSchema | None = ...,
@@ -45,7 +44,7 @@ def open_queue(
 
 @overload
 def open_queue(
-    path: str | PurePath | Folder,
+    path: AnyPath | Folder,
     mode: str = ...,
     *,
     schema: pa.Schema | RecordSchema | None = ...,
@@ -57,7 +56,7 @@ def open_queue(
 
 
 def open_queue(
-    path: str | PurePath | Folder,
+    path: AnyPath | Folder,
     mode: str = "r",
     *,
     schema: pa.Schema | RecordSchema | None = None,
@@ -85,7 +84,7 @@ def open_queue(
         SchemaMismatch: not the queue's columns.
         CorruptLog, UnsupportedVersion: refused; nothing was changed.
     """
-    folder = LocalFolder(path) if isinstance(path, (str, PurePath)) else path
+    folder = folder_at(path)
     if isinstance(schema, pa.Schema):
         schema = RecordSchema(schema, timestamp_column=timestamp_column)
     if is_state_log(folder) and mode in MODES:
@@ -102,17 +101,19 @@ def open_queue(
 
 
 def read_queue(
-    path: str | PurePath | FolderTree,
+    path: AnyPath | FolderTree,
     since: Moment | None = None,
     until: Moment | None = None,
     *,
     kinds: Collection[RecordKind] = OUTPUT_KINDS,
     include_metadata: bool = False,
+    from_moment: Moment | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of a queue from a moment on, up to (not including) another.
+    """The rows of a queue with since ≤ timestamp < until, in the order in which they stand there.
 
-    Of a queue of many partitions, one partition after the other, each from its earliest record at
-    or after ``since``, as far as the queue reached when this was called. Moments are as for
+    Of a queue of many partitions, one partition after the other, as far as the queue reached when
+    this was called. ``from_moment`` begins each partition with its first record at or after it, and
+    leaves out nothing behind that, unless ``since`` or ``until`` do. Moments are as for
     :meth:`OutputQueue.replay`; a :class:`Position` is one of a queue without partitions.
     ``include_metadata`` adds ``_timestamp``, ``_kind``, ``_offset`` and ``_partition``.
 
@@ -122,12 +123,12 @@ def read_queue(
         OutOfRange: a position that is trimmed or does not exist yet.
         CorruptLog: damage; from the reader, once everything before it has been returned.
     """
-    queue = Partitions(LocalFolder(path) if isinstance(path, (str, PurePath)) else path)
+    queue = Partitions(folder_at(path))
     ends = queue.ends()
-    if queue.is_partitioned and (isinstance(since, Position) or isinstance(until, Position)):
+    wanted = Selection(since, until, kinds, include_metadata, from_moment=from_moment)
+    if queue.is_partitioned and wanted.positions():
         raise ValueError(f"{queue.folder.path} has partitions: give moments, not positions")
-    wanted = Selection(since, until, kinds, include_metadata)
-    replays = [queue.replay(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
+    replays = [queue.replay(n, replace(wanted, end_offset=end)) for n, end in ends.items()]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
     schema = pa.schema([*queue.schema.data, *metadata])
     batches = (
@@ -136,16 +137,3 @@ def read_queue(
         for batch in replay
     )
     return pa.RecordBatchReader.from_batches(schema, batches)
-
-
-def _within(queue: Partitions, number: int, end: int, wanted: Selection) -> Selection:
-    """What is wanted of one partition, by offsets, as far as the queue reached: ``end``."""
-
-    def offset(moment: Moment) -> int:
-        if isinstance(moment, Position):
-            return moment.offset
-        return min(end, queue.queue(number).position_at(moment).offset)
-
-    start = queue.first(number) if wanted.since is None else offset(wanted.since)
-    stop = end if wanted.until is None else offset(wanted.until)
-    return replace(wanted, since=Position(start), until=Position(max(start, stop)))

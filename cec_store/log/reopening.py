@@ -62,7 +62,8 @@ def create(folder: Folder, schema: RecordSchema, clock_and_entropy: ClockAndEntr
         CorruptLog: there are segments but no manifest.
         NotAQueue: other files are there.
     """
-    _clear_unfinished_creation(folder)
+    for name in _leftovers(folder):
+        folder.unlink(name)
     manifest = Manifest(0, clock_and_entropy.entropy(16), 0, 0)
     writer = LogWriter(folder, manifest, schema, Cursor(), clock_and_entropy)
     writer.begin_segment(Predecessor(), 0)
@@ -71,8 +72,19 @@ def create(folder: Folder, schema: RecordSchema, clock_and_entropy: ClockAndEntr
     return writer
 
 
-def _clear_unfinished_creation(folder: Folder) -> None:
-    """Remove what a crash during :func:`create` can leave, and nothing else."""
+def check_free(folder: Folder) -> None:
+    """Whether a queue may be made here; asked before anything is changed.
+
+    Raises:
+        CorruptLog: there are segments but no manifest.
+        NotAQueue: other files are there.
+    """
+    if folder.exists():
+        _leftovers(folder)
+
+
+def _leftovers(folder: Folder) -> list[str]:
+    """What a crash during :func:`create` can leave; raises where anything else is there."""
     names = folder.names()
     claims = [name for name in names if claimed_epoch_of(name) is not None]
     own = {WRITER_LOCK, *claims}
@@ -83,13 +95,11 @@ def _clear_unfinished_creation(folder: Folder) -> None:
     foreign = [name for name in leftovers if segment_id_of(name) is None]
     if foreign:
         raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
-    for name in reversed(leftovers):  # nothing is removed unless all may be
+    for name in reversed(leftovers):
         if segment_id_of(name) != 0 or _holds_records(folder):
             raise CorruptLog(f"{folder.path}/{name}", 0, "segments without a manifest")
-        folder.unlink(name)
-    # A writer left them that opened a queue whose manifest could be read, but was not on disk.
-    for name in claims:
-        folder.unlink(name)
+    # A writer left claims that opened a queue whose manifest could be read, but was not on disk.
+    return [*leftovers, *claims]
 
 
 def _holds_records(folder: Folder) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
-from cec_store.format.records import data_records, fit_columns, to_timestamps
+from cec_store.format.records import as_batch, data_records, fit_columns, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
@@ -18,13 +18,14 @@ from cec_store.log.frames import FrameMarks
 from cec_store.log.notes import refuse_if_held
 from cec_store.log.options import QueueOptions
 from cec_store.log.pipeline.pipeline import Pipeline
-from cec_store.log.reopening import RecoveryReport, check_schema, create, reopen
+from cec_store.log.reopening import RecoveryReport, check_free, check_schema, create, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
 from cec_store.queues.trimming import trim
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import WRITER_LOCK
+from cec_store.values import Position
 
 MODES = ("r", "a", "x")
 
@@ -84,6 +85,8 @@ class AppendableQueue:
             raise NotAQueue(f"{self.folder.path}: no queue here; give a schema to make one")
         if exists and self.mode == "x":
             raise FileExistsError(f"{self.folder.path}: there is a queue already")
+        if not exists:
+            check_free(self.folder)
         self.folder.make()
         lock = None
         try:
@@ -112,9 +115,13 @@ class AppendableQueue:
     # -- writing ------------------------------------------------------------------------------
 
     def append(
-        self, batch: pa.RecordBatch, timestamps: pa.Array | None = None, *, sync: bool = False
+        self,
+        batch: pa.RecordBatch | pa.Table,
+        timestamps: pa.Array | None = None,
+        *,
+        sync: bool = False,
     ) -> int:
-        """Append a batch of data as one atomic frame and return the frame's number.
+        """Append a batch of data, or a table, as one atomic frame and return the frame's number.
 
         It is *acknowledged* once :meth:`await_durable` of that number returns. ``timestamps``
         (Arrow timestamps or int64 microseconds, one a row) default to the queue's timestamp
@@ -131,6 +138,7 @@ class AppendableQueue:
             raise SchemaMismatch(
                 f"{self.folder.path}: an operator writes this queue; run it by a Runner"
             )
+        batch = as_batch(batch)
         fit_columns(self.schema.data, batch)
         if timestamps is None and self.schema.timestamp_column is not None:
             timestamps = batch.column(self.schema.timestamp_column)
@@ -180,7 +188,7 @@ class AppendableQueue:
         pipeline = self._writing()
         pipeline.call(pipeline.roll)
 
-    def trim(self, before: int | None = None) -> int:
+    def trim(self, before: Position | int | None = None) -> int:
         """Remove whole segments that nobody needs, of records below ``before`` if that is given.
 
         What a rebuild at the end needs stays, and what a consumer has not acknowledged as saved.
@@ -192,13 +200,14 @@ class AppendableQueue:
             CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs.
         """
         pipeline = self._writing()
+        offset = before.offset if isinstance(before, Position) else before
         return trim(
-            self.folder, before, lambda first: pipeline.call(lambda: pipeline.writer.trim(first))
+            self.folder, offset, lambda first: pipeline.call(lambda: pipeline.writer.trim(first))
         ).first_offset
 
     # -- consumers ----------------------------------------------------------------------------
 
-    def consumer(self, name: str, *, start: int | None = None) -> Consumer:
+    def consumer(self, name: str, *, start: Position | int | None = None) -> Consumer:
         """Act as the consumer of this name, for which the queue keeps what it needs.
 
         The first use registers it, durably, at offset ``start`` (default: the oldest there is);

@@ -25,6 +25,7 @@ from cec_store.storage.names import (
 )
 from cec_store.storage.publishing import publish_file
 from cec_store.storage.retrying import retry_while_busy
+from cec_store.values import Position, to_offset
 
 _LOCK_WAIT_S = 10.0
 
@@ -80,7 +81,7 @@ class Consumer:
     """
 
     def __init__(
-        self, folder: Folder, name: str, start: int | None, clock_us: Callable[[], int]
+        self, folder: Folder, name: str, start: Position | int | None, clock_us: Callable[[], int]
     ) -> None:
         """See :meth:`cec_store.OutputQueue.consumer`."""
         self.name = check_consumer_name(name)
@@ -99,13 +100,13 @@ class Consumer:
             self.close()
             raise
 
-    def _find_or_register(self, start: int | None) -> Acknowledgement:
+    def _find_or_register(self, start: Position | int | None) -> Acknowledgement:
         oldest, end = self._chain.first_offset(), self._chain.end.offset
         log_id = self._chain.manifest.log_id
         try:
             said = read_acknowledgement(self._folder, self.name, log_id)
         except FileNotFoundError:
-            at = oldest if start is None else _check_offset(start)
+            at = oldest if start is None else to_offset(start)
             if not oldest <= at <= end:
                 raise OutOfRange(
                     f"{self._folder.path}: consumer {self.name!r} cannot start at {at}, which is "
@@ -136,9 +137,15 @@ class Consumer:
         """Level 1: no record below this offset will be asked for again."""
         return self._said.effects_saved
 
-    def acknowledge(self, *, received: int | None = None, effects_saved: int | None = None) -> None:
+    def acknowledge(
+        self,
+        *,
+        received: Position | int | None = None,
+        effects_saved: Position | int | None = None,
+    ) -> None:
         """Say how far this consumer is; returns once that is on disk.
 
+        Both are next-unread offsets, or positions, such as :attr:`Replay.cursor`.
         ``effects_saved`` implies ``received``. Numbers below those already acknowledged change
         nothing, so that one may acknowledge again after a restart.
 
@@ -150,10 +157,11 @@ class Consumer:
         self._process.check(f"{self._folder.path}: consumer {self.name!r}")
         if self._lock is None:
             raise ValueError(f"consumer {self.name!r} is closed; it acknowledges no more")
-        saved = _check_offset(effects_saved or 0)
-        if received is not None and saved > _check_offset(received):
-            raise ValueError(f"effects saved up to {saved}, and only received up to {received}")
-        got = max(received or 0, saved, self.received)
+        saved = 0 if effects_saved is None else to_offset(effects_saved)
+        got = saved if received is None else to_offset(received)
+        if saved > got:
+            raise ValueError(f"effects saved up to {saved}, and only received up to {got}")
+        got = max(got, self.received)
         saved = max(saved, self.effects_saved)
         # The end may look lower than it was, until a writer opens the queue after a power cut.
         if got > max(self.received, self._chain.end.offset) and got > self._chain.refresh().offset:
@@ -189,12 +197,6 @@ def _lock_of(folder: Folder, name: str) -> Lock:
         raise ConsumerInUse(
             f"{folder.path}: consumer {name!r} is in use; close it there, or take another name"
         ) from None
-
-
-def _check_offset(offset: int) -> int:
-    if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 1 << 63:
-        raise ValueError(f"not an offset: {offset!r}")
-    return offset
 
 
 def drop_consumer(folder: Folder, name: str) -> None:

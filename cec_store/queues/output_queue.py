@@ -44,13 +44,18 @@ class OutputQueue(AppendableQueue):
         kinds: Collection[RecordKind] = OUTPUT_KINDS,
         include_metadata: bool = False,
         include_state: bool = False,
+        from_moment: Moment | None = None,
     ) -> Replay:
-        """Arrow batches from a moment or position on, up to (not including) another.
+        """Arrow batches of the records with since ≤ timestamp < until, in the order of the log.
 
-        ``since`` and ``until`` are a datetime (UTC if it has no zone), epoch microseconds, or a
-        :class:`Position`. A moment means the earliest record at or after it; the default is
-        everything that is left. With ``follow`` the replay waits for more at the end; stop it by
-        ``stop()``. ``include_metadata`` adds the columns ``_timestamp``, ``_kind``, ``_offset``;
+        Moments are a datetime (UTC if it has no zone) or epoch microseconds; timestamps may go
+        backward, and the whole log is searched by the headers of its frames. A :class:`Position`
+        as ``since`` or ``until`` is where to begin or end, whatever the timestamps. The default is
+        everything that is left. ``from_moment`` begins with the first record at or after it and
+        leaves out nothing behind that, unless ``since`` or ``until`` do; a position will do too.
+        With ``follow`` the replay waits for more at the end, for any moment may still come; stop
+        it by ``stop()``, or give a position as ``until``.
+        ``include_metadata`` adds the columns ``_timestamp``, ``_kind``, ``_offset``;
         ``include_state`` those that an operator's queue has of ``_key`` and ``_state``.
         Only durable records are returned.
 
@@ -58,7 +63,9 @@ class OutputQueue(AppendableQueue):
             OutOfRange: a position that is trimmed or does not exist yet.
             CorruptLog: damage on the way; everything before it has been returned.
         """
-        return self.select(Selection(since, until, kinds, include_metadata, include_state, follow))
+        return self.select(
+            Selection(since, until, kinds, include_metadata, include_state, follow, from_moment)
+        )
 
     def select(self, selection: Selection) -> Replay:
         """As :meth:`replay`."""

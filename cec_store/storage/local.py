@@ -12,41 +12,45 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TypeVar
 
 from cec_store.errors import NotAQueue, QueueLocked
-from cec_store.storage.folder import AppendFile, HeldFile, Lock, check_name
+from cec_store.storage.folder import AppendFile, Folder, HeldFile, Lock, check_name
 from cec_store.storage.local_files import (
     LocalFile,
     LocalLock,
     created_file,
+    is_locked_here,
     lock_file,
-    no_file,
-    open_file,
-    opened,
-    os_errors_of,
 )
+from cec_store.storage.mounts import is_remote
+from cec_store.storage.paths import AnyPath, check_local
+from cec_store.storage.regular_files import no_file, open_file, opened
+from cec_store.storage.system_errors import os_errors_of
 
 _FILE_BYTES_MAX = 2**62
-_MOUNTS = "/proc/self/mountinfo"
-# A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
-_REMOTE = re.compile(r"nfs|cifs|smb|fuse\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs")
+_Folder = TypeVar("_Folder", bound=Folder)
 
 
 class LocalFolder:
     """A directory of the local file system: 0700, files 0600, symbolic links not followed."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(os.fspath(path))
+    def __init__(self, path: AnyPath) -> None:
+        """Raises ``ValueError`` for a path that is empty or of another file system."""
+        self.path = os.path.abspath(check_local(os.fsdecode(path)))
 
     def _at(self, name: str) -> str:
         return os.path.join(self.path, check_name(name))
 
     def exists(self) -> bool:
-        return os.path.isdir(self.path)
+        """Raises :class:`Unreadable` where this user may not look."""
+        absent = suppress(FileNotFoundError, NotADirectoryError, ValueError)
+        with os_errors_of(self.path, reading=True), absent:
+            return stat.S_ISDIR(os.stat(self.path).st_mode)
+        return False
 
     def make(self) -> None:
         """Create the directory, and those above it, and make their names durable.
@@ -86,19 +90,23 @@ class LocalFolder:
 
     def is_remote(self) -> bool:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
-        try:
-            with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as lines:
-                return _is_on_remote_mount(os.path.realpath(self.path), lines)
-        except OSError:
-            return False
+        return is_remote(self.path)
+
+    def require_readable(self, names: Iterable[str]) -> None:
+        """Raises :class:`Unreadable` where one of these files may not be read."""
+        for name in names:
+            path = self._at(name)
+            if not os.access(path, os.R_OK, effective_ids=True) and os.path.lexists(path):
+                with os_errors_of(path, reading=True):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def names(self) -> list[str]:
-        with os_errors_of(self.path):
+        with os_errors_of(self.path, reading=True):
             return sorted(os.listdir(self.path))
 
     def size(self, name: str) -> int:
         path = self._at(name)
-        with os_errors_of(path):
+        with os_errors_of(path, reading=True):
             found = os.lstat(path)
             if not stat.S_ISREG(found.st_mode):
                 raise no_file(path, found.st_mode)
@@ -107,7 +115,7 @@ class LocalFolder:
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
         path = self._at(name)
-        with os_errors_of(path), opened(path, os.O_RDONLY) as descriptor:
+        with os_errors_of(path, reading=True), opened(path, os.O_RDONLY) as descriptor:
             # A place that a hostile header names may be none that the system can express.
             data = os.pread(descriptor, size, byte) if byte < _FILE_BYTES_MAX else b""
             while 0 < len(data) < size:
@@ -185,11 +193,18 @@ class LocalFolder:
             try:
                 lock_file(descriptor)
             except BlockingIOError:
-                raise QueueLocked(
-                    f"{self.path}: another process has this queue open for append; close it, "
-                    "or open with takeover=True if it hangs"
-                ) from None
+                if is_locked_here(path):
+                    what = "this process has this queue open for append already; close it first"
+                else:
+                    what = "another process has this queue open for append; close it, or open "
+                    what += "with takeover=True if it hangs"
+                raise QueueLocked(f"{self.path}: {what}") from None
             return LocalLock(descriptor)
+
+
+def folder_at(path: AnyPath | _Folder) -> LocalFolder | _Folder:
+    """The folder of a path; one that is open already as it is."""
+    return LocalFolder(path) if isinstance(path, (str, bytes, os.PathLike)) else path
 
 
 def _sync_directory(path: str) -> None:
@@ -198,16 +213,3 @@ def _sync_directory(path: str) -> None:
         os.fsync(number)
     finally:
         os.close(number)
-
-
-def _is_on_remote_mount(path: str, mounts: Iterable[str]) -> bool:
-    """Whether ``path``, without symbolic links, is below a network mount (lines of mountinfo)."""
-    path = os.path.join(path, "")
-    longest, kind = 0, ""
-    for fields in (line.split() for line in mounts):
-        # A blank in a path is written as \\040.
-        point = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields[4])
-        point = os.path.join(point, "")
-        if path.startswith(point) and len(point) >= longest:
-            longest, kind = len(point), fields[fields.index("-") + 1]
-    return _REMOTE.match(kind) is not None

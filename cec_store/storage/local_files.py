@@ -1,85 +1,17 @@
-"""Open files of the local file system: regular ones only, each closed with its holder."""
+"""Local files that are open for writing or locked: each is closed with its holder."""
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
-import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
+from weakref import WeakSet
 
-from cec_store.errors import CorruptLog, DiskFull, ReadOnly, StorageError
+from cec_store.errors import Forked
 from cec_store.storage.forking import Descriptor
-
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-# A FIFO or a device is opened without waiting for its other end, and then refused.
-_OPEN_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_NO_FILE = {errno.ELOOP, errno.EISDIR, errno.ENXIO}
-
-
-@contextmanager
-def os_errors_of(path: str) -> Iterator[None]:
-    """Turn what the system says about ``path`` into the store's own errors."""
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError):
-        raise
-    except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFull(
-                f"{path}: no space left ({error.strerror}); free some and reopen"
-            ) from error
-        if error.errno in _DENIED:
-            raise ReadOnly(f"{path}: cannot be written ({error.strerror})") from error
-        raise StorageError(f"{path}: {error.strerror or error}") from error
-
-
-def open_file(path: str, flags: int) -> Descriptor:
-    """A regular file; never a link, a folder, or what stands for something else than bytes.
-
-    Raises:
-        CorruptLog: something else is in its place.
-    """
-    try:
-        number = os.open(path, flags | _OPEN_FLAGS, 0o600)
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            raise no_file(path, os.lstat(path).st_mode) from None
-        raise
-    try:
-        mode = os.fstat(number).st_mode
-        if not stat.S_ISREG(mode):
-            raise no_file(path, mode)
-    except BaseException:
-        os.close(number)
-        raise
-    return Descriptor(path, number)  # which closes it from here on
-
-
-def no_file(path: str, mode: int) -> CorruptLog:
-    kinds = {
-        stat.S_IFDIR: "a folder",
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-    }
-    kind = kinds.get(stat.S_IFMT(mode), "a device")
-    return CorruptLog(
-        path, 0, f"{kind} is in the place of a file",
-        "move it away; if the file had been written to, restore it from a copy",
-    )  # fmt: skip
-
-
-@contextmanager
-def opened(path: str, flags: int) -> Iterator[int]:
-    """The number of a file that is open for the block; raises as :func:`open_file`."""
-    descriptor = open_file(path, flags)
-    try:
-        yield descriptor.number
-    finally:
-        descriptor.close()
+from cec_store.storage.regular_files import open_file
+from cec_store.storage.system_errors import os_errors_of
 
 
 class LocalFile:
@@ -119,11 +51,37 @@ class LocalLock:
 
     def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
+        self._file = _identity(os.fstat(descriptor.number))
+        _locks.add(self)
+
+    def is_on(self, file: tuple[int, int]) -> bool:
+        """Whether this process holds this file's lock by it."""
+        try:
+            return self._file == file and self._descriptor.number >= 0
+        except Forked:
+            return False
 
     def close(self) -> None:
         # No write is lost by an error here: nothing is ever written to this file.
         with suppress(OSError):
             self._descriptor.close()
+
+
+_locks: WeakSet[LocalLock] = WeakSet()
+"""Those that this process has taken."""
+
+
+def is_locked_here(path: str) -> bool:
+    """Whether a :class:`LocalLock` of this process is on the file."""
+    try:
+        file = _identity(os.stat(path))
+    except FileNotFoundError:
+        return False
+    return any(lock.is_on(file) for lock in list(_locks))
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def created_file(path: str) -> Descriptor:

@@ -84,6 +84,38 @@ def test_a_queue_is_read_as_a_stream_of_arrow_batches(tmp_path: Path) -> None:
         read_queue(path, Position(3))
 
 
+def test_rows_of_a_time_are_found_in_every_partition_where_timestamps_go_backward(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "trades"
+    schema = RecordSchema(pa.schema([("n", pa.int64())]), timestamp_column="n")
+    committer = Committer(LocalFolder(path), schema)
+    parts = [{0: [5, 1, 9], 1: [7]}, {0: [6, 2], 1: [3, 5]}, {0: [5], 1: [8, 4]}]
+    for batch, numbers in enumerate(parts):
+        rows_of = {p: pa.record_batch({"n": pa.array(n)}) for p, n in numbers.items()}
+        committer.commit(QUERY, batch, stage(committer, batch, rows_of))
+
+    def read(*bounds: int | None, **options: int) -> list[int]:
+        return read_queue(path, *bounds, **options).read_all()["n"].to_pylist()
+
+    assert read(5, 8) == [5, 6, 5, 7, 5]
+    assert read(None, 4) == [1, 2, 3]
+    assert read(9) == [9]
+    assert read(from_moment=6) == [9, 6, 2, 5, 7, 3, 5, 8, 4]
+    assert read(5, 8, from_moment=6) == [6, 5, 7, 5]
+    with pytest.raises(ValueError, match="give moments"):
+        read_queue(path, from_moment=Position(3))
+
+
+def test_what_is_committed_while_a_reader_reads_is_not_in_it(tmp_path: Path) -> None:
+    with open_queue(tmp_path / "q", "x", schema=SCHEMA.data) as queue:
+        queue.append(rows(0, 3), pa.array([5, 1, 5]), sync=True)
+        reader = read_queue(tmp_path / "q", 5)
+        queue.append(rows(3, 3), pa.array([5, 5, 9]), sync=True)
+        assert reader.read_all()["n"].to_pylist() == [0, 2]
+        assert read_queue(tmp_path / "q", 9).read_all()["n"].to_pylist() == [5]
+
+
 def test_a_plain_queue_is_read_the_same_way(tmp_path: Path) -> None:
     with open_queue(tmp_path / "q", "x", schema=SCHEMA.data) as queue:
         queue.append(rows(0, 5), sync=True)

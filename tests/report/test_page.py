@@ -108,7 +108,7 @@ def test_every_plot_is_drawn(
     drawn = check_drawn(tab, page, size)
     assert {f"plot-{plot}" for plot in plots} <= set(drawn)
     verdict = tab.value("document.querySelector('.verdict').textContent")
-    assert verdict.startswith("Damaged: 1 fault." if name == "damaged" else "Sound.")
+    assert verdict.startswith("Damaged: 1 fault." if name == "damaged" else "Sound:")
 
 
 def test_each_log_has_plots_of_its_own(tab: Chromium, page_of: Any, places: Path) -> None:

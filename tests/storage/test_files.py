@@ -22,9 +22,9 @@ from cec_store.partitioned.committer import Committer
 from cec_store.storage import local_files as files
 from cec_store.storage.folder import check_name
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.local_files import os_errors_of
 from cec_store.storage.names import manifest_epoch_of, manifest_name, segment_id_of, segment_name
 from cec_store.storage.publishing import write_file
+from cec_store.storage.system_errors import os_errors_of
 from cec_store.storage.trees import new_tree
 
 HOSTILE = [

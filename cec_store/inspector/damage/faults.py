@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cec_store.errors import CorruptLog
+from cec_store.errors import CorruptLog, UnsupportedVersion
 
 _SPARK = (
     "the file is Spark's own: restore it from a copy, or `cec-store fork` from an earlier batch"
@@ -20,6 +20,7 @@ ADVICE = {
     "manifest-old": "restore the manifest from a copy as new as the rest of the queue",
     "consumer-damaged": "restore the file from a copy, or `cec-store consumers --drop` it by name",
     "version": "upgrade cec-store: a later release wrote this",
+    "unreadable": "look again as a user who may read it, or once the disk can be read",
     "segment-missing": "restore the file from a copy; readers stop in front of it",
     "segment-header": _COPY,
     "segment-foreign": "put this queue's own file back from a copy",
@@ -66,6 +67,7 @@ EFFECTS = {
     "manifest-old": "the queue cannot be opened; records may be missing",
     "consumer-damaged": "nobody knows what this consumer needs: nothing is trimmed",
     "version": "this release cannot read on from here",
+    "unreadable": "nothing is known of what is in it",
     "segment-missing": "readers stop in front of it",
     "segment-header": "readers refuse the whole segment",
     "segment-foreign": "readers refuse the whole segment",
@@ -131,6 +133,11 @@ class Fault:
     @property
     def advice(self) -> str:
         return ADVICE[self.kind]
+
+
+def kind_of(error: Exception) -> str:
+    """The kind of fault of a file that an error other than its damage keeps from being read."""
+    return "version" if isinstance(error, UnsupportedVersion) else "unreadable"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from cec_store.errors import CecError, CorruptLog, NotAQueue
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameType
 from cec_store.format.manifest import Manifest
-from cec_store.inspector.damage.faults import Fault, Note, located
+from cec_store.inspector.damage.faults import Fault, Note, kind_of, located
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.epochs import newest_epoch, read_manifest
@@ -69,7 +69,7 @@ class QueueFiles:
                 raise
             self._fault("manifest-missing", manifest_name(0), f"no manifest: {error}")
         except CecError as error:
-            kind = "manifest-damaged" if isinstance(error, CorruptLog) else "version"
+            kind = "manifest-damaged" if isinstance(error, CorruptLog) else kind_of(error)
             if not self._present:
                 raise
             name = manifest_name(newest_epoch(self.folder) or 0)
@@ -129,7 +129,7 @@ class QueueFiles:
             except CorruptLog as error:
                 yield Fault("consumer-damaged", path, error.byte, error.reason, True)
             except CecError as error:
-                yield Fault("version", path, 0, str(error), True)
+                yield Fault(kind_of(error), path, 0, str(error), True)
 
     def segments(self) -> Iterator[LogSegment | Fault]:
         """The segments in order; a fault in the place of one that is missing.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from pathlib import PurePath
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, OFFSETS, Checkpoint
@@ -15,7 +14,8 @@ from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.partitions import is_partitioned
 from cec_store.state_logs.segments import is_state_log
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.names import COMMITS_FOLDER, partition_of, segment_id_of
+from cec_store.storage.names import COMMITS_FOLDER, manifest_epoch_of, partition_of, segment_id_of
+from cec_store.storage.paths import AnyPath
 from cec_store.storage.trees import subfolders
 
 
@@ -143,12 +143,26 @@ class Place:
         return ids or version
 
 
-def place_at(path: str | PurePath) -> Place:
+def place_at(path: AnyPath) -> Place:
     """What is at a path.
 
     Raises:
         NotAQueue: nothing that this package knows.
+        Unreadable: this user may not read its logs.
     """
+    place = _place_at(path)
+    for log in place.logs:
+        if log.folder.exists():
+            names = [name for name in log.folder.names() if _is_of_log(name)]
+            log.folder.require_readable(names)
+    return place
+
+
+def _is_of_log(name: str) -> bool:
+    return segment_id_of(name) is not None or manifest_epoch_of(name) is not None
+
+
+def _place_at(path: AnyPath) -> Place:
     folder = LocalFolder(path)
     names = folder.names() if folder.exists() else []
     if OFFSETS in names:

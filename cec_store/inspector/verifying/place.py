@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.errors import CecError, NotAQueue
-from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
+from cec_store.inspector.damage.faults import EFFECTS, Fault, Note, kind_of
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.verifying.log import verify
 from cec_store.inspector.verifying.partitioned import PartitionedQueue
@@ -110,7 +110,7 @@ class _PlaceVerifier:
         except NotAQueue:
             self._missing(log)
         except CecError as error:
-            fault = Fault("version", log.folder.path, 0, str(error), True)
+            fault = Fault(kind_of(error), log.folder.path, 0, str(error), True)
             self._add([fault], [], log.name)
         else:
             self._add(list(found.faults), list(found.notes), log.name)

@@ -34,6 +34,7 @@ from cec_store.connectors.spark.checkpoint.parsing import (
 from cec_store.errors import NotACheckpoint, OutOfRange, UnsupportedVersion
 from cec_store.storage.folder import Folder
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.paths import AnyPath
 from cec_store.storage.trees import subfolders
 from cec_store.values import format_timestamp_us, to_timestamp_us
 
@@ -99,7 +100,7 @@ class StateFolder(NamedTuple):
 class Checkpoint:
     """A Spark query's checkpoint directory. Every method reads it again; none writes."""
 
-    def __init__(self, path: str | PurePath) -> None:
+    def __init__(self, path: AnyPath) -> None:
         """Raises :class:`NotACheckpoint` where no streaming query has left one."""
         self.folder = LocalFolder(path)
         there = self.folder.names() if self.folder.exists() else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_de
 from cec_store.connectors.spark.checkpoint.state_schema import read_state_schema, store_folder
 from cec_store.errors import OutOfRange, SchemaMismatch
 from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.paths import AnyPath
 
 _JOIN_SIDES = {side: f"{side}-keyWithIndexToValue" for side in ("left", "right")}
 
 
 def read_state(
-    checkpoint: str | PurePath,
+    checkpoint: AnyPath,
     *,
     operator: int = 0,
     store: str = DEFAULT_STORE,
@@ -56,7 +56,7 @@ def read_state(
 
 
 def read_changes(
-    checkpoint: str | PurePath,
+    checkpoint: AnyPath,
     from_version: int,
     to_version: int,
     *,
