@@ -38,7 +38,7 @@ def test_a_mangled_directory_says_all_or_says_what_is_wrong(
         for seed in range(crash_count(1, 70)):
             cases += 1
             try:
-                found += try_case(place, open_folder / "case", mangle, seed)
+                found += try_case(place, open_folder / "case", mangle, f"{kind} {seed}")
             except Wrong as error:
                 wrong.append(str(error))
     tally(cases)

@@ -31,7 +31,7 @@ class _OutOfTime(BaseException):
     """Not an error that the store could take for one of its own."""
 
 
-def try_case(place: BlindPlace, root: Path, kind: str, seed: int) -> Counter[str]:
+def try_case(place: BlindPlace, root: Path, kind: str, seed: str) -> Counter[str]:
     """One mangling of one file, and every question asked of what is left.
 
     Raises:
