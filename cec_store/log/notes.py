@@ -26,7 +26,7 @@ class Note:
 
     def __init__(self, folder: Folder, epoch: int) -> None:
         """Make the file; its name is not durable yet."""
-        self._has_failed = False
+        self._has_failed = self._is_closed = False
         name = durable_name(epoch)
         remove(folder, temporary_name(name))
         # It has its name only once it is locked, so that nobody finds it free.
@@ -57,6 +57,9 @@ class Note:
 
     def close(self) -> None:
         """Put it on disk and let go of it; what has failed before is not synced again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         try:
             if not self._has_failed:
                 self.sync()

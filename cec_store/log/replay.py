@@ -191,17 +191,18 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def _behind(self, here: Address | None) -> Address | None:
         """Where the next frame stands; ``None`` where that takes a search."""
-        if here is None:
+        segments = self._chain.segments
+        if here is None or here.segment_id < segments[0]:
             return None
         try:
-            if here.byte < self._chain.segment_end(here.segment_id):
-                return here
+            # A segment that is read to its last record may be trimmed at any time.
+            for segment_id in segments[bisect_right(segments, here.segment_id) :]:
+                if self._chain.first_offset(segment_id) > self.cursor.offset:
+                    break
+                here = Address(segment_id, SEGMENT_HEADER_BYTES)
         except OutOfRange:
-            return None  # read to its end, and trimmed
-        following = bisect_right(self._chain.segments, here.segment_id)
-        if following == len(self._chain.segments):
             return None
-        return Address(self._chain.segments[following], SEGMENT_HEADER_BYTES)
+        return here
 
     def _wanted_part(self, frame: Frame) -> pa.RecordBatch | None:
         """The frame's rows from the cursor to the limit, of the times and kinds asked for."""

@@ -162,7 +162,7 @@ def test_no_flip_goes_unseen(name: str, tally: Tally) -> None:
         flips[what] += len(bits)
     types = {"SCHEMA", "BATCH", "COMMIT"} | ({"FOOTER"} if name == "plain" else set())
     wanted_types = {f"{name} header" for name in types} | {f"{name} body" for name in types}
-    assert set(flips) == wanted_types - {"COMMIT body"} | {"manifest", "segment header"}
+    assert set(flips) == wanted_types - {"COMMIT body"} | {"manifest", "note", "segment header"}
     tally(flips.total())
     every = 8 * sum(map(len, corpus.files.values()))
     if CRASH_FULL:
