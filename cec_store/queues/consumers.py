@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from cec_store.errors import ConsumerInUse, OutOfRange, QueueLocked
 from cec_store.format.acknowledgement import ACKNOWLEDGEMENT_BYTES, Acknowledgement, damaged
 from cec_store.log.chain import Chain
+from cec_store.log.frames import Frame
 from cec_store.log.reader import despite_trims
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
@@ -222,9 +223,12 @@ class ConsumerState:
     lag_records: int
     """Records of every kind that it has not received."""
     lag_us: int
-    """Microseconds from the next of these to the newest, by the records' timestamps."""
+    """Microseconds of event time: from the timestamp of the next of these to the newest."""
     acknowledged_us: int
     """When it last acknowledged more than before."""
+    waiting_since_us: int | None
+    """Since when, by the clock, the next of these has been there, at the longest; ``None``: there
+    is none. Where timestamps are the user's own, since the segment that holds it was begun."""
 
 
 def consumer_states(chain: Chain) -> list[ConsumerState]:
@@ -238,20 +242,34 @@ def consumer_states(chain: Chain) -> list[ConsumerState]:
             max(0, chain.end.offset - each.received),
             _lag_us(chain, each.received),
             each.acknowledged_us,
+            _waiting_since_us(chain, each.received),
         )
         for name, each in sorted(said.items())
     ]
 
 
-def _lag_us(chain: Chain, received: int) -> int:
+def _next_unread(chain: Chain, received: int) -> Frame | None:
+    """The frame of the next record that a consumer has not received."""
     if received >= chain.end.offset:
+        return None
+    return despite_trims(chain, lambda: chain.find_offset(max(received, chain.first_offset())))
+
+
+def _lag_us(chain: Chain, received: int) -> int:
+    first = _next_unread(chain, received)
+    if first is None:
         return 0
+    last = chain.find_offset(chain.end.offset - 1)
+    assert last is not None
+    return max(0, last.header.max_timestamp_us - first.header.min_timestamp_us)
 
-    def span() -> int:
-        due = max(received, chain.first_offset())
-        first, last = chain.find_offset(due), chain.find_offset(chain.end.offset - 1)
-        assert first is not None
-        assert last is not None
-        return last.header.max_timestamp_us - first.header.min_timestamp_us
 
-    return max(0, despite_trims(chain, span))
+def _waiting_since_us(chain: Chain, received: int) -> int | None:
+    first = _next_unread(chain, received)
+    if first is None:
+        return None
+    schema = chain.schema()
+    began_us = chain.reader(first.address.segment_id).header.created_us
+    has_own_times = schema.timestamp_column is not None or schema.inputs > 0
+    # A user may give timestamps to a queue without a column of them, too.
+    return began_us if has_own_times else max(began_us, first.header.min_timestamp_us)

@@ -85,10 +85,10 @@ def _kinds(text: str) -> frozenset[RecordKind]:
         return frozenset(parse_kinds(text))
 
 
-def local_path(text: str) -> Path:
+def local_path(text: str | Path) -> Path:
     """A path of the local file system, as it was typed: pathlib would lose an empty one."""
     with wrong_use():
-        return Path(check_local(text))
+        return Path(check_local(str(text)))
 
 
 PlacePath = Annotated[

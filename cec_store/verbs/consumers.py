@@ -9,6 +9,7 @@ import typer
 
 from cec_store.inspector.places.places import Log, Place, place_at
 from cec_store.log.chain import Chain
+from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.consumers import ConsumerState, consumer_states
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import wrong_use
@@ -19,7 +20,9 @@ from cec_store.values import format_timestamp_us
 from cec_store.verbs.arguments import AsJson, PlacePath, Yes
 from cec_store.verbs.upkeep import Drop, carry_out_drops, plan_drops, queues_of
 
-_NAMES = ("name", "received", "effects saved", "lag", "lag s", "acknowledged")
+_NAMES = (
+    "name", "received", "effects saved", "lag", "lag s", "event-time lag s", "acknowledged",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,10 @@ def _totals(found: Gathered[_Readers]) -> list[dict[str, Any]]:
             "lag_records": sum(each.lag_records for each in those),
             "lag_us": max(each.lag_us for each in those),
             "acknowledged_us": max(each.acknowledged_us for each in those),
+            "waiting_since_us": min(
+                (each.waiting_since_us for each in those if each.waiting_since_us is not None),
+                default=None,
+            ),
         }
         for name, those in named.items()
     ]
@@ -93,18 +100,26 @@ def _show(
     cells: list[list[Cell]] = [[str(log.partition), *_row(state)] for log, state in rows]
     screen.table(f"{place.path}: consumers", ("partition", *_NAMES), cells)
     sums: list[list[Cell]] = [
-        [each["name"], each["partitions"], each["lag_records"], _seconds(each["lag_us"]),
+        [each["name"], each["partitions"], each["lag_records"],
+         _waits_s(each["waiting_since_us"]), _seconds(each["lag_us"]),
          format_timestamp_us(each["acknowledged_us"])]
         for each in totals
     ]  # fmt: skip
-    names = ("name", "partitions", "lag", "longest lag s", "acknowledged")
+    names = ("name", "partitions", "lag", "longest lag s", "longest event-time lag s",
+             "acknowledged")  # fmt: skip
     screen.table("over all partitions", names, sums)
 
 
 def _row(state: ConsumerState) -> tuple[Cell, ...]:
     when = format_timestamp_us(state.acknowledged_us)
-    lag_s = _seconds(state.lag_us)
-    return (state.name, state.received, state.effects_saved, state.lag_records, lag_s, when)
+    waits_s, event_s = _waits_s(state.waiting_since_us), _seconds(state.lag_us)
+    lag = state.lag_records
+    return (state.name, state.received, state.effects_saved, lag, waits_s, event_s, when)
+
+
+def _waits_s(since_us: int | None) -> str:
+    """By the clock."""
+    return _seconds(0 if since_us is None else max(0, now_us() - since_us))
 
 
 def _seconds(span_us: int) -> str:

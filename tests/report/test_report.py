@@ -226,7 +226,7 @@ def test_a_damaged_log_does_not_keep_the_others_from_the_report(tmp_path: Path) 
     document = document_of(checkpoint.path, status=1)
     [fault] = document["damage"]
     assert (fault["path"], fault["byte"]) == (str(newest), byte)
-    assert fault["log"] == "operator 0, partition 1"
+    assert fault["log"] == "operator 0 (aggregate), partition 1"
     assert [log["sound"] for log in document["logs"]] == [True, False, True]
     assert document["totals"]["damaged_logs"] == 1
     for at in (0, 2):

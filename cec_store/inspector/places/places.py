@@ -7,8 +7,14 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, OFFSETS, Checkpoint
+from cec_store.connectors.spark.checkpoint.layout import (
+    DEFAULT_STORE,
+    JOIN_SIDES,
+    OFFSETS,
+    Checkpoint,
+)
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, decoder_of
+from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.errors import CecError, NotAQueue
 from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.partitions import is_partitioned
@@ -38,13 +44,18 @@ class Log:
     operator: int | None = None
     partition: int | None = None
     store: str | None = None
+    operator_name: str = ""
+    """What its operator does, as Spark noted it; empty where it is not known."""
 
     @classmethod
-    def of_store(cls, folder: LocalFolder, operator: int, partition: int, store: str) -> Log:
+    def of_store(
+        cls, folder: LocalFolder, operator: int, partition: int, store: str, operator_name: str
+    ) -> Log:
         """A state store of a checkpoint."""
-        name = f"operator {operator}, partition {partition}"
+        does = f" ({operator_name})" if operator_name else ""
+        name = f"operator {operator}{does}, partition {partition}"
         name += f", {store}" if store != DEFAULT_STORE else ""
-        return cls(name, folder, operator, partition, store)
+        return cls(name, folder, operator, partition, store, operator_name)
 
     @property
     def store_key(self) -> tuple[int | None, str | None]:
@@ -106,6 +117,8 @@ class Place:
         Raises:
             ValueError: there is none such.
         """
+        if store is not None and all(log.store != store for log in self.logs):
+            store = JOIN_SIDES.get(store, store)
         wanted = {"operator": operator, "partition": partition, "store": store}
         asked = {name: value for name, value in wanted.items() if value is not None}
         found = tuple(
@@ -188,5 +201,9 @@ def _partitions(folder: LocalFolder) -> tuple[Log, ...]:
 
 def _checkpoint(checkpoint: Checkpoint) -> Place:
     folders = checkpoint.state_folders()
-    logs = tuple(Log.of_store(at.folder, at.operator, at.partition, at.store) for at in folders)
+    names = {at.operator: operator_name(checkpoint.operator_folder(at.operator)) for at in folders}
+    logs = tuple(
+        Log.of_store(at.folder, at.operator, at.partition, at.store, names[at.operator])
+        for at in folders
+    )
     return Place(checkpoint.path, PlaceKind.CHECKPOINT, logs, checkpoint)

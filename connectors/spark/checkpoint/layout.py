@@ -46,6 +46,8 @@ STATE = "state"
 METADATA_FOLDER = "_metadata"
 """Inside state/: what Spark notes of an operator, or of a store (schemas)."""
 DEFAULT_STORE = "default"
+JOIN_SIDES = {side: f"{side}-keyWithIndexToValue" for side in ("left", "right")}
+"""What a join waits with on a side, and the store that has it."""
 NO_OFFSET = "-"
 """What stands in offsets/N for a source that has not begun."""
 # The order of their unique ids in commits/N, as SymmetricHashJoinStateManager puts them.
@@ -225,6 +227,10 @@ class Checkpoint:
         return parsed(path, data, parse_lines, len(head) + 1)
 
     # -- state --------------------------------------------------------------------------------
+
+    def operator_folder(self, operator: int) -> LocalFolder:
+        """Where Spark keeps all of a stateful operator."""
+        return self.folder.folder(STATE).folder(str(operator))
 
     def state_folders(self, operator: int | None = None) -> list[StateFolder]:
         """Where the state stores of an operator, or of all, have their logs.

@@ -208,6 +208,9 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """Where the next batch ends."""
         ends = self._partitions.ends()
+        # Spark asks once the batch before is in its checkpoint: after the last one of a run, and
+        # while it waits, as well. It calls commit() only when the next batch has rows.
+        self.commit(start)
         begin = self._begin(_from_spark(start), ends)
         self._hold(begin)
         if self._target is not None:

@@ -82,11 +82,26 @@ def test_a_consumer_acknowledges_what_its_query_has_done(session: Any, tmp_path:
     query = start(session, queue, tmp_path / "c", "hourly")
     query.processAllAvailable()
     append(session, queue, 10)
-    query.processAllAvailable()  # tells the source that the batch before is done
-    query.stop()
+    query.processAllAvailable()
     with open_queue(queue / "partition-00000") as part:
         (state,) = part.consumers()
-    assert (state.name, state.effects_saved) == ("hourly", 50)
+    query.stop()
+    assert (state.name, state.effects_saved, state.lag_records) == ("hourly", 55, 0)
+
+
+def test_a_run_to_the_end_leaves_no_lag(session: Any, tmp_path: Path) -> None:
+    queue = tmp_path / "q"
+    rows = session.readStream.format("cec").option("startingOffsets", "earliest")
+    for _ in range(2):
+        append(session, queue, 100)
+        loaded = rows.option("consumer", "hourly").option("maxOffsetsPerTrigger", 30)
+        stream = loaded.load(str(queue)).writeStream.format("noop").trigger(availableNow=True)
+        query = stream.option("checkpointLocation", str(tmp_path / "c")).start()
+        assert query.awaitTermination(120)
+        for number in range(2):
+            with open_queue(queue / f"partition-{number:05}") as part:
+                (state,) = part.consumers()
+            assert (state.lag_records, state.waiting_since_us) == (0, None)
 
 
 def test_two_queries_cannot_be_one_consumer(session: Any, tmp_path: Path) -> None:

@@ -424,27 +424,28 @@ def checkpoint_body(path: Path) -> Expected:
     file = made.segments(state(path, 1))[-1]
     byte = batch_at(file, 3)
     made.flip(file, byte + FRAME_HEADER_BYTES + 4)
-    log = "operator 0, partition 1"
+    log = "operator 0 (aggregate), partition 1"
     return Expected("body-checksum", file, byte, log, (8, 8))
 
 
 def checkpoint_partition_lost(path: Path) -> Expected:
     shutil.rmtree(state(path, 1))
-    return Expected("log-missing", state(path, 1), 0, "operator 0, partition 1", (1, 8))
+    return Expected("log-missing", state(path, 1), 0, "operator 0 (aggregate), partition 1", (1, 8))
 
 
 def checkpoint_rolled_back(path: Path) -> Expected:
     """One store from a copy that is two batches older, and as sound as it was then."""
     file = made.segments(state(path, 0))[-1]
     cut(file, batch_at(file, 2))
-    return Expected("version-missing", state(path, 0), 0, "operator 0, partition 0", (7, 8))
+    log = "operator 0 (aggregate), partition 0"
+    return Expected("version-missing", state(path, 0), 0, log, (7, 8))
 
 
 def checkpoint_rolled_back_v2(path: Path) -> Expected:
     file = made.segments(state(path, 0))[-1]
     byte = batch_at(file, 2)
     cut(file, byte)
-    return Expected("version-missing", file, byte, "operator 0, partition 0", (7, 8))
+    return Expected("version-missing", file, byte, "operator 0 (aggregate), partition 0", (7, 8))
 
 
 def checkpoint_wrong_id(path: Path) -> Expected:
@@ -457,7 +458,7 @@ def checkpoint_wrong_id(path: Path) -> Expected:
     file.write_text(text.replace(names[0], "@").replace(names[1], names[0]).replace("@", names[1]))
     add_checksums(file)
     lost = state(path, 0) / f"{second}.seg"
-    return Expected("version-missing", lost, 0, "operator 0, partition 0", (8, 8))
+    return Expected("version-missing", lost, 0, "operator 0 (aggregate), partition 0", (8, 8))
 
 
 def checkpoint_metadata_lost(path: Path) -> Expected:
