@@ -21,6 +21,8 @@ private[cecstore] object Format {
   val NamesFamily = 0
   val DefaultFamily = 1
   val BodyBytesMax: Int = 64 << 20
+  /** Of one key and its value; the rest of a frame is what stands around them. */
+  val RowBytesMax: Int = BodyBytesMax - (64 << 10)
   private val RawBytesMax = 256L << 20
   private val RatioMax = 200L
   private val RatioSlackBytes = 64L << 10

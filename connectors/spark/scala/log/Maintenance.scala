@@ -2,6 +2,7 @@ package org.apache.spark.sql.cecstore.log
 
 import scala.collection.mutable
 import scala.util.Using
+import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Format
@@ -10,15 +11,22 @@ import org.apache.spark.sql.cecstore.format.Format
  * What Spark's maintenance thread does to one store: forget segments that no kept version reaches, and where
  * each commit is an object of its own, merge them. docs/format.md §9.
  *
- * Task threads set the three volatile fields and share nothing else with the maintenance thread but files. The
- * lock keeps two runs of maintenance apart and guards `forgottenAt`.
+ * Task threads set the first three fields, read the fourth, and share nothing else with the maintenance thread
+ * but files. The lock keeps two runs of maintenance apart and guards `forgottenAt`.
+ *
+ * @param versionsToDeleteMax at a time; below 0 there is no bound
  */
 private[cecstore] final class Maintenance(
-    folder: SegmentFolder, segmentBytes: Long, versionsToKeep: Int, objectsToMerge: Int) extends Logging {
+    folder: SegmentFolder, segmentBytes: Long, versionsToKeep: Int, objectsToMerge: Int,
+    versionsToDeleteMax: Int) extends Logging {
   @volatile private var newest: Base = null
   @volatile private var newestVersion = 0L
   @volatile private var grows = true
+  @volatile private var failures_ = 0L
   private var forgottenAt = 0L
+
+  /** Runs that failed. */
+  def failures: Long = failures_
 
   def loaded(version: Long): Unit = newestVersion = math.max(newestVersion, version)
   def committed(base: Base, grows: Boolean): Unit = { newest = base; this.grows = grows; loaded(base.version) }
@@ -27,22 +35,34 @@ private[cecstore] final class Maintenance(
   def forget(): Unit = synchronized {
     val version = newestVersion
     val oldestKept = version - versionsToKeep
-    if (oldestKept > 0 && version - forgottenAt >= math.max(1, versionsToKeep / 10)) whileSound("deleted") { log =>
+    if (oldestKept > 0 && version - forgottenAt >= math.max(1, versionsToKeep / 10)) tried("deleted") { log =>
       val kept = reachable(log, oldestKept)
       val firstKept = if (kept.isEmpty) Long.MaxValue else kept.min
       // A segment without a whole version may be one that is just being born, unless newer ones stand behind it.
       val gone = log.ids.filter(id => !kept(id) && (log.reader(id).frames.exists(_.header.isBatch) || id < firstKept))
-      gone.foreach(folder.delete)
-      forgottenAt = version
-      if (gone.nonEmpty) logInfo(s"cec: ${folder.location}: deleted ${gone.length} segments that no version from $oldestKept on needs")
+      val now = fewAtATime(log, gone)
+      now.foreach(folder.delete)
+      if (now.length == gone.length) forgottenAt = version
+      if (now.nonEmpty) logInfo(s"cec: ${folder.location}: deleted ${now.length} of ${gone.length} segments that no version from $oldestKept on needs")
     }
   }
 
-  private def whileSound(done: String)(work: StateLog => Unit): Unit = Using.resource(new StateLog(folder)) { log =>
-    try work(log) catch {
-      case e: CecLogException => logWarning(s"cec: ${folder.location}: nothing is $done while the log is damaged: ${e.getMessage}")
-    }
+  /** The oldest, with as many versions as Spark allows to be deleted at a time, and at least one. */
+  private def fewAtATime(log: StateLog, ids: Array[Long]): Array[Long] = if (versionsToDeleteMax < 0) ids else {
+    val upto = ids.iterator.map(log.reader(_).versionEnds.size.toLong).scanLeft(0L)(_ + _).drop(1)
+    ids.take(math.max(1, upto.takeWhile(_ <= versionsToDeleteMax).size))
   }
+
+  /** Spark would close a provider whose maintenance fails, and load its state anew: it is enough to try again later. */
+  private def tried(done: String)(work: StateLog => Unit): Unit =
+    try Using.resource(new StateLog(folder))(work) catch {
+      case e: CecLogException =>
+        failures_ += 1
+        logWarning(s"cec: ${folder.location}: nothing is $done while the log is damaged: ${e.getMessage}")
+      case NonFatal(e) =>
+        failures_ += 1
+        logWarning(s"cec: ${folder.location}: nothing is $done this time, the next maintenance tries again: $e", e)
+    }
 
   private def reachable(log: StateLog, oldestKept: Long): Set[Long] = {
     val kept = mutable.Set.empty[Long]
@@ -60,7 +80,7 @@ private[cecstore] final class Maintenance(
   /** Copy the objects of the extent that are not merged yet into one, when there are enough of them. */
   def merge(): Unit = synchronized {
     val base = newest
-    if (!grows && base != null) whileSound("merged") { log =>
+    if (!grows && base != null) tried("merged") { log =>
       if (!log.ids.contains(StateLog.mergedId(base.segment))) {
         val frames = log.extent(log.find(base.version, Some(base.uniqueId))).map(_._1)
         // The last frame of each segment that the next one builds on: newest first.

@@ -13,10 +13,12 @@ private[cecstore] final case class Commit(
  * touched again: the next commit begins another, on the last version that succeeded. Only the thread of the
  * task that owns the instance calls it.
  *
+ * @param isLastToCount whether a commit has to stand behind all that are in the directory: checkpoint format V1
  * @param ordinalSeen the highest ordinal in the directory when the base was loaded
  */
 private[cecstore] final class SegmentWriter(
-    folder: SegmentFolder, segmentBytes: Long, isSynced: Boolean, ordinalSeen: Long, random: Random, clockUs: () => Long) {
+    folder: SegmentFolder, segmentBytes: Long, isSynced: Boolean, isLastToCount: Boolean,
+    ordinalSeen: Long, random: Random, clockUs: () => Long) {
   import Format._
 
   private var ordinal = ordinalSeen
@@ -34,10 +36,16 @@ private[cecstore] final class SegmentWriter(
 
   /** Make the version durable on top of `base`; returns where it ends, and the bytes written. */
   def append(base: Base, commit: Commit): (Base, Long) = {
-    val goesOn = output != null && output.grows && (last eq base) && bytes < segmentBytes
+    val highest = if (isLastToCount) folder.list().lastOption else None
+    val isHighest = output != null && highest.forall(_ <= StateLog.mergedId(header.segmentId))
+    val goesOn = output != null && output.grows && (last eq base) && bytes < segmentBytes && isHighest
     val before = if (goesOn) bytes else 0L
     val parts = ArrayBuffer.empty[Array[Byte]]
-    if (!goesOn) { close(); begin(base, parts) }
+    if (!goesOn) {
+      close()
+      ordinal = math.max(ordinal, highest.fold(0L)(_ >>> 32))
+      begin(base, parts)
+    }
     val end = addFrames(base, commit, parts)
     val growing = output
     output = null // until it has succeeded

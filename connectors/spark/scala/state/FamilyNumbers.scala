@@ -5,14 +5,16 @@ import org.apache.spark.sql.cecstore.format.Format._
 import org.apache.spark.sql.execution.streaming.state.StateStore.DEFAULT_COL_FAMILY_NAME
 
 /** The numbers of a store's column families. All but the default one's are state: records of family 0. docs/format.md §9. */
-private[cecstore] final class FamilyNumbers(state: LiveState) {
+private[cecstore] final class FamilyNumbers(view: StateView) {
+  private def state: LiveState = view.state
+
   /** How many records of the state are such numbers. */
   def records: Int = state.keyCount(NamesFamily)
   def names: Set[String] = all.keySet
 
   def numberOf(name: String): Option[Int] = if (name == DEFAULT_COL_FAMILY_NAME) Some(DefaultFamily) else {
     val key = name.getBytes(UTF_8)
-    Some(state.find(NamesFamily, key, 0, key.length)).filter(_ != KeyIndex.Absent).map(decoded)
+    Some(view.find(NamesFamily, key, 0, key.length)).filter(_ != KeyIndex.Absent).map(decoded)
   }
 
   /** The family gets the number above all others. */
@@ -27,7 +29,7 @@ private[cecstore] final class FamilyNumbers(state: LiveState) {
     state.remove(NamesFamily, key, 0, key.length)
   }
 
-  private def all: Map[String, Int] = state.live(NamesFamily, _.references).map { reference =>
+  private def all: Map[String, Int] = view.live(NamesFamily, _.references).map { reference =>
     val (rows, row) = (state.rowsOf(reference), reference.toInt)
     new String(rows.key(row), UTF_8) -> decoded(reference)
   }.toMap + (DEFAULT_COL_FAMILY_NAME -> DefaultFamily)

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.store
 
 import scala.collection.mutable
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{Base, SegmentFolder, StateLog}
 import org.apache.spark.sql.cecstore.state.Instance
@@ -10,14 +11,14 @@ import org.apache.spark.sql.cecstore.state.Instance
  * the thread that closes the provider use it at once: the lock of `this` guards all fields, and no instance
  * changes hands without it.
  */
-private[cecstore] final class InstancePool(folder: SegmentFolder) {
+private[cecstore] final class InstancePool(folder: SegmentFolder) extends Logging {
   private var idle: Instance = null
   private var isClosed = false
   private val owned = mutable.Map.empty[Long, Instance]
 
   /**
    * An instance that stands at the version, owned from now on: the owner's own, the idle one, or a new one, for
-   * which nobody waits. Says also whether the owner has just got it.
+   * which nobody waits. Says also whether the owner has just got it. Its generation holds until it is given back.
    */
   def take(owner: Long, version: Long, uniqueId: Option[String], isUsable: Boolean)(load: => Instance): (Instance, Boolean) = {
     val (kept, isMine) = synchronized {
@@ -27,7 +28,10 @@ private[cecstore] final class InstancePool(folder: SegmentFolder) {
       (found, mine.nonEmpty)
     }
     val instance = kept.getOrElse(load)
-    synchronized(owned.put(owner, instance))
+    synchronized {
+      owned.put(owner, instance)
+      instance.opened += 1
+    }
     (instance, !isMine)
   }
 
@@ -42,9 +46,24 @@ private[cecstore] final class InstancePool(folder: SegmentFolder) {
    * A task is done with its instance: it is there for the next one. What has just been committed replaces even a
    * newer version: who went back and committed again has left that lineage.
    */
-  def giveBack(owner: Long, instance: Instance): Unit = synchronized {
-    if (owned.get(owner).exists(_ eq instance)) owned.remove(owner)
-    instance.rollback()
+  def giveBack(owner: Long, instance: Instance, generation: Long): Unit = synchronized {
+    if (instance.generation == generation) {
+      if (owned.get(owner).exists(_ eq instance)) owned.remove(owner)
+      if (instance.disown()) keep(instance)
+      else logWarning(s"cec: ${folder.location}: a thread of a task that has ended still works with its state: " +
+        "the next task loads it anew")
+    }
+  }
+
+  /** Outside of tasks: one of the stores that were opened on an instance is closed. The last one gives it back. */
+  def release(owner: Long, instance: Instance, generation: Long): Unit = synchronized {
+    if (instance.generation == generation) {
+      instance.opened -= 1
+      if (instance.opened == 0) giveBack(owner, instance, generation)
+    }
+  }
+
+  private def keep(instance: Instance): Unit = {
     val isNewest = !isClosed && (idle == null || instance.hasCommitted || idle.base.version <= instance.base.version)
     instance.hasCommitted = false
     val left = if (isNewest) { val old = idle; idle = instance; old } else instance

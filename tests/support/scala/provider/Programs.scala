@@ -16,7 +16,8 @@ object Programs {
     "races" -> Races.run,
     "interrupts" -> Interrupts.run,
     "manyStores" -> ManyStores.run,
-    "retention" -> Retention.run)
+    "retention" -> Retention.run,
+    "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {
     val pairs = words.tail.map { word =>
