@@ -27,8 +27,7 @@ private[cecstore] object SparksSettings extends Logging {
   def ignored(conf: StateStoreConf): Map[String, String] = conf.sqlConfs.collect {
     case (key, value) if key.startsWith(s"${Prefix}rocksdb.") && isSet(key, value) => key -> "this store is not RocksDB"
     case (key, value) if Ignored.contains(key.stripPrefix(Prefix)) && isSet(key, value) => key -> Ignored(key.stripPrefix(Prefix))
-  } ++ Option.when(!conf.checkpointFileChecksumEnabled)(SQLConf.STREAMING_CHECKPOINT_FILE_CHECKSUM_ENABLED.key -> Checked) ++
-    Option.when(conf.maxVersionsToRetainInMemory != SQLConf.MAX_BATCHES_TO_RETAIN_IN_MEMORY.defaultValue.get)(
+  } ++ Option.when(conf.maxVersionsToRetainInMemory != SQLConf.MAX_BATCHES_TO_RETAIN_IN_MEMORY.defaultValue.get)(
       SQLConf.MAX_BATCHES_TO_RETAIN_IN_MEMORY.key -> "the newest version is in memory, and what takes it one back")
 
   def sayIgnored(conf: StateStoreConf): Unit = ignored(conf).foreach { case (key, why) =>

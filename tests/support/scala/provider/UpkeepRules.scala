@@ -89,7 +89,7 @@ object UpkeepRules {
     import setting._
     val prefix = "spark.sql.streaming.stateStore."
     val told = Map(s"${prefix}compression.codec" -> "zstd", s"${prefix}rowChecksum.enabled" -> "true",
-      s"${prefix}rocksdb.blockSizeKB" -> "64", "spark.sql.streaming.checkpoint.fileChecksum.enabled" -> "false",
+      s"${prefix}rocksdb.blockSizeKB" -> "64",
       "spark.sql.streaming.maxBatchesToRetainInMemory" -> "5")
     val defaults = Map(s"${prefix}autoSnapshotRepair.enabled" -> "true", s"${prefix}rocksdb.formatVersion" -> "5")
     val conf = stores(told ++ defaults ++ keep).conf
