@@ -14,6 +14,7 @@ from cec_store.format.frame import (
     BadHeader,
     FrameHeader,
     FrameType,
+    extend_running_crc,
 )
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.damage.log_segment import LogSegment
@@ -27,8 +28,9 @@ _REPEATS_MAX = 3
 class FrameChecks:
     """Checks the frames of a stream in order: each goes on where the one before has ended."""
 
-    def __init__(self, with_records: bool, is_whole: bool) -> None:
-        """``is_whole``: nothing is trimmed, so that the stream begins at 0."""
+    def __init__(self, with_records: bool, is_whole: bool, is_linked: bool = False) -> None:
+        """``is_whole``: nothing is trimmed, so that the stream begins at 0. ``is_linked``: frames
+        have the chain CRC before them in place of an epoch, or 0 (state logs)."""
         self.faults: list[Fault] = []
         self.frames = self.records = 0
         """Intact ones: frames with records, and their records."""
@@ -45,6 +47,9 @@ class FrameChecks:
         """Address of the last BATCH; ``None`` where the next one says it."""
         self._has_schema = False
         self._repeats: dict[tuple[str, str], int] = {}
+        self._is_linked = is_linked
+        self._link: tuple[int, int] | None = None
+        """Where the next frame begins, and the chain CRC before it."""
 
     @property
     def end_offset(self) -> int:
@@ -88,7 +93,9 @@ class FrameChecks:
     def frame(self, segment: LogSegment, found: ScannedFrame, is_sound: bool = False) -> None:
         """The next frame of the segment whose header verifies; ``is_sound``: its body does too."""
         header = found.header
-        if segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
+        if self._is_linked:
+            self._check_link(segment, found)
+        elif segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
             what = f"epoch {header.epoch} in a segment of epoch {segment.scan.header.epoch}"
             self.add(segment, "epoch", found.byte, what)
         if header.durable_upto > found.byte:
@@ -120,12 +127,33 @@ class FrameChecks:
             self.frames += 1
             self.records += header.record_count
 
+    def _check_link(self, segment: LogSegment, found: ScannedFrame) -> None:
+        if found.byte == SEGMENT_HEADER_BYTES and segment.scan.header is not None:
+            self._link = (found.byte, segment.scan.first_running_crc())
+        header = found.header
+        if self._link is not None and header.epoch and self._link[0] == found.byte:
+            if header.epoch != self._link[1]:
+                what = f"its chain CRC {header.epoch:08x} is not that of the frames before it"
+                self.add(segment, "link", found.byte, what)
+        self._link = None
+        if header.epoch:
+            running_crc = extend_running_crc(header.epoch, header.header_crc)
+            self._link = (found.byte + header.frame_bytes, running_crc)
+
     def take(self, segment: LogSegment, sound: SoundFrames) -> None:
         """A segment of sound frames: all at once where each stands as it should."""
         self.frame(segment, sound.found(0), is_sound=True)
         if not self._take_rest(segment, sound):
             for number in range(1, len(sound)):
                 self.frame(segment, sound.found(number), is_sound=True)
+
+    def _epochs_are_right(self, segment: LogSegment, sound: SoundFrames) -> bool:
+        assert segment.scan.header is not None
+        epochs = sound.headers["epoch"][1:]
+        if not self._is_linked or not epochs.any():
+            return bool((epochs == segment.scan.header.epoch).all())
+        # The last one's covers the headers of all others.
+        return bool(epochs.all()) and int(epochs[-1]) == sound.running_crc(len(sound) - 1)
 
     def _take_rest(self, segment: LogSegment, sound: SoundFrames) -> bool:
         """Every check of :meth:`frame`; nothing is taken where one fails."""
@@ -147,7 +175,7 @@ class FrameChecks:
             if self._previous is not None:
                 links[:, 0] = np.array(self._previous, np.uint64).astype(np.int64)
         is_right = (
-            (headers["epoch"] == segment.scan.header.epoch).all()
+            self._epochs_are_right(segment, sound)
             and (headers["durable_upto"].astype(np.int64) <= starts).all()
             and (headers["stream_id"] == np.where(is_batch, RECORD_STREAM, LOG_STREAM)).all()
             and (headers["seq"].astype(np.int64) == numbers).all()

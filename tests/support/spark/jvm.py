@@ -15,6 +15,7 @@ from support.paths import SCALA
 from support.spark import archive, planted
 
 PROGRAMS = SCALA / "provider"
+_RULES = SCALA / "rules"
 OURS = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STORE = "spark.sql.streaming.stateStore"
@@ -33,7 +34,7 @@ def _programs_jar() -> Path:
     With the provider's sources: programs that read and write logs call what is inside it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        for sources in (compiler.SOURCES, PROGRAMS):
+        for sources in (compiler.SOURCES, PROGRAMS, _RULES):
             shutil.copytree(sources, Path(folder) / sources.name)
         planted.into(Path(folder) / compiler.SOURCES.name)
         return compiler.jar(sources=Path(folder), carried=PROGRAMS / "never")

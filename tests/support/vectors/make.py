@@ -311,7 +311,7 @@ def queue_files() -> dict[str, bytes]:
 # -- state logs -------------------------------------------------------------------------------
 
 STATE_LOG, STATE_LOG_MERGED = "state-python", "state-python-merged"
-STATE_LOG_SCALA = "state-scala"
+STATE_LOG_SCALA, STATE_LOG_LINKED = "state-scala", "state-scala-linked"
 STATE_SAYS = (
     "A state log as Python writes it. The first writer makes versions 1 to 3, not compressed, "
     "version 3 in two frames. The second one begins again at version 2: its version 3 counts, as "
@@ -330,6 +330,7 @@ STATE_SCALA_SAYS = (
     "footprints; version 3 is in two frames; version 4 gives a column family up and renews "
     "three; version 5, which changes nothing, begins a second segment."
 )
+STATE_LINKED_SAYS = "The same with the chain CRC in each frame header."
 # Column family, key and value in hex: what a version holds, in the order of family and key.
 _TIMERS = ["0", "74696d657273", "0200"]
 STATE_VERSIONS = {
@@ -427,12 +428,11 @@ def _expected(
     }  # fmt: skip
 
 
-def state_scala_case() -> dict[str, Any]:
+def state_scala_case(name: str) -> dict[str, Any]:
     versions = [_expected(n, *each) for n, each in enumerate(STATE_SCALA_VERSIONS, 1)]
     expect = {"versions": versions, "others": []}
-    return {
-        "name": STATE_LOG_SCALA, "is": "state log", "says": STATE_SCALA_SAYS, "expect": expect
-    }  # fmt: skip
+    says = STATE_SCALA_SAYS if name == STATE_LOG_SCALA else STATE_LINKED_SAYS
+    return {"name": name, "is": "state log", "says": says, "expect": expect}
 
 
 # -- the worked example of docs/format.md -----------------------------------------------------
@@ -535,7 +535,9 @@ def all_cases() -> list[dict[str, Any]]:
         cases.append({"name": name, "is": "acknowledgement", "says": says, "expect": fields})
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
     cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
-    return [*cases, state_case(STATE_LOG), state_case(STATE_LOG_MERGED), state_scala_case()]
+    by_python = [state_case(name) for name in (STATE_LOG, STATE_LOG_MERGED)]
+    by_scala = [state_scala_case(name) for name in (STATE_LOG_SCALA, STATE_LOG_LINKED)]
+    return [*cases, *by_python, *by_scala]
 
 
 def write() -> None:

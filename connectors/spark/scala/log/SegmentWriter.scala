@@ -27,7 +27,7 @@ private[cecstore] final class SegmentWriter(
   /** Bytes of the segment, those about to be written included. */
   private var bytes = 0L
   private var syncedBytes = 0L
-  private var runningCrc = new RunningCrc
+  private var runningCrc = 0
   /** The version that ends the segment. */
   private var last: Base = null
 
@@ -38,7 +38,7 @@ private[cecstore] final class SegmentWriter(
   def append(base: Base, commit: Commit): (Base, Long) = {
     val highest = if (isLastToCount) folder.list().lastOption else None
     val isHighest = output != null && highest.forall(_ <= StateLog.mergedId(header.segmentId))
-    val goesOn = output != null && output.grows && (last eq base) && bytes < segmentBytes && isHighest
+    val goesOn = isHighest && (last eq base) && bytes < segmentBytes && output.hold()
     val before = if (goesOn) bytes else 0L
     val parts = ArrayBuffer.empty[Array[Byte]]
     if (!goesOn) {
@@ -50,7 +50,7 @@ private[cecstore] final class SegmentWriter(
     val growing = output
     output = null // until it has succeeded
     output = if (goesOn) { growing.append(before, parts.toArray, isSynced); growing }
-      else folder.create(header.segmentId, parts.toArray, isSynced)
+      else folder.create(header.segmentId, parts.iterator, isSynced)
     grows = output.grows
     if (isSynced) syncedBytes = bytes
     last = end
@@ -63,12 +63,12 @@ private[cecstore] final class SegmentWriter(
     val logId = if (base.isEmpty) { val fresh = new Array[Byte](16); random.nextBytes(fresh); fresh } else base.logId
     header = SegmentHeader(
       logId, id, random.nextLong(), base.nextSeq, base.segment, base.end, base.salt, base.runningCrc, clockUs())
-    runningCrc = new RunningCrc
+    runningCrc = 0
     bytes = 0
     syncedBytes = 0
     add(parts, header.encoded, Array.emptyByteArray)
     val schema = Body.schemaMessage
-    add(parts, FrameHeader(Schema, CodecNone, RecordStream, base.nextSeq, base.nextOffset, base.segment, base.byte,
+    add(parts, FrameHeader(Schema, CodecNone, RecordStream, runningCrc, base.nextSeq, base.nextOffset, base.segment, base.byte,
       HeaderBytes, 0, header.salt, Long.MaxValue, Long.MinValue, 0, base.version, 0, 0, schema.length, schema.length,
       Format.crc32c(schema, schema.length)).encoded, schema)
   }
@@ -79,12 +79,12 @@ private[cecstore] final class SegmentWriter(
       val isLast = i == commit.bodies.size - 1
       val (low, high) = if (records == 0) (Long.MaxValue, Long.MinValue) else (commit.timestampUs, commit.timestampUs)
       val byte = bytes
-      add(parts, FrameHeader(Batch, body.codec, RecordStream, end.nextSeq, end.nextOffset, end.segment, end.byte,
+      add(parts, FrameHeader(Batch, body.codec, RecordStream, runningCrc, end.nextSeq, end.nextOffset, end.segment, end.byte,
         HeaderBytes, syncedBytes, header.salt, low, high, if (isLast) commit.extentRecords else 0, commit.version,
         records, if (isLast) commit.openWindows.toInt else NotCounted, body.bytes.length, body.rawBytes,
         Format.crc32c(body.bytes, body.bytes.length)).encoded, body.bytes)
       end = Base(commit.version, header.logId, header.segmentId, header.salt, end.nextSeq, byte, bytes,
-        runningCrc.value, end.nextOffset + records)
+        runningCrc, end.nextOffset + records)
     }
     end
   }
@@ -92,7 +92,7 @@ private[cecstore] final class SegmentWriter(
   private def add(parts: ArrayBuffer[Array[Byte]], head: Array[Byte], body: Array[Byte]): Unit = {
     parts += head
     if (body.nonEmpty) parts += body
-    runningCrc.add(head)
+    runningCrc = RunningCrc.extended(runningCrc, head)
     bytes += head.length + body.length
   }
 

@@ -64,7 +64,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     advance()
     rows.dropBelow(oldestId)
     val last = delta
-    val id = if (last == null) rows.firstId else if (isCommitted) last.id + 1 else last.id
+    val id = if (last == null) oldestId else if (isCommitted) last.id + 1 else last.id
     delta = if (last == null) new Rows(id, 16, 256, 256)
       else new Rows(id, last.count, last.keyStart(last.count), last.valueStart(last.count))
     rows.put(delta)
@@ -248,15 +248,15 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     frame.renewed = null
   }
 
-  /** All frames are in: forget the closed keys, and stand at the end of rows `lastId`. */
-  def finishLoad(lastId: Int, endOffset: Long): Unit = {
+  /** All frames are in: forget the closed keys, and stand at the end of the newest. */
+  def finishLoad(endOffset: Long): Unit = {
     closed.result().foreach { reference =>
       val (in, row) = (rowsOf(reference), reference.toInt)
       index(in.family(row)).delete(in.keys, in.keyStart(row), in.keyLength(row))
     }
     closed = null
     nextOffset = endOffset
-    if (lastId > 0) { delta = rows(lastId); isCommitted = true }
+    if (!rows.isEmpty) { delta = rows(RowsTable.NewestLoadedId); oldestId = rows.firstId; isCommitted = true }
     begin()
   }
 }
