@@ -81,6 +81,7 @@ object NarrowFiles {
 
   def register(conf: Configuration): Unit = {
     conf.set("fs.objects.impl", classOf[ObjectFiles].getName)
+    conf.set("fs.flaky.impl", classOf[FlakyFiles].getName)
     conf.set("fs.synced.impl", classOf[SyncedFiles].getName)
   }
 
@@ -102,7 +103,7 @@ final class LocalInput(file: File) extends FSInputStream {
 }
 
 /** As an object store: an object is there, whole, once its stream is closed; none is ever changed. */
-final class ObjectFiles extends NarrowFiles("objects") {
+abstract class ObjectStore(scheme: String) extends NarrowFiles(scheme) {
   override protected def output(path: Path): OutputStream = new ByteArrayOutputStream {
     private var isOpen = true
     override def close(): Unit = if (isOpen) {
@@ -117,6 +118,8 @@ final class ObjectFiles extends NarrowFiles("objects") {
     }
   }
 }
+
+final class ObjectFiles extends ObjectStore("objects")
 
 /** As HDFS: streams can be synced, and a power cut takes what was not. */
 final class SyncedFiles extends NarrowFiles("synced") {

@@ -18,7 +18,8 @@ object Programs {
     "manyStores" -> ManyStores.run,
     "retention" -> Retention.run,
     "reads" -> Reads.run,
-    "load" -> Reads.load)
+    "load" -> Reads.load,
+    "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {
     val pairs = words.tail.map { word =>
