@@ -21,7 +21,10 @@ COMMITS = "faults/test_commit_crashes.py"
 PARTS = "partitioned/test_queue.py"
 CUTS = f"{COMMITS}::test_power_cuts_take_nothing_that_was_committed"
 DEATHS = f"{COMMITS}::test_a_death_at_any_operation_loses_and_doubles_nothing"
+LATE = "connectors/provider/test_rules.py::test_rule[a late put reaches no other task's commit]"
+NEED_SPARK = {"takes_handles_of_a_task_that_has_ended"}
 CAUGHT_BY = {
+    "takes_handles_of_a_task_that_has_ended": LATE,
     "commits_pieces_that_are_not_on_disk": CUTS,
     "forgets_pieces_before_they_are_copied_to_the_disk": DEATHS,
     "applies_a_batch_before_it_is_committed": DEATHS,
@@ -81,6 +84,8 @@ def test_every_bug_is_planted_and_they_are_more_than_six():
 # In the quick tier a few, to show that planting works; `make crash` has them all.
 @pytest.mark.parametrize("bug", sorted(CAUGHT_BY)[:: 1 if CRASH_FULL else 6])
 def test_a_planted_bug_is_caught(bug, tally):
+    if bug in NEED_SPARK:
+        pytest.importorskip("pyspark")
     run = run_tests([CAUGHT_BY[bug]], bug)
     # 1 means that tests ran and failed; anything else, that they did not run.
     assert run.returncode == 1, f"{bug}: not caught\n{run.stdout[-2000:]}{run.stderr[-2000:]}"

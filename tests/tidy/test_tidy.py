@@ -46,7 +46,9 @@ ORDER = {
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint",
     "connectors.spark.setup": "environment settings java compiler session",
-    "connectors.spark.queues": "source_options spark_types offsets sink source data_source",
+    "connectors.spark.queues": """
+        source_options spark_types offsets repeated sink source data_source
+    """,
     "connectors.spark.checkpoint": """
         parsing unsafe_rows layout source_logs state_schema fork_plan fork state_rows state_tables
     """,

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from cec_store.connectors.spark.queues.repeated import say_repeated
 from cec_store.connectors.spark.queues.source_options import by_lower_name
 from cec_store.connectors.spark.queues.spark_types import fit, stored_schema
 from cec_store.errors import CecError
@@ -36,6 +37,8 @@ _TRANSACTION = ("txnAppId", "txnVersion")
 _APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEGMENT_BYTES = (4 << 10, 64 << 20, 1 << 30)
 """Least, default and most."""
+_OTHER_NAME = "A new checkpoint, or a fork, needs a txnAppId of its own"
+_OTHER_CHECKPOINT = "A copy of a checkpoint has its query's id: cec-store fork makes one of its own"
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _committers: dict[tuple[str, str], Committer] = {}
 """Those with open files, in the process that Spark runs commits in."""
@@ -83,6 +86,19 @@ class Target:
             _committers[name] = self.committer()
         return _committers[name]
 
+    def commit(
+        self,
+        query: str,
+        batch: int,
+        written: Sequence[Written],
+        advice: str,
+        is_stream: bool = True,
+    ) -> None:
+        """On the driver: the batch is in the queue, once. Rows that it has no use for are told."""
+        staged = [one.staged for one in written if one.staged is not None]
+        if not self.kept_committer().commit(query, batch, staged, is_stream=is_stream):
+            say_repeated(self.folder(), query, batch, staged, advice)
+
     def write(self, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Written:
         """One task attempt: stage all rows of a partition."""
         context = TaskContext.get()
@@ -123,8 +139,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         """On the driver, once all tasks are done. Once it returns the batch is on disk."""
         written = _written(messages)
         if written:
-            staged = [one.staged for one in written if one.staged is not None]
-            self._target.kept_committer().commit(written[0].query, batchId, staged)
+            self._target.commit(written[0].query, batchId, written, _OTHER_CHECKPOINT)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver. What a commit may have named stays; other leftovers go with the next."""
@@ -155,9 +170,8 @@ class BatchSink(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, once all tasks are done."""
-        staged = [one.staged for one in _written(messages) if one.staged is not None]
-        committer = self._target.kept_committer()
-        committer.commit(self._query, self._batch, staged, is_stream=self._is_stream)
+        written = _written(messages)
+        self._target.commit(self._query, self._batch, written, _OTHER_NAME, self._is_stream)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: forget what the tasks have written."""

@@ -33,6 +33,7 @@ from cec_store.queues import appendable_queue, consumers, trimming
 from cec_store.storage import local_files as files
 from cec_store.values import Address
 from support.disks.simulated_folder import SimulatedFolder
+from support.spark import planted as provider
 
 VARIABLE = "CEC_PLANT"
 BUGS: dict[str, Callable[[], None]] = {}
@@ -355,6 +356,13 @@ def forgets_pieces_before_they_are_copied_to_the_disk() -> None:
             self._append(FrameType.COMMIT, LOG_STREAM)
 
     LogWriter.sync = only_commits  # type: ignore[method-assign]
+
+
+@bug
+def takes_handles_of_a_task_that_has_ended() -> None:
+    provider.plant(
+        "state/Instance.scala", "if (generation != generation_) throw", "if (false) throw"
+    )
 
 
 def plant_what_is_asked_for() -> None:

@@ -24,6 +24,8 @@ private[cecstore] object Format {
   val RawBytesMax: Int = 256 << 20
   /** A frame of one record, which cannot be cut, may have this much, stored and inflated. */
   val OneRecordBytesMax: Int = Int.MaxValue - 65535
+  /** Of one key and its value; the rest of a frame is what stands around them. */
+  val RowBytesMax: Int = OneRecordBytesMax - (64 << 10)
   private val RatioMax = 200L
   private val RatioSlackBytes = 64L << 10
 

@@ -1,7 +1,9 @@
 package org.apache.spark.sql.cecstore.log
 
+import java.util.concurrent.atomic.AtomicLong
 import scala.collection.mutable
 import scala.util.Using
+import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Format, FrameHeader, RunningCrc}
@@ -10,46 +12,69 @@ import org.apache.spark.sql.cecstore.format.{Format, FrameHeader, RunningCrc}
  * What Spark's maintenance thread does to one store: forget segments that no kept version reaches, and where
  * each commit is an object of its own, merge them. docs/format.md §9.
  *
- * Task threads set the three volatile fields and share nothing else with the maintenance thread but files. The
- * lock keeps two runs of maintenance apart and guards `forgottenAt` and `summaries`.
+ * Task threads set the three volatile fields, read `failures`, and share nothing else with the maintenance thread
+ * but files. The lock keeps two runs of maintenance apart and guards `forgottenAt` and `summaries`.
+ *
+ * @param versionsToDeleteMax at a time; below 0 there is no bound
  */
 private[cecstore] final class Maintenance(
-    folder: SegmentFolder, segmentBytes: Long, versionsToKeep: Int, objectsToMerge: Int) extends Logging {
+    folder: SegmentFolder, segmentBytes: Long, versionsToKeep: Int, objectsToMerge: Int,
+    versionsToDeleteMax: Int) extends Logging {
   @volatile private var newest: Base = null
   @volatile private var newestVersion = 0L
   @volatile private var grows = true
+  private val failures_ = new AtomicLong
   private var forgottenAt = 0L
   private val summaries = new Summaries
+
+  /** Runs that failed. */
+  def failures: Long = failures_.get
 
   def loaded(version: Long): Unit = newestVersion = math.max(newestVersion, version)
   def committed(base: Base, grows: Boolean): Unit = { newest = base; this.grows = grows; loaded(base.version) }
 
   /** Delete segments whose versions are all too old and that no kept version's extent reaches. */
-  def forget(): Unit = {
+  def forget(): Unit = tried("deleted") {
     OpenOutputs.ofProcess.leaveIdle()
     synchronized {
       val version = newestVersion
       val oldestKept = version - versionsToKeep
       if (oldestKept > 0 && version - forgottenAt >= math.max(1, versionsToKeep / 10)) {
         val sizes = folder.sizes()
-        whileSound(sizes.keys.toArray.sorted, "deleted") { log =>
-          val known = summaries.of(log, sizes, Option(newest))
-          val kept = reachable(log, known, oldestKept)
-          val firstKept = if (kept.isEmpty) Long.MaxValue else kept.min
-          // A segment without a whole version may be one that is just being born, unless newer ones stand behind it.
-          val gone = log.ids.filter(id => !kept(id) && (known.get(id).exists(_.newestVersion.nonEmpty) || id < firstKept))
-          gone.foreach(folder.delete)
-          forgottenAt = version
-          if (gone.nonEmpty) logInfo(s"cec: ${folder.location}: deleted ${gone.length} segments that no version from $oldestKept on needs")
-        }
+        if (Using.resource(new StateLog(folder, sizes.keys.toArray.sorted))(forget(_, sizes, oldestKept))) forgottenAt = version
       }
     }
   }
 
-  private def whileSound(ids: Array[Long], done: String)(work: StateLog => Unit): Unit = Using.resource(new StateLog(folder, ids)) { log =>
-    try work(log) catch {
-      case e: CecLogException => logWarning(s"cec: ${folder.location}: nothing is $done while the log is damaged: ${e.getMessage}")
-    }
+  /** Whether nothing is left that could be deleted. */
+  private def forget(log: StateLog, sizes: Map[Long, Long], oldestKept: Long): Boolean = {
+    val known = summaries.of(log, sizes, Option(newest))
+    val kept = reachable(log, known, oldestKept)
+    val firstKept = if (kept.isEmpty) Long.MaxValue else kept.min
+    // A segment without a whole version may be one that is just being born, unless newer ones stand behind it.
+    val gone = log.ids.filter(id => !kept(id) && (known.get(id).exists(_.newestVersion.nonEmpty) || id < firstKept))
+    val now = fewAtATime(gone.toSeq, known)
+    now.foreach(folder.delete)
+    if (now.nonEmpty) logInfo(
+      s"cec: ${folder.location}: deleted ${now.size} of ${gone.length} segments that no version from $oldestKept on needs")
+    now.size == gone.length
+  }
+
+  /** The oldest, with as many versions as Spark lets a run of maintenance delete, and at least one segment. */
+  private def fewAtATime(ids: Seq[Long], known: Map[Long, Summary]): Seq[Long] = if (versionsToDeleteMax < 0) ids else {
+    def versions(id: Long) = known.get(id).flatMap(s => s.newestVersion.map(_ - s.baseVersion)).getOrElse(0L)
+    val upto = ids.iterator.map(versions).scanLeft(0L)(_ + _).drop(1)
+    ids.take(math.max(1, upto.takeWhile(_ <= versionsToDeleteMax).size))
+  }
+
+  /** Spark would close a provider whose maintenance fails, and load its state anew: it is enough to try again later. */
+  private def tried(done: String)(work: => Unit): Unit = try work catch {
+    case e: CecLogException =>
+      failures_.incrementAndGet()
+      logWarning(s"cec: ${folder.location}: nothing is $done while the log is damaged: ${e.getMessage}")
+    case NonFatal(e) =>
+      failures_.incrementAndGet()
+      logWarning(s"cec: ${folder.location}: nothing is $done this time, the next maintenance tries again: $e", e)
   }
 
   private def reachable(log: StateLog, known: Map[Long, Summary], oldestKept: Long): Set[Long] = {
@@ -75,14 +100,14 @@ private[cecstore] final class Maintenance(
   }
 
   /** Copy the objects of the extent that are not merged yet into one, when there are enough of them. */
-  def merge(): Unit = synchronized {
+  def merge(): Unit = tried("merged")(synchronized {
     val base = newest
     if (!grows && base != null) {
       val ids = folder.list()
       val merged = ids.filter(StateLog.isMerged).lastOption.getOrElse(0L)
-      if (ids.count(_ > merged) >= objectsToMerge) whileSound(ids, "merged")(merge(_, base))
+      if (ids.count(_ > merged) >= objectsToMerge) Using.resource(new StateLog(folder, ids))(merge(_, base))
     }
-  }
+  })
 
   private def merge(log: StateLog, base: Base): Unit = {
     val frames = log.extent(log.find(base.version, Some(base.uniqueId))).map(_._1)

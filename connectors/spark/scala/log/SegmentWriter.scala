@@ -15,10 +15,12 @@ private[cecstore] final case class Commit(
  * touched again: the next commit begins another, on the last version that succeeded. Only the thread of the
  * task that owns the instance calls it.
  *
+ * @param isLastToCount whether a commit has to stand behind all that are in the directory: checkpoint format V1
  * @param ordinalSeen the highest ordinal in the directory when the base was loaded
  */
 private[cecstore] final class SegmentWriter(
-    folder: SegmentFolder, segmentBytes: Long, isSynced: Boolean, ordinalSeen: Long, random: Random, clockUs: () => Long) {
+    folder: SegmentFolder, segmentBytes: Long, isSynced: Boolean, isLastToCount: Boolean,
+    ordinalSeen: Long, random: Random, clockUs: () => Long) {
   import Format._
 
   private var ordinal = ordinalSeen
@@ -36,9 +38,15 @@ private[cecstore] final class SegmentWriter(
 
   /** Make the version durable on top of `base`; returns where it ends, and the bytes written. */
   def append(base: Base, commit: Commit): (Base, Long) = {
-    val goesOn = output != null && (last eq base) && bytes < segmentBytes && output.hold()
+    val highest = if (isLastToCount) folder.list().lastOption else None
+    val isHighest = output != null && highest.forall(_ <= StateLog.mergedId(header.segmentId))
+    val goesOn = isHighest && (last eq base) && bytes < segmentBytes && output.hold()
     val before = if (goesOn) bytes else 0L
-    val head = if (goesOn) Seq.empty else { close(); begin(base) }
+    val head = if (goesOn) Seq.empty else {
+      close()
+      ordinal = math.max(ordinal, highest.fold(0L)(_ >>> 32))
+      begin(base)
+    }
     var end = base
     val parts = head.iterator ++ commit.bodies.flatMap { case (body, records) =>
       val (made, frame) = frameOf(end, commit, body, records, isLast = !commit.bodies.hasNext)

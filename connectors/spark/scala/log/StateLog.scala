@@ -80,7 +80,7 @@ private[cecstore] final class StateLog(folder: SegmentFolder, val ids: Array[Lon
   }
 
   private def missing(version: Long) =
-    new CecLogException(s"$location: version $version is not in the state log")
+    new VersionMissing(s"$location: version $version is not in the state log")
 
   /** The stream's previous BATCH frame, in this segment or in the one it builds on. */
   private def previous(frame: FrameAt): Option[FrameAt] = reader(frame.segment.id).before(frame).orElse {

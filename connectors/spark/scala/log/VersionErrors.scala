@@ -3,6 +3,9 @@ package org.apache.spark.sql.cecstore.log
 import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
 
+/** No segment holds the version. */
+private[cecstore] final class VersionMissing(message: String) extends CecLogException(message)
+
 /** Tells of a version that cannot be read which versions can. */
 private[cecstore] object VersionErrors {
   /** Do what needs a version; an error then names it, and the newest version that is sound. */

@@ -14,10 +14,14 @@ private[cecstore] final case class ExtentTarget(factor: Double, maxRecords: Opti
   /** The most bytes that the extent's keys and values may have, dead ones included: all of it is in the heap. */
   def bytesMax(liveBytes: Long): Long = math.max(FloorBytes, (liveBytes * math.max(factor, HeldFactor.toDouble)).toLong)
 
-  /** Whether fewer records are asked for than the open windows need. */
-  def cannotBeMet(openWindows: Long): Boolean =
-    recoveryTimeMs.map(LoadRate.recordsIn).orElse(maxRecords)
-      .exists(asked => asked < openWindows * FactorMin && asked < openWindows)
+  /** Why the open windows alone are more than what is asked for, if they are: by what loads have taken, not by what is aimed at. */
+  def unmet(openWindows: Long): Option[String] = recoveryTimeMs match {
+    case Some(ms) => LoadRate.expectedMs(openWindows) match {
+      case (expected, how) if expected > ms => Some(s"loading takes about $expected ms ($how) where $ms ms are asked for")
+      case _ => None
+    }
+    case None => maxRecords.filter(_ < openWindows).map(asked => s"$asked records are asked for")
+  }
 }
 
 private[cecstore] object ExtentTarget {

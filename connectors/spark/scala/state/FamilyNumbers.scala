@@ -9,8 +9,10 @@ import org.apache.spark.sql.execution.streaming.state.StateStore.DEFAULT_COL_FAM
  * The numbers of a store's column families. All but the default one's are state: records of family 0, which under the
  * empty name hold the highest number that was given up. docs/format.md §9.
  */
-private[cecstore] final class FamilyNumbers(state: LiveState) {
+private[cecstore] final class FamilyNumbers(view: StateView) {
   import FamilyNumbers._
+
+  private def state: LiveState = view.state
 
   /** How many records of the state are such numbers. */
   def records: Int = state.keyCount(NamesFamily)
@@ -18,7 +20,7 @@ private[cecstore] final class FamilyNumbers(state: LiveState) {
 
   def numberOf(name: String): Option[Int] = if (name == DEFAULT_COL_FAMILY_NAME) Some(DefaultFamily) else {
     val key = name.getBytes(UTF_8)
-    Some(state.find(NamesFamily, key, 0, key.length)).filter(_ != KeyIndex.Absent).map(decoded)
+    Some(view.find(NamesFamily, key, 0, key.length)).filter(_ != KeyIndex.Absent).map(decoded)
   }
 
   /** The family gets a number above all that were ever given: a change feed tells families of all times apart by it. */
@@ -43,7 +45,7 @@ private[cecstore] final class FamilyNumbers(state: LiveState) {
   private def givenUp: Int = recorded.getOrElse(GivenUp, DefaultFamily)
   private def all: Map[String, Int] = recorded - GivenUp + (DEFAULT_COL_FAMILY_NAME -> DefaultFamily)
 
-  private def recorded: Map[String, Int] = state.live(NamesFamily, _.references).map { reference =>
+  private def recorded: Map[String, Int] = view.live(NamesFamily, _.references).map { reference =>
     val (rows, row) = (state.rowsOf(reference), reference.toInt)
     new String(rows.key(row), UTF_8) -> decoded(reference)
   }.toMap

@@ -142,6 +142,17 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       else find(family, in.keys, in.keyStart(row), in.keyLength(row))
     }.filter(_ != Absent)
 
+  /** What the key had when the version in progress began. */
+  def findBefore(family: Int, key: Array[Byte], from: Int, length: Int): Long =
+    before(index(family).find(key, from, length))
+
+  /** As [[live]], of the rows that were live when the version in progress began. */
+  def liveBefore(family: Int, scan: KeyIndex => Iterator[Long]): Iterator[Long] =
+    scan(index(family)).map(before).filter(_ != Absent)
+
+  private def before(reference: Long): Long =
+    if (reference != Absent && !isCommitted && inDelta(reference)) undoLogOf(reference).before(reference.toInt) else reference
+
   /** Write the oldest footprints again while the extent costs or holds more than the target; returns how many. */
   def renew(target: ExtentTarget, deadlineNs: Long): Int = {
     advance()

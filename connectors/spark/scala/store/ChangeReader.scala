@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.store
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{FrameAt, StateLog, VersionErrors}
-import org.apache.spark.sql.cecstore.state.{FamilyNumbers, StateLoader}
+import org.apache.spark.sql.cecstore.state.{FamilyNumbers, StateLoader, StateView}
 import org.apache.spark.sql.execution.streaming.state.{RecordType, StateStore}
 import org.apache.spark.util.NextIterator
 
@@ -16,7 +16,7 @@ private[cecstore] final class ChangeReader(
   // Not there any more: refuse rather than begin later.
   if (start > 1) VersionErrors.explained(log, start - 1)(log.find(start - 1, None))
   private val number = if (family == StateStore.DEFAULT_COL_FAMILY_NAME) Format.DefaultFamily
-    else new FamilyNumbers(StateLoader.load(log, last, _ => false, log.location)).numberOf(family).getOrElse(-1)
+    else new FamilyNumbers(new StateView(StateLoader.load(log, last, _ => false, log.location), isBefore = false)).numberOf(family).getOrElse(-1)
 
   override def getNext(): (RecordType.Value, UnsafeRow, UnsafeRow, Long) =
     if (changes.hasNext) changes.next() else { finished = true; null }

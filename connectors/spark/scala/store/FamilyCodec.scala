@@ -64,6 +64,9 @@ private[cecstore] final class FamilyCodec(
   def newKeyRow: UnsafeRow = new UnsafeRow(spec.keySchema.length)
   def newValueRow: UnsafeRow = new UnsafeRow(valueSchema.length)
 
+  /** The key as a message can name it. */
+  def shown(key: UnsafeRow): String = key.toSeq(spec.keySchema).mkString("[", ",", "]").take(200)
+
   /** The key of a row; a plain one is pointed at where it lies. */
   def decodeKey(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
     if (!isPlainKey) keyEncoder.decodeKey(rows.key(row))

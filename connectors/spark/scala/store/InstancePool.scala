@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.store
 
 import scala.collection.mutable
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{SegmentFolder, StateLog}
 import org.apache.spark.sql.cecstore.state.Instance
@@ -10,19 +11,22 @@ import org.apache.spark.sql.cecstore.state.Instance
  * the thread that closes the provider use it at once: the lock of `this` guards all fields, and no instance
  * changes hands without it.
  */
-private[cecstore] final class InstancePool(folder: SegmentFolder) {
+private[cecstore] final class InstancePool(folder: SegmentFolder) extends Logging {
   private var idle: Instance = null
   private var isClosed = false
   private val owned = mutable.Map.empty[Long, Instance]
 
   /**
    * An instance that stands at the version, owned from now on: the owner's own, the idle one, or a new one, for
-   * which nobody waits. Says also whether the owner has just got it.
+   * which nobody waits. Says also whether the owner has just got it. Its generation holds until it is given back.
    */
   def take(owner: Long, version: Long, uniqueId: Option[String], isUsable: Boolean)(load: => Instance): (Instance, Boolean) = {
     val mine = synchronized(owned.get(owner).filter(i => !i.isWriting && isUsable && i.moveTo(version, uniqueId)))
     val instance = mine.orElse(if (isUsable) takeIdle(version, uniqueId) else None).getOrElse(load)
-    synchronized(owned.put(owner, instance))
+    synchronized {
+      owned.put(owner, instance)
+      instance.opened += 1
+    }
     (instance, mine.isEmpty)
   }
 
@@ -46,14 +50,30 @@ private[cecstore] final class InstancePool(folder: SegmentFolder) {
    * A task is done with its instance: it is there for the next one. What has just been committed replaces even a
    * newer version: who went back and committed again has left that lineage.
    */
-  def giveBack(owner: Long, instance: Instance): Unit = {
-    val left = replaceIdle(owner, instance)
-    if (left != null) left.close() // its stream: outside the lock
+  def giveBack(owner: Long, instance: Instance, generation: Long): Unit =
+    end(synchronized(if (instance.generation == generation) givenBack(owner, instance) else null))
+
+  /** Outside of tasks: one of the stores that were opened on an instance is closed. The last one gives it back. */
+  def release(owner: Long, instance: Instance, generation: Long): Unit = end(synchronized {
+    val isLast = instance.generation == generation && { instance.opened -= 1; instance.opened == 0 }
+    if (isLast) givenBack(owner, instance) else null
+  })
+
+  /** Close the stream of one that is not kept: that may take long, so not under the lock. */
+  private def end(left: Instance): Unit = if (left != null) left.close()
+
+  /** The instance that is not wanted any more, if any. */
+  private def givenBack(owner: Long, instance: Instance): Instance = {
+    if (owned.get(owner).exists(_ eq instance)) owned.remove(owner)
+    if (instance.disown()) keep(instance)
+    else {
+      logWarning(s"cec: ${folder.location}: a thread of a task that has ended still works with its state: " +
+        "the next task loads it anew")
+      null
+    }
   }
 
-  private def replaceIdle(owner: Long, instance: Instance): Instance = synchronized {
-    if (owned.get(owner).exists(_ eq instance)) owned.remove(owner)
-    instance.rollback()
+  private def keep(instance: Instance): Instance = {
     val isNewest = !isClosed && (idle == null || instance.hasCommitted || idle.base.version <= instance.base.version)
     instance.hasCommitted = false
     val left = if (isNewest) { val old = idle; idle = instance; old } else instance

@@ -34,7 +34,7 @@ private[cecstore] object Golden {
     var now = 1357016400000000L // 2013-01-01 05:00 UTC
     val clock = () => { now += 1000000; now }
     def writer(seen: Long) = new SegmentWriter(
-      Logs.onDisk(path), settings.segmentBytes, settings.isSynced, seen, random, clock)
+      Logs.onDisk(path), settings.segmentBytes, settings.isSynced, isLastToCount = false, seen, random, clock)
     val state = StateLoader.empty(_ => false)
     var writing = writer(0)
     var base = Base.empty(0)

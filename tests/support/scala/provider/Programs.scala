@@ -18,7 +18,12 @@ object Programs {
     "manyStores" -> ManyStores.run,
     "retention" -> Retention.run,
     "reads" -> Reads.run,
-    "load" -> Reads.load)
+    "load" -> Reads.load,
+    "large" -> Sizes.large,
+    "heap" -> Sizes.heap,
+    "leases" -> Leases.run,
+    "feed" -> Feed.run,
+    "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {
     val pairs = words.tail.map { word =>

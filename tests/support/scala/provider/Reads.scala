@@ -18,7 +18,7 @@ private[cecstore] object Reads {
     fill(many, commits, 64L << 10)
     val folder = new CountingFolder(Logs.onDisk(many))
     val segments = folder.list().length
-    val maintenance = new Maintenance(folder, 64L << 10, commits, 10)
+    val maintenance = new Maintenance(folder, 64L << 10, commits, 10, -1)
     // Versions beyond the newest are asked about, so that some are too old each time.
     val rounds = (1 to 3).map { round =>
       maintenance.loaded(commits + round * (commits / 10 + 1))
@@ -63,7 +63,7 @@ private[cecstore] object Reads {
   /** Commits as the provider makes them, over so many keys in turn. */
   private def fill(path: Path, commits: Int, segmentBytes: Long, rows: Int = 10, keys: Int = 40): Path = {
     Files.createDirectories(path)
-    val writer = new SegmentWriter(Logs.onDisk(path), segmentBytes, false, 0, new Random(1), clock)
+    val writer = new SegmentWriter(Logs.onDisk(path), segmentBytes, false, false, 0, new Random(1), clock)
     val instance = new Instance(StateLoader.empty(_ => false), Base.empty(0), writer, ExtentTarget(2.0, None, None),
       100, 1, clock, 0, 0)
     val (key, value) = (new Array[Byte](16), new Array[Byte](16))
