@@ -1,17 +1,19 @@
 """Encoding, writing and syncing in the background, in the order of the appends.
 
 Frames are encoded by a small pool while earlier ones are being written and synced; a bounded number
-is outstanding, and an append beyond it waits (CEC paper, appendix, "Failure-free operation").
+is outstanding, and an append beyond it waits (CEC paper, appendix, "Failure-free operation"). So a
+step of many frames never stands in memory as a whole: its first ones are written while later ones
+are made.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +21,9 @@ import pyarrow as pa
 from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, OutOfRange, Poisoned
 from cec_store.format.bodies import Body, check_body_size, encode_body
 from cec_store.format.frame import NUMBERS_END
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
-from cec_store.log.writer import Cursor, FrameMarks, LogWriter
+from cec_store.log.writer import Cursor, LogWriter
 
 _ENCODERS = 2
 
@@ -58,28 +61,59 @@ class Pipeline:
         self._wanted_seq = 0
         """Somebody waits for the frames below to be durable."""
         self._closing = False
+        self._given_up: BaseException | None = None
+        """Why a step was left in the middle: nothing can be appended behind a part of one."""
         self._failure: BaseException | None = None
         """What ended the writer's thread; it stays."""
         self._unsynced_since: float | None = None
         """When the oldest frame not synced was written. Used by the writer's thread only."""
+        self._one_step = Lock()
+        """Held from a step's first frame to its last: frames of others do not come between."""
         self._encoders = ThreadPoolExecutor(_ENCODERS, "cec-encode")
         self._thread = Thread(target=self._run, name="cec-writer", daemon=True)
         self._thread.start()
 
     # -- the callers' side --------------------------------------------------------------------
 
-    def submit(self, records: pa.RecordBatch, marks: FrameMarks) -> int:
-        """Queue one frame and return its number; waits while too much is outstanding.
+    def submit(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
+        """Queue the frames of one step, one at least, and return the number of the last.
+
+        ``marks`` are those of the step's end. Waits while too much is outstanding, and takes each
+        part only when there is room for the one before it. A step of several frames that cannot
+        be finished, for whatever reason, ends the writer.
 
         Raises:
-            FrameTooLarge: the records do not fit in one frame.
+            FrameTooLarge: records of a part do not fit in one frame.
             OutOfRange: the numbers of frames or records are used up.
             Poisoned: the writer has failed or is closed.
         """
-        raw_bytes = check_body_size(records)
+        rest = iter(parts)
+        part, begun = next(rest), False
+        with self._one_step:
+            try:
+                # A frame says whether another follows, so the next one is made before it leaves.
+                for following in rest:
+                    self._enqueue(part, FrameMarks.of_part(marks.input_upto), begun)
+                    part, begun = following, True
+                return self._enqueue(part, marks, begun)
+            except BaseException as error:
+                if begun:
+                    self._give_up(error)
+                raise
+
+    def _give_up(self, error: BaseException) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._has_room(raw_bytes) or self._stopped())
-            self._refuse_if_stopped()
+            self._given_up = error
+            self._changed.notify_all()
+
+    def _enqueue(self, records: pa.RecordBatch, marks: FrameMarks, in_step: bool) -> int:
+        """Queue one frame; ``in_step``: it goes on with a step, which a close waits for."""
+        raw_bytes = check_body_size(records, self.writer.folder.path)
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._has_room(raw_bytes) or self._stopped(in_step),
+            )
+            self._refuse_if_stopped(in_step)
             # Readers refuse a frame with higher numbers, so it must not be acknowledged.
             if max(self.end.seq + 1, self.end.offset + records.num_rows) >= NUMBERS_END:
                 raise OutOfRange(
@@ -147,15 +181,15 @@ class Pipeline:
         frames = len(self._pending) < self._options.outstanding_frames_max
         return frames and self._outstanding_bytes + raw_bytes <= self._options.outstanding_bytes_max
 
-    def _stopped(self) -> bool:
-        return self._closing or self._failure is not None
+    def _stopped(self, in_step: bool = False) -> bool:
+        failed = self._failure is not None or self._given_up is not None
+        return failed or (self._closing and not in_step)
 
-    def _refuse_if_stopped(self) -> None:
-        if self._failure is not None:
-            raise Poisoned(f"this writer failed: {self._failure}; open the queue again") from (
-                self._failure
-            )
-        if self._closing:
+    def _refuse_if_stopped(self, in_step: bool = False) -> None:
+        error = self._failure or self._given_up
+        if error is not None:
+            raise Poisoned(f"this writer failed: {error}; open the queue again") from error
+        if self._closing and not in_step:
             raise Poisoned("the queue is closed")
 
     def _why_lost(self) -> CecError:
@@ -191,8 +225,12 @@ class Pipeline:
             pending = list(self._pending)
             tasks = list(self._tasks)
             closing = self._closing
+            if self._given_up is not None:
+                raise Poisoned(f"a step was left unfinished: {self._given_up!r}")
         for item in pending:
             self._write(item)
+        if self.writer.in_step:
+            return True
         if closing or tasks or self._sync_is_due():
             self._sync()
         for task, result in tasks:
@@ -202,11 +240,16 @@ class Pipeline:
         return not (closing and not self._pending)
 
     def _has_work(self) -> bool:
+        if self.writer.in_step:  # it is synced, and closed, as a whole
+            return bool(self._pending) or self._given_up is not None
         wanted = self._wanted_seq > self.durable.seq
-        return bool(self._pending or self._tasks or self._closing or wanted)
+        given_up = self._given_up is not None
+        return bool(self._pending or self._tasks or self._closing or wanted or given_up)
 
     def _seconds_to_sync(self) -> float | None:
         if self._unsynced_since is None or self._options.sync is SyncMode.NONE:
+            return None
+        if self.writer.in_step:
             return None
         limit_ms = (
             self._options.sync_interval_ms
@@ -221,15 +264,18 @@ class Pipeline:
 
     def _write(self, item: _Pending) -> None:
         body = item.body.result()
-        if self.writer.segment_bytes + len(body.stored) > self._options.segment_bytes:
+        is_full = self.writer.segment_bytes + len(body.stored) > self._options.segment_bytes
+        if is_full and not self.writer.in_step:
             self.roll()
         self.writer.append(body, item.marks)
         if self._unsynced_since is None:
             self._unsynced_since = time.monotonic()
-        if self._options.sync is SyncMode.COMMIT or (
+        group_is_full = (
             self._options.sync is SyncMode.GROUP
             and self.writer.unsynced_bytes >= self._options.group_max_bytes
-        ):
+        )
+        is_due = self._options.sync is SyncMode.COMMIT or group_is_full
+        if is_due and not self.writer.in_step:
             self._sync()
         with self._changed:
             self._pending.popleft()

@@ -101,12 +101,18 @@ class LogReader(ABC):
         for segment_id in self._segments_from(here.segment_id):
             reader = self.reader(segment_id)
             byte = here.byte if segment_id == here.segment_id else SEGMENT_HEADER_BYTES
+            last: Frame | None = None
             try:
                 for at, header in reader.frames(byte, self.segment_end(segment_id)):
                     if header.type == FrameType.BATCH:
-                        yield Frame(Address(segment_id, at), header)
+                        last = Frame(Address(segment_id, at), header)
+                        yield last
             except BadFrame as error:
                 raise refusal(reader, error.bad) from None
+            if last is not None and last.header.continues:
+                raise CorruptLog(
+                    reader.path, last.next_address.byte, "the segment ends within a step"
+                )
 
     def frame_at(self, address: Address) -> Frame:
         """The BATCH frame at an address that the log itself names.
@@ -138,6 +144,9 @@ class LogReader(ABC):
         if (previous.header.seq, previous.header.end_offset) != expected:
             path = self.reader(header.prev_segment).path
             raise CorruptLog(path, header.prev_byte, f"not the frame before number {header.seq}")
+        if previous.header.continues and header.prev_segment != frame.address.segment_id:
+            path = self.reader(header.prev_segment).path
+            raise CorruptLog(path, header.prev_byte, "the segment ends within a step")
         return previous
 
     def last(self) -> Frame | None:
@@ -154,7 +163,9 @@ class LogReader(ABC):
         try:
             body = reader.body_at(frame.address.byte, header, backward)
             schema = reader.schema(header)
-            return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
+            return decode_body(
+                body, header.body_codec, header.raw_bytes, schema, header.record_count
+            )
         except BadHeader as error:
             raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
 

@@ -5,20 +5,35 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from cec_store.errors import CorruptLog, DiskFull, Fenced, NotAQueue, SchemaMismatch
+from cec_store.errors import (
+    CorruptLog,
+    DiskFull,
+    Fenced,
+    NotAQueue,
+    SchemaMismatch,
+    StorageError,
+)
 from cec_store.format.bodies import Body
 from cec_store.format.frame import FRAME_MAGIC_BYTES, BadHeader, FrameType
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
-from cec_store.log.epochs import claim_epoch, newest_claim, publish_manifest, read_manifest
+from cec_store.log.epochs import (
+    claim_epoch,
+    newest_claim,
+    publish_manifest,
+    remove_older_manifests,
+)
+from cec_store.log.frames import FrameMarks
+from cec_store.log.known_end import KnownEnd, read_known_end, refuse_unknown_segments
+from cec_store.log.notes import Note, remove_older_notes
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Tail, read_tail
-from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     WRITER_LOCK,
     claimed_epoch_of,
-    manifest_epoch_of,
+    durable_epoch_of,
     segment_id_of,
     segment_name,
     torn_name,
@@ -61,6 +76,9 @@ def _clear_unfinished_creation(folder: Folder) -> None:
     names = folder.names()
     claims = [name for name in names if claimed_epoch_of(name) is not None]
     own = {WRITER_LOCK, *claims}
+    noted = [name for name in names if durable_epoch_of(name) is not None]
+    if noted:
+        raise CorruptLog(f"{folder.path}/{noted[-1]}", 0, "a queue without a manifest")
     leftovers = [name for name in names if name not in own and not name.startswith("manifest-")]
     foreign = [name for name in leftovers if segment_id_of(name) is None]
     if foreign:
@@ -97,24 +115,35 @@ def reopen(
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
     # The last writer may still be at work in it, so only what stays bad is damage.
-    first_tail = retry_when_changed(lambda: _newest_tail(folder, read_manifest(folder)), CorruptLog)
+    first_tail = retry_when_changed(
+        lambda: _newest_tail(folder, read_known_end(folder)), CorruptLog
+    )
     stored = _schema_of(first_tail)
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
     # Only now does the last writer's manifest say all that it ever acknowledged.
-    manifest = replace(read_manifest(folder), epoch=epoch)
+    known = read_known_end(folder)
+    manifest = replace(known.manifest, epoch=epoch)
     publish_manifest(folder, manifest)
-    _remove_older_manifests(folder, epoch)
-    tail = _newest_tail(folder, manifest)
-    old = tail.reader.header
-    writer = LogWriter(folder, manifest, stored, _cursor_behind(tail), clock_and_entropy)
-    _begin_segment(
-        writer, Predecessor(old.segment_id, tail.vouched_end, old.salt, tail.running_crc)
-    )
+    remove_older_manifests(folder, epoch)
+    note = Note(folder, epoch)
+    try:
+        tail = _newest_tail(folder, replace(known, manifest=manifest))
+        cursor = _cursor_behind(tail)
+        writer = LogWriter(folder, manifest, stored, cursor, clock_and_entropy, note)
+        old = tail.reader.header
+        _begin_segment(
+            writer, Predecessor(old.segment_id, tail.vouched_end, old.salt, tail.running_crc)
+        )
+    except BaseException:
+        with suppress(StorageError):
+            note.close()
+        raise
     with writer.closed_on_failure():
         carried = _carry_over(writer, tail)
         writer.publish_segment()
         writer.sync()
+        remove_older_notes(folder, epoch)
         if tail.torn_bytes:
             _keep_torn(folder, tail)
         if tail.file_bytes > tail.vouched_end:
@@ -153,7 +182,8 @@ def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:
         writer.begin_segment(predecessor, predecessor.segment_id + 1)
 
 
-def _newest_tail(folder: Folder, manifest: Manifest) -> Tail:
+def _newest_tail(folder: Folder, known: KnownEnd) -> Tail:
+    manifest = known.manifest
     present = {segment_id_of(name) for name in folder.names()}
     for segment_id in range(manifest.first_segment, manifest.newest_segment + 1):
         if segment_id not in present:
@@ -162,7 +192,7 @@ def _newest_tail(folder: Folder, manifest: Manifest) -> Tail:
     reader = SegmentReader(folder, manifest.newest_segment)
     if reader.header.log_id != manifest.log_id:
         raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
-    tail = read_tail(reader)
+    tail = read_tail(reader, noted=known.noted)
     if not tail.frames or tail.frames[0][1].type != FrameType.SCHEMA:
         # A published segment was durable with its schema.
         raise CorruptLog(reader.path, tail.end, tail.reason or "the segment has no schema")
@@ -195,8 +225,7 @@ def _carry_over(writer: LogWriter, tail: Tail) -> int:
         if header.type != FrameType.BATCH or byte < tail.vouched_end:
             continue
         stored = tail.reader.body_at(byte, header).to_pybytes()
-        marks = FrameMarks(header.open_windows, header.extent_records, header.input_upto)
-        writer.append(Body.of_frame(header, stored), marks)
+        writer.append(Body.of_frame(header, stored), FrameMarks.of_frame(header))
         carried += 1
     return carried
 
@@ -212,21 +241,18 @@ def _keep_torn(folder: Folder, tail: Tail) -> None:
 
 
 def _remove_strays(folder: Folder, manifest: Manifest) -> None:
-    """Segments that a dead writer had made and not published, or trimmed and not removed."""
+    """Segments that a dead writer had made and not published, or trimmed and not removed.
+
+    Raises:
+        CorruptLog: one may hold acknowledged frames; nothing is removed.
+    """
     names = folder.names()
     if newest_claim(names) > manifest.epoch:
         raise Fenced(f"{folder.path}: another writer is taking over as well")
+    refuse_unknown_segments(folder, manifest, names)
     for name in names:
         segment_id = segment_id_of(name)
         known = range(manifest.first_segment, manifest.newest_segment + 1)
         if segment_id is not None and segment_id not in known:
             remove(folder, name)
     folder.sync_names()
-
-
-def _remove_older_manifests(folder: Folder, epoch: int) -> None:
-    """The claims up to ``epoch`` as well: its manifest stands in their place."""
-    for name in folder.names():
-        older, claimed = manifest_epoch_of(name), claimed_epoch_of(name)
-        if (older is not None and older < epoch) or (claimed is not None and claimed <= epoch):
-            remove(folder, name)

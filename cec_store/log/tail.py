@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cec_store.errors import CorruptLog
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
@@ -14,6 +15,7 @@ from cec_store.format.frame import (
     FrameType,
 )
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
+from cec_store.log.known_end import refuse_short_of
 from cec_store.log.segment import SegmentReader, refusal
 
 
@@ -46,9 +48,9 @@ class Tail:
     reader: SegmentReader
     verdict: Verdict
     frames: tuple[tuple[int, FrameHeader], ...]
-    """Every whole frame before the bad byte, as (byte, header)."""
+    """Every whole frame of a whole step before the bad byte, as (byte, header)."""
     end: int
-    """The first bad byte."""
+    """The first bad byte, or before it the beginning of a step that was not finished."""
     vouched_end: int
     """End of the last frame that some intact header, or the successor, vouches for."""
     running_crc: int
@@ -58,14 +60,17 @@ class Tail:
 
     @property
     def torn_bytes(self) -> int:
-        """Bytes beyond the last whole frame."""
+        """Bytes beyond the last whole step."""
         return max(0, self.file_bytes - self.end)
 
 
-def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
+def read_tail(
+    reader: SegmentReader, sealed_end: int | None = None, noted: DurableEnd | None = None
+) -> Tail:
     """Read a segment from its start and decide what its end means; every CRC is checked.
 
-    ``sealed_end`` is where a successor says the segment ends.
+    ``sealed_end`` is where a successor says the segment ends; ``noted``, what its writer has noted
+    about it.
 
     Raises:
         CorruptLog: damage; nothing was changed.
@@ -79,6 +84,9 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     footer_end = _footer_end(reader, frames)
     seal = sealed_end if sealed_end is not None else footer_end
     claimed = scan.claimed
+    if noted is not None and not bad.newer:
+        refuse_short_of(noted, reader, bad)
+        claimed = max(claimed, noted.byte)
     if bad.byte < file_bytes and seal is None:  # at a live log's end a writer may be appending
         claimed = max(claimed, scan.claimed_beyond())
     # A frame's own header may vouch for what stands before it, never for itself.
@@ -88,16 +96,35 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     # A later format is named even where frames behind it vouch for it: upgrading mends that.
     if verdict is Verdict.DAMAGE or (bad.newer and verdict is not Verdict.COMPLETE):
         raise refusal(reader, bad)
-    end = bad.byte
+    end, reason = bad.byte, bad.reason
+    whole = without_unfinished_step(frames)
+    if len(whole) < len(frames):
+        end, reason = frames[len(whole)][0], "a step of several frames was not finished"
+        if verdict is Verdict.COMPLETE:
+            raise CorruptLog(reader.path, end, f"{reason}, and yet the segment is said to be")
+        verdict, frames = Verdict.TORN_TAIL, whole
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
     # A FOOTER says where the segment ends, not that it is on disk itself: the process may have died
     # before the sync of it. A successor does say so.
     vouched = end if sealed_end is not None else min(max(claimed, published), end)
     running_crcs = running_crcs_of(reader.header, frames)
+    if noted is not None and running_crcs.get(noted.byte) != noted.running_crc:
+        raise CorruptLog(reader.path, noted.byte, "other frames than were noted as durable")
     vouched_end = max(byte for byte in running_crcs if byte <= max(vouched, SEGMENT_HEADER_BYTES))
     crc = running_crcs[vouched_end]
-    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, bad.reason)
+    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, reason)
+
+
+def without_unfinished_step(
+    frames: list[tuple[int, FrameHeader]],
+) -> list[tuple[int, FrameHeader]]:
+    """The frames before a step whose last frame is not among them; all, where there is none."""
+    batches = [at for at, (_, header) in enumerate(frames) if header.type == FrameType.BATCH]
+    begins = len(frames)
+    while batches and frames[batches[-1]][1].continues:
+        begins = batches.pop()
+    return frames[:begins]
 
 
 def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) -> int | None:

@@ -17,9 +17,9 @@ from cec_store.errors import RecoveryError
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.schema import RecordSchema
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
-from cec_store.operators.contract import Effects, Operator, Source, Step
+from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Source, Step
 from cec_store.operators.frame_builder import Footprinting, FrameBuilder
 from cec_store.operators.inputs.merge import BATCH_ROWS_MAX
 from cec_store.operators.inputs.sources import consumers_of, steps_of
@@ -73,7 +73,11 @@ class Runner:
         self.operator = operator
         self.queue = queue
         self._sources = sources
-        self._builder = FrameBuilder(operator, queue.require_schema(record_schema(operator)))
+        self._builder = FrameBuilder(
+            operator,
+            queue.require_schema(record_schema(operator)),
+            queue.options.frame_bytes_max,
+        )
         self._step_rows_max = step_rows_max
         self._acknowledge_interval_s = acknowledge_interval_s
         self._clock_s = clock_s
@@ -132,21 +136,22 @@ class Runner:
         self.acknowledge()
 
     def step(self, step: Step) -> None:
-        """Take one step of input and append its effects as one frame."""
+        """Take one step of input and append its effects, all or none of which will count."""
         effects = self._apply(step)
         if self._footprinting is not None:
-            batch, marks = self._footprinting.frame(step, effects, self._end_offset)
+            parts, records, marks = self._footprinting.frames(step, effects, self._end_offset)
         else:
-            batch = self._builder.records(step, effects, None)
+            parts = self._builder.parts(step, effects, NO_SLOTS, NO_SLOTS)
+            records = effects.rows.num_rows
             self._acknowledging.follow(effects, self._position, self._end_offset)
             upto = int(step.positions[-1].sum())
             marks = FrameMarks(open_windows=NOT_COUNTED, input_upto=upto)
         self._position = step.positions[-1]
-        if batch.num_rows:
-            self.queue.append_records(batch, marks)
-            self._end_offset += batch.num_rows
-            self.records_written += batch.num_rows
-        if batch.num_rows or self._footprinting is None:
+        if records:
+            self.queue.append_step(parts, marks)
+            self._end_offset += records
+            self.records_written += records
+        if records or self._footprinting is None:
             self._acknowledging.note(step, effects, self._end_offset)
 
     def _apply(self, step: Step) -> Effects:

@@ -11,15 +11,22 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, FrameTooLarge
-from cec_store.format.bodies import Body, check_body_size, encode_body
+from cec_store.errors import CorruptLog
+from cec_store.format.bodies import (
+    RECORDS_BYTES_MAX,
+    Body,
+    check_body_size,
+    cut_to_frames,
+    encode_body,
+)
 from cec_store.format.commit import Staged
 from cec_store.format.frame import BadHeader, FrameHeader, FrameType
 from cec_store.format.manifest import Manifest
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
+from cec_store.log.frames import FrameMarks
 from cec_store.log.segment import BadFrame, SegmentReader
-from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.queues.appendable_queue import now_us
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.names import STAGED_FOLDER, segment_name, staged_name
@@ -88,19 +95,12 @@ class Stager:
                 self._write(records)
 
     def _write(self, records: pa.RecordBatch) -> None:
-        try:
-            check_body_size(records)
-        except FrameTooLarge:
-            if records.num_rows == 1:
-                raise
-            half = records.num_rows // 2
-            self._write(records.slice(0, half))
-            self._write(records.slice(half))
-            return
-        if self._writer is None:
-            self._writer = self._begin()
-        self._writer.append(encode_body(records, _COMPRESSION_LEVEL), FrameMarks())
-        self._frames += 1
+        for part in cut_to_frames(records, RECORDS_BYTES_MAX):
+            check_body_size(part, self._folder.path)
+            if self._writer is None:
+                self._writer = self._begin()
+            self._writer.append(encode_body(part, _COMPRESSION_LEVEL), FrameMarks())
+            self._frames += 1
 
     def _begin(self) -> LogWriter:
         self._folder.make()

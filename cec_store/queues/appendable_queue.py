@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +13,12 @@ from cec_store.format.records import data_records, fit_columns, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
+from cec_store.log.frames import FrameMarks
+from cec_store.log.notes import refuse_if_held
 from cec_store.log.options import QueueOptions
 from cec_store.log.pipeline import Pipeline
 from cec_store.log.reopening import RecoveryReport, check_schema, create, reopen
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
+from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
 from cec_store.queues.trimming import trim
 from cec_store.storage.folder import Folder, Lock
@@ -87,6 +89,8 @@ class AppendableQueue:
             exists = newest_epoch(self.folder) is not None
             if exists and self.mode == "x":
                 raise FileExistsError(f"{self.folder.path}: there is a queue already")
+            if not takeover:
+                refuse_if_held(self.folder)
             if not exists and schema is not None:
                 return create(self.folder, schema, clock_and_entropy)
             writer, self.report = reopen(self.folder, schema, clock_and_entropy)
@@ -132,10 +136,21 @@ class AppendableQueue:
 
     def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
         """Append records of any kind, in the record schema, as one atomic frame."""
-        pipeline = self._writing()
+        return self.append_step([records], marks or FrameMarks())
+
+    def append_step(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
+        """Append a step, one part at least, each part as a frame; all of them count, or none.
+
+        ``marks`` are those of its end. Parts are asked for while earlier ones are being written.
+        Returns the number of the last frame. A step that is left in the middle, by an error of
+        ``parts`` too, ends this writer: the next opening finds nothing of it.
+        """
+        return self._writing().submit(map(self._fitting, parts), marks)
+
+    def _fitting(self, records: pa.RecordBatch) -> pa.RecordBatch:
         if records.schema != self.schema.arrow:
             raise SchemaMismatch(f"records of\n{records.schema}\nnot\n{self.schema.arrow}")
-        return pipeline.submit(records, marks or FrameMarks())
+        return records
 
     def sync(self) -> None:
         """Return once everything appended is on disk.

@@ -22,6 +22,19 @@ class AppendFile(Protocol):
         """Close; errors of the close are raised."""
 
 
+class HeldFile(Protocol):
+    """A file that is written at any place of it, and locked until closed or the process ends."""
+
+    def write_at(self, byte: int, data: bytes) -> None:
+        """Hand the bytes to the kernel."""
+
+    def sync(self) -> None:
+        """Return once everything written is on disk."""
+
+    def close(self) -> None:
+        """Close and let go of it; errors of the close are raised."""
+
+
 class Lock(Protocol):
     """Held until closed or until the process ends."""
 
@@ -40,6 +53,8 @@ class Folder(Protocol):
     def size(self, name: str) -> int: ...
     def read(self, name: str, byte: int, size: int) -> bytes: ...
     def create(self, name: str) -> AppendFile: ...
+    def create_held(self, name: str) -> HeldFile: ...
+    def is_held(self, name: str) -> bool: ...
     def truncate(self, name: str, size: int) -> None: ...
     def rename(self, source: str, target: str) -> None: ...
     def unlink(self, name: str) -> None: ...

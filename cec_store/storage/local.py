@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
-from cec_store.storage.folder import AppendFile, Lock, check_name
+from cec_store.storage.folder import AppendFile, HeldFile, Lock, check_name
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FILE_BYTES_MAX = 2**62
@@ -78,6 +78,15 @@ class _LocalAppendFile:
         with os_errors_of(self._path):
             if descriptor >= 0:
                 os.close(descriptor)
+
+
+class _LocalHeldFile(_LocalAppendFile):
+    def write_at(self, byte: int, data: bytes) -> None:
+        with os_errors_of(self._path):
+            rest = memoryview(data)
+            while rest:
+                written = os.pwrite(self._descriptor, rest, byte)
+                rest, byte = rest[written:], byte + written
 
 
 class _LocalLock:
@@ -166,15 +175,37 @@ class LocalFolder:
             FileExistsError: the name is taken. Two writers can thus never share a segment.
         """
         path = self._at(name)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os_errors_of(path):
-            descriptor = os.open(path, flags, 0o600)
+            return _LocalAppendFile(path, _created(path))
+
+    def create_held(self, name: str) -> HeldFile:
+        """A new, empty file, locked as by :meth:`lock`, under any name that it gets later too.
+
+        Raises:
+            FileExistsError: the name is taken.
+        """
+        path = self._at(name)
+        with os_errors_of(path):
+            descriptor = _created(path)
             try:
-                os.fchmod(descriptor, 0o600)  # whatever the umask
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 os.close(descriptor)
                 raise
-            return _LocalAppendFile(path, descriptor)
+            return _LocalHeldFile(path, descriptor)
+
+    def is_held(self, name: str) -> bool:
+        """Whether somebody has this file open from :meth:`create_held`; not where it is gone."""
+        path = self._at(name)
+        with os_errors_of(path), suppress(FileNotFoundError):
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            with opened(path, flags) as descriptor:
+                try:
+                    # Shared, so that two who ask at the same time do not take each other for it.
+                    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return True
+        return False
 
     def truncate(self, name: str, size: int) -> None:
         """Cut the file to ``size`` bytes, durably."""
@@ -215,6 +246,18 @@ class LocalFolder:
                     "or open with takeover=True if it hangs"
                 ) from None
             return _LocalLock(descriptor)
+
+
+def _created(path: str) -> int:
+    """Descriptor of a new file."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)  # whatever the umask
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _sync_directory(path: str) -> None:

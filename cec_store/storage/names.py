@@ -14,6 +14,7 @@ _PARTITION = re.compile(r"partition-([0-9]{5,})")
 _SEGMENT = re.compile(r"([0-9]{20})\.seg")
 _MANIFEST = re.compile(r"manifest-([0-9]{10})")
 _CLAIM = re.compile(r"claim-([0-9]{10})\.tmp")
+_DURABLE = re.compile(r"durable-([0-9]{10})")
 _CONSUMER = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _ACKNOWLEDGEMENT = re.compile(rf"consumer-({_CONSUMER.pattern})\.ack")
 _CONSUMER_LOCK = re.compile(rf"consumer-({_CONSUMER.pattern})\.lock")
@@ -39,6 +40,17 @@ def claim_name(epoch: int) -> str:
 def claimed_epoch_of(name: str) -> int | None:
     """The epoch in the name of a claim; ``None`` for any other name."""
     match = _CLAIM.fullmatch(name)
+    return int(match.group(1)) if match else None
+
+
+def durable_name(epoch: int) -> str:
+    """Where the writer of an epoch notes how far the log is on disk; it holds the file locked."""
+    return f"durable-{epoch:010d}"
+
+
+def durable_epoch_of(name: str) -> int | None:
+    """The epoch in the name of such a file; ``None`` for any other name."""
+    match = _DURABLE.fullmatch(name)
     return int(match.group(1)) if match else None
 
 

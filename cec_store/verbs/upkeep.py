@@ -6,14 +6,15 @@ nobody else writing. Where one partition cannot be read, nothing is done to any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 
 from cec_store.errors import CecError
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
+from cec_store.log.notes import refuse_if_held
 from cec_store.log.reopening import reopen
 from cec_store.log.replay import offset_at
 from cec_store.log.selection import Moment
@@ -64,7 +65,14 @@ def _writing(place: Place) -> AbstractContextManager[object]:
     """Keeps all others from writing to the queue."""
     folder = LocalFolder(place.path)
     is_many = place.kind is PlaceKind.PARTITIONED_QUEUE
-    return commits_locked(folder) if is_many else closing(folder.lock(WRITER_LOCK))
+    return commits_locked(folder) if is_many else _locked(folder)
+
+
+@contextmanager
+def _locked(folder: LocalFolder) -> Iterator[None]:
+    with closing(folder.lock(WRITER_LOCK)):
+        refuse_if_held(folder)
+        yield
 
 
 # -- trims ------------------------------------------------------------------------------------

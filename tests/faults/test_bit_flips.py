@@ -15,9 +15,9 @@ from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
 from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
 from cec_store.log.chain import Chain
+from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import create, reopen
 from cec_store.log.segment import SegmentReader
-from cec_store.log.writer import FrameMarks
 from cec_store.storage.names import manifest_epoch_of, segment_id_of
 from support.disks.memory_folder import MemoryFolder
 from support.runs.counts import CRASH_FULL

@@ -19,7 +19,7 @@ from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.verifying.log import verify
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from support.places import damaged_queues as made
 

@@ -19,11 +19,12 @@ from cec_store.format.frame import (
     FrameType,
 )
 from cec_store.log.chain import Chain
+from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import create, reopen
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Tail, Verdict, judge, read_tail
-from cec_store.log.writer import FrameMarks, LogWriter
-from cec_store.storage.names import segment_name, torn_name
+from cec_store.log.writer import LogWriter
+from cec_store.storage.names import durable_name, segment_name, torn_name
 from support.disks.memory_folder import MemoryFolder
 from support.paths import DOCS
 from support.vectors import make as make_vectors
@@ -217,13 +218,16 @@ def test_a_file_that_grew_before_its_content_came_is_a_torn_tail(filling: str) -
         assert read_all(folder) == BATCHES[:3]
 
 
-def test_the_last_group_and_its_commit_together_look_torn() -> None:
-    """The known limit: nothing is left that says these bytes were on disk."""
+def test_the_last_group_and_its_commit_together_look_torn_without_the_note() -> None:
+    """Nothing is left in the segment that says these bytes were on disk; the note still does."""
     data = bytes(LIVE.files[SEGMENT])
     first_commit = tail_of(LIVE).frames[2][0]
     for cut in range(first_commit + FRAME_HEADER_BYTES, vouched_end()):
         folder = MemoryFolder({**LIVE.files, SEGMENT: data[:cut]})
         assert tail_of(folder).verdict in (Verdict.CLEAN_END, Verdict.TORN_TAIL)
+        with pytest.raises(CorruptLog, match=f"on disk up to byte {vouched_end()}"):
+            read_all(folder)
+        del folder.files[durable_name(0)]
         assert read_all(folder)[:1] == BATCHES[:1]
 
 

@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 
 from cec_store import (
-    FrameTooLarge,
     Never,
     OutputQueue,
     Poisoned,
@@ -13,6 +12,7 @@ from cec_store import (
     SchemaMismatch,
     open_queue,
 )
+from cec_store.format.frame import BODY_BYTES_MAX
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Filter, Runner, record_schema
 from support.disks.memory_folder import MemoryFolder
 
@@ -85,16 +85,18 @@ def test_rows_are_not_appended_to_an_operators_queue_by_hand():
             queue.append(rows)
 
 
-def test_effects_that_fit_in_no_frame_are_refused_and_smaller_steps_go_on():
+def test_effects_that_fit_in_no_frame_are_a_step_of_several():
     wide = pa.table({"t": TABLE.column("t"), "s": ["x" * 50_000] * ROWS})
     keep = Filter(lambda batch: pa.array([True] * batch.num_rows, pa.bool_()), wide.schema)
     source = ArrowSource(wide, "t", batch_rows_max=ROWS)
     folder = MemoryFolder()
-    with queue_of(keep, folder) as queue, pytest.raises(FrameTooLarge, match="smaller batches"):
-        Runner(keep, [source], queue).run()
     with queue_of(keep, folder) as queue:
-        Runner(keep, [source], queue, step_rows_max=500).run()
+        Runner(keep, [source], queue).run()
         assert queue.end_offset == ROWS
+        frames = [frame.header for frame in queue.chain().frames()]
+        assert sum(header.raw_bytes for header in frames) > BODY_BYTES_MAX * 2
+        assert max(header.raw_bytes for header in frames) <= queue.options.frame_bytes_max
+        assert [header.continues for header in frames] == [True] * (len(frames) - 1) + [False]
 
 
 def test_progress_counts_every_row_once():

@@ -19,12 +19,12 @@ ORDER = {
     """,
     "storage": "names folder retrying local publishing trees",
     "format": """
-        checksum columns arrow_limits frame manifest acknowledgement offset_lengths schema records
-        bodies commit
+        checksum columns arrow_limits frame manifest durable_end acknowledgement offset_lengths
+        schema records bodies commit
     """,
     "log": """
-        frames options segment epochs forward_scan reader visible_end chain tail writer reopening
-        pipeline selection replay
+        frames options segment epochs notes known_end forward_scan reader visible_end chain tail
+        writer reopening pipeline selection replay
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent lmdb_file files stored timestamp",

@@ -17,6 +17,7 @@ _DEFECT = (
 ADVICE = {
     "manifest-missing": "restore the manifest from a copy; `cec-store dump` shows the segments",
     "manifest-damaged": "restore the manifest from a copy; `cec-store dump` shows the segments",
+    "manifest-old": "restore the manifest from a copy as new as the rest of the queue",
     "consumer-damaged": "restore the file from a copy, or `cec-store consumers --drop` it by name",
     "version": "upgrade cec-store: a later release wrote this",
     "segment-missing": "restore the file from a copy; readers stop in front of it",
@@ -34,6 +35,7 @@ ADVICE = {
     "offsets": _DEFECT,
     "previous": _DEFECT,
     "durable-mark": _DEFECT,
+    "step": _DEFECT,
     "footer": "the segment is not the one that was completed: restore it from a copy",
     "timestamps": _DEFECT,
     "kinds": _DEFECT,
@@ -61,6 +63,7 @@ ADVICE = {
 EFFECTS = {
     "manifest-missing": "the queue cannot be opened",
     "manifest-damaged": "the queue cannot be opened",
+    "manifest-old": "the queue cannot be opened; records may be missing",
     "consumer-damaged": "nobody knows what this consumer needs: nothing is trimmed",
     "version": "this release cannot read on from here",
     "segment-missing": "readers stop in front of it",
@@ -78,6 +81,7 @@ EFFECTS = {
     "offsets": "offsets that were handed out may name other records",
     "previous": "a rebuild that has to go back beyond this frame fails",
     "durable-mark": "the end of the log may be judged wrongly",
+    "step": "readers stop here: a part of a step is no step",
     "footer": "the segment may not be the one that was completed",
     "timestamps": "lookups by time may miss records of this frame",
     "kinds": "a rebuild may decide by the wrong record of a window",

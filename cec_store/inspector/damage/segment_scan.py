@@ -206,7 +206,7 @@ class SegmentScan:
         header = found.header
         body = pa.py_buffer(self.body(found))
         schema = self.schema(header)
-        return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
+        return decode_body(body, header.body_codec, header.raw_bytes, schema, header.record_count)
 
     def footer(self, found: ScannedFrame) -> Footer:
         """Raises :class:`BadHeader`."""

@@ -38,6 +38,8 @@ class FrameChecks:
         self.newest: FrameHeader | None = None
         """Of the last frame with records."""
         self.first_offset = 0
+        self.in_step = False
+        """The last frame with records says that its step goes on."""
         self._with_records = with_records
         self._unending: list[int] = []
         """Faults of which it is not known yet where records go on."""
@@ -88,11 +90,23 @@ class FrameChecks:
 
     def begin_segment(self) -> None:
         """Another segment begins."""
-        self._has_schema = False
+        self._has_schema = self.in_step = False
+
+    def end_segment(self, segment: LogSegment) -> str:
+        """Whether an unfinished write ends it: a step of which not all frames are there."""
+        if not self.in_step or self._unending:
+            return ""
+        if segment.is_sealed or not segment.is_newest:
+            self.add(segment, "step", segment.stop, "the segment ends within a step")
+            return ""
+        return "the last frames are of a step that was not finished; not a fault"
 
     def frame(self, segment: LogSegment, found: ScannedFrame, is_sound: bool = False) -> None:
         """The next frame of the segment whose header verifies; ``is_sound``: its body does too."""
         header = found.header
+        if self.in_step and header.type != FrameType.BATCH:
+            self.add(segment, "step", found.byte, "a frame that is none of the step's within it")
+            self.in_step = False
         if self._is_linked:
             self._check_link(segment, found)
         elif segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
@@ -123,7 +137,7 @@ class FrameChecks:
             self._check_records(segment, found, bool(problem))
             self._seq, self._offset = header.seq + 1, header.end_offset
             self._previous = (found.segment_id, found.byte)
-            self.newest = header
+            self.newest, self.in_step = header, header.continues
             self.frames += 1
             self.records += header.record_count
 
@@ -186,6 +200,7 @@ class FrameChecks:
         if is_right and len(at):
             last = int(np.flatnonzero(is_batch)[-1]) + 1
             self.newest = sound.found(last).header
+            self.in_step = self.newest.continues
             self._seq, self._offset = self.newest.seq + 1, self.newest.end_offset
             self._previous = (segment.scan.segment_id, int(at[-1]))
             self.frames += len(at)

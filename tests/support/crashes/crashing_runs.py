@@ -59,7 +59,11 @@ class CrashingRun:
 
     def open(self) -> tuple[OutputQueue, Runner]:
         operator = self.make()
-        options = QueueOptions(segment_bytes=self.rng.choice([2_000, 20_000, 1 << 26]), sync="none")
+        options = QueueOptions(
+            segment_bytes=self.rng.choice([2_000, 20_000, 1 << 26]),
+            frame_bytes_max=self.rng.choice([1, 700, 3_000, 1 << 24]),
+            sync="none",
+        )
         queue = OutputQueue(self.folder, "a", record_schema(operator), options)
         ticks = iter(range(1_000_000))
         runner = Runner(

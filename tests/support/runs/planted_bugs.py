@@ -57,7 +57,7 @@ def vouches_before_the_sync() -> None:
         self._segment.synced_bytes = self._segment.bytes
         self._append(FrameType.COMMIT, LOG_STREAM)
         self._segment.sync()
-        self._check_epoch()
+        self._refuse_if_fenced()
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     LogWriter.sync = sync
@@ -69,7 +69,7 @@ def acknowledges_before_the_commit() -> None:
 
     def sync(self: LogWriter) -> None:
         self._segment.sync()
-        self._check_epoch()
+        self._refuse_if_fenced()
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     LogWriter.sync = sync
@@ -111,6 +111,12 @@ def trusts_whole_frames_that_nobody_vouched_for() -> None:
 
 
 @bug
+def takes_a_part_of_a_step_for_the_step() -> None:
+    """Every whole frame counts at once, whatever it says about the next one."""
+    tail.without_unfinished_step = lambda frames: frames
+
+
+@bug
 def takes_a_footers_word() -> None:
     """As if a FOOTER that can be read were on disk, with all that stands before it."""
     read = recovery.read_tail
@@ -126,14 +132,14 @@ def takes_a_footers_word() -> None:
 
 @bug
 def reads_the_manifest_before_its_claim() -> None:
-    claim, read, found = recovery.claim_epoch, recovery.read_manifest, []
+    claim, read, found = recovery.claim_epoch, recovery.read_known_end, []
 
     def claim_epoch(folder: SimulatedFolder) -> int:
         found.append(read(folder))
         return claim(folder)
 
     recovery.claim_epoch = claim_epoch
-    recovery.read_manifest = lambda folder: found.pop() if found else read(folder)
+    recovery.read_known_end = lambda folder: found.pop() if found else read(folder)
 
 
 @bug
@@ -156,7 +162,7 @@ def looks_for_a_successor_before_the_write() -> None:
     write = LogWriter.append
 
     def append(self: LogWriter, *record: object) -> None:
-        self._check_epoch()
+        self._refuse_if_fenced()
         write(self, *record)
 
     def sync(self: LogWriter) -> None:
@@ -188,7 +194,8 @@ def does_not_check_the_headers_sum() -> None:
 
 @bug
 def believes_any_length() -> None:
-    names = {**vars(frame), "BODY_BYTES_MAX": 2**32, "raw_bytes_max": lambda body_bytes: 2**32}
+    limits = ("body_bytes_max", "raw_bytes_max")
+    names = {**vars(frame), **dict.fromkeys(limits, lambda *sizes: 2**32)}
     believing = FunctionType(frame.decode_frame_header.__code__, names, None, (0,))
     frame.decode_frame_header = segment.decode_frame_header = believing
 

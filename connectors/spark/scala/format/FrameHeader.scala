@@ -53,8 +53,8 @@ private[cecstore] object FrameHeader {
     if (h.codec < CodecNone || h.codec > CodecZstdLengths) {
       throw new BadFrame(s"body with unknown codec ${h.codec}: upgrade cec-store")
     }
-    if (h.bodyBytes < 0 || h.bodyBytes > BodyBytesMax || h.rawBytes < 0 ||
-        h.rawBytes > rawBytesMax(h.bodyBytes)) {
+    if (h.bodyBytes < 0 || h.bodyBytes > bodyBytesMax(h.recordCount) || h.rawBytes < 0 ||
+        h.rawBytes > rawBytesMax(h.bodyBytes, h.recordCount)) {
       throw new BadFrame(s"frame of ${h.bodyBytes} bytes, ${h.rawBytes} inflated: beyond the limits")
     }
     h

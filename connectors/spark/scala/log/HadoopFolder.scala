@@ -96,7 +96,7 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends S
 
     override def hold(): Boolean = synchronized { isHeld = isOpen; isOpen }
 
-    override def append(at: Long, bytes: Array[Array[Byte]], sync: Boolean): Unit = {
+    override def append(at: Long, bytes: Iterator[Array[Byte]], sync: Boolean): Unit = {
       if (out.getPos != at) throw new IOException(s"$file: ${out.getPos} bytes where $at were written")
       try { bytes.foreach(out.write(_)); flush(out, sync) } catch { case e: Throwable => end(giveUp(out)); throw e }
       synchronized { isHeld = false }

@@ -41,7 +41,7 @@ private[cecstore] trait SegmentOutput extends Closeable {
   def grows: Boolean
   /** Whether it can be appended to now; then it can until that is done. */
   def hold(): Boolean
-  def append(at: Long, bytes: Array[Array[Byte]], sync: Boolean): Unit
+  def append(at: Long, bytes: Iterator[Array[Byte]], sync: Boolean): Unit
 }
 
 private[cecstore] object SegmentFolder {
@@ -77,7 +77,7 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
     override def read(from: Long, length: Int): Array[Byte] = {
       file.seek(from)
       val bytes = new Array[Byte](math.max(0L, math.min(length.toLong, file.length - from)).toInt)
-      file.readFully(bytes)
+      bytes.indices.by(LocalFolder.CallBytes).foreach(at => file.readFully(bytes, at, math.min(LocalFolder.CallBytes, bytes.length - at)))
       bytes
     }
     override def close(): Unit = file.close()
@@ -110,14 +110,14 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
   private final class LocalOutput(file: String) extends SegmentOutput {
     override def grows: Boolean = true
     override def hold(): Boolean = true
-    override def append(at: Long, bytes: Array[Array[Byte]], sync: Boolean): Unit = write(at, bytes.iterator, sync)
+    override def append(at: Long, bytes: Iterator[Array[Byte]], sync: Boolean): Unit = write(at, bytes, sync)
 
     def write(at: Long, bytes: Iterator[Array[Byte]], sync: Boolean): Unit = {
       val out = new RandomAccessFile(file, "rw")
       try {
         if (out.length != at) throw new IOException(s"$file has ${out.length} bytes where $at were written")
         out.seek(at)
-        bytes.foreach(out.write(_))
+        for (part <- bytes; from <- part.indices.by(LocalFolder.CallBytes)) out.write(part, from, math.min(LocalFolder.CallBytes, part.length - from))
         if (sync) out.getFD.sync()
       } finally out.close()
     }
@@ -128,6 +128,8 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
 private[cecstore] object LocalFolder {
   /** `state/<operator>/<partition>/<store>` in the checkpoint's folder: Spark makes them, and syncs none. */
   private val CheckpointLevels = 5
+  /** The JVM copies what it is given at once into memory outside of the heap. */
+  private[log] val CallBytes = 1 << 20
 
   /** Make the folder; returns those that hold the names of the ones that were not there. */
   def made(path: LocalPath): Seq[LocalPath] = {

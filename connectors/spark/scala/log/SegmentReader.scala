@@ -21,6 +21,9 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   val size: Long = inputs(id).size
   private var window = new Array[Byte](0)
   private var windowFrom = 0L
+  // Who reads on will go on reading: each window is larger than the one before.
+  private var ahead = FirstWindowBytes
+  private var back = FirstBackBytes
 
   /** The first byte that is no sound header or whole frame, and why. */
   private var bad: (Long, String) = (0, "")
@@ -172,8 +175,9 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   /** Small reads come out of a window, so that neighbouring ones cost one call. */
   private[log] def read(from: Long, length: Int): Array[Byte] = {
     if (!isLoaded(from, from + length)) {
-      if (length > WindowBytes) return inputs(id).read(from, length)
-      load(from, WindowBytes)
+      if (length > ahead) return inputs(id).read(from, length)
+      load(from, ahead)
+      ahead = math.min(ahead * 2, WindowBytes)
     }
     val start = (from - windowFrom).toInt
     java.util.Arrays.copyOfRange(window, start, math.max(start, math.min(start + length, window.length)))
@@ -182,8 +186,9 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   /** Who reads backward will want what stands before: the window ends where this read does. */
   private[log] def loadBack(from: Long, until: Long): Unit =
     if (until - from <= BackWindowBytes && !isLoaded(from, until)) {
-      val start = math.max(0, until - BackWindowBytes)
+      val start = math.max(0, until - math.max(back, until - from))
       load(start, (until - start).toInt)
+      back = math.min(back * 2, BackWindowBytes)
     }
 
   private def isLoaded(from: Long, until: Long): Boolean =
@@ -199,6 +204,8 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
 }
 
 private[cecstore] object SegmentReader {
-  private val WindowBytes = 32 << 10
-  private val BackWindowBytes = 256 << 10
+  private val FirstWindowBytes = 4 << 10
+  private val WindowBytes = 64 << 10
+  private val FirstBackBytes = 64 << 10
+  private val BackWindowBytes = 1 << 20
 }

@@ -97,16 +97,20 @@ private[cecstore] final class Instance(
   /** Write what was put since [[begin]], and the oldest footprints again as the policy asks. */
   def commit(version: Long): Unit = {
     val started = System.nanoTime()
-    val changes = state.compact().count
-    renewedRecords = state.renew(target.costMax, started + checkTimeMs * 1000000L)
-    val rows = state.compact()
+    val changes = state.compact().map(_.count).sum
+    renewedRecords = state.renew(target, started + checkTimeMs * 1000000L)
+    val parts = state.compact()
     val timestampUs = clockUs()
     extentRecords = state.extentRecords
-    val bodies = Instance.cuts(rows).map { case (from, until) =>
-      Body.encode(rows, from, until, changes, version, timestampUs, compressionLevel) -> (until - from)
-    }
+    // A body is made when it is written, so that a large version is not in memory twice.
+    val cuts = parts.map(Instance.cuts)
+    val renewedFrom = parts.scanLeft(changes)(_ - _.count)
+    val bodies = for {
+      ((rows, cutsOfPart), renewed) <- parts.iterator.zip(cuts).zip(renewedFrom)
+      (from, until) <- cutsOfPart
+    } yield Body.encode(rows, from, until, renewed, version, timestampUs, compressionLevel) -> (until - from)
     val (end, bytes) = writer.append(base_, Commit(version, bodies, extentRecords, state.openWindows, timestampUs))
-    state.markCommitted(bodies.size, bytes)
+    state.markCommitted(cuts.map(_.size), bytes)
     previous = base_
     base_ = end
     isWriting = false
@@ -119,15 +123,15 @@ private[cecstore] final class Instance(
 }
 
 private[cecstore] object Instance {
-  /** Bytes of a body before compression: a few MB, so that a load never holds much that it throws away. */
-  private val BodyBytes = 16 << 20
+  /** Bytes of a body before compression: a few MB, so that a load never holds much that it throws away. Tests lower it. */
+  @volatile private[cecstore] var bodyBytes: Int = 16 << 20
   private val BytesPerRow = 32
 
-  /** Row ranges of a version's frames; one, unless it is large. */
+  /** Row ranges of the frames of a part; one, unless it is large. A row above the limit has a frame of its own. */
   def cuts(rows: Rows): Seq[(Int, Int)] = {
     def bytesUpto(row: Int): Long = rows.keyEnds(row).toLong + rows.valueEnds(row) + row.toLong * BytesPerRow
     val ends = ArrayBuffer(0)
-    (1 until rows.count).foreach(row => if (bytesUpto(row + 1) - bytesUpto(ends.last) > BodyBytes) ends += row)
+    (1 until rows.count).foreach(row => if (bytesUpto(row + 1) - bytesUpto(ends.last) > bodyBytes) ends += row)
     ends += rows.count
     ends.toSeq.zip(ends.tail.toSeq)
   }

@@ -42,6 +42,10 @@ private[cecstore] final class RowsTable {
     }
   }
 
+  /** Those of a version that was given up. */
+  def dropFrom(id: Int): Unit =
+    if (id - base < table.length) Arrays.fill(table.asInstanceOf[Array[AnyRef]], id - base, table.length, null)
+
   def memoryBytes: Long = table.filter(_ != null).map(_.memoryBytes).sum + table.length * 8L
 }
 

@@ -151,7 +151,8 @@ private[cecstore] final class CecStateStore(
   override def valuesIterator(key: UnsafeRow, name: String): Iterator[UnsafeRow] = {
     val (in, reference) = lookUp(key, name, "valuesIterator")
     in.requireMultiple("valuesIterator")
-    if (reference == Absent) Iterator.empty else in.codec.decodeValues(state.rowsOf(reference), reference.toInt)
+    if (reference == Absent) Iterator.empty
+    else in.codec.decodeValues(state.rowsOf(reference), reference.toInt).map(provider.validated(key, _))
   }
 
   private def pairs(name: String, operation: String, isMultiple: Boolean)(scan: (FamilyCodec, KeyIndex) => Iterator[Long]) = {
@@ -167,11 +168,12 @@ private[cecstore] final class CecStateStore(
       references.flatMap { reference =>
         val (rows, row) = (state.rowsOf(reference), reference.toInt)
         val keyRow = codec.decodeKey(rows, row, key)
-        codec.decodeValues(rows, row).map(pair.withRows(keyRow, _))
+        codec.decodeValues(rows, row).map(value => pair.withRows(keyRow, provider.validated(keyRow, value)))
       }
     } else references.map { reference =>
       val (rows, row) = (state.rowsOf(reference), reference.toInt)
-      new UnsafeRowPair().withRows(codec.decodeKey(rows, row, key), codec.decodeValue(rows, row, value))
+      val keyRow = codec.decodeKey(rows, row, key)
+      new UnsafeRowPair().withRows(keyRow, provider.validated(keyRow, codec.decodeValue(rows, row, value)))
     }
     new StateStoreIterator(found, () => ())
   }

@@ -23,11 +23,15 @@ private[cecstore] final class ChangeReader(
 
   private def changesOf(frame: FrameAt): Iterator[(RecordType.Value, UnsafeRow, UnsafeRow, Long)] = {
     val rows = VersionErrors.explained(log, end)(frame.segment.rows(frame, 1))
-    Iterator.range(0, rows.count).filter(row => rows.family(row) == number && !rows.isRenewed(row)).map { row =>
+    Iterator.range(0, rows.count).filter(row => rows.family(row) == number && !rows.isRenewed(row)).flatMap { row =>
       val key = codec.decodeKey(rows, row, codec.newKeyRow).copy()
       val batch = frame.header.inputUpto - 1 // Spark numbers changes by the batch that made them
-      if (rows.kinds(row) == Format.Result) (RecordType.DELETE_RECORD, key, null, batch)
-      else (RecordType.PUT_RECORD, key, codec.decodeValue(rows, row, codec.newValueRow).copy(), batch)
+      if (rows.kinds(row) == Format.Result) Iterator((RecordType.DELETE_RECORD, key, null, batch))
+      else if (!codec.isMultiple) Iterator((RecordType.PUT_RECORD, key, codec.decodeValue(rows, row, codec.newValueRow).copy(), batch))
+      // As Spark's own store tells of a list: its first value is put, the others are appended to it.
+      else codec.decodeValues(rows, row).zipWithIndex.map { case (value, i) =>
+        (if (i == 0) RecordType.PUT_RECORD else RecordType.MERGE_RECORD, key, value.copy(), batch)
+      }
     }
   }
 

@@ -16,7 +16,7 @@ private[cecstore] final class ReusedBytes {
   /** As [[UnsafeRowDataEncoder]] writes a row: a version byte, then the row. */
   def set(row: UnsafeRow): ReusedBytes = {
     val size = row.getSizeInBytes + 1
-    if (array.length < size) array = new Array[Byte](size * 2)
+    if (array.length < size) array = new Array[Byte](math.min(size * 2L, Int.MaxValue - 64L).toInt)
     array(0) = RocksDBStateStoreProvider.STATE_ENCODING_VERSION
     Platform.copyMemory(row.getBaseObject, row.getBaseOffset, array, Platform.BYTE_ARRAY_OFFSET + 1, size - 1)
     length = size

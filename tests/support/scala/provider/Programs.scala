@@ -17,6 +17,8 @@ object Programs {
     "interrupts" -> Interrupts.run,
     "manyStores" -> ManyStores.run,
     "retention" -> Retention.run,
+    "reads" -> Reads.run,
+    "load" -> Reads.load,
     "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {
