@@ -87,7 +87,11 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 def created_file(path: str) -> Descriptor:
     """A new file."""
     descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    os.fchmod(descriptor.number, 0o600)  # whatever the umask
+    try:
+        os.fchmod(descriptor.number, 0o600)  # whatever the umask
+    except BaseException:
+        descriptor.close()
+        raise
     return descriptor
 
 

@@ -181,7 +181,7 @@ CALLS = ("open", "fchmod",
 
 
 class FailingOs:
-    """Stands for the module ``os`` of `local` and `local_files`: fails one call, or all from it."""
+    """Stands for the module ``os`` in both files; fails one call, or all from there on."""
 
     def __init__(self, at: int, number: int, sticky: bool) -> None:
         self.at = at
