@@ -12,6 +12,7 @@
     │   ├── ConsumerInUse         somebody else acts under this consumer's name
     │   ├── Fenced                another writer has taken over
     │   ├── Poisoned              a write or sync failed earlier; reopen
+    │   ├── Forked                opened before a fork(), used in the child
     │   ├── DurabilityLost        the sync that should have acknowledged this failed
     │   ├── DiskFull              (OSError) no space; nothing was acknowledged
     │   └── ReadOnly              (PermissionError) the queue cannot be written here
@@ -84,6 +85,10 @@ class Fenced(StorageError):
 
 class Poisoned(StorageError):
     """An earlier write or sync failed, so this writer is finished. Open the queue again."""
+
+
+class Forked(StorageError):
+    """Opened by the parent of this process, which goes on with it; open it here for yourself."""
 
 
 class DurabilityLost(StorageError):

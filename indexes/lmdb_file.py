@@ -14,6 +14,7 @@ from threading import Lock
 import lmdb
 
 from cec_store.indexes.entries import COVERAGE_KEY, BadIndex, Row
+from cec_store.storage.forking import run_in_children
 from cec_store.storage.local import LocalFolder
 
 _MAP_BYTES_MIN = 1 << 24
@@ -56,6 +57,11 @@ class _Opened:
         return pages * int(self.environment.stat()["psize"])
 
     @classmethod
+    def begin_child(cls) -> None:
+        """What the parent of this process has open is not shared with it."""
+        cls._shared, cls._sharing = {}, Lock()
+
+    @classmethod
     def share(cls, path: str, size: int) -> _Opened:
         """An unchanging file, open for reading."""
         with cls._sharing:
@@ -72,6 +78,9 @@ class _Opened:
                 if self._shared.get(self.path) is self:
                     del self._shared[self.path]
                 self.environment.close()
+
+
+run_in_children(_Opened.begin_child)
 
 
 class LmdbFile:

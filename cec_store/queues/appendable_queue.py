@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,13 @@ from cec_store.log.epochs import newest_epoch
 from cec_store.log.frames import FrameMarks
 from cec_store.log.notes import refuse_if_held
 from cec_store.log.options import QueueOptions
-from cec_store.log.pipeline import Pipeline
+from cec_store.log.pipeline.pipeline import Pipeline
 from cec_store.log.reopening import RecoveryReport, check_schema, create, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
 from cec_store.queues.trimming import trim
 from cec_store.storage.folder import Folder, Lock
+from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import WRITER_LOCK
 
 MODES = ("r", "a", "x")
@@ -59,26 +61,33 @@ class AppendableQueue:
         self.report = RecoveryReport()
         """What opening for append found."""
         self._clock_us = clock_us
-        self._lock: Lock | None = None
+        self._process = OwnProcess()
         self._pipeline: Pipeline | None = None
         if mode == "r":
             self._chain = Chain(folder)
             self.schema = self._chain.schema()
             check_schema(folder, schema, self.schema)
             return
-        writer = self._open_writer(schema, takeover)
+        writer, lock = self._open_writer(schema, takeover)
         self.schema = writer.schema
-        self._pipeline = Pipeline(writer, self.options)
+        pipeline = Pipeline(writer, self.options, lock)
+        # Whatever interrupts the opening or forgets the queue: what nobody refers to is closed.
+        finalize(self, pipeline.stop).atexit = False
+        pipeline.start()
+        self._pipeline = pipeline
 
-    def _open_writer(self, schema: RecordSchema | None, takeover: bool) -> LogWriter:
+    def _open_writer(
+        self, schema: RecordSchema | None, takeover: bool
+    ) -> tuple[LogWriter, Lock | None]:
         exists = newest_epoch(self.folder) is not None
         if not exists and schema is None:
             raise NotAQueue(f"{self.folder.path}: no queue here; give a schema to make one")
         if exists and self.mode == "x":
             raise FileExistsError(f"{self.folder.path}: there is a queue already")
         self.folder.make()
+        lock = None
         try:
-            self._lock = self.folder.lock(WRITER_LOCK)
+            lock = self.folder.lock(WRITER_LOCK)
         except QueueLocked:
             # Whoever is making the queue cannot be fenced: it has no epoch yet.
             if not takeover or not exists:
@@ -92,11 +101,12 @@ class AppendableQueue:
             if not takeover:
                 refuse_if_held(self.folder)
             if not exists and schema is not None:
-                return create(self.folder, schema, clock_and_entropy)
+                return create(self.folder, schema, clock_and_entropy), lock
             writer, self.report = reopen(self.folder, schema, clock_and_entropy)
-            return writer
+            return writer, lock
         except BaseException:
-            self._release()
+            if lock is not None:
+                lock.close()
             raise
 
     # -- writing ------------------------------------------------------------------------------
@@ -248,6 +258,7 @@ class AppendableQueue:
         return Chain(self.folder)
 
     def _writing(self) -> Pipeline:
+        self._process.check(self.folder.path)
         if self._pipeline is None:
             raise ReadOnly(f"{self.folder.path}: opened for reading; open with mode='a' to append")
         return self._pipeline
@@ -255,19 +266,14 @@ class AppendableQueue:
     def close(self) -> None:
         """Make everything durable and let go of the queue.
 
+        Interrupted, it goes on in the background; a second call waits for that. In a child of
+        ``fork()`` it does nothing, since the queue is the parent's.
+
         Raises:
             DurabilityLost, DiskFull, Fenced: the last appends could not be made durable.
         """
-        try:
-            if self._pipeline is not None:
-                self._pipeline.close()
-        finally:
-            self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        if self._pipeline is not None:
+            self._pipeline.close()
 
     def __enter__(self):  # type: ignore[no-untyped-def]
         return self

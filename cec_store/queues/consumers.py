@@ -15,6 +15,7 @@ from cec_store.format.acknowledgement import ACKNOWLEDGEMENT_BYTES, Acknowledgem
 from cec_store.log.chain import Chain
 from cec_store.log.reader import despite_trims
 from cec_store.storage.folder import Folder, Lock
+from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import (
     CONSUMERS_LOCK,
     acknowledgement_name,
@@ -85,6 +86,7 @@ class Consumer:
         self.name = check_consumer_name(name)
         self._folder = folder
         self._clock_us = clock_us
+        self._process = OwnProcess()
         # Whoever makes the queue may not have done this yet. After a power cut there must be no
         # file of a consumer without the queue's manifest.
         folder.sync_names()
@@ -142,8 +144,10 @@ class Consumer:
 
         Raises:
             OutOfRange: above the queue's durable end.
+            Forked: the parent of this process is the consumer.
             ValueError: effects of records that were not received, or a consumer that is closed.
         """
+        self._process.check(f"{self._folder.path}: consumer {self.name!r}")
         if self._lock is None:
             raise ValueError(f"consumer {self.name!r} is closed; it acknowledges no more")
         saved = _check_offset(effects_saved or 0)

@@ -14,6 +14,7 @@ from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.queues.appendable_queue import AppendableQueue, now_us
 from cec_store.storage.folder import Folder
+from cec_store.storage.forking import OwnProcess, forked
 from cec_store.values import Extent, Position
 
 
@@ -30,9 +31,9 @@ class OutputQueue(AppendableQueue):
         takeover: bool = False,
         clock_us: Callable[[], int] = now_us,
     ) -> None:
-        super().__init__(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
         self._index: TimestampIndex | None = None
         self._index_lock = Lock()
+        super().__init__(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
 
     def replay(
         self,
@@ -95,6 +96,8 @@ class OutputQueue(AppendableQueue):
         Raises:
             DurabilityLost, DiskFull, Fenced: the last appends could not be made durable.
         """
+        if self._process.is_other():
+            return
         try:
             super().close()
         finally:
@@ -103,6 +106,11 @@ class OutputQueue(AppendableQueue):
                     self._index.close()
 
     def _timestamp_index(self) -> TimestampIndex:
+        if self._process.is_other():
+            # The parent's, of which another thread may have held the lock.
+            if self.mode != "r":
+                raise forked(self.folder.path)
+            self._process, self._index_lock, self._index = OwnProcess(), Lock(), None
         # Made when first asked for, so that a writer that only appends keeps no index.
         with self._index_lock:
             if self._index is None:

@@ -36,7 +36,7 @@ class HeldFile(Protocol):
 
 
 class Lock(Protocol):
-    """Held until closed or until the process ends."""
+    """Held until closed, until nobody refers to it, or until the process ends."""
 
     def close(self) -> None:
         """Let go."""

@@ -13,90 +13,113 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
-from collections.abc import Iterable, Iterator, Sequence
+import stat
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
+from cec_store.errors import CorruptLog, NotAQueue, QueueLocked
 from cec_store.storage.folder import AppendFile, HeldFile, Lock, check_name
+from cec_store.storage.forking import Descriptor
+from cec_store.storage.mounts import is_on_remote_mount
+from cec_store.storage.system_errors import os_errors_of
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FILE_BYTES_MAX = 2**62
-_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+# A FIFO or a device is opened without waiting for its other end, and then refused.
+_OPEN_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_NO_FILE = {errno.ELOOP, errno.EISDIR, errno.ENXIO}
 _MOUNTS = "/proc/self/mountinfo"
-# A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
-_REMOTE = re.compile(r"nfs|cifs|smb|fuse\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs")
 
 
-@contextmanager
-def os_errors_of(path: str) -> Iterator[None]:
-    """Turn what the system says about ``path`` into the store's own errors."""
+def open_file(path: str, flags: int) -> Descriptor:
+    """A regular file; never a link, a folder, or what stands for something else than bytes.
+
+    Raises:
+        CorruptLog: something else is in its place.
+    """
     try:
-        yield
-    except (FileNotFoundError, FileExistsError):
-        raise
+        number = os.open(path, flags | _OPEN_FLAGS, 0o600)
     except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFull(
-                f"{path}: no space left ({error.strerror}); free some and reopen"
-            ) from error
-        if error.errno in _DENIED:
-            raise ReadOnly(f"{path}: cannot be written ({error.strerror})") from error
-        raise StorageError(f"{path}: {error.strerror or error}") from error
+        if error.errno in _NO_FILE:
+            raise _no_file(path, os.lstat(path).st_mode) from None
+        raise
+    try:
+        mode = os.fstat(number).st_mode
+        if not stat.S_ISREG(mode):
+            raise _no_file(path, mode)
+    except BaseException:
+        os.close(number)
+        raise
+    return Descriptor(path, number)  # which closes it from here on
+
+
+def _no_file(path: str, mode: int) -> CorruptLog:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+    }
+    kind = kinds.get(stat.S_IFMT(mode), "a device")
+    return CorruptLog(
+        path, 0, f"{kind} is in the place of a file",
+        "move it away; if the file had been written to, restore it from a copy",
+    )  # fmt: skip
 
 
 @contextmanager
 def opened(path: str, flags: int) -> Iterator[int]:
-    """A file descriptor for the block."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    """The number of a file that is open for the block; raises as :func:`open_file`."""
+    descriptor = open_file(path, flags)
     try:
-        yield descriptor
+        yield descriptor.number
     finally:
-        os.close(descriptor)
+        descriptor.close()
 
 
-class _LocalAppendFile:
-    def __init__(self, path: str, descriptor: int) -> None:
-        self._path = path
+class _LocalFile:
+    """Open for writing: at its end, or at any byte."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self._path = descriptor.path
         self._descriptor = descriptor
 
     def write(self, parts: Sequence[bytes]) -> None:
         with os_errors_of(self._path):
-            written = os.writev(self._descriptor, parts)
+            number = self._descriptor.number
+            written = os.writev(number, parts)
             rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
             while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+                rest = rest[os.write(number, rest) :]
 
-    def sync(self) -> None:
-        with os_errors_of(self._path):
-            os.fdatasync(self._descriptor)
-
-    def close(self) -> None:
-        # Only the first call closes: later the number may stand for another open file.
-        descriptor, self._descriptor = self._descriptor, -1
-        # Some network file systems report a lost write only here.
-        with os_errors_of(self._path):
-            if descriptor >= 0:
-                os.close(descriptor)
-
-
-class _LocalHeldFile(_LocalAppendFile):
     def write_at(self, byte: int, data: bytes) -> None:
         with os_errors_of(self._path):
             rest = memoryview(data)
             while rest:
-                written = os.pwrite(self._descriptor, rest, byte)
-                rest, byte = rest[written:], byte + written
+                written = os.pwrite(self._descriptor.number, rest, byte + len(data) - len(rest))
+                rest = rest[written:]
+
+    def hold(self) -> None:
+        """Lock it until it is closed."""
+        fcntl.flock(self._descriptor.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def sync(self) -> None:
+        with os_errors_of(self._path):
+            os.fdatasync(self._descriptor.number)
+
+    def close(self) -> None:
+        # Some network file systems report a lost write only here.
+        with os_errors_of(self._path):
+            self._descriptor.close()
 
 
 class _LocalLock:
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
 
     def close(self) -> None:
         # No write is lost by an error here: nothing is ever written to this file.
         with suppress(OSError):
-            os.close(self._descriptor)
+            self._descriptor.close()
 
 
 class LocalFolder:
@@ -112,16 +135,24 @@ class LocalFolder:
         return os.path.isdir(self.path)
 
     def make(self) -> None:
-        """Create the directory and make its name durable; nothing if it is there."""
+        """Create the directory, and those above it, and make their names durable.
+
+        From the top down, each name on disk before anything is made below it. One that is there
+        already may have been made by a process that died before its name was on disk.
+        """
         with os_errors_of(self.path):
-            try:
-                os.makedirs(os.path.dirname(self.path), exist_ok=True)
-                os.mkdir(self.path, 0o700)
-            except FileExistsError:
-                if not os.path.isdir(self.path):
-                    raise NotAQueue(f"{self.path}: a file is in the way of a folder") from None
-                return
-            _sync_directory(os.path.dirname(self.path))
+            missing = [self.path]
+            while not os.path.isdir(above := os.path.dirname(missing[-1])):
+                missing.append(above)
+            with suppress(PermissionError):  # of somebody else's folder; it was not made here
+                _sync_directory(os.path.dirname(above))
+            for path in reversed(missing):
+                try:
+                    os.mkdir(path, 0o700 if path == self.path else 0o777)
+                except FileExistsError:
+                    if not os.path.isdir(path):
+                        raise NotAQueue(f"{path}: a file is in the way of a folder") from None
+                _sync_directory(os.path.dirname(path))
 
     def folder(self, name: str) -> LocalFolder:
         """A folder inside this one."""
@@ -143,7 +174,7 @@ class LocalFolder:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
         try:
             with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as lines:
-                return _is_on_remote_mount(os.path.realpath(self.path), lines)
+                return is_on_remote_mount(os.path.realpath(self.path), lines)
         except OSError:
             return False
 
@@ -152,13 +183,17 @@ class LocalFolder:
             return sorted(os.listdir(self.path))
 
     def size(self, name: str) -> int:
-        with os_errors_of(self._at(name)):
-            return os.stat(self._at(name), follow_symlinks=False).st_size
+        path = self._at(name)
+        with os_errors_of(path):
+            found = os.lstat(path)
+            if not stat.S_ISREG(found.st_mode):
+                raise _no_file(path, found.st_mode)
+            return found.st_size
 
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
         path = self._at(name)
-        with os_errors_of(path), opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+        with os_errors_of(path), opened(path, os.O_RDONLY) as descriptor:
             # A place that a hostile header names may be none that the system can express.
             data = os.pread(descriptor, size, byte) if byte < _FILE_BYTES_MAX else b""
             while 0 < len(data) < size:
@@ -176,7 +211,7 @@ class LocalFolder:
         """
         path = self._at(name)
         with os_errors_of(path):
-            return _LocalAppendFile(path, _created(path))
+            return _created(path)
 
     def create_held(self, name: str) -> HeldFile:
         """A new, empty file, locked as by :meth:`lock`, under any name that it gets later too.
@@ -186,31 +221,29 @@ class LocalFolder:
         """
         path = self._at(name)
         with os_errors_of(path):
-            descriptor = _created(path)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(descriptor)
-                raise
-            return _LocalHeldFile(path, descriptor)
+            file = _created(path)
+            file.hold()  # where it fails, nobody refers to the file any more, which closes it
+            return file
 
     def is_held(self, name: str) -> bool:
         """Whether somebody has this file open from :meth:`create_held`; not where it is gone."""
         path = self._at(name)
-        with os_errors_of(path), suppress(FileNotFoundError):
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-            with opened(path, flags) as descriptor:
-                try:
-                    # Shared, so that two who ask at the same time do not take each other for it.
-                    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    return True
+        with (
+            os_errors_of(path),
+            suppress(FileNotFoundError),
+            opened(path, os.O_RDONLY) as descriptor,
+        ):
+            try:
+                # Shared, so that two who ask at the same time do not take each other for it.
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
         return False
 
     def truncate(self, name: str, size: int) -> None:
         """Cut the file to ``size`` bytes, durably."""
         path = self._at(name)
-        with os_errors_of(path), opened(path, os.O_WRONLY | os.O_NOFOLLOW) as descriptor:
+        with os_errors_of(path), opened(path, os.O_WRONLY) as descriptor:
             os.ftruncate(descriptor, size)
             os.fsync(descriptor)
 
@@ -235,12 +268,13 @@ class LocalFolder:
         """
         path = self._at(name)
         with os_errors_of(path):
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(path, flags, 0o600)
+            descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
+                fcntl.flock(descriptor.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BaseException as error:
+                descriptor.close()
+                if not isinstance(error, BlockingIOError):
+                    raise
                 raise QueueLocked(
                     f"{self.path}: another process has this queue open for append; close it, "
                     "or open with takeover=True if it hangs"
@@ -248,31 +282,16 @@ class LocalFolder:
             return _LocalLock(descriptor)
 
 
-def _created(path: str) -> int:
-    """Descriptor of a new file."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        os.fchmod(descriptor, 0o600)  # whatever the umask
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
+def _created(path: str) -> _LocalFile:
+    """A new file."""
+    descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    os.fchmod(descriptor.number, 0o600)  # whatever the umask
+    return _LocalFile(descriptor)
 
 
 def _sync_directory(path: str) -> None:
-    with opened(path or ".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
-        os.fsync(descriptor)
-
-
-def _is_on_remote_mount(path: str, mounts: Iterable[str]) -> bool:
-    """Whether ``path``, without symbolic links, is below a network mount (lines of mountinfo)."""
-    path = os.path.join(path, "")
-    longest, kind = 0, ""
-    for fields in (line.split() for line in mounts):
-        # A blank in a path is written as \\040.
-        point = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields[4])
-        point = os.path.join(point, "")
-        if path.startswith(point) and len(point) >= longest:
-            longest, kind = len(point), fields[fields.index("-") + 1]
-    return _REMOTE.match(kind) is not None
+    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -15,7 +15,8 @@ from pathlib import PurePath
 from typing import BinaryIO
 
 from cec_store.storage.folder import Folder, check_name
-from cec_store.storage.local import LocalFolder, opened, os_errors_of
+from cec_store.storage.local import LocalFolder, opened
+from cec_store.storage.system_errors import os_errors_of
 
 _CHUNK_BYTES = 1 << 20
 # Another file system, one without links, not one's own file, or as many as a file may have.
@@ -41,11 +42,10 @@ def checksums_of(folder: LocalFolder, name: str) -> bytes:
     path = os.path.join(folder.path, f".{check_name(name)}.crc")
     with os_errors_of(path):
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with opened(path, os.O_RDONLY) as number, open(number, "rb", closefd=False) as file:
+                return file.read()
         except FileNotFoundError:
             return b""
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read()
 
 
 def check_new(path: str | PurePath) -> LocalFolder:
@@ -159,7 +159,7 @@ def link(source: LocalFolder, name: str, target: LocalFolder) -> bool:
                 return False
             raise
         # Its writer may never have synced it.
-        with opened(new, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+        with opened(new, os.O_RDONLY) as descriptor:
             os.fsync(descriptor)
     return True
 

@@ -126,3 +126,50 @@ def test_a_closed_queue_takes_no_more_steps():
     queue.close()
     with pytest.raises(Poisoned, match="closed"):
         runner.run()
+
+
+class Failing(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [Failing(), KeyboardInterrupt()], ids=["error", "interrupt"])
+@pytest.mark.parametrize("at", ["apply", "append", "acknowledge"])
+def test_a_runner_that_failed_in_a_step_takes_no_more_and_a_new_one_goes_on(
+    at: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with queue_of(total()) as whole:
+        Runner(total(), [SOURCE], whole).run()
+        expected = pa.Table.from_batches(whole.replay()).to_pylist()
+    folder = MemoryFolder()
+    queue = queue_of(total(), folder)
+    runner = Runner(total(), [SOURCE], queue, step_rows_max=500)
+    # The third call fails, having done what it does: the operator has taken the step.
+    owner, name = {
+        "apply": (runner.operator, "apply"),
+        "append": (queue, "append_records"),
+        "acknowledge": (runner._acknowledging, "acknowledge"),
+    }[at]
+    real, calls = getattr(owner, name), iter(range(100))
+
+    def fail(*arguments: object) -> object:
+        result = real(*arguments)
+        if next(calls) == (0 if at == "acknowledge" else 2):
+            raise error
+        return result
+
+    monkeypatch.setattr(owner, name, fail)
+    with pytest.raises(type(error)):
+        runner.run()
+    monkeypatch.undo()
+    end = queue.end_offset
+    step = next(iter(runner._steps(np.zeros(1, np.int64))))
+    for call in (runner.run, lambda: runner.step(step), runner.acknowledge):
+        with pytest.raises(Poisoned, match="make a new operator and a new runner"):
+            call()
+    assert queue.end_offset == end
+    queue.close()
+    with queue_of(total(), folder) as queue:
+        with pytest.raises(ValueError, match="make a new one"):
+            Runner(runner.operator, [SOURCE], queue)
+        Runner(total(), [SOURCE], queue).run()
+        assert pa.Table.from_batches(queue.replay()).to_pylist() == expected

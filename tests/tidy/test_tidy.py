@@ -17,7 +17,9 @@ ORDER = {
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
         operators connectors __init__ inspector report terminal demos verbs cli
     """,
-    "storage": "names folder retrying local publishing trees",
+    "storage": """
+        names folder retrying forking waiting system_errors mounts local publishing trees
+    """,
     "format": """
         checksum columns arrow_limits frame manifest durable_end acknowledgement offset_lengths
         schema records bodies commit
@@ -26,6 +28,7 @@ ORDER = {
         frames options segment epochs notes known_end forward_scan reader visible_end chain tail
         writer reopening pipeline selection replay
     """,
+    "log.pipeline": "line pipeline",
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent lmdb_file files stored timestamp",
     "queues": "consumers trimming appendable_queue output_queue",
@@ -102,7 +105,14 @@ IMPORTERS: dict[str, set[str]] = {
     # The demos kill a child of their own.
     "signal": {"demos.embedded", "demos.spark"},
     "subprocess": {"demos.embedded", "demos.spark", MACHINE},
-    "os": {"storage.local", "storage.trees", "demos.embedded", "demos.spark", MACHINE},
+    "os": {
+        "storage.forking",
+        "storage.local",
+        "storage.trees",
+        "demos.embedded",
+        "demos.spark",
+        MACHINE,
+    },
 }
 # Each member of these is named in docs/format.md.
 ENUMS_ON_DISK = {"format.frame": "FrameType", "format.schema": "RecordKind"}

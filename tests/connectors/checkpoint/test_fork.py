@@ -476,7 +476,7 @@ class Steps:
 
     CALLS = (
         (LocalFolder, ("make", "create", "sync_names")),
-        (files._LocalAppendFile, ("write", "sync", "close")),
+        (files._LocalFile, ("write", "sync", "close")),
         (os, ("link", "rename", "fsync")),
     )
 

@@ -175,10 +175,10 @@ def looks_for_a_successor_before_the_write() -> None:
 
 @bug
 def ignores_a_short_write() -> None:
-    def write(self: files._LocalAppendFile, parts: list[bytes]) -> None:
-        os.writev(self._descriptor, parts)
+    def write(self: files._LocalFile, parts: list[bytes]) -> None:
+        os.writev(self._descriptor.number, parts)
 
-    files._LocalAppendFile.write = write
+    files._LocalFile.write = write
 
 
 @bug

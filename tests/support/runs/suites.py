@@ -51,6 +51,7 @@ SUITES = {
     "fencing": Suite(
         "interleavings and takeovers", "the script's name", ("faults/test_fencing.py",)
     ),
+    "interrupts": Suite("interrupted writers", "none", ("queues/test_interrupts.py",)),
     "commits": Suite(
         "crashes of a commit to many partitions",
         "the round's number",
