@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from cec_store import NotAQueue, QueueOptions, RecoveryError, Targets, open_queue
 from cec_store.checkpoints.rebuild import rebuild
-from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.format.frame import (
+    CONTINUES,
+    FRAME_HEADER_BYTES,
+    NOT_COUNTED,
+    SEGMENT_HEADER_BYTES,
+    FrameType,
+)
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.inspector.damage.faults import ADVICE, EFFECTS
 from cec_store.inspector.decoding.records import RecordRow
@@ -278,6 +284,12 @@ def newest_patched(**values: int) -> Callable[[Path], None]:
     return damage
 
 
+def last_frame_goes_on(path: Path) -> None:
+    byte, header = made.batches(newest(path))[-1]
+    codec = header.codec | CONTINUES
+    made.patch_header(newest(path), byte, codec=codec, open_windows=NOT_COUNTED)
+
+
 def footer_rewritten(path: Path) -> None:
     byte, header = made.frames(made.segment(path, 0))[-1]
     assert header.type == FrameType.FOOTER
@@ -336,7 +348,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (newest_patched(epoch=0), "epoch"),
     (newest_patched(min_timestamp_us=1), "timestamps"),
     (newest_patched(durable_upto=2**40), "durable-mark"),
-    (newest_patched(codec=0x81, open_windows=2**32 - 1), "step"),
+    (last_frame_goes_on, "step"),
     (newest_patched(schema_byte=500), "schema"),
     (newest_patched(input_upto=1), "inputs"),
     (newest_patched(record_count=1), "body-structure"),
