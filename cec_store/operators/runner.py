@@ -40,6 +40,14 @@ _taken: WeakSet[Operator] = WeakSet()
 """Operators with state that runners have, or have had: each may have windows in it."""
 
 
+def _taken_once(operator: Operator) -> Operator:
+    if operator.key_schema is not None:
+        if operator in _taken:
+            raise ValueError("this operator has windows of an earlier runner; make a new one")
+        _taken.add(operator)
+    return operator
+
+
 class Runner:
     """An operator, its inputs and its output queue.
 
@@ -79,11 +87,7 @@ class Runner:
             raise ValueError(
                 f"{len(sources)} sources for an operator with {operator.inputs} inputs"
             )
-        if operator.key_schema is not None:
-            if operator in _taken:
-                raise ValueError("this operator has windows of an earlier runner; make a new one")
-            _taken.add(operator)
-        self.operator = operator
+        self.operator = _taken_once(operator)
         self.queue = queue
         self._sources = sources
         schema = queue.require_schema(record_schema(operator))

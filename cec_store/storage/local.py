@@ -1,4 +1,4 @@
-"""A folder of the local file system. Only this file and `trees` touch the file system.
+"""A folder of the local file system. Only this file, `local_files` and `trees` touch that.
 
 A :class:`Folder` is an argument everywhere, so that tests can hand in one that forgets unsynced
 bytes, tears writes or fails calls. What a real folder promises, and no more:
@@ -11,115 +11,29 @@ bytes, tears writes or fails calls. What a real folder promises, and no more:
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
+import re
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 
-from cec_store.errors import CorruptLog, NotAQueue, QueueLocked
+from cec_store.errors import NotAQueue, QueueLocked
 from cec_store.storage.folder import AppendFile, HeldFile, Lock, check_name
-from cec_store.storage.forking import Descriptor
-from cec_store.storage.mounts import is_on_remote_mount
-from cec_store.storage.system_errors import os_errors_of
+from cec_store.storage.local_files import (
+    LocalFile,
+    LocalLock,
+    created_file,
+    lock_file,
+    no_file,
+    open_file,
+    opened,
+    os_errors_of,
+)
 
 _FILE_BYTES_MAX = 2**62
-# A FIFO or a device is opened without waiting for its other end, and then refused.
-_OPEN_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_NO_FILE = {errno.ELOOP, errno.EISDIR, errno.ENXIO}
 _MOUNTS = "/proc/self/mountinfo"
-
-
-def open_file(path: str, flags: int) -> Descriptor:
-    """A regular file; never a link, a folder, or what stands for something else than bytes.
-
-    Raises:
-        CorruptLog: something else is in its place.
-    """
-    try:
-        number = os.open(path, flags | _OPEN_FLAGS, 0o600)
-    except OSError as error:
-        if error.errno in _NO_FILE:
-            raise _no_file(path, os.lstat(path).st_mode) from None
-        raise
-    try:
-        mode = os.fstat(number).st_mode
-        if not stat.S_ISREG(mode):
-            raise _no_file(path, mode)
-    except BaseException:
-        os.close(number)
-        raise
-    return Descriptor(path, number)  # which closes it from here on
-
-
-def _no_file(path: str, mode: int) -> CorruptLog:
-    kinds = {
-        stat.S_IFDIR: "a folder",
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-    }
-    kind = kinds.get(stat.S_IFMT(mode), "a device")
-    return CorruptLog(
-        path, 0, f"{kind} is in the place of a file",
-        "move it away; if the file had been written to, restore it from a copy",
-    )  # fmt: skip
-
-
-@contextmanager
-def opened(path: str, flags: int) -> Iterator[int]:
-    """The number of a file that is open for the block; raises as :func:`open_file`."""
-    descriptor = open_file(path, flags)
-    try:
-        yield descriptor.number
-    finally:
-        descriptor.close()
-
-
-class _LocalFile:
-    """Open for writing: at its end, or at any byte."""
-
-    def __init__(self, descriptor: Descriptor) -> None:
-        self._path = descriptor.path
-        self._descriptor = descriptor
-
-    def write(self, parts: Sequence[bytes]) -> None:
-        with os_errors_of(self._path):
-            number = self._descriptor.number
-            written = os.writev(number, parts)
-            rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
-            while rest:
-                rest = rest[os.write(number, rest) :]
-
-    def write_at(self, byte: int, data: bytes) -> None:
-        with os_errors_of(self._path):
-            rest = memoryview(data)
-            while rest:
-                written = os.pwrite(self._descriptor.number, rest, byte + len(data) - len(rest))
-                rest = rest[written:]
-
-    def hold(self) -> None:
-        """Lock it until it is closed."""
-        fcntl.flock(self._descriptor.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def sync(self) -> None:
-        with os_errors_of(self._path):
-            os.fdatasync(self._descriptor.number)
-
-    def close(self) -> None:
-        # Some network file systems report a lost write only here.
-        with os_errors_of(self._path):
-            self._descriptor.close()
-
-
-class _LocalLock:
-    def __init__(self, descriptor: Descriptor) -> None:
-        self._descriptor = descriptor
-
-    def close(self) -> None:
-        # No write is lost by an error here: nothing is ever written to this file.
-        with suppress(OSError):
-            self._descriptor.close()
+# A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
+_REMOTE = re.compile(r"nfs|cifs|smb|fuse\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs")
 
 
 class LocalFolder:
@@ -174,7 +88,7 @@ class LocalFolder:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
         try:
             with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as lines:
-                return is_on_remote_mount(os.path.realpath(self.path), lines)
+                return _is_on_remote_mount(os.path.realpath(self.path), lines)
         except OSError:
             return False
 
@@ -187,7 +101,7 @@ class LocalFolder:
         with os_errors_of(path):
             found = os.lstat(path)
             if not stat.S_ISREG(found.st_mode):
-                raise _no_file(path, found.st_mode)
+                raise no_file(path, found.st_mode)
             return found.st_size
 
     def read(self, name: str, byte: int, size: int) -> bytes:
@@ -211,7 +125,7 @@ class LocalFolder:
         """
         path = self._at(name)
         with os_errors_of(path):
-            return _created(path)
+            return LocalFile(created_file(path))
 
     def create_held(self, name: str) -> HeldFile:
         """A new, empty file, locked as by :meth:`lock`, under any name that it gets later too.
@@ -221,23 +135,22 @@ class LocalFolder:
         """
         path = self._at(name)
         with os_errors_of(path):
-            file = _created(path)
-            file.hold()  # where it fails, nobody refers to the file any more, which closes it
-            return file
+            descriptor = created_file(path)
+            lock_file(descriptor)
+            return LocalFile(descriptor)
 
     def is_held(self, name: str) -> bool:
         """Whether somebody has this file open from :meth:`create_held`; not where it is gone."""
         path = self._at(name)
-        with (
-            os_errors_of(path),
-            suppress(FileNotFoundError),
-            opened(path, os.O_RDONLY) as descriptor,
-        ):
+        with os_errors_of(path), suppress(FileNotFoundError):
+            descriptor = open_file(path, os.O_RDONLY)
             try:
                 # Shared, so that two who ask at the same time do not take each other for it.
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                lock_file(descriptor, shared=True)
             except BlockingIOError:
                 return True
+            finally:
+                descriptor.close()
         return False
 
     def truncate(self, name: str, size: int) -> None:
@@ -270,23 +183,13 @@ class LocalFolder:
         with os_errors_of(path):
             descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
             try:
-                fcntl.flock(descriptor.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BaseException as error:
-                descriptor.close()
-                if not isinstance(error, BlockingIOError):
-                    raise
+                lock_file(descriptor)
+            except BlockingIOError:
                 raise QueueLocked(
                     f"{self.path}: another process has this queue open for append; close it, "
                     "or open with takeover=True if it hangs"
                 ) from None
-            return _LocalLock(descriptor)
-
-
-def _created(path: str) -> _LocalFile:
-    """A new file."""
-    descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    os.fchmod(descriptor.number, 0o600)  # whatever the umask
-    return _LocalFile(descriptor)
+            return LocalLock(descriptor)
 
 
 def _sync_directory(path: str) -> None:
@@ -295,3 +198,16 @@ def _sync_directory(path: str) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def _is_on_remote_mount(path: str, mounts: Iterable[str]) -> bool:
+    """Whether ``path``, without symbolic links, is below a network mount (lines of mountinfo)."""
+    path = os.path.join(path, "")
+    longest, kind = 0, ""
+    for fields in (line.split() for line in mounts):
+        # A blank in a path is written as \\040.
+        point = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields[4])
+        point = os.path.join(point, "")
+        if path.startswith(point) and len(point) >= longest:
+            longest, kind = len(point), fields[fields.index("-") + 1]
+    return _REMOTE.match(kind) is not None

@@ -15,8 +15,8 @@ from pathlib import PurePath
 from typing import BinaryIO
 
 from cec_store.storage.folder import Folder, check_name
-from cec_store.storage.local import LocalFolder, opened
-from cec_store.storage.system_errors import os_errors_of
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.local_files import opened, os_errors_of
 
 _CHUNK_BYTES = 1 << 20
 # Another file system, one without links, not one's own file, or as many as a file may have.

@@ -36,8 +36,8 @@ from cec_store.log.reopening import create
 from cec_store.log.segment import SegmentReader
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.local_files import os_errors_of
 from cec_store.storage.names import WRITER_LOCK, manifest_name, segment_name
-from cec_store.storage.system_errors import os_errors_of
 from support.disks.memory_folder import MemoryFolder
 from support.vectors import make as make_vectors
 from support.vectors.make import OPERATOR_ROWS, PLAIN_ROWS, SCHEMAS, records_of

@@ -146,7 +146,7 @@ def test_a_runner_that_failed_in_a_step_takes_no_more_and_a_new_one_goes_on(
     # The third call fails, having done what it does: the operator has taken the step.
     owner, name = {
         "apply": (runner.operator, "apply"),
-        "append": (queue, "append_records"),
+        "append": (queue, "append_step"),
         "acknowledge": (runner._acknowledging, "acknowledge"),
     }[at]
     real, calls = getattr(owner, name), iter(range(100))

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from cec_store.errors import DiskFull, Forked, NotAQueue, QueueLocked, ReadOnly, StorageError
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.committer import Committer
-from cec_store.storage import local as files
+from cec_store.storage import local_files as files
 from cec_store.storage.folder import check_name
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.local_files import os_errors_of
 from cec_store.storage.names import manifest_epoch_of, manifest_name, segment_id_of, segment_name
 from cec_store.storage.publishing import write_file
-from cec_store.storage.system_errors import os_errors_of
 from cec_store.storage.trees import new_tree
 
 HOSTILE = [
@@ -296,6 +296,7 @@ def test_what_is_no_file_is_refused_by_name_and_waits_for_nobody(
         lambda: folder.size("a"),
         lambda: folder.truncate("a", 0),
         lambda: folder.lock("a"),
+        lambda: folder.is_held("a"),
     )
     for call in calls:
         with pytest.raises(StorageError, match=f"/queue/a: .*{kind} is in the place of a file"):

@@ -17,9 +17,7 @@ ORDER = {
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
         operators connectors __init__ inspector report terminal demos verbs cli
     """,
-    "storage": """
-        names folder retrying forking waiting system_errors mounts local publishing trees
-    """,
+    "storage": "names folder retrying forking waiting local_files local publishing trees",
     "format": """
         checksum columns arrow_limits frame manifest durable_end acknowledgement offset_lengths
         schema records bodies commit
@@ -100,7 +98,7 @@ SCALA_FILES_MAX = 15
 # Who may import these. Nobody may unpickle: a log may come from anyone.
 IMPORTERS: dict[str, set[str]] = {
     **{name: set() for name in ("pickle", "cloudpickle", "dill", "marshal", "shelve")},
-    **{name: {"storage.local"} for name in ("mmap", "fcntl")},
+    **{name: {"storage.local_files"} for name in ("mmap", "fcntl")},
     "shutil": {"storage.trees", MACHINE},
     # The demos kill a child of their own.
     "signal": {"demos.embedded", "demos.spark"},

@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeVar
 
 from cec_store.errors import QueueLocked
 from cec_store.storage.folder import check_name
-from cec_store.storage.system_errors import os_errors_of
+from cec_store.storage.local_files import os_errors_of
 
 SECTOR_BYTES = 512
 HEADER_BYTES = 128

@@ -23,7 +23,7 @@ from cec_store.connectors.spark.queues.data_source import CecDataSource
 from cec_store.connectors.spark.queues.sink import StreamSink, Target
 from cec_store.storage.folder import AppendFile, Lock
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.system_errors import os_errors_of
+from cec_store.storage.local_files import os_errors_of
 
 _counts: dict[str, int] = {}
 

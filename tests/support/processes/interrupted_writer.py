@@ -34,8 +34,8 @@ HANGS_AFTER_S = 60
 FILES = (
     "pipeline/pipeline.py", "pipeline/line.py", "storage/waiting.py", "storage/forking.py",
     "queues/appendable_queue.py", "queues/output_queue.py", "queues/consumers.py",
-    "queues/trimming.py", "storage/local.py", "storage/publishing.py", "log/reopening.py",
-    "log/writer.py", "log/segment.py", "log/epochs.py",
+    "queues/trimming.py", "storage/local.py", "storage/local_files.py", "storage/publishing.py",
+    "log/notes.py", "log/reopening.py", "log/writer.py", "log/segment.py", "log/epochs.py",
 )  # fmt: skip
 SCHEMA = pa.schema({"n": pa.int64()})
 OPTIONS = QueueOptions(outstanding_frames_max=2)

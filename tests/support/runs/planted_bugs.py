@@ -28,7 +28,7 @@ from cec_store.operators.runner import Runner
 from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.staging import StagedReader
 from cec_store.queues import appendable_queue, consumers, trimming
-from cec_store.storage import local as files
+from cec_store.storage import local_files as files
 from cec_store.values import Address
 from support.disks.simulated_folder import SimulatedFolder
 
@@ -175,10 +175,10 @@ def looks_for_a_successor_before_the_write() -> None:
 
 @bug
 def ignores_a_short_write() -> None:
-    def write(self: files._LocalFile, parts: list[bytes]) -> None:
+    def write(self: files.LocalFile, parts: list[bytes]) -> None:
         os.writev(self._descriptor.number, parts)
 
-    files._LocalFile.write = write
+    files.LocalFile.write = write
 
 
 @bug
