@@ -209,8 +209,10 @@ def _schema_of(tail: Tail) -> RecordSchema:
 
 def _cursor_behind(tail: Tail) -> Cursor:
     """Where numbering goes on behind the vouched frames."""
-    first = tail.frames[0][1]
+    first, noted = tail.frames[0][1], tail.noted
     cursor = Cursor(first.seq, first.first_offset, (first.prev_segment, first.prev_byte))
+    if noted is not None:
+        cursor = Cursor(noted.seq, noted.offset, (noted.last_segment, noted.last_byte))
     for byte, header in tail.frames:
         if header.type == FrameType.BATCH and byte < tail.vouched_end:
             address = (tail.reader.header.segment_id, byte)

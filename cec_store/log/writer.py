@@ -288,9 +288,6 @@ class LogWriter:
         try:
             if self._note is not None:
                 note, self._note = self._note, None
-                try:
-                    note.sync()
-                finally:
-                    note.close()
+                note.close()
         finally:
             self._segment.close()
