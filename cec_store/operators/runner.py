@@ -90,11 +90,8 @@ class Runner:
         self.operator = _taken_once(operator)
         self.queue = queue
         self._sources = sources
-        self._builder = FrameBuilder(
-            operator,
-            queue.require_schema(record_schema(operator)),
-            queue.options.frame_bytes_max,
-        )
+        schema = queue.require_schema(record_schema(operator))
+        self._builder = FrameBuilder(operator, schema, queue.options.frame_bytes_max)
         self._step_rows_max = step_rows_max
         self._acknowledge_interval_s = acknowledge_interval_s
         self._clock_s = clock_s
