@@ -23,10 +23,11 @@ from cec_store.errors import (
     StorageError,
     UnsupportedVersion,
 )
+from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.options import QueueOptions, SyncMode
 from cec_store.log.replay import Replay
-from cec_store.opening import open_queue, read_queue
+from cec_store.opening import open_queue, read_queue, set_retention
 from cec_store.queues.consumers import Consumer, ConsumerState
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.state_logs.state_log import StateLog
@@ -62,6 +63,7 @@ __all__ = [
     "RecoveryError",
     "RecoveryTime",
     "Replay",
+    "Retention",
     "SchemaMismatch",
     "StateLog",
     "StorageError",
@@ -73,4 +75,5 @@ __all__ = [
     "read_changes",
     "read_queue",
     "read_state",
+    "set_retention",
 ]

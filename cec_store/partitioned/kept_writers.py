@@ -14,7 +14,7 @@ from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_claim, newest_epoch, read_manifest
 from cec_store.log.reopening import create, reopen
 from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
-from cec_store.queues.trimming import trim
+from cec_store.queues.trimming import NOTHING_ASKED, trim
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import partition_name, segment_name
 
@@ -106,8 +106,21 @@ class KeptWriters:
         is_full = writer.segment_bytes + len(body.stored) > self._segment_bytes
         if is_full and writer.segment_has_records:
             writer.roll()
-            _index_and_trim(writer)
+            self._index_and_trim(writer)
         writer.append(body, FrameMarks())
+
+    def _index_and_trim(self, writer: LogWriter) -> None:
+        """After a segment was completed: index its frames, and trim as the retention says."""
+        chain = Chain(writer.folder)
+        index = TimestampIndex(chain, writable=True)
+        index.follow(chain)
+        index.close()
+        now_us = self._clock_and_entropy.clock_us()
+        try:
+            trim(writer.folder, NOTHING_ASKED, writer.trim, now_us, self._folder)
+        except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
+            # Of the setting or a consumer's file. The commit goes on all the same.
+            _log.warning("%s is not trimmed: %s", writer.folder.path, error)
 
     def close(self) -> None:
         """Close the files, even where one of them fails."""
@@ -125,16 +138,3 @@ def _is_alone(writer: LogWriter) -> bool:
         return False
     segment = segment_name(manifest.newest_segment)
     return read_manifest(folder) == manifest and folder.size(segment) == writer.segment_bytes
-
-
-def _index_and_trim(writer: LogWriter) -> None:
-    """After a segment was completed: index its frames, and trim what no consumer needs."""
-    chain = Chain(writer.folder)
-    index = TimestampIndex(chain, writable=True)
-    index.follow(chain)
-    index.close()
-    try:
-        trim(writer.folder, None, writer.trim)
-    except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
-        # Of a consumer's file. The commit goes on all the same.
-        _log.warning("%s is not trimmed: %s", writer.folder.path, error)

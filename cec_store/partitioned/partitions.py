@@ -9,22 +9,21 @@ import pyarrow as pa
 
 from cec_store.errors import CorruptLog, NotAQueue, ReadOnly
 from cec_store.format.commit import Commit
+from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
-from cec_store.log.epochs import newest_epoch
+from cec_store.log.epochs import newest_epoch, queue_of_part
 from cec_store.log.selection import PARTITION_COLUMN, Selection
 from cec_store.partitioned.commits import more_than_committed, newest_first
 from cec_store.partitioned.staging import staged_folder
 from cec_store.queues.output_queue import OutputQueue
+from cec_store.queues.retention import read_retention
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     COMMITS_FOLDER,
     partition_name,
-    partition_of,
     segment_name,
 )
-from cec_store.storage.trees import enclosing
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 
@@ -51,6 +50,11 @@ class Partitions:
     def is_partitioned(self) -> bool:
         """Whether it is a queue of many partitions, though there may be one only as yet."""
         return self._commits is not None
+
+    @property
+    def retention(self) -> Retention:
+        """What is deleted without being asked; raises :class:`CorruptLog` where it is damaged."""
+        return read_retention(self.folder if self._commits is None else self._commits.folder)
 
     def queue(self, number: int) -> OutputQueue:
         """One partition, open for reading."""
@@ -205,10 +209,8 @@ def refuse_part_of_another(folder: Folder) -> None:
     Raises:
         ReadOnly: the folder is a partition of a queue of many, or its log of commits.
     """
-    if not isinstance(folder, LocalFolder):
-        return
-    outer, name = enclosing(folder)
-    if (partition_of(name) is not None or name == COMMITS_FOLDER) and is_partitioned(outer):
+    outer = queue_of_part(folder)
+    if outer is not None:
         raise ReadOnly(
             f"{folder.path}: a part of {outer.path}, a queue of many partitions, to which only "
             "commits append: write to that by Spark's sink, or copy this folder elsewhere"
