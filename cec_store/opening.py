@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import PurePath
@@ -159,15 +160,20 @@ def read_queue(
     if queue.is_partitioned and (isinstance(since, Position) or isinstance(until, Position)):
         raise ValueError(f"{queue.folder.path} has partitions: give moments, not positions")
     wanted = Selection(since, until, kinds, include_metadata)
-    replays = [queue.replay(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
+    parts = [(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
+    # Of many partitions each is opened when it is its turn.
+    found = (queue.replay(n, part) for n, part in parts)
+    replays = found if queue.is_partitioned else [*found]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
     schema = pa.schema([*queue.schema.data, *metadata])
-    batches = (
-        pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-        for replay in replays
-        for batch in replay
-    )
-    return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with closing(queue):
+            for replay in replays:
+                for batch in replay:
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def _within(queue: Partitions, number: int, end: int, wanted: Selection) -> Selection:

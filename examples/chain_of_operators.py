@@ -51,7 +51,7 @@ def main() -> None:
             Runner(per_minute, [ArrowSource(TABLE, "at")], first).run()
             # The second sees only what is durable in the first, under offsets that never change:
             # each of the two can crash and recover on its own. What the second will not ask for
-            # again, whatever crashes, it acknowledges, and the first forgets it, as its retention says.
+            # again, whatever crashes, it acknowledges; the first forgets that, by its retention.
             with first.consumer("best-of-an-hour") as consumer:
                 Runner(best, [QueueSource(first.chain, consumer)], second).run()
             first.trim()

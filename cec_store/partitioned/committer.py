@@ -231,6 +231,7 @@ class Committer:
             raise more_than_committed(self._path_of(number), *ends)
         self._require(commit.ends[number], number, writer.cursor.offset)
         writer.sync()
+        self._writers.rest(writer)
 
     def _require(self, offset: int, number: int, end: int) -> None:
         if end < offset:

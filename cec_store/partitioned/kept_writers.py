@@ -19,6 +19,8 @@ from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import partition_name, segment_name
 
 _log = logging.getLogger(__name__)
+_OPEN_MAX = 128
+"""Where there are more writers, each lets go of its file once it has been used."""
 
 
 class Part(NamedTuple):
@@ -121,6 +123,11 @@ class KeptWriters:
         except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
             # Of the setting or a consumer's file. The commit goes on all the same.
             _log.warning("%s is not trimmed: %s", writer.folder.path, error)
+
+    def rest(self, writer: LogWriter) -> None:
+        """All of it is synced; hold its file open only if there are not too many."""
+        if len(self._writers) > _OPEN_MAX:
+            writer.rest()
 
     def close(self) -> None:
         """Close the files, even where one of them fails."""

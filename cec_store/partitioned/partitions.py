@@ -26,11 +26,15 @@ from cec_store.storage.names import (
 )
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
+_QUEUES_OPEN_MAX = 32
+"""So many partitions may have an index open, which is a descriptor and a mapping for each."""
+
 
 class Partitions:
     """The partitions of one queue; a plain queue is its own partition 0.
 
-    Queues and chains are opened when first asked for and kept. One thread at a time may use it.
+    Queues and chains are opened when first asked for; the queues last used stay open. One thread
+    at a time may use it.
     """
 
     def __init__(self, folder: FolderTree) -> None:
@@ -58,9 +62,16 @@ class Partitions:
 
     def queue(self, number: int) -> OutputQueue:
         """One partition, open for reading."""
-        if number not in self._queues:
-            self._queues[number] = OutputQueue(self._folder_of(number), "r")
-        return self._queues[number]
+        queue = self._queues.pop(number, None) or OutputQueue(self._folder_of(number), "r")
+        self._queues[number] = queue  # the last one used stands last
+        while len(self._queues) > _QUEUES_OPEN_MAX:
+            self._queues.pop(next(iter(self._queues))).close()
+        return queue
+
+    def close(self) -> None:
+        """Close the indexes; replays that are under way go on without."""
+        while self._queues:
+            self._queues.popitem()[1].close()
 
     def _folder_of(self, number: int) -> FolderTree:
         return self.folder if self._commits is None else self.folder.folder(partition_name(number))

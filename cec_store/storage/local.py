@@ -59,9 +59,12 @@ class _LocalAppendFile:
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
         self._descriptor = descriptor
+        self._resting: tuple[int, int, int] | None = None
+        """Which file it was and how long, while it has no descriptor."""
 
     def write(self, parts: Sequence[bytes]) -> None:
         with os_errors_of(self._path):
+            self._wake()
             written = os.writev(self._descriptor, parts)
             rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
             while rest:
@@ -69,15 +72,39 @@ class _LocalAppendFile:
 
     def sync(self) -> None:
         with os_errors_of(self._path):
+            self._wake()
             os.fdatasync(self._descriptor)
 
+    def rest(self) -> None:
+        with os_errors_of(self._path):
+            if self._descriptor >= 0:
+                self._resting = _identity(self._descriptor)
+                descriptor, self._descriptor = self._descriptor, -1
+                os.close(descriptor)
+
+    def _wake(self) -> None:
+        if self._resting is None:
+            return
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if _identity(descriptor) != self._resting:
+            os.close(descriptor)
+            raise StorageError(f"{self._path}: is not as its writer left it")
+        os.lseek(descriptor, 0, os.SEEK_END)
+        self._descriptor, self._resting = descriptor, None
+
     def close(self) -> None:
+        self._resting = None
         # Only the first call closes: later the number may stand for another open file.
         descriptor, self._descriptor = self._descriptor, -1
         # Some network file systems report a lost write only here.
         with os_errors_of(self._path):
             if descriptor >= 0:
                 os.close(descriptor)
+
+
+def _identity(descriptor: int) -> tuple[int, int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino, found.st_size
 
 
 class _LocalLock:
@@ -145,6 +172,15 @@ class LocalFolder:
     def size(self, name: str) -> int:
         with os_errors_of(self._at(name)):
             return os.stat(self._at(name), follow_symlinks=False).st_size
+
+    def identity(self, name: str) -> tuple[int, ...]:
+        """Changes with every change of the file, but for those within a tick of the clock.
+
+        Its last number is when that was: nanoseconds since 1970 UTC.
+        """
+        with os_errors_of(self._at(name)):
+            found = os.stat(self._at(name), follow_symlinks=False)
+            return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""

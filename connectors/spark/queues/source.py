@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -98,11 +99,11 @@ class _Reader:
             Position(piece.start), Position(piece.stop), options.kinds,
             options.include_metadata, options.has_control_records,
         )  # fmt: skip
-        partitions = Partitions(LocalFolder(options.path))
-        for batch in partitions.replay(piece.partition, selection):
-            if options.include_metadata:
-                batch = _with_kind_names(batch)
-            yield fit(batch.select(self._wanted.names), self._wanted)
+        with closing(Partitions(LocalFolder(options.path))) as partitions:
+            for batch in partitions.replay(piece.partition, selection):
+                if options.include_metadata:
+                    batch = _with_kind_names(batch)
+                yield fit(batch.select(self._wanted.names), self._wanted)
 
     def _available(self) -> AvailableOffsets:
         partitions = self._partitions
@@ -246,6 +247,8 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         consumers, self._consumers = self._consumers, {}
         for consumer in consumers.values():
             consumer.close()
+        if "_partitions" in vars(self):
+            self._partitions.close()
 
     def _hold(self, start: Offsets) -> None:
         """Act as the consumer that the options name, in every partition there is.
