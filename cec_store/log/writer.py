@@ -283,6 +283,15 @@ class LogWriter:
         self.folder.sync_names()
         return list(old)
 
+    def rest(self) -> None:
+        """Hold no file open until the next append: for who has many writers, and takes turns.
+
+        Meanwhile nothing but an outer lock keeps others from opening the queue.
+        """
+        self._segment.rest()
+        if self._note is not None:
+            self._note.rest()
+
     def close(self) -> None:
         """Close the files, the log's synced or not."""
         try:

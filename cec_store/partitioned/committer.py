@@ -14,21 +14,22 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, NotAQueue, QueueLocked, SchemaMismatch
+from cec_store.errors import CorruptLog, QueueLocked
 from cec_store.format.bodies import encode_body
 from cec_store.format.commit import COMMIT_SCHEMA, Commit, Staged
 from cec_store.format.records import data_records, to_timestamps
+from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
-from cec_store.log.epochs import newest_epoch
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import create
 from cec_store.log.writer import ClockAndEntropy
 from cec_store.partitioned.commits import more_than_committed, newest
 from cec_store.partitioned.kept_writers import KeptWriters, Part
+from cec_store.partitioned.making import make_folders, make_logs, require_schema
 from cec_store.partitioned.partitions import is_partitioned
 from cec_store.partitioned.staging import StagedReader, Stager, staged_folder
 from cec_store.queues.appendable_queue import now_us
+from cec_store.queues.retention import warn_of_other_retention
 from cec_store.storage.folder import FolderTree, Lock
 from cec_store.storage.names import (
     COMMITS_FOLDER,
@@ -61,8 +62,9 @@ class Committer:
         *,
         segment_bytes: int = 64 << 20,
         clock_us: Callable[[], int] = now_us,
+        retention: Retention | None = None,
     ) -> None:
-        """Make the queue where there is none; nothing stays open.
+        """Make the queue where there is none, with this retention; nothing stays open.
 
         Raises:
             SchemaMismatch: there is one with other columns.
@@ -74,38 +76,16 @@ class Committer:
         self._last = Commit()
         self.schema = schema
         if not is_partitioned(folder):
-            self._make()
-        self._check_schema()
+            self._make(retention or FOREVER)
+        require_schema(folder, self.schema)
+        if retention is not None:
+            warn_of_other_retention(folder.folder(COMMITS_FOLDER), retention)
 
-    # -- making -------------------------------------------------------------------------------
-
-    def _make(self) -> None:
-        folder = self._folder
-        known = {COMMITS_FOLDER, STAGED_FOLDER, partition_name(0)}
-        foreign = sorted(set(folder.names()) - known) if folder.exists() else []
-        if foreign:
-            what = "a queue without partitions" if newest_epoch(folder) is not None else "no queue"
-            raise NotAQueue(f"{folder.path}: {what}, and not empty either: {foreign[:3]}")
-        folder.make()
-        for name in (STAGED_FOLDER, COMMITS_FOLDER):
-            folder.folder(name).make()
-        with commits_locked(folder):
-            if is_partitioned(folder):
-                return  # somebody was quicker
-            for name, schema in ((partition_name(0), self.schema), (COMMITS_FOLDER, COMMIT_SCHEMA)):
-                part = folder.folder(name)
-                part.make()
-                if newest_epoch(part) is None:
-                    create(part, schema, self._clock_and_entropy).close()
-            folder.sync_names()
-
-    def _check_schema(self) -> None:
-        stored = Chain(self._folder.folder(partition_name(0))).schema()
-        if not stored.is_as(self.schema):
-            raise SchemaMismatch(
-                f"{self._folder.path}: the queue's columns are\n{_described(stored)}\nnot\n"
-                f"{_described(self.schema)}"
-            )
+    def _make(self, retention: Retention) -> None:
+        make_folders(self._folder)
+        with commits_locked(self._folder):
+            if not is_partitioned(self._folder):  # somebody may have been quicker
+                make_logs(self._folder, self.schema, self._clock_and_entropy, retention)
 
     # -- tasks --------------------------------------------------------------------------------
 
@@ -252,6 +232,7 @@ class Committer:
             raise more_than_committed(self._path_of(number), *ends)
         self._require(commit.ends[number], number, writer.cursor.offset)
         writer.sync()
+        self._writers.rest(writer)
 
     def _require(self, offset: int, number: int, end: int) -> None:
         if end < offset:
@@ -296,10 +277,3 @@ def commits_locked(folder: FolderTree) -> AbstractContextManager[Lock]:
     """
     commits = folder.folder(COMMITS_FOLDER)
     return closing(retry_while_busy(lambda: commits.lock(WRITER_LOCK), QueueLocked, _LOCK_WAIT_S))
-
-
-def _described(schema: RecordSchema) -> str:
-    column = schema.timestamp_column
-    keys = ", ".join(schema.key_columns)
-    columns = schema.data.remove_metadata()
-    return f"{columns}\n(timestampColumn {column or 'none'}; keyColumns {keys or 'none'})"

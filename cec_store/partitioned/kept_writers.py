@@ -15,11 +15,13 @@ from cec_store.log.epochs import newest_claim, newest_epoch, read_manifest
 from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import create, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
-from cec_store.queues.trimming import trim
+from cec_store.queues.trimming import NOTHING_ASKED, trim
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import partition_name, segment_name
 
 _log = logging.getLogger(__name__)
+_OPEN_MAX = 128
+"""Where there are more writers, each lets go of its file once it has been used."""
 
 
 class Part(NamedTuple):
@@ -107,8 +109,26 @@ class KeptWriters:
         is_full = writer.segment_bytes + len(body.stored) > self._segment_bytes
         if is_full and writer.segment_has_records:
             writer.roll()
-            _index_and_trim(writer)
+            self._index_and_trim(writer)
         writer.append(body, FrameMarks())
+
+    def _index_and_trim(self, writer: LogWriter) -> None:
+        """After a segment was completed: index its frames, and trim as the retention says."""
+        chain = Chain(writer.folder)
+        index = TimestampIndex(chain, writable=True)
+        index.follow(chain)
+        index.close()
+        now_us = self._clock_and_entropy.clock_us()
+        try:
+            trim(writer.folder, NOTHING_ASKED, writer.trim, now_us, self._folder)
+        except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
+            # Of the setting or a consumer's file. The commit goes on all the same.
+            _log.warning("%s is not trimmed: %s", writer.folder.path, error)
+
+    def rest(self, writer: LogWriter) -> None:
+        """All of it is synced; hold its file open only if there are not too many."""
+        if len(self._writers) > _OPEN_MAX:
+            writer.rest()
 
     def close(self) -> None:
         """Close the files, even where one of them fails."""
@@ -126,16 +146,3 @@ def _is_alone(writer: LogWriter) -> bool:
         return False
     segment = segment_name(manifest.newest_segment)
     return read_manifest(folder) == manifest and folder.size(segment) == writer.segment_bytes
-
-
-def _index_and_trim(writer: LogWriter) -> None:
-    """After a segment was completed: index its frames, and trim what no consumer needs."""
-    chain = Chain(writer.folder)
-    index = TimestampIndex(chain, writable=True)
-    index.follow(chain)
-    index.close()
-    try:
-        trim(writer.folder, None, writer.trim)
-    except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
-        # Of a consumer's file. The commit goes on all the same.
-        _log.warning("%s is not trimmed: %s", writer.folder.path, error)

@@ -9,29 +9,32 @@ import pyarrow as pa
 
 from cec_store.errors import CorruptLog, NotAQueue, ReadOnly
 from cec_store.format.commit import Commit
+from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
-from cec_store.log.epochs import newest_epoch
+from cec_store.log.epochs import newest_epoch, queue_of_part
 from cec_store.log.selection import PARTITION_COLUMN, Selection
 from cec_store.partitioned.commits import more_than_committed, newest_first
 from cec_store.partitioned.staging import staged_folder
 from cec_store.queues.output_queue import OutputQueue
+from cec_store.queues.retention import read_retention
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     COMMITS_FOLDER,
     partition_name,
-    partition_of,
     segment_name,
 )
-from cec_store.storage.trees import enclosing
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+
+_QUEUES_OPEN_MAX = 32
+"""So many partitions may have an index open, which is a descriptor and a mapping for each."""
 
 
 class Partitions:
     """The partitions of one queue; a plain queue is its own partition 0.
 
-    Queues and chains are opened when first asked for and kept. One thread at a time may use it.
+    Queues and chains are opened when first asked for; the queues last used stay open. One thread
+    at a time may use it.
     """
 
     def __init__(self, folder: FolderTree) -> None:
@@ -52,11 +55,23 @@ class Partitions:
         """Whether it is a queue of many partitions, though there may be one only as yet."""
         return self._commits is not None
 
+    @property
+    def retention(self) -> Retention:
+        """What is deleted without being asked; raises :class:`CorruptLog` where it is damaged."""
+        return read_retention(self.folder if self._commits is None else self._commits.folder)
+
     def queue(self, number: int) -> OutputQueue:
         """One partition, open for reading."""
-        if number not in self._queues:
-            self._queues[number] = OutputQueue(self._folder_of(number), "r")
-        return self._queues[number]
+        queue = self._queues.pop(number, None) or OutputQueue(self._folder_of(number), "r")
+        self._queues[number] = queue  # the last one used stands last
+        while len(self._queues) > _QUEUES_OPEN_MAX:
+            self._queues.pop(next(iter(self._queues))).close()
+        return queue
+
+    def close(self) -> None:
+        """Close the indexes; replays that are under way go on without."""
+        while self._queues:
+            self._queues.popitem()[1].close()
 
     def _folder_of(self, number: int) -> FolderTree:
         return self.folder if self._commits is None else self.folder.folder(partition_name(number))
@@ -205,10 +220,8 @@ def refuse_part_of_another(folder: Folder) -> None:
     Raises:
         ReadOnly: the folder is a partition of a queue of many, or its log of commits.
     """
-    if not isinstance(folder, LocalFolder):
-        return
-    outer, name = enclosing(folder)
-    if (partition_of(name) is not None or name == COMMITS_FOLDER) and is_partitioned(outer):
+    outer = queue_of_part(folder)
+    if outer is not None:
         raise ReadOnly(
             f"{folder.path}: a part of {outer.path}, a queue of many partitions, to which only "
             "commits append: write to that by Spark's sink, or copy this folder elsewhere"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from weakref import finalize
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
 from cec_store.format.records import as_batch, data_records, fit_columns, to_timestamps
+from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
@@ -21,7 +23,8 @@ from cec_store.log.pipeline.pipeline import Pipeline
 from cec_store.log.reopening import RecoveryReport, check_free, check_schema, create, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
-from cec_store.queues.trimming import trim
+from cec_store.queues.retention import settings_folder, warn_of_other_retention
+from cec_store.queues.trimming import Asked, Retaining, trim
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import WRITER_LOCK
@@ -52,6 +55,7 @@ class AppendableQueue:
         *,
         takeover: bool = False,
         clock_us: Callable[[], int] = now_us,
+        retention: Retention | None = None,
     ) -> None:
         """See :func:`cec_store.open_queue`."""
         if mode not in MODES:
@@ -69,16 +73,19 @@ class AppendableQueue:
             self.schema = self._chain.schema()
             check_schema(folder, schema, self.schema)
             return
-        writer, lock = self._open_writer(schema, takeover)
+        writer, lock = self._open_writer(schema, takeover, retention or FOREVER)
         self.schema = writer.schema
+        self._retaining = Retaining(folder, writer.manifest.newest_segment)
         pipeline = Pipeline(writer, self.options, lock)
         # Whatever interrupts the opening or forgets the queue: what nobody refers to is closed.
         finalize(self, pipeline.stop).atexit = False
         pipeline.start()
         self._pipeline = pipeline
+        if retention is not None:
+            warn_of_other_retention(settings_folder(folder), retention)
 
     def _open_writer(
-        self, schema: RecordSchema | None, takeover: bool
+        self, schema: RecordSchema | None, takeover: bool, retention: Retention
     ) -> tuple[LogWriter, Lock | None]:
         exists = newest_epoch(self.folder) is not None
         if not exists and schema is None:
@@ -104,7 +111,7 @@ class AppendableQueue:
             if not takeover:
                 refuse_if_held(self.folder)
             if not exists and schema is not None:
-                return create(self.folder, schema, clock_and_entropy), lock
+                return create(self.folder, schema, clock_and_entropy, retention), lock
             writer, self.report = reopen(self.folder, schema, clock_and_entropy)
             return writer, lock
         except BaseException:
@@ -163,7 +170,10 @@ class AppendableQueue:
         Returns the number of the last frame. A step that is left in the middle, by an error of
         ``parts`` too, ends this writer: the next opening finds nothing of it.
         """
-        return self._writing().submit(map(self._fitting, parts), marks)
+        pipeline = self._writing()
+        seq = pipeline.submit(map(self._fitting, parts), marks)
+        self._retaining.after(pipeline.writer.manifest.newest_segment, self._trim)
+        return seq
 
     def _fitting(self, records: pa.RecordBatch) -> pa.RecordBatch:
         if records.schema != self.schema.arrow:
@@ -187,22 +197,38 @@ class AppendableQueue:
         """Complete the segment and start a new one; everything before is then on disk."""
         pipeline = self._writing()
         pipeline.call(pipeline.roll)
+        self._retaining.after(pipeline.writer.manifest.newest_segment, self._trim)
 
-    def trim(self, before: Position | int | None = None) -> int:
-        """Remove whole segments that nobody needs, of records below ``before`` if that is given.
+    def trim(
+        self,
+        before: Position | int | None = None,
+        *,
+        keep: timedelta | int | str | Retention | None = None,
+    ) -> int:
+        """Remove whole segments that nobody needs: of records below ``before``, or what is beyond
+        ``keep``, a time since they were written or a number of bytes.
 
         What a rebuild at the end needs stays, and what a consumer has not acknowledged as saved.
-        Without ``before`` and without consumers nothing is removed. Returns the oldest offset that
-        is left.
+        Without ``before`` and ``keep`` the queue's retention decides. Returns the oldest offset
+        that is left.
 
         Raises:
             OutOfRange: ``before`` is above the end.
-            CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs.
+            ValueError: no such time or size.
+            CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs, or the
+                queue's setting cannot be read.
         """
-        pipeline = self._writing()
         offset = before.offset if isinstance(before, Position) else before
+        asked = Asked(offset, None if keep is None else Retention.of(keep))
+        return self._trim(asked)
+
+    def _trim(self, asked: Asked) -> int:
+        pipeline = self._writing()
         return trim(
-            self.folder, offset, lambda first: pipeline.call(lambda: pipeline.writer.trim(first))
+            self.folder,
+            asked,
+            lambda first: pipeline.call(lambda: pipeline.writer.trim(first)),
+            self._clock_us(),
         ).first_offset
 
     # -- consumers ----------------------------------------------------------------------------

@@ -112,6 +112,15 @@ class LocalFolder:
                 raise no_file(path, found.st_mode)
             return found.st_size
 
+    def identity(self, name: str) -> tuple[int, ...]:
+        """Changes with every change of the file, but for those within a tick of the clock.
+
+        Its last number is when that was: nanoseconds since 1970 UTC.
+        """
+        with os_errors_of(self._at(name)):
+            found = os.stat(self._at(name), follow_symlinks=False)
+            return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
         path = self._at(name)
@@ -145,7 +154,7 @@ class LocalFolder:
         with os_errors_of(path):
             descriptor = created_file(path)
             lock_file(descriptor)
-            return LocalFile(descriptor)
+            return LocalFile(descriptor, locked=True)
 
     def is_held(self, name: str) -> bool:
         """Whether somebody has this file open from :meth:`create_held`; not where it is gone."""

@@ -533,10 +533,13 @@ def test_no_flipped_bit_makes_an_older_version_the_newest(
     for name, data in folder.files.items():
         for byte in range(len(data)):
             folder.flip(name, 8 * byte + byte % 8)
+            said = ""
             try:
                 found = log_of(folder).rebuild()
             except (CorruptLog, NotAQueue, UnsupportedVersion) as error:
-                assert name in str(error) or isinstance(error, NotAQueue), (name, byte)
+                said = str(error)
+            if said:
+                assert name in said, (name, byte)
                 refused += 1
             else:
                 assert contents(found) == made[-1].state, (name, byte)
