@@ -216,16 +216,20 @@ private[cecstore] final class CecStateStore(
     require(key != null, "Key cannot be null")
     require(value != null, "Cannot put a null value")
     val in = family(name, "put")
-    putBytes(in, key, in.codec.keyOf(key), in.codec.valueOf(value))
+    checkSize(in, key, value.getSizeInBytes)
+    putBytes(in, in.codec.keyOf(key), in.codec.valueOf(value))
   }
 
-  private def tooLarge(in: Family, key: UnsafeRow, bytes: Long) = new CecLogException(
-    s"state of operator ${id.operatorId}, partition ${id.partitionId}, store ${id.storeName}: the key ${in.codec.shown(key)} " +
-      s"and its value have $bytes bytes; a row of a state log can have ${Format.RowBytesMax}. Let the key keep less, " +
-      "or split its state over several keys")
+  /** Before anything is encoded: the bytes may be more than the heap has. */
+  private def checkSize(in: Family, key: UnsafeRow, valueBytes: Long): Unit = {
+    val bytes = key.getSizeInBytes + valueBytes
+    if (bytes > Format.RowBytesMax) throw new CecLogException(
+      s"state of operator ${id.operatorId}, partition ${id.partitionId}, store ${id.storeName}: the key ${in.codec.shown(key)} " +
+        s"and its value have $bytes bytes; a row of a state log can have ${Format.RowBytesMax}. Let the key keep less, " +
+        "or split its state over several keys")
+  }
 
-  private def putBytes(in: Family, row: UnsafeRow, key: ReusedBytes, value: ReusedBytes): Unit = {
-    if (key.length.toLong + value.length > Format.RowBytesMax) throw tooLarge(in, row, key.length.toLong + value.length)
+  private def putBytes(in: Family, key: ReusedBytes, value: ReusedBytes): Unit = {
     instance.puts += 1
     state.put(in.number, key.array, 0, key.length, value.array, 0, value.length)
   }
@@ -241,7 +245,8 @@ private[cecstore] final class CecStateStore(
     in.requireMultiple(operation)
     val old = if (keep) in.find(key) else Absent
     val before = if (old == Absent) Nil else Seq(state.rowsOf(old).value(old.toInt))
-    putBytes(in, key, in.codec.keyOf(key), in.codec.joined(before ++ values.map(in.codec.encoded)))
+    checkSize(in, key, before.map(_.length.toLong).sum + values.map(_.getSizeInBytes + 2L).sum)
+    putBytes(in, in.codec.keyOf(key), in.codec.joined(before ++ values.map(in.codec.encoded)))
   }
 
   override def remove(key: UnsafeRow, name: String): Unit = updating {

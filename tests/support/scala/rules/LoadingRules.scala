@@ -7,9 +7,9 @@ import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import org.apache.spark.SparkThrowable
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
+import org.apache.spark.unsafe.Platform
 
 /** What is loaded, and what is said where it cannot be. */
 object LoadingRules {
@@ -97,21 +97,25 @@ object LoadingRules {
     }
   }
 
-  private val LargeBytes = 80 << 20
-
+  /** Rows that only say that they are so large: they are refused before anybody looks into them. */
   private def tooLarge(setting: Setting): Unit = {
     import setting._
-    val provider = setting.provider()
-    val row = UnsafeProjection.create(Values.schema)(
-      InternalRow(1L, UTF8String.fromBytes(new Array[Byte](LargeBytes))))
-    Tasks.run {
+    val row = new UnsafeRow(2)
+    row.pointTo(new Array[Byte](64), Platform.BYTE_ARRAY_OFFSET, Int.MaxValue - 7)
+    val lists = Family.kinds("plain")("default", true)
+    val providers = Seq[(StateStoreProvider, StateStore => Any)](
+      setting.provider() -> (_.put(family.key(20), row, "default")),
+      stores().provider(lists, families = true, partition = 1) -> (_.putList(lists.key(20), Array(row), "default")),
+      stores().provider(lists, families = true, partition = 2) -> (_.merge(lists.key(20), row, "default")))
+    for (((provider, put), partition) <- providers.zipWithIndex) Tasks.run {
       val store = Stores.open(provider, Stores.Start)
-      put(store, 2, 2)
-      val error = refused(store.put(family.key(20), row, "default"))
-      for (word <- Seq("operator 0", "partition 0", "bytes", "[aa,", "split")) {
+      store.put(family.key(2), Values.row(2), "default")
+      val error = refused(put(store))
+      for (word <- Seq("operator 0", s"partition $partition", s"${Int.MaxValue / 1000000}", "bytes", "[aa,", "split")) {
         Check.that(s"no '$word' in: ${error.getMessage}", error.getMessage.contains(word))
       }
-      Check.equal("what is left of the store", loaded(commit(store)), Map(2 -> 2))
+      commit(store)
+      Check.equal("keys that are put", store.metrics.numKeys, 1L)
     }
   }
 }
