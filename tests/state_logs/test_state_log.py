@@ -359,10 +359,10 @@ def changes_of(number: int, letter: bytes = b"v") -> dict[Key, bytes | None]:
     return {**changes, (1, bytes([number % 2])): letter + b"%d" % number}
 
 
-def two_segments() -> tuple[MemoryFolder, list[Commit]]:
+def two_segments(links: bool = False) -> tuple[MemoryFolder, list[Commit]]:
     """Six versions of one writer, in two segments, each synced; the last needs the first."""
     folder = MemoryFolder({})
-    writer = Writer(folder, Random(5))
+    writer = Writer(folder, Random(5), links=links)
     made = [EMPTY]
     for number in range(6):
         if number == 3:
@@ -555,7 +555,8 @@ def rewritten(folder: MemoryFolder, commit: Commit, **fields: int) -> MemoryFold
     header = reader.header_at(commit.byte)
     body = reader.body_at(commit.byte, header).to_pybytes()
     previous = header.prev_segment, header.prev_byte
-    data = encode_again(header._replace(**fields), previous, commit.salt) + body
+    changed = header._replace(**fields)
+    data = encode_again(changed, previous, commit.salt, changed.epoch) + body
     folder.files[name_of(commit)][commit.byte : commit.end] = data
     return folder
 
@@ -575,6 +576,19 @@ def test_verify_counts_for_itself(fields: dict[str, int], kind: str) -> None:
     found = verify(rewritten(folder, made[6], **fields))
     assert kind in {fault.kind for fault in found.faults}
     assert all(fault.byte == made[6].byte for fault in found.faults)
+
+
+@pytest.mark.parametrize("number", [4, 6])
+def test_verify_finds_a_frame_that_does_not_follow_the_one_before(number: int) -> None:
+    """By the chain CRC in its header, whether it is the last of its segment or not."""
+    folder, made = two_segments(links=True)
+    assert verify(folder).is_sound
+    reader = SegmentReader(folder, made[number].segment_id)
+    link = reader.header_at(made[number].byte).epoch
+    assert link
+    found = verify(rewritten(folder, made[number], epoch=link ^ 1))
+    bytes_of_links = {fault.byte for fault in found.faults if fault.kind == "link"}
+    assert made[number].byte in bytes_of_links
 
 
 def test_frames_say_what_they_build_on() -> None:

@@ -145,10 +145,10 @@ class FrameChecks:
         if found.byte == SEGMENT_HEADER_BYTES and segment.scan.header is not None:
             self._link = (found.byte, segment.scan.first_running_crc())
         header = found.header
-        if self._link is not None and header.epoch and self._link[0] == found.byte:
-            if header.epoch != self._link[1]:
-                what = f"its chain CRC {header.epoch:08x} is not that of the frames before it"
-                self.add(segment, "link", found.byte, what)
+        byte, due = self._link or (-1, 0)
+        if byte == found.byte and header.epoch not in (0, due):
+            what = f"its chain CRC {header.epoch:08x} is not that of the frames before it"
+            self.add(segment, "link", found.byte, what)
         self._link = None
         if header.epoch:
             running_crc = extend_running_crc(header.epoch, header.header_crc)

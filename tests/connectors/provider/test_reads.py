@@ -1,7 +1,5 @@
 """How much of a state log is read: as much as is asked for, however long the log is."""
 
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("pyspark")

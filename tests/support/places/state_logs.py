@@ -371,7 +371,9 @@ def grow(folder: Folder, random: Random, steps: int = 14, merges: bool = True) -
                 object_per_commit=random.random() < 0.2, syncs=random.random() < 0.7,
                 links=random.random() < 0.7,
             )  # fmt: skip
-            twin = Writer(folder, random, lengths=True, links=True) if random.random() < 0.3 else None
+            twin = (
+                Writer(folder, random, lengths=True, links=True) if random.random() < 0.3 else None
+            )
             writers += [(each, base) for each in (writer, twin) if each is not None]
         place = len(writers) - 1 if random.random() < 0.8 else random.randrange(len(writers))
         writer, base = writers[place]

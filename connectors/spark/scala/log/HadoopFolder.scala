@@ -115,9 +115,9 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends S
   }
 }
 
-private[log] object HadoopFolder {
+private[cecstore] object HadoopFolder {
   /** Segments that this process has open: nobody is dead who writes them. */
-  private val writing = ConcurrentHashMap.newKeySet[Path]()
+  private[cecstore] val writing = ConcurrentHashMap.newKeySet[Path]()
   private val SettleNs = 60L * 1000 * 1000 * 1000
   private val SettlePollMs = 200L
 }

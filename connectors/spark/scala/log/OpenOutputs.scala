@@ -4,7 +4,7 @@ import java.util.LinkedHashMap
 import scala.jdk.CollectionConverters._
 
 /** A stream that may be closed between two writes; whoever writes then begins another segment. */
-private[log] trait Leavable {
+private[cecstore] trait Leavable {
   /** Close it, unless somebody is about to write. May take long. */
   def leave(): Unit
 }
@@ -14,7 +14,7 @@ private[log] trait Leavable {
  * lease, and an executor may have thousands of stores. Tasks and maintenance threads call it; streams are closed
  * outside its lock.
  */
-private[log] final class OpenOutputs(max: Int, idleNs: Long, nowNs: () => Long) {
+private[cecstore] final class OpenOutputs(max: Int, idleNs: Long, nowNs: () => Long) {
   private val used = new LinkedHashMap[Leavable, Long](16, 0.75f, true)
 
   /** It has just been written. */
@@ -36,7 +36,7 @@ private[log] final class OpenOutputs(max: Int, idleNs: Long, nowNs: () => Long) 
   private def leave(output: Leavable): Unit = { remove(output); output.leave() }
 }
 
-private[log] object OpenOutputs {
+private[cecstore] object OpenOutputs {
   /** A stream to HDFS has two threads of its own. */
   private val Max = 128
   private val IdleNs = 60L * 1000 * 1000 * 1000

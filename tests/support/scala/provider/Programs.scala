@@ -19,6 +19,10 @@ object Programs {
     "retention" -> Retention.run,
     "reads" -> Reads.run,
     "load" -> Reads.load,
+    "large" -> Sizes.large,
+    "heap" -> Sizes.heap,
+    "leases" -> Leases.run,
+    "feed" -> Feed.run,
     "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {
