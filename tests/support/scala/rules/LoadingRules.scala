@@ -101,7 +101,7 @@ object LoadingRules {
   private def tooLarge(setting: Setting): Unit = {
     import setting._
     val row = new UnsafeRow(2)
-    row.pointTo(new Array[Byte](64), Platform.BYTE_ARRAY_OFFSET, Int.MaxValue - 7)
+    row.pointTo(new Array[Long](8), Platform.LONG_ARRAY_OFFSET, Int.MaxValue - 7)
     val lists = Family.kinds("plain")("default", true)
     val providers = Seq[(StateStoreProvider, StateStore => Any)](
       setting.provider() -> (_.put(family.key(20), row, "default")),
