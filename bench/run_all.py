@@ -46,6 +46,8 @@ TARGETS = (
     Target("rebuild.py", "rebuild_vs_read", at_most=3),
     Target("seek.py", "seek_vs_scan", at_least=20),
     Target("seek.py", "seek_vs_scan_100k", at_least=200),
+    Target("opening.py", "open_reads_per_gb", at_most=1),
+    Target("opening.py", "follow_vs_frames", at_most=1.1),
     Target("overhead.py", "throughput_kept_open_only", at_least=0.95),
     Target("overhead.py", "throughput_kept_q2", at_least=0.85),
     Target("overhead.py", "records_per_s_core"),

@@ -13,6 +13,7 @@ from support.paths import BENCH
 FIGURES = {
     "append.py": {"append_vs_ipc", "append_vs_sqlite"},
     "rebuild.py": {"rebuild_vs_reference", "rebuild_vs_read"},
+    "opening.py": {"open_reads_per_gb", "follow_vs_frames"},
     "overhead.py": {"throughput_kept_open_only", "throughput_kept_q2", "records_per_s_core"},
 }
 
