@@ -170,7 +170,7 @@ def _take_over(
     remove_older_manifests(folder, epoch)
     note = Note(folder, epoch)
     try:
-        tail = _newest_tail(folder, replace(known, manifest=manifest))
+        tail = _newest_tail(folder, replace(known, manifest=manifest), first_tail)
         cursor = _cursor_behind(tail)
         writer = LogWriter(folder, manifest, stored, cursor, clock_and_entropy, note)
         old = tail.reader.header
@@ -224,7 +224,8 @@ def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:
         writer.begin_segment(predecessor, predecessor.segment_id + 1)
 
 
-def _newest_tail(folder: Folder, known: KnownEnd) -> Tail:
+def _newest_tail(folder: Folder, known: KnownEnd, before: Tail | None = None) -> Tail:
+    """``before``: what was found when it was last looked at."""
     manifest = known.manifest
     present = {segment_id_of(name) for name in folder.names()}
     for segment_id in range(manifest.first_segment, manifest.newest_segment + 1):
@@ -234,7 +235,10 @@ def _newest_tail(folder: Folder, known: KnownEnd) -> Tail:
     reader = SegmentReader(folder, manifest.newest_segment)
     if reader.header.log_id != manifest.log_id:
         raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
-    tail = read_tail(reader, noted=known.noted)
+    proven = None
+    if before is not None and before.reader.header == reader.header:
+        proven = before.noted
+    tail = read_tail(reader, noted=known.noted, proven=proven)
     if not tail.frames or tail.frames[0][1].type != FrameType.SCHEMA:
         # A published segment was durable with its schema.
         raise CorruptLog(reader.path, tail.end, tail.reason or "the segment has no schema")
