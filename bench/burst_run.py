@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store import OutputQueue, QueueOptions, Targets, open_queue
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import TimeWindow
 from cec_store.operators.contract import InputBatch

@@ -23,7 +23,7 @@ from cec_store import OutputQueue
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.contract import Effects, Source, Step
 from cec_store.operators.frame_builder import FrameBuilder

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cec_store import QueueOptions
 from cec_store.format.columns import values_of
 from cec_store.format.schema import RecordSchema
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.contract import InputBatch
 from cec_store.queues.output_queue import OutputQueue
 
@@ -58,6 +59,7 @@ class Unlogged:
     def __init__(self, schema: RecordSchema, send: Send) -> None:
         self.schema = schema
         self.folder = SimpleNamespace(path="nowhere")
+        self.options = QueueOptions()
         self.end_offset = 0
         self._send = send
 

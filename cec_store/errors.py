@@ -108,7 +108,7 @@ class SchemaMismatch(CecError, TypeError):
 
 
 class FrameTooLarge(CecError, ValueError):
-    """More bytes than a frame may hold; append smaller batches."""
+    """More bytes than a frame may hold: 63 MiB, or 2 GiB of one record; append smaller batches."""
 
 
 class OutOfRange(CecError, LookupError):

@@ -56,7 +56,8 @@ class Chain(LogReader):
             newest = self.manifest.newest_segment
             try:
                 if newest != self._newest:
-                    self._visible_end = VisibleEnd(self.reader(newest), self._schema_frame(newest))
+                    reader, schema_frame = self.reader(newest), self._schema_frame(newest)
+                    self._visible_end = VisibleEnd(reader, schema_frame, known.noted)
                     self._newest = newest
                 end = self._visible_end.advance(known.noted)
             except (CorruptLog, OutOfRange) as error:

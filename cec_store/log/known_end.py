@@ -14,13 +14,14 @@ from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
     FrameType,
+    NewerVersion,
     decode_segment_header,
     intact_headers,
 )
 from cec_store.format.manifest import Manifest
 from cec_store.log.epochs import read_manifest
 from cec_store.log.notes import read_notes
-from cec_store.log.segment import Bad, SegmentReader
+from cec_store.log.segment import Bad, SegmentReader, refusal
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     durable_epoch_of,
@@ -106,18 +107,38 @@ def _newest_of(manifest: Manifest, notes: dict[str, list[DurableEnd]]) -> Durabl
     return max(of_newest, key=lambda end: (end.byte, end.epoch), default=None)
 
 
-def refuse_short_of(noted: DurableEnd, reader: SegmentReader, bad: Bad) -> None:
-    """A log that ends below what was noted as durable is damaged, not torn.
+def prove_noted(noted: DurableEnd, reader: SegmentReader) -> int:
+    """Read the frame that ends where the log was noted to be durable; returns that frame's end.
+
+    So nobody has to read what stands before it to know where the log ends: a log that ends below
+    the note is damaged, not torn.
 
     Raises:
-        CorruptLog: whole frames end at ``bad``, which is below, or in another segment.
+        CorruptLog: it is not there, or not whole.
+        UnsupportedVersion: a later format wrote it.
     """
     if noted.salt != reader.header.salt:
         what = "another segment than was noted as durable"
         raise CorruptLog(reader.path, 40, what, RESTORE_ADVICE)
-    if bad.byte < noted.byte:
-        what = f"{bad.reason}; the log was on disk up to byte {noted.byte}"
-        raise CorruptLog(reader.path, bad.byte, what, RESTORE_ADVICE)
+    has_records = noted.last_segment == noted.segment_id
+    byte = noted.last_byte if has_records else SEGMENT_HEADER_BYTES
+    try:
+        header = reader.header_at(byte)
+        reader.body_at(byte, header)
+        ends_at = (header.seq, header.first_offset)
+        if has_records:
+            ends_at = (header.seq + 1, header.end_offset)
+        wanted = FrameType.BATCH if has_records else FrameType.SCHEMA
+        if header.type != wanted or ends_at != (noted.seq, noted.offset):
+            raise BadHeader(f"not the frame before number {noted.seq}, record {noted.offset}")
+        if not byte + header.frame_bytes <= noted.byte <= reader.size():
+            raise BadHeader(f"the frame or the file does not end at byte {noted.byte}")
+    except NewerVersion as error:
+        raise refusal(reader, Bad(byte, str(error), newer=True)) from None
+    except BadHeader as error:
+        what = f"{error}; the log was on disk up to byte {noted.byte}"
+        raise CorruptLog(reader.path, byte, what, RESTORE_ADVICE) from None
+    return byte + header.frame_bytes
 
 
 def holds_acknowledged(folder: Folder, segment_id: int) -> bool:

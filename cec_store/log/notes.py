@@ -6,7 +6,8 @@ writer notes in a file of its own, after each sync, how far the log is on disk.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from cec_store.errors import QueueLocked
 from cec_store.format.durable_end import (
@@ -25,6 +26,7 @@ class Note:
 
     def __init__(self, folder: Folder, epoch: int) -> None:
         """Make the file; its name is not durable yet."""
+        self._has_failed = self._is_closed = False
         name = durable_name(epoch)
         remove(folder, temporary_name(name))
         # It has its name only once it is locked, so that nobody finds it free.
@@ -37,15 +39,32 @@ class Note:
 
     def write(self, end: DurableEnd) -> None:
         """Put it in the place of the one before the last; not synced."""
-        self._file.write_at(SLOTS_AT[end.counter % len(SLOTS_AT)], end.encode())
+        with self._failing():
+            self._file.write_at(SLOTS_AT[end.counter % len(SLOTS_AT)], end.encode())
 
     def sync(self) -> None:
         """Return once it is on disk."""
-        self._file.sync()
+        with self._failing():
+            self._file.sync()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._has_failed = True
+            raise
 
     def close(self) -> None:
-        """Let go of it."""
-        self._file.close()
+        """Put it on disk and let go of it; what has failed before is not synced again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if not self._has_failed:
+                self.sync()
+        finally:
+            self._file.close()
 
 
 def read_notes(folder: Folder, names: list[str]) -> dict[str, list[DurableEnd]]:

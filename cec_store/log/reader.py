@@ -114,15 +114,17 @@ class LogReader(ABC):
                     reader.path, last.next_address.byte, "the segment ends within a step"
                 )
 
-    def frame_at(self, address: Address) -> Frame:
+    def frame_at(self, address: Address, back_from: int | None = None) -> Frame:
         """The BATCH frame at an address that the log itself names.
+
+        ``back_from``: as :meth:`SegmentReader.header_at` has it.
 
         Raises:
             CorruptLog: there is none.
         """
         reader = self.reader(address.segment_id)
         try:
-            header = reader.header_at(address.byte)
+            header = reader.header_at(address.byte, back_from)
             if header.type != FrameType.BATCH:
                 raise BadHeader(f"expected records, found a frame of type {header.type}")
         except BadHeader as error:
@@ -139,7 +141,9 @@ class LogReader(ABC):
         header = frame.header
         if header.prev_segment == NONE:
             return None
-        previous = self.frame_at(Address(header.prev_segment, header.prev_byte))
+        is_same = header.prev_segment == frame.address.segment_id
+        back_from = frame.address.byte if is_same else None
+        previous = self.frame_at(Address(header.prev_segment, header.prev_byte), back_from)
         expected = (header.seq - 1, header.first_offset)
         if (previous.header.seq, previous.header.end_offset) != expected:
             path = self.reader(header.prev_segment).path

@@ -25,11 +25,12 @@ from cec_store.log.epochs import (
     publish_manifest,
     remove_older_manifests,
 )
+from cec_store.log.frames import FrameMarks
 from cec_store.log.known_end import KnownEnd, read_known_end, refuse_unknown_segments
 from cec_store.log.notes import Note, remove_older_notes
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Tail, read_tail
-from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     WRITER_LOCK,
@@ -228,8 +229,10 @@ def _schema_of(tail: Tail) -> RecordSchema:
 
 def _cursor_behind(tail: Tail) -> Cursor:
     """Where numbering goes on behind the vouched frames."""
-    first = tail.frames[0][1]
+    first, noted = tail.frames[0][1], tail.noted
     cursor = Cursor(first.seq, first.first_offset, (first.prev_segment, first.prev_byte))
+    if noted is not None:
+        cursor = Cursor(noted.seq, noted.offset, (noted.last_segment, noted.last_byte))
     for byte, header in tail.frames:
         if header.type == FrameType.BATCH and byte < tail.vouched_end:
             address = (tail.reader.header.segment_id, byte)

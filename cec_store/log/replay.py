@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from threading import Event
 from typing import Protocol
@@ -10,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cec_store.errors import OutOfRange
 from cec_store.format.columns import values_of
+from cec_store.format.frame import SEGMENT_HEADER_BYTES
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader, despite_trims
@@ -106,19 +109,37 @@ class Replay(Iterator[pa.RecordBatch]):
                     return
             if not self._selection.follow:
                 return
-            here = self._wait_for_more()
+            here = self._wait_for_more(here)
 
     def _locate(self, lookup: FrameLookup) -> Address | None:
         frame = despite_trims(self._chain, lambda: lookup.find_offset(self.cursor.offset))
         return frame.address if frame else None
 
-    def _wait_for_more(self) -> Address | None:
-        """Where to go on once the log has grown; the newest frames may stand in a new segment."""
+    def _wait_for_more(self, here: Address | None) -> Address | None:
+        """Where to go on once the log has grown, from where the last frame ended.
+
+        The newest frames may stand in a new segment.
+        """
         while not self._stopped.is_set():
             if self._chain.refresh().offset > self.cursor.offset:
-                return self._locate(self._chain)
+                return self._behind(here) or self._locate(self._chain)
             self._stopped.wait(_POLL_S)
         return None
+
+    def _behind(self, here: Address | None) -> Address | None:
+        """Where the next frame stands; ``None`` where that takes a search."""
+        segments = self._chain.segments
+        if here is None or here.segment_id < segments[0]:
+            return None
+        try:
+            # A segment that is read to its last record may be trimmed at any time.
+            for segment_id in segments[bisect_right(segments, here.segment_id) :]:
+                if self._chain.first_offset(segment_id) > self.cursor.offset:
+                    break
+                here = Address(segment_id, SEGMENT_HEADER_BYTES)
+        except OutOfRange:
+            return None
+        return here
 
     def _wanted_part(self, frame: Frame) -> pa.RecordBatch | None:
         """The frame's rows at or after the cursor, before the limit, and of these kinds."""

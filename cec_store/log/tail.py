@@ -13,10 +13,11 @@ from cec_store.format.frame import (
     Footer,
     FrameHeader,
     FrameType,
+    NewerVersion,
 )
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
-from cec_store.log.known_end import refuse_short_of
-from cec_store.log.segment import SegmentReader, refusal
+from cec_store.log.known_end import prove_noted
+from cec_store.log.segment import Bad, SegmentReader, refusal
 
 
 class Verdict(Enum):
@@ -48,7 +49,8 @@ class Tail:
     reader: SegmentReader
     verdict: Verdict
     frames: tuple[tuple[int, FrameHeader], ...]
-    """Every whole frame of a whole step before the bad byte, as (byte, header)."""
+    """The first frame, and each whole one of a whole step from where the reading began, as
+    (byte, header)."""
     end: int
     """The first bad byte, or before it the beginning of a step that was not finished."""
     vouched_end: int
@@ -57,6 +59,8 @@ class Tail:
     """Running CRC at ``vouched_end``."""
     file_bytes: int
     reason: str
+    noted: DurableEnd | None = None
+    """Where the reading began; ``None`` for the start of the segment."""
 
     @property
     def torn_bytes(self) -> int:
@@ -67,26 +71,30 @@ class Tail:
 def read_tail(
     reader: SegmentReader, sealed_end: int | None = None, noted: DurableEnd | None = None
 ) -> Tail:
-    """Read a segment from its start and decide what its end means; every CRC is checked.
+    """Read a segment and decide what its end means; every CRC of what is read is checked.
 
-    ``sealed_end`` is where a successor says the segment ends; ``noted``, what its writer has noted
-    about it.
+    From its start on, or from where its writer has ``noted`` its durable end. ``sealed_end`` is
+    where a successor says the segment ends.
 
     Raises:
         CorruptLog: damage; nothing was changed.
         UnsupportedVersion: a sound frame of a later format.
     """
     file_bytes = reader.size()
-    scan = ForwardScan(reader)
+    frames: list[tuple[int, FrameHeader]] = []
+    if noted is not None:
+        prove_noted(noted, reader)
+        frames = [_first_frame(reader)]
+    scan = ForwardScan(reader, noted)
     # Without a seal even the end of the file must show itself as "no header here".
-    frames = scan.read_on(sealed_end, bodies=True)
+    found = scan.read_on(sealed_end, bodies=True)
+    frames += found
     bad = scan.bad
-    footer_end = _footer_end(reader, frames)
+    running_crcs = running_crcs_of(reader.header, found, noted)
+    frames_before = 0 if noted is None else noted.frames
+    footer_end = _footer_end(reader, found, running_crcs, frames_before)
     seal = sealed_end if sealed_end is not None else footer_end
     claimed = scan.claimed
-    if noted is not None and not bad.newer:
-        refuse_short_of(noted, reader, bad)
-        claimed = max(claimed, noted.byte)
     if bad.byte < file_bytes and seal is None:  # at a live log's end a writer may be appending
         claimed = max(claimed, scan.claimed_beyond())
     # A frame's own header may vouch for what stands before it, never for itself.
@@ -108,12 +116,9 @@ def read_tail(
     # A FOOTER says where the segment ends, not that it is on disk itself: the process may have died
     # before the sync of it. A successor does say so.
     vouched = end if sealed_end is not None else min(max(claimed, published), end)
-    running_crcs = running_crcs_of(reader.header, frames)
-    if noted is not None and running_crcs.get(noted.byte) != noted.running_crc:
-        raise CorruptLog(reader.path, noted.byte, "other frames than were noted as durable")
     vouched_end = max(byte for byte in running_crcs if byte <= max(vouched, SEGMENT_HEADER_BYTES))
     crc = running_crcs[vouched_end]
-    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, reason)
+    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, reason, noted)
 
 
 def without_unfinished_step(
@@ -127,7 +132,22 @@ def without_unfinished_step(
     return frames[:begins]
 
 
-def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) -> int | None:
+def _first_frame(reader: SegmentReader) -> tuple[int, FrameHeader]:
+    try:
+        header = reader.header_at(SEGMENT_HEADER_BYTES)
+        reader.body_at(SEGMENT_HEADER_BYTES, header)
+    except BadHeader as error:
+        newer = isinstance(error, NewerVersion)
+        raise refusal(reader, Bad(SEGMENT_HEADER_BYTES, str(error), newer)) from None
+    return SEGMENT_HEADER_BYTES, header
+
+
+def _footer_end(
+    reader: SegmentReader,
+    frames: list[tuple[int, FrameHeader]],
+    running_crcs: dict[int, int],
+    frames_before: int,
+) -> int | None:
     """End of the segment by its own FOOTER, which must agree with what stands before it."""
     if not frames or frames[-1][1].type != FrameType.FOOTER:
         return None
@@ -136,6 +156,7 @@ def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) ->
         footer = Footer.decode(reader.body_at(byte, header).to_pybytes())
     except BadHeader as error:
         raise CorruptLog(reader.path, byte, str(error)) from None
-    if footer != Footer(len(frames) - 1, byte, running_crcs_of(reader.header, frames)[byte]):
-        raise CorruptLog(reader.path, byte, f"the footer says {footer}, found {len(frames) - 1}")
+    count = frames_before + len(frames) - 1
+    if footer != Footer(count, byte, running_crcs[byte]):
+        raise CorruptLog(reader.path, byte, f"the footer says {footer}, found {count}")
     return byte + header.frame_bytes

@@ -6,7 +6,7 @@ from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, FrameHeader, FrameType
 from cec_store.log.forward_scan import ForwardScan
 from cec_store.log.frames import Frame, LogEnd
-from cec_store.log.known_end import refuse_short_of
+from cec_store.log.known_end import prove_noted
 from cec_store.log.segment import SegmentReader, refusal
 from cec_store.values import Address
 
@@ -17,18 +17,30 @@ _ATTEMPTS = 4
 class VisibleEnd:
     """Follows the newest segment; :attr:`end` covers vouched frames only."""
 
-    def __init__(self, reader: SegmentReader, schema_frame: FrameHeader) -> None:
-        self._scan = ForwardScan(reader)
+    def __init__(
+        self, reader: SegmentReader, schema_frame: FrameHeader, noted: DurableEnd | None = None
+    ) -> None:
+        """Begins where the durable end was ``noted``, without reading what stands before it.
+
+        Raises:
+            CorruptLog: the log ends below.
+        """
+        self._scan = ForwardScan(reader, noted)
         self._segment_id = reader.header.segment_id
-        self._noted: DurableEnd | None = None
+        self._noted = noted
         self._unvouched: list[Frame] = []
         """Whole BATCH frames behind :attr:`end`, which nothing says are on disk yet."""
-        previous = Address(schema_frame.prev_segment, schema_frame.prev_byte)
+        seq, offset = schema_frame.seq, schema_frame.first_offset
+        byte = SEGMENT_HEADER_BYTES + schema_frame.frame_bytes
+        last = Address(schema_frame.prev_segment, schema_frame.prev_byte)
+        if noted is not None:
+            seq, offset, byte = noted.seq, noted.offset, prove_noted(noted, reader)
+            last = Address(noted.last_segment, noted.last_byte)
         self.end = LogEnd(
-            seq=schema_frame.seq,
-            offset=schema_frame.first_offset,
-            address=Address(self._segment_id, SEGMENT_HEADER_BYTES + schema_frame.frame_bytes),
-            last=None if schema_frame.prev_segment == NONE else previous,
+            seq=seq,
+            offset=offset,
+            address=Address(self._segment_id, byte),
+            last=None if last.segment_id == NONE else last,
         )
 
     @property
@@ -52,7 +64,7 @@ class VisibleEnd:
         while self._is_damage():
             if attempts == _ATTEMPTS:
                 if self._noted is not None and not self._scan.bad.newer:
-                    refuse_short_of(self._noted, self._scan.reader, self._scan.bad)
+                    prove_noted(self._noted, self._scan.reader)
                 raise refusal(self._scan.reader, self._scan.bad)
             # The writer may have been in the middle of this very frame, or may have gone on since:
             # only a place that stays bad is damage.

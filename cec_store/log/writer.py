@@ -19,7 +19,6 @@ from cec_store.format.frame import (
     CONTINUES,
     LOG_STREAM,
     NONE,
-    NOT_COUNTED,
     RECORD_STREAM,
     Footer,
     FrameHeader,
@@ -29,35 +28,12 @@ from cec_store.format.frame import (
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import has_successor, newest_claim, publish_manifest
+from cec_store.log.frames import FrameMarks
 from cec_store.log.notes import Note
 from cec_store.log.segment import SegmentWriter
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_name
 from cec_store.storage.publishing import remove
-
-
-@dataclass(frozen=True)
-class FrameMarks:
-    """What the writer of records says about a frame besides its records."""
-
-    open_windows: int = 0
-    """N at the end of the frame."""
-    extent_records: int = 0
-    """q at the end of the frame."""
-    input_upto: int = 0
-    """Input taken when the frame was made, summed over the inputs."""
-    continues: bool = False
-    """The step goes on in the next frame; the fields above are then not those of a step's end."""
-
-    @classmethod
-    def of_part(cls, input_upto: int) -> FrameMarks:
-        """Those of a frame whose step goes on in the next."""
-        return cls(NOT_COUNTED, 0, input_upto, True)
-
-    @classmethod
-    def of_frame(cls, header: FrameHeader) -> FrameMarks:
-        """Those of a frame that is written already, to be written again."""
-        return cls(header.open_windows, header.extent_records, header.input_upto, header.continues)
 
 
 @dataclass(frozen=True)
@@ -312,9 +288,6 @@ class LogWriter:
         try:
             if self._note is not None:
                 note, self._note = self._note, None
-                try:
-                    note.sync()
-                finally:
-                    note.close()
+                note.close()
         finally:
             self._segment.close()

@@ -13,7 +13,7 @@ from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.format.bodies import cut_to_frames
 from cec_store.format.columns import Ints
 from cec_store.format.schema import KEY, STATE, TIMESTAMP_TYPE, RecordKind, RecordSchema
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.contract import Effects, Operator, Step
 

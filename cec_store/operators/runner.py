@@ -19,7 +19,7 @@ from cec_store.errors import Poisoned, RecoveryError
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.schema import RecordSchema
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Source, Step
 from cec_store.operators.frame_builder import Footprinting, FrameBuilder
@@ -90,11 +90,8 @@ class Runner:
         self.operator = _taken_once(operator)
         self.queue = queue
         self._sources = sources
-        self._builder = FrameBuilder(
-            operator,
-            queue.require_schema(record_schema(operator)),
-            queue.options.frame_bytes_max,
-        )
+        schema = queue.require_schema(record_schema(operator))
+        self._builder = FrameBuilder(operator, schema, queue.options.frame_bytes_max)
         self._step_rows_max = step_rows_max
         self._acknowledge_interval_s = acknowledge_interval_s
         self._clock_s = clock_s

@@ -20,8 +20,9 @@ from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
+from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import create
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
+from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.partitioned.commits import newest
 from cec_store.partitioned.kept_writers import KeptWriters
 from cec_store.partitioned.partitions import is_partitioned

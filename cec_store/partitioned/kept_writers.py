@@ -11,8 +11,9 @@ from cec_store.format.schema import RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_claim, newest_epoch, read_manifest
+from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
+from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.trimming import trim
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import segment_name

@@ -24,8 +24,9 @@ from cec_store.format.frame import BadHeader, FrameHeader, FrameType
 from cec_store.format.manifest import Manifest
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
+from cec_store.log.frames import FrameMarks
 from cec_store.log.segment import BadFrame, SegmentReader
-from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.queues.appendable_queue import now_us
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.names import STAGED_FOLDER, segment_name, staged_name

@@ -14,11 +14,12 @@ from cec_store.format.records import data_records, fit_columns, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
+from cec_store.log.frames import FrameMarks
 from cec_store.log.notes import refuse_if_held
 from cec_store.log.options import QueueOptions
 from cec_store.log.pipeline.pipeline import Pipeline
 from cec_store.log.reopening import RecoveryReport, check_schema, create, reopen
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
+from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
 from cec_store.queues.trimming import trim
 from cec_store.storage.folder import Folder, Lock

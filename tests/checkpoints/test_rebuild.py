@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cec_store import CorruptLog, OutOfRange, RecordKind, RecoveryError, open_queue
 from cec_store.checkpoints.rebuild import extent, rebuild
 from cec_store.log.chain import Chain
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.join.join import WindowJoin

@@ -13,12 +13,13 @@ import pytest
 from cec_store.errors import CorruptLog, NotAQueue, UnsupportedVersion
 from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
+from cec_store.format.durable_end import DURABLE_END_BYTES, SLOTS_AT
 from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
 from cec_store.log.chain import Chain
+from cec_store.log.frames import FrameMarks
 from cec_store.log.reopening import create, reopen
 from cec_store.log.segment import SegmentReader
-from cec_store.log.writer import FrameMarks
-from cec_store.storage.names import manifest_epoch_of, segment_id_of
+from cec_store.storage.names import durable_epoch_of, manifest_epoch_of, segment_id_of
 from support.disks.memory_folder import MemoryFolder
 from support.runs.counts import CRASH_FULL
 from support.runs.suites import Tally
@@ -67,6 +68,10 @@ def structures(corpus: Corpus) -> Iterator[tuple[str, str, int, int]]:
         if manifest_epoch_of(name) is not None:
             yield name, "manifest", 0, len(data)
         segment_id = segment_id_of(name)
+        if durable_epoch_of(name) is not None:
+            for slot in SLOTS_AT:
+                if len(data) > slot:
+                    yield name, "note", slot, DURABLE_END_BYTES
         if segment_id is not None:
             yield name, "segment header", 0, SEGMENT_HEADER_BYTES
             reader = SegmentReader(folder, segment_id)
@@ -127,13 +132,12 @@ def last_commit(corpus: Corpus) -> tuple[str, int]:
 def harmless(corpus: Corpus) -> dict[tuple[str, int], set[str]]:
     """The only places, as (file, byte), where a flip may pass, and how."""
     live, commit = last_commit(corpus)
-    # The last COMMIT vouches for others and nobody for it. Without it a reader cannot know that
-    # the frames before it are durable; who opens for append writes them again.
-    passing = {(live, commit): {"read fewer", "append all"}}
+    # The last COMMIT vouches for others and nobody for it; the note says the same, in two slots.
+    passing = {(live, commit): {"read all", "append all"}}
     for file, what, first, _ in structures(corpus):
         if file == live and first > commit:
             passing[file, first] = {"read all", "append all"}  # never acknowledged
-        if what == "FOOTER body":
+        if what in ("FOOTER body", "note"):
             passing[file, first] = {"read all", "append all"}  # only repeats what others say
     return passing
 
@@ -158,7 +162,7 @@ def test_no_flip_goes_unseen(name: str, tally: Tally) -> None:
         flips[what] += len(bits)
     types = {"SCHEMA", "BATCH", "COMMIT"} | ({"FOOTER"} if name == "plain" else set())
     wanted_types = {f"{name} header" for name in types} | {f"{name} body" for name in types}
-    assert set(flips) == wanted_types - {"COMMIT body"} | {"manifest", "segment header"}
+    assert set(flips) == wanted_types - {"COMMIT body"} | {"manifest", "note", "segment header"}
     tally(flips.total())
     every = 8 * sum(map(len, corpus.files.values()))
     if CRASH_FULL:

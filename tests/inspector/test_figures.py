@@ -9,17 +9,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cec_store import NotAQueue, QueueOptions, Targets, open_queue
-from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
+from cec_store import NotAQueue, QueueOptions, RecoveryError, Targets, open_queue
+from cec_store.checkpoints.rebuild import rebuild
+from cec_store.format.frame import (
+    CONTINUES,
+    FRAME_HEADER_BYTES,
+    NOT_COUNTED,
+    SEGMENT_HEADER_BYTES,
+    FrameType,
+)
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.inspector.damage.faults import ADVICE, EFFECTS
 from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.measuring.extents import inspect_extent
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.places.points import PointInTime, seq_at
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.verifying.log import verify
-from cec_store.log.writer import FrameMarks
+from cec_store.log.chain import Chain
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from support.places import damaged_queues as made
 
@@ -274,6 +284,12 @@ def newest_patched(**values: int) -> Callable[[Path], None]:
     return damage
 
 
+def last_frame_goes_on(path: Path) -> None:
+    byte, header = made.batches(newest(path))[-1]
+    codec = header.codec | CONTINUES
+    made.patch_header(newest(path), byte, codec=codec, open_windows=NOT_COUNTED)
+
+
 def footer_rewritten(path: Path) -> None:
     byte, header = made.frames(made.segment(path, 0))[-1]
     assert header.type == FrameType.FOOTER
@@ -332,6 +348,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (newest_patched(epoch=0), "epoch"),
     (newest_patched(min_timestamp_us=1), "timestamps"),
     (newest_patched(durable_upto=2**40), "durable-mark"),
+    (last_frame_goes_on, "step"),
     (newest_patched(schema_byte=500), "schema"),
     (newest_patched(input_upto=1), "inputs"),
     (newest_patched(record_count=1), "body-structure"),
@@ -475,6 +492,7 @@ OPERATOR = RecordSchema(
 
 def written(path: Path, *frames: tuple[list[tuple[int, int, str]], FrameMarks]) -> Path:
     """A queue of frames of (kind, input, key), marked as given, right or wrong."""
+    parts: list[pa.RecordBatch] = []
     with open_queue(path, "x", schema=OPERATOR) as queue:
         for rows, marks in frames:
             kinds, inputs, keys = zip(*rows, strict=True)
@@ -486,7 +504,10 @@ def written(path: Path, *frames: tuple[list[tuple[int, int, str]], FrameMarks]) 
                 pa.nulls(len(rows), pa.struct([("s", pa.int64())])),
                 pa.nulls(len(rows), pa.int64()),
             ]
-            queue.append_records(pa.RecordBatch.from_arrays(columns, schema=OPERATOR.arrow), marks)
+            parts.append(pa.RecordBatch.from_arrays(columns, schema=OPERATOR.arrow))
+            if not marks.continues:
+                queue.append_step(parts, marks)
+                parts.clear()
     return path
 
 
@@ -514,6 +535,42 @@ def test_records_are_held_against_their_header(tmp_path, rows, marks, kind) -> N
     path = written(tmp_path / "q", ([(OPEN, 2, "a")], FrameMarks(1, 1, 2)), (rows, marks))
     assert {fault.kind for fault in verify(made.folder_of(path)).faults} == {kind} - {None}
     assert verify(made.folder_of(path), records=False).is_sound
+
+
+PART = FrameMarks.of_part(3)
+
+
+@pytest.mark.parametrize(
+    ("parts", "end", "kind"),
+    [
+        ([[(OPEN, 3, "b")], [(OPEN, 3, "c")]], FrameMarks(3, 3, 3), None),
+        ([[(OPEN, 3, "b")], [(CHECK, 3, "a")]], FrameMarks(2, 2, 3), None),
+        ([[(RESULT, 3, "a")], [(RESULT, 3, "c")]], FrameMarks(0, 0, 3), None),
+        ([[(CHECK, 3, "a")], [(OPEN, 3, "c")]], FrameMarks(2, 2, 3), "kinds"),
+        ([[(OPEN, 3, "b")], [(RESULT, 3, "a")]], FrameMarks(1, 2, 3), "kinds"),
+        ([[(OPEN, 3, "b")], [(OPEN, 3, "c")]], FrameMarks(2, 3, 3), "open-windows"),
+    ],
+)
+def test_records_of_a_step_are_held_against_its_last_header(tmp_path, parts, end, kind) -> None:
+    frames = [(rows, PART) for rows in parts[:-1]] + [(parts[-1], end)]
+    path = written(tmp_path / "q", ([(OPEN, 2, "a")], FrameMarks(1, 1, 2)), *frames)
+    found = verify(made.folder_of(path))
+    assert {fault.kind for fault in found.faults} == {kind} - {None}
+    assert found.recounted_frames == 2
+    with open_queue(path) as queue, pytest.raises(RecoveryError, match="goes on in the next"):
+        queue.rebuild(at=1)
+
+
+def test_a_point_within_a_step_is_the_end_of_the_step_before(tmp_path) -> None:
+    steps = [([(OPEN, 2, "a")], FrameMarks(1, 1, 2))]
+    steps += [([(OPEN, 3, key)], PART) for key in "bc"]
+    steps += [([(OPEN, 3, "d")], FrameMarks(4, 4, 3))]
+    folder = made.folder_of(written(tmp_path / "q", *steps))
+    for offset, windows in ((1, 1), (2, 1), (3, 1), (4, 4)):
+        point = PointInTime(str(offset), offset=offset)
+        place = place_at(tmp_path / "q")
+        seq = seq_at(place, Chain(folder), point)
+        assert rebuild(Chain(folder), seq).open_windows == windows
 
 
 def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:

@@ -25,7 +25,7 @@ from cec_store import (
 )
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
 from cec_store.queues.consumers import acknowledgements
 from cec_store.queues.trimming import plan_trim

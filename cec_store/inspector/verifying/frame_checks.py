@@ -92,15 +92,20 @@ class FrameChecks:
         if not self.in_step or self._unending:
             return ""
         if segment.is_sealed or not segment.is_newest:
-            self.add(segment, "step", segment.stop, "the segment ends within a step")
+            self.add(segment, "step", self._last_byte(), "the segment ends within its step")
             return ""
         return "the last frames are of a step that was not finished; not a fault"
+
+    def _last_byte(self) -> int:
+        """Where the last frame with records stands in its segment."""
+        return 0 if self._previous is None else self._previous[1]
 
     def frame(self, segment: LogSegment, found: ScannedFrame, is_sound: bool = False) -> None:
         """The next frame of the segment whose header verifies; ``is_sound``: its body does too."""
         header = found.header
         if self.in_step and header.type != FrameType.BATCH:
-            self.add(segment, "step", found.byte, "a frame that is none of the step's within it")
+            what = f"its step goes on, but a frame of another type follows at byte {found.byte}"
+            self.add(segment, "step", self._last_byte(), what)
             self.in_step = False
         if segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
             what = f"epoch {header.epoch} in a segment of epoch {segment.scan.header.epoch}"

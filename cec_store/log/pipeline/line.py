@@ -8,7 +8,7 @@ writer's thread is never interrupted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from cec_store.errors import OutOfRange, Poisoned
-from cec_store.format.bodies import Body, encode_body
+from cec_store.format.bodies import Body, check_body_size, encode_body
 from cec_store.format.frame import NUMBERS_END
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions
-from cec_store.log.writer import Cursor, FrameMarks
+from cec_store.log.writer import Cursor
 from cec_store.storage.waiting import Bells, Call, Workers
 
 _ENCODERS = 2
@@ -32,8 +33,8 @@ class Upto(NamedTuple):
     end: Cursor
     raw_bytes: int
     """Of all bodies, before compression."""
-    in_step: bool = False
-    """The frame is a part of a step, which goes on in the next one."""
+    in_step: bool
+    """The last frame's step goes on: what comes next has to be of it."""
 
 
 class QueuedFrame(NamedTuple):
@@ -59,9 +60,12 @@ class Line:
         self._wakes: SimpleQueue[None] = SimpleQueue()
         self._numbering = Lock()
         """Held from looking where the line ends to standing in it, and when it ends for good."""
+        self._one_step = Lock()
+        """Held from before a step's first frame stands in line until its last one does. Where it
+        is free and a step goes on, the step was given up."""
         self.frames: deque[QueuedFrame] = deque()
         """Not written yet. Callers add, the writer's thread removes."""
-        self._written = Upto(end, 0)
+        self._written = Upto(end, 0, False)
         """The end of the frame last taken from ``frames``; changed before that is done."""
         self.calls: deque[Call[Any]] = deque()
         """For the writer's thread."""
@@ -69,8 +73,6 @@ class Line:
         self.wanted_seq = 0
         """Somebody waits for the frames below to be durable. The writer's thread's own."""
         self.is_closing = False
-        self.given_up: BaseException | None = None
-        """Why a step was left in the middle: nothing can be appended behind a part of one."""
         self.failure: BaseException | None = None
         """What ended the writer's thread; it stays."""
 
@@ -84,12 +86,35 @@ class Line:
         except IndexError:
             return self._written
 
-    def enter(self, records: pa.RecordBatch, marks: FrameMarks, raw_bytes: int) -> int:
-        """Queue one frame and return its number; waits while too much is outstanding."""
-        while True:
-            self.changed.wait_for(lambda: self._has_room(raw_bytes) or self._is_stopped())
-            with self._numbering:
+    def enter(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
+        """Queue the frames of a step, one at least, and return the number of the last.
+
+        Each part is taken once there is room for the one before it. Where the step is left in the
+        middle the writer fails: nothing can stand behind a part of a step.
+        """
+        rest = iter(parts)
+        part = next(rest)
+        try:
+            with self._one_step:
                 self._refuse_if_stopped()
+                if self.last.in_step:
+                    raise _given_up()
+                # A frame says whether another follows, so the next is made before it leaves.
+                for following in rest:
+                    self._enter(part, FrameMarks.of_part(marks.input_upto))
+                    part = following
+                return self._enter(part, marks)
+        finally:
+            self.wake()
+
+    def _enter(self, records: pa.RecordBatch, marks: FrameMarks) -> int:
+        """Queue one frame and return its number; waits while too much is outstanding."""
+        raw_bytes = check_body_size(records, self._path)
+        in_step = self.last.in_step
+        while True:
+            self.changed.wait_for(lambda: self._has_room(raw_bytes) or self._is_stopped(in_step))
+            with self._numbering:
+                self._refuse_if_stopped(in_step)
                 if not self._has_room(raw_bytes):
                     continue
                 frame = self._frame(records, marks, raw_bytes)
@@ -123,13 +148,8 @@ class Line:
         self._wanted.append(seq)
         self.wake()
 
-    def give_up(self, error: BaseException) -> None:
-        """The step that is in line in part will not be finished: the writer ends."""
-        self.given_up = error
-        self.wake()
-
     def close(self) -> None:
-        """No more is taken from now on but the rest of a step; what is in line is still written."""
+        """No more is taken from now on; what is in line is still written."""
         self.is_closing = True
         self.wake()
 
@@ -143,35 +163,51 @@ class Line:
         few = len(self.frames) < self._options.outstanding_frames_max
         return few and outstanding_bytes + raw_bytes <= self._options.outstanding_bytes_max
 
-    def _is_stopped(self) -> bool:
-        is_over = self.is_closing and not self.last.in_step
-        return is_over or self.failure is not None or self.given_up is not None
+    def _is_stopped(self, in_step: bool) -> bool:
+        """A step that has begun may still end once it is closing."""
+        return (self.is_closing and not in_step) or self.failure is not None
 
-    def _refuse_if_stopped(self) -> None:
-        error = self.failure or self.given_up
-        if error is not None:
-            raise Poisoned(f"this writer failed: {error}; open the queue again") from error
-        if self._is_stopped():
+    def _refuse_if_stopped(self, in_step: bool = False) -> None:
+        if self.failure is not None:
+            raise Poisoned(f"this writer failed: {self.failure}; open the queue again") from (
+                self.failure
+            )
+        if self.is_closing and not in_step:
             raise Poisoned("the queue is closed")
 
     # -- the writer's thread ------------------------------------------------------------------
 
     def sleep(self, seconds: Callable[[], float | None], is_wanted: Callable[[], bool]) -> None:
-        """Until there is something in line, somebody waits, or the time is over."""
+        """Until there is something in line, somebody waits, or the time is over.
+
+        In the middle of a step only until there is more of it.
+
+        Raises:
+            Poisoned: there never will be.
+        """
         while True:
             while not self._wakes.empty():
                 self._wakes.get()
             while self._wanted:
                 self.wanted_seq = max(self.wanted_seq, self._wanted.popleft())
-            if self.frames or self.given_up is not None:
+            if self.frames:
                 return
-            in_step = self._written.in_step  # which is synced, and closed, as a whole
-            if not in_step and (self.calls or self.is_closing or is_wanted()):
+            if self.last.in_step:
+                self._refuse_if_given_up()
+            elif self.calls or self.is_closing or is_wanted():
                 return
             try:
                 self._wakes.get(timeout=seconds())
             except Empty:
                 return
+
+    def _refuse_if_given_up(self) -> None:
+        if self._one_step.acquire(blocking=False):
+            try:
+                if self.last.in_step:  # or else it has just ended
+                    raise _given_up()
+            finally:
+                self._one_step.release()
 
     def written(self) -> None:
         """The first frame in line is in the log."""
@@ -191,3 +227,7 @@ class Line:
             self._written = self.last
             self.frames.clear()
         self.changed.ring()
+
+
+def _given_up() -> Poisoned:
+    return Poisoned("a step of several frames was left unfinished")

@@ -8,18 +8,18 @@ are made.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
 
 from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, Poisoned
-from cec_store.format.bodies import check_body_size
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
 from cec_store.log.pipeline.line import Line, QueuedFrame
-from cec_store.log.writer import Cursor, FrameMarks, LogWriter
+from cec_store.log.writer import Cursor, LogWriter
 from cec_store.storage.folder import Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.waiting import Call, start_uninterrupted
@@ -46,12 +46,10 @@ class Pipeline:
         self._line = Line(writer.folder.path, options, writer.cursor)
         self.durable = writer.durable
         """Everything below is on disk. May be read by any thread: a cursor never changes."""
-        self._one_step = threading.Lock()
-        """Held from a step's first frame to its last: frames of others do not come between."""
         self._is_running = self._has_ended = self._loss_is_told = False
         self._unsynced_since: float | None = None
         """When the oldest frame not synced was written. Used by the writer's thread only."""
-        self._thread = threading.Thread(target=self._run, name="cec-writer", daemon=True)
+        self._thread = Thread(target=self._run, name="cec-writer", daemon=True)
 
     # -- the callers' side --------------------------------------------------------------------
 
@@ -84,27 +82,7 @@ class Pipeline:
             Forked: it is the parent process's.
         """
         self._process.check(self.writer.folder.path)
-        rest = iter(parts)
-        part = next(rest)
-        with self._one_step:
-            self._give_up_unfinished()
-            try:
-                # A frame says whether another follows, so the next one is made before it leaves.
-                for following in rest:
-                    self._enter(part, FrameMarks.of_part(marks.input_upto))
-                    part = following
-                return self._enter(part, marks)
-            except BaseException as error:
-                self._give_up_unfinished(error)
-                raise
-
-    def _enter(self, records: pa.RecordBatch, marks: FrameMarks) -> int:
-        return self._line.enter(records, marks, check_body_size(records, self.writer.folder.path))
-
-    def _give_up_unfinished(self, error: BaseException | None = None) -> None:
-        """A step of which a part is in line, and whose next part nobody will bring."""
-        if self._line.last.in_step and self._line.given_up is None:
-            self._line.give_up(error or Poisoned("a step was left unfinished"))
+        return self._line.enter(parts, marks)
 
     def await_written(self) -> None:
         """Return once nothing is in line, or nothing more will be written."""
@@ -158,8 +136,6 @@ class Pipeline:
         if self._process.is_other():
             return
         self.stop()
-        with self._one_step:  # what is in the middle of a step has come to its end
-            self._give_up_unfinished()
         self._line.changed.wait_for(lambda: self._has_ended)
         self._thread.join()
         if self.durable.seq < self.end.seq and not self._loss_is_told:
@@ -206,12 +182,10 @@ class Pipeline:
         # In this order: what was appended before a call was made, or the close, comes before it.
         closing = line.is_closing
         calls = len(line.calls)
-        if line.given_up is not None:
-            raise Poisoned(f"a step was left unfinished: {line.given_up!r}")
         for _ in range(len(line.frames)):
             self._write(line.frames[0])
             line.written()
-        if self.writer.in_step:
+        if self.writer.in_step:  # it is synced, and closed, as a whole
             return True
         if closing or calls or self._sync_is_due():
             self._sync()

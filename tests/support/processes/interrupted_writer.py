@@ -19,7 +19,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from cec_store import OutputQueue, Poisoned, QueueOptions, open_queue, read_queue
+from cec_store import (
+    DurabilityLost,
+    OutputQueue,
+    Poisoned,
+    QueueOptions,
+    open_queue,
+    read_queue,
+)
+from cec_store.format.records import data_records, to_timestamps
+from cec_store.log.frames import FrameMarks
 
 HANGS_AFTER_S = 60
 FILES = (
@@ -44,11 +53,26 @@ class Run:
         """What append said: the frame of each value."""
         self.acknowledged = 0
         self.is_closing = False
+        self.step: list[int] = []
+        """The values of the step that is being appended: all of them come to be there, or none."""
 
     def append(self) -> None:
         assert self.queue is not None
         value, self.next = self.next, self.next + 1
         self.numbers[value] = self.queue.append(pa.record_batch({"n": [value]}, SCHEMA))
+
+    def append_step(self) -> None:
+        """More frames than may be outstanding, so that it has to wait in the middle."""
+        assert self.queue is not None
+        self.step = list(range(self.next, self.next + 4))
+        self.next += 4
+        schema = self.queue.schema
+        times = to_timestamps(pa.array([7]))
+        batches = (pa.record_batch({"n": [value]}, SCHEMA) for value in self.step)
+        last = self.queue.append_step(
+            (data_records(schema, batch, times) for batch in batches), FrameMarks()
+        )
+        self.numbers.update(zip(self.step, range(last - 3, last + 1), strict=True))
 
     def sync(self) -> None:
         assert self.queue is not None
@@ -63,6 +87,7 @@ class Run:
         self.sync()
         self.queue.roll()
         self.append()
+        self.append_step()
         with self.queue.consumer("reader") as consumer:
             consumer.acknowledge(effects_saved=1)
         self.queue.trim(0)
@@ -75,10 +100,12 @@ class Run:
         """After the interrupt: a queue that is still open takes more."""
         if self.queue is None:
             return
-        with suppress(*[Poisoned] * self.is_closing):
+        is_given_up = bool(self.step) and self.step[0] not in self.numbers
+        with suppress(*[Poisoned] * self.is_closing, *[Poisoned, DurabilityLost] * is_given_up):
             self.append()
             self.sync()
-        self.queue.close()
+        with suppress(*[DurabilityLost] * is_given_up):
+            self.queue.close()
 
     def check(self) -> None:
         self.queue = None
@@ -89,7 +116,7 @@ class Run:
             time.sleep(0.001)
         # Nobody holds the lock; and what is there is what the calls said.
         with open_queue(self.path, "a", schema=SCHEMA) as queue:
-            assert queue.report.torn_bytes == 0
+            assert queue.report.torn_bytes == 0 or self.step
             headers = [frame.header for frame in queue.chain().frames()]
             queue.consumer("reader").close()
             queue.trim(0)
@@ -97,6 +124,7 @@ class Run:
         assert values == sorted(values)
         found = dict(zip(values, (header.seq for header in headers), strict=True))
         assert list(found.values()) == list(range(len(found)))
+        assert len(set(self.step) & set(found)) in (0, len(self.step)), "a part of a step"
         for value, number in self.numbers.items():
             if value in found:
                 assert found[value] == number, f"{value} is frame {found[value]}, not {number}"

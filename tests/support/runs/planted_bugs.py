@@ -16,6 +16,7 @@ from types import FunctionType
 from cec_store import indexes
 from cec_store.format import frame
 from cec_store.format.commit import Commit, Staged
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import LOG_STREAM, BadHeader, FrameType
 from cec_store.indexes import stored
 from cec_store.log import reopening as recovery
@@ -93,7 +94,9 @@ def tries_a_failed_sync_again() -> None:
 
 
 def with_all_vouched(reader: SegmentReader, found: tail.Tail) -> tail.Tail:
-    crc = running_crcs_of(reader.header, found.frames)[found.end]
+    start = 0 if found.noted is None else found.noted.byte
+    behind = [(byte, header) for byte, header in found.frames if byte >= start]
+    crc = running_crcs_of(reader.header, behind, found.noted)[found.end]
     return replace(found, vouched_end=found.end, running_crc=crc)
 
 
@@ -102,8 +105,12 @@ def trusts_whole_frames_that_nobody_vouched_for() -> None:
     """After a failed sync they are read back from memory, and left where they are."""
     read = recovery.read_tail
 
-    def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
-        found = read(reader, sealed_end)
+    def read_tail(
+        reader: SegmentReader,
+        sealed_end: int | None = None,
+        noted: DurableEnd | None = None,
+    ) -> tail.Tail:
+        found = read(reader, sealed_end, noted)
         return with_all_vouched(reader, found)
 
     recovery.read_tail = read_tail
@@ -120,8 +127,12 @@ def takes_a_footers_word() -> None:
     """As if a FOOTER that can be read were on disk, with all that stands before it."""
     read = recovery.read_tail
 
-    def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
-        found = read(reader, sealed_end)
+    def read_tail(
+        reader: SegmentReader,
+        sealed_end: int | None = None,
+        noted: DurableEnd | None = None,
+    ) -> tail.Tail:
+        found = read(reader, sealed_end, noted)
         if found.verdict is not tail.Verdict.COMPLETE:
             return found
         return with_all_vouched(reader, found)
