@@ -106,6 +106,7 @@ IMPORTERS: dict[str, set[str]] = {
     "os": {
         "storage.forking",
         "storage.local",
+        "storage.local_files",
         "storage.trees",
         "demos.embedded",
         "demos.spark",
