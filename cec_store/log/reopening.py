@@ -140,13 +140,14 @@ def reopen(
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
     # The last writer may still be at work in it, so only what stays bad is damage.
-    stored = retry_when_changed(
-        lambda: _schema_of(_newest_tail(folder, read_known_end(folder))), (CorruptLog, OutOfRange)
+    first_tail = retry_when_changed(
+        lambda: _newest_tail(folder, read_known_end(folder)), (CorruptLog, OutOfRange)
     )
+    stored = _schema_of(first_tail)
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
     with _fenced_if_taken_over(folder, epoch):
-        return _take_over(folder, stored, epoch, clock_and_entropy)
+        return _take_over(folder, stored, first_tail, epoch, clock_and_entropy)
 
 
 @contextmanager
@@ -161,7 +162,11 @@ def _fenced_if_taken_over(folder: Folder, epoch: int) -> Iterator[None]:
 
 
 def _take_over(
-    folder: Folder, stored: RecordSchema, epoch: int, clock_and_entropy: ClockAndEntropy
+    folder: Folder,
+    stored: RecordSchema,
+    first_tail: Tail,
+    epoch: int,
+    clock_and_entropy: ClockAndEntropy,
 ) -> tuple[LogWriter, RecoveryReport]:
     # Only now does the last writer's manifest say all that it ever acknowledged.
     known = read_known_end(folder)
