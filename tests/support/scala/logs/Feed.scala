@@ -57,7 +57,7 @@ private[cecstore] object Feed {
     try changes(provider, 3, family) finally provider.close()
   }
 
-  /** Rows of two columns, read as rows of one integer. */
+  /** Rows of two columns, read as rows of one text. */
   private def refusals(stores: Stores): Map[String, Boolean] = {
     val family = Family.kinds("prefixed")("default", false)
     val writer = stores.provider(family)
@@ -70,7 +70,7 @@ private[cecstore] object Feed {
     calls.map { case (name, call) =>
       val reader = StateStoreProvider.createAndInit(
         StateStoreProviderId(StateStoreId(stores.root, 0, 0), UUID.randomUUID()), family.keySchema,
-        StructType(Seq(StructField("n", IntegerType))), family.spec, false, stores.conf, stores.hadoop, false, None)
+        StructType(Seq(StructField("s", StringType))), family.spec, false, stores.conf, stores.hadoop, false, None)
       val said = Tasks.run(Try(call(Stores.open(reader, Version(1, None)))))
       reader.close()
       name -> said.isFailure
