@@ -32,10 +32,11 @@ if TYPE_CHECKING:
         Unreadable,
         UnsupportedVersion,
     )
+    from cec_store.format.retention import Retention
     from cec_store.format.schema import RecordKind, RecordSchema
     from cec_store.log.options import QueueOptions, SyncMode
     from cec_store.log.replay import Replay
-    from cec_store.opening import open_queue, read_queue
+    from cec_store.opening import open_queue, read_queue, set_retention
     from cec_store.queues.consumers import Consumer, ConsumerState
     from cec_store.queues.output_queue import OutputQueue
     from cec_store.state_logs.state_log import StateLog
@@ -74,6 +75,7 @@ __all__ = [
     "RecoveryError",
     "RecoveryTime",
     "Replay",
+    "Retention",
     "SchemaMismatch",
     "StateLog",
     "StorageError",
@@ -87,6 +89,7 @@ __all__ = [
     "read_changes",
     "read_queue",
     "read_state",
+    "set_retention",
 ]
 
 _HOMES = {
@@ -115,10 +118,11 @@ _HOMES = {
         "Unreadable",
         "UnsupportedVersion",
     ),
+    "cec_store.format.retention": ("Retention",),
     "cec_store.format.schema": ("RecordKind", "RecordSchema"),
     "cec_store.log.options": ("QueueOptions", "SyncMode"),
     "cec_store.log.replay": ("Replay",),
-    "cec_store.opening": ("open_queue", "read_queue"),
+    "cec_store.opening": ("open_queue", "read_queue", "set_retention"),
     "cec_store.queues.consumers": ("Consumer", "ConsumerState"),
     "cec_store.queues.output_queue": ("OutputQueue",),
     "cec_store.state_logs.state_log": ("StateLog",),

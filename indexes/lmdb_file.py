@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock
+from threading import RLock
+from weakref import finalize
 
 import lmdb
 
@@ -28,7 +29,7 @@ class _Opened:
     """
 
     _shared: dict[str, _Opened] = {}  # noqa: RUF012
-    _sharing = Lock()
+    _sharing = RLock()  # a collector that runs while it is held may release another file
 
     def __init__(self, path: str, size: int, writable: bool) -> None:
         self.path = path
@@ -94,6 +95,9 @@ class LmdbFile:
         if not writable and not size:
             raise BadIndex(f"{path} is empty")
         self._opened = _Opened(path, size, True) if writable else _Opened.share(path, size)
+        # Also for who forgets to close: a descriptor and a mapping would stay for good.
+        self._release = finalize(self, self._opened.release)
+        self._release.atexit = False
         self._bytes_needed = self._opened.bytes_needed()
 
     def _guard(self) -> None:
@@ -174,7 +178,8 @@ class LmdbFile:
             self._bytes_needed = opened.bytes_needed()
 
     def close(self) -> None:
-        self._opened.release()
+        """Let go; the file is closed with its last user."""
+        self._release()
 
 
 def _remove_below(transaction: lmdb.Transaction, database: lmdb._Database, limit: bytes) -> None:

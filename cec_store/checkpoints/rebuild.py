@@ -72,7 +72,7 @@ def rebuild(chain: LogReader, seq: int | None = None) -> EventualCheckpoint:
     columns += [
         name for name, part in ((KEY, schema.key), (STATE, schema.state)) if part is not None
     ]
-    batches = [chain.records(frame, backward=True).select(columns) for frame in newest_first]
+    batches = [chain.records(frame, backward=True, columns=columns) for frame in newest_first]
     table = pa.Table.from_batches(batches[::-1])
     positions = _positions(table, schema.inputs)
     if schema.key is None or schema.state is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -68,9 +69,14 @@ def encode_body(records: pa.RecordBatch, level: int) -> Body:
 
 
 def decode_body(
-    stored: pa.Buffer, codec: int, raw_bytes: int, schema: RecordSchema, record_count: int
+    stored: pa.Buffer,
+    codec: int,
+    raw_bytes: int,
+    schema: RecordSchema,
+    record_count: int,
+    columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
-    """The records of a body whose CRC has been checked.
+    """The records of a body whose CRC has been checked; of these columns only, if they are given.
 
     Raises:
         BadHeader: sizes, compression or Arrow structure are not what they claim.
@@ -83,12 +89,17 @@ def decode_body(
         if codec == Codec.ZSTD_LENGTHS:
             restore_offsets(raw, [records[n] for n in (KEY, STATE) if n in records.schema.names])
             records = _read_message(raw, schema)
-        # Offsets may point outside the buffers: whoever made the body could make its CRC right.
-        records.validate(full=True)
+        checked = _checked(records if columns is None else records.select(columns))
     except (*ARROW_ERRORS, zstandard.ZstdError) as error:
         raise BadHeader(f"body: {error}") from error
     if records.num_rows != record_count:
         raise BadHeader(f"body has {records.num_rows} records, its header says {record_count}")
+    return checked
+
+
+def _checked(records: pa.RecordBatch) -> pa.RecordBatch:
+    # Offsets may point outside the buffers: whoever made the body could make its CRC right.
+    records.validate(full=True)
     return records
 
 

@@ -75,9 +75,11 @@ class Chain(LogReader):
             try:
                 reader = SegmentReader(self.folder, segment_id)
             except CorruptLog:
-                if segment_id < read_manifest(self.folder).first_segment:
+                oldest = read_manifest(self.folder).first_segment
+                if segment_id < oldest:
                     raise OutOfRange(
-                        f"{self.folder.path}: segment {segment_id} is trimmed"
+                        f"{self.folder.path}: segment {segment_id} is trimmed, and with it what a "
+                        f"reader still wants; the oldest is segment {oldest}"
                     ) from None
                 raise
             if reader.header.log_id != self.manifest.log_id:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from cec_store.errors import CorruptLog, NotAQueue, StorageError
 from cec_store.format.manifest import EPOCH_MAX, MANIFEST_BYTES, Manifest
 from cec_store.storage.folder import Folder
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     COMMITS_FOLDER,
     claim_name,
@@ -14,8 +15,10 @@ from cec_store.storage.names import (
     manifest_epoch_of,
     manifest_name,
     partition_name,
+    partition_of,
 )
 from cec_store.storage.publishing import publish_file
+from cec_store.storage.trees import enclosing
 
 
 def newest_epoch(folder: Folder) -> int | None:
@@ -24,6 +27,15 @@ def newest_epoch(folder: Folder) -> int | None:
         return None
     epochs = [manifest_epoch_of(name) for name in folder.names()]
     return max((epoch for epoch in epochs if epoch is not None), default=None)
+
+
+def queue_of_part(folder: Folder) -> LocalFolder | None:
+    """The queue of many partitions that this folder is a partition of, or the log of commits."""
+    if not isinstance(folder, LocalFolder):
+        return None
+    outer, name = enclosing(folder)
+    is_part = partition_of(name) is not None or name == COMMITS_FOLDER
+    return outer if is_part and newest_epoch(outer.folder(COMMITS_FOLDER)) is not None else None
 
 
 def newest_claim(names: list[str]) -> int:

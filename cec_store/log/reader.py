@@ -144,8 +144,10 @@ class LogReader(ABC):
         """The newest frame; ``None`` in a log without records."""
         return self.frame_at(self.end.last) if self.end.last else None
 
-    def records(self, frame: Frame, backward: bool = False) -> pa.RecordBatch:
-        """A frame's records, checksum and structure proven.
+    def records(
+        self, frame: Frame, backward: bool = False, columns: Sequence[str] | None = None
+    ) -> pa.RecordBatch:
+        """A frame's records, or these columns of them, checksum and structure proven.
 
         Raises:
             CorruptLog: they are damaged.
@@ -154,7 +156,9 @@ class LogReader(ABC):
         try:
             body = reader.body_at(frame.address.byte, header, backward)
             schema = reader.schema(header)
-            return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
+            return decode_body(
+                body, header.codec, header.raw_bytes, schema, header.record_count, columns
+            )
         except BadHeader as error:
             raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
 

@@ -9,6 +9,7 @@ from cec_store.errors import CorruptLog, DiskFull, Fenced, NotAQueue, SchemaMism
 from cec_store.format.bodies import Body
 from cec_store.format.frame import FRAME_MAGIC_BYTES, BadHeader, FrameType
 from cec_store.format.manifest import Manifest
+from cec_store.format.retention import FOREVER, KeptRetention, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import claim_epoch, newest_claim, publish_manifest, read_manifest
 from cec_store.log.segment import SegmentReader
@@ -16,14 +17,16 @@ from cec_store.log.tail import Tail, read_tail
 from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
+    RETENTION,
     WRITER_LOCK,
     claimed_epoch_of,
     manifest_epoch_of,
     segment_id_of,
     segment_name,
+    temporary_name,
     torn_name,
 )
-from cec_store.storage.publishing import remove, write_file
+from cec_store.storage.publishing import publish_file, remove, write_file
 from cec_store.storage.retrying import retry_when_changed
 
 _TORN_BYTES_MAX = 64 << 20
@@ -40,7 +43,12 @@ class RecoveryReport:
     torn_reason: str = ""
 
 
-def create(folder: Folder, schema: RecordSchema, clock_and_entropy: ClockAndEntropy) -> LogWriter:
+def create(
+    folder: Folder,
+    schema: RecordSchema,
+    clock_and_entropy: ClockAndEntropy,
+    retention: Retention = FOREVER,
+) -> LogWriter:
     """Make a queue in an empty folder.
 
     Raises:
@@ -53,6 +61,9 @@ def create(folder: Folder, schema: RecordSchema, clock_and_entropy: ClockAndEntr
     writer = LogWriter(folder, manifest, schema, Cursor(), clock_and_entropy)
     writer.begin_segment(Predecessor(), 0)
     with writer.closed_on_failure():
+        if retention != FOREVER:
+            said = KeptRetention(manifest.log_id, retention, clock_and_entropy.clock_us())
+            publish_file(folder, RETENTION, said.encode())
         writer.publish_segment()
     return writer
 
@@ -71,7 +82,8 @@ def check_free(folder: Folder) -> None:
 def _leftovers(folder: Folder) -> list[str]:
     """What a crash during :func:`create` can leave; raises where anything else is there."""
     names = folder.names()
-    claims = [name for name in names if claimed_epoch_of(name) is not None]
+    settings = {RETENTION, temporary_name(RETENTION)}
+    claims = [name for name in names if claimed_epoch_of(name) is not None or name in settings]
     own = {WRITER_LOCK, *claims}
     leftovers = [name for name in names if name not in own and not name.startswith("manifest-")]
     foreign = [name for name in leftovers if segment_id_of(name) is None]

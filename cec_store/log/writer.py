@@ -245,6 +245,10 @@ class LogWriter:
         self.folder.sync_names()
         return list(old)
 
+    def rest(self) -> None:
+        """Hold no file open until the next append: for who has many writers, and takes turns."""
+        self._segment.rest()
+
     def close(self) -> None:
         """Close the file, synced or not."""
         self._segment.close()

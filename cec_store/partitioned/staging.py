@@ -6,7 +6,7 @@ docs/format.md §11: a complete segment of its own, on disk before the task says
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -160,6 +160,14 @@ class StagedReader:
             raise CorruptLog(self._path, header.schema_byte, str(error)) from None
         if not found.is_as(schema):
             raise CorruptLog(self._path, header.schema_byte, "not the queue's columns")
+
+    def begins_with(self, copied: Iterable[FrameHeader]) -> bool:
+        """Whether these are the frames of this piece, from its first on, as far as they go."""
+        own = ((h.record_count, h.raw_bytes, h.body_crc) for _, h in self._frames)
+        return all(
+            (h.record_count, h.raw_bytes, h.body_crc) == due
+            for h, due in zip(copied, own, strict=False)
+        )
 
     def bodies(self, start: int) -> Iterator[Body]:
         """The frames from record ``start`` on, as they are stored, checksums proven.

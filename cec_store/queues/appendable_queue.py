@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 
 from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
 from cec_store.format.records import as_batch, data_records, fit_columns, to_timestamps
+from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
@@ -18,7 +20,8 @@ from cec_store.log.pipeline import Pipeline
 from cec_store.log.reopening import RecoveryReport, check_free, check_schema, create, reopen
 from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
 from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
-from cec_store.queues.trimming import trim
+from cec_store.queues.retention import settings_folder, warn_of_other_retention
+from cec_store.queues.trimming import Asked, Retaining, trim
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.names import WRITER_LOCK
 from cec_store.values import Position
@@ -48,6 +51,7 @@ class AppendableQueue:
         *,
         takeover: bool = False,
         clock_us: Callable[[], int] = now_us,
+        retention: Retention | None = None,
     ) -> None:
         """See :func:`cec_store.open_queue`."""
         if mode not in MODES:
@@ -65,11 +69,16 @@ class AppendableQueue:
             self.schema = self._chain.schema()
             check_schema(folder, schema, self.schema)
             return
-        writer = self._open_writer(schema, takeover)
+        writer = self._open_writer(schema, takeover, retention or FOREVER)
         self.schema = writer.schema
         self._pipeline = Pipeline(writer, self.options)
+        self._retaining = Retaining(folder, writer.manifest.newest_segment)
+        if retention is not None:
+            warn_of_other_retention(settings_folder(folder), retention)
 
-    def _open_writer(self, schema: RecordSchema | None, takeover: bool) -> LogWriter:
+    def _open_writer(
+        self, schema: RecordSchema | None, takeover: bool, retention: Retention
+    ) -> LogWriter:
         exists = newest_epoch(self.folder) is not None
         if not exists and schema is None:
             raise NotAQueue(f"{self.folder.path}: no queue here; give a schema to make one")
@@ -91,7 +100,7 @@ class AppendableQueue:
             if exists and self.mode == "x":
                 raise FileExistsError(f"{self.folder.path}: there is a queue already")
             if not exists and schema is not None:
-                return create(self.folder, schema, clock_and_entropy)
+                return create(self.folder, schema, clock_and_entropy, retention)
             writer, self.report = reopen(self.folder, schema, clock_and_entropy)
             return writer
         except BaseException:
@@ -143,7 +152,9 @@ class AppendableQueue:
         pipeline = self._writing()
         if records.schema != self.schema.arrow:
             raise SchemaMismatch(f"records of\n{records.schema}\nnot\n{self.schema.arrow}")
-        return pipeline.submit(records, marks or FrameMarks())
+        seq = pipeline.submit(records, marks or FrameMarks())
+        self._retaining.after(pipeline.writer.manifest.newest_segment, self._trim)
+        return seq
 
     def sync(self) -> None:
         """Return once everything appended is on disk.
@@ -162,22 +173,38 @@ class AppendableQueue:
         """Complete the segment and start a new one; everything before is then on disk."""
         pipeline = self._writing()
         pipeline.call(pipeline.roll)
+        self._retaining.after(pipeline.writer.manifest.newest_segment, self._trim)
 
-    def trim(self, before: Position | int | None = None) -> int:
-        """Remove whole segments that nobody needs, of records below ``before`` if that is given.
+    def trim(
+        self,
+        before: Position | int | None = None,
+        *,
+        keep: timedelta | int | str | Retention | None = None,
+    ) -> int:
+        """Remove whole segments that nobody needs: of records below ``before``, or what is beyond
+        ``keep``, a time since they were written or a number of bytes.
 
         What a rebuild at the end needs stays, and what a consumer has not acknowledged as saved.
-        Without ``before`` and without consumers nothing is removed. Returns the oldest offset that
-        is left.
+        Without ``before`` and ``keep`` the queue's retention decides. Returns the oldest offset
+        that is left.
 
         Raises:
             OutOfRange: ``before`` is above the end.
-            CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs.
+            ValueError: no such time or size.
+            CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs, or the
+                queue's setting cannot be read.
         """
-        pipeline = self._writing()
         offset = before.offset if isinstance(before, Position) else before
+        asked = Asked(offset, None if keep is None else Retention.of(keep))
+        return self._trim(asked)
+
+    def _trim(self, asked: Asked) -> int:
+        pipeline = self._writing()
         return trim(
-            self.folder, offset, lambda first: pipeline.call(lambda: pipeline.writer.trim(first))
+            self.folder,
+            asked,
+            lambda first: pipeline.call(lambda: pipeline.writer.trim(first)),
+            self._clock_us(),
         ).first_offset
 
     # -- consumers ----------------------------------------------------------------------------

@@ -116,8 +116,9 @@ class Consumer:
         if said.effects_saved < oldest:
             raise OutOfRange(
                 f"{self._folder.path}: consumer {self.name!r} needs records from "
-                f"{said.effects_saved} on, and the oldest is {oldest}: was the file restored from "
-                "an old copy? Drop the consumer and register it anew"
+                f"{said.effects_saved} on, and the oldest is {oldest}: they were deleted, as the "
+                "queue's retention or a trim said, or its file was restored from an old copy. Drop "
+                f"the consumer and register it anew to go on from {oldest}"
             )
         return said
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
 
 from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, rebuild
+from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.options import QueueOptions
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.queues.appendable_queue import AppendableQueue, now_us
+from cec_store.queues.retention import read_retention, settings_folder, write_retention
 from cec_store.storage.folder import Folder
 from cec_store.values import Extent, Position
 
@@ -29,8 +31,12 @@ class OutputQueue(AppendableQueue):
         *,
         takeover: bool = False,
         clock_us: Callable[[], int] = now_us,
+        retention: Retention | None = None,
     ) -> None:
-        super().__init__(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
+        super().__init__(
+            folder, mode, schema, options,
+            takeover=takeover, clock_us=clock_us, retention=retention,
+        )  # fmt: skip
         self._index: TimestampIndex | None = None
         self._index_lock = Lock()
 
@@ -95,6 +101,26 @@ class OutputQueue(AppendableQueue):
         """
         self._writing()
         return self._timestamp_index().rebuild(self.chain())
+
+    @property
+    def retention(self) -> Retention:
+        """What is removed without being asked, whenever a segment is full.
+
+        Raises:
+            CorruptLog, UnsupportedVersion: the setting cannot be read.
+        """
+        return read_retention(settings_folder(self.folder))
+
+    def set_retention(self, wanted: Retention | str | timedelta | int) -> None:
+        """Change what is removed without being asked: ``"forever"``, ``"consumers"``, a time as
+        ``"7d"``, or a size as ``"10GiB"``. See :func:`cec_store.set_retention`.
+
+        Raises:
+            ReadOnly: opened for reading.
+            ValueError: none of these.
+        """
+        self._writing()
+        write_retention(settings_folder(self.folder), Retention.of(wanted), self._clock_us())
 
     def close(self) -> None:
         """Make everything durable, leave the index for the next to open, and let go.

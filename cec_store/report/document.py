@@ -56,6 +56,7 @@ def report_on(
         "kind": place.kind.value,
         "sound": not damage,
         "version": _version(place, wanted, logs),
+        "retention": place.retention(),
         "verified": verified,
         "damage": [asdict(each) for each in damage],
         "logs": [_row(facts) for facts in logs],

@@ -180,6 +180,7 @@ function tiles(view) {
   }
   const logs = isAll && report.logs.length > 1 ? `, ${text.count(report.logs.length, "log")}` : "";
   tile("records", text.whole(log.records), `${text.count(log.frames, "frame")}, ${text.count(log.segments, "segment")}${logs}`);
+  if (report.retention !== null) tile("retention", text.safe(report.retention), "what the queue deletes by itself");
 }
 
 function header() {

@@ -18,6 +18,9 @@ class AppendFile(Protocol):
     def sync(self) -> None:
         """Return once everything written is on disk."""
 
+    def rest(self) -> None:
+        """Let go of the descriptor until the next write or sync. Call it when all is synced."""
+
     def close(self) -> None:
         """Close; errors of the close are raised."""
 

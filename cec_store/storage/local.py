@@ -19,11 +19,7 @@ from contextlib import suppress
 from typing import TypeVar
 from weakref import WeakSet
 
-from cec_store.errors import (
-    Forked,
-    NotAQueue,
-    QueueLocked,
-)
+from cec_store.errors import Forked, NotAQueue, QueueLocked, StorageError
 from cec_store.storage.folder import AppendFile, Folder, Lock, SlotFile, check_name
 from cec_store.storage.forking import Descriptor
 from cec_store.storage.mounts import is_remote
@@ -40,9 +36,12 @@ class _LocalFile:
     def __init__(self, descriptor: Descriptor) -> None:
         self._path = descriptor.path
         self._descriptor = descriptor
+        self._resting: tuple[int, int, int] | None = None
+        """Which file it was and how long, while it has no descriptor."""
 
     def write(self, parts: Sequence[bytes]) -> None:
         with os_errors_of(self._path):
+            self._wake()
             number = self._descriptor.number
             written = os.writev(number, parts)
             rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
@@ -58,18 +57,42 @@ class _LocalFile:
 
     def sync(self) -> None:
         with os_errors_of(self._path):
+            self._wake()
             os.fdatasync(self._descriptor.number)
 
+    def rest(self) -> None:
+        with os_errors_of(self._path):
+            if self._descriptor.number >= 0:
+                self._resting = _identity(self._descriptor)
+                self._descriptor.close()
+
+    def _wake(self) -> None:
+        # A closed one too says here whether this is a child of the process that opened it.
+        if self._descriptor.number >= 0 or self._resting is None:
+            return
+        descriptor = open_file(self._path, os.O_WRONLY)
+        if _identity(descriptor) != self._resting:
+            descriptor.close()
+            raise StorageError(f"{self._path}: is not as its writer left it")
+        os.lseek(descriptor.number, 0, os.SEEK_END)
+        self._descriptor, self._resting = descriptor, None
+
     def close(self) -> None:
+        self._resting = None
         # Some network file systems report a lost write only here.
         with os_errors_of(self._path):
             self._descriptor.close()
 
 
+def _identity(descriptor: Descriptor) -> tuple[int, int, int]:
+    found = os.fstat(descriptor.number)
+    return found.st_dev, found.st_ino, found.st_size
+
+
 class _LocalLock:
     def __init__(self, descriptor: Descriptor) -> None:
         self._descriptor = descriptor
-        self._file = _identity(descriptor)
+        self._file = _file_of(descriptor)
         _locks.add(self)
 
     def is_on(self, file: tuple[int, int]) -> bool:
@@ -90,7 +113,7 @@ _locks: WeakSet[_LocalLock] = WeakSet()
 """Those that this process has taken."""
 
 
-def _identity(descriptor: Descriptor) -> tuple[int, int]:
+def _file_of(descriptor: Descriptor) -> tuple[int, int]:
     found = os.fstat(descriptor.number)
     return found.st_dev, found.st_ino
 
@@ -172,6 +195,15 @@ class LocalFolder:
                 raise no_file(path, found.st_mode)
             return found.st_size
 
+    def identity(self, name: str) -> tuple[int, ...]:
+        """Changes with every change of the file, but for those within a tick of the clock.
+
+        Its last number is when that was: nanoseconds since 1970 UTC.
+        """
+        with os_errors_of(self._at(name), reading=True):
+            found = os.stat(self._at(name), follow_symlinks=False)
+            return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
         path = self._at(name)
@@ -236,7 +268,7 @@ class LocalFolder:
             try:
                 fcntl.flock(descriptor.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BaseException as error:
-                file = _identity(descriptor)
+                file = _file_of(descriptor)
                 descriptor.close()
                 if not isinstance(error, BlockingIOError):
                     raise

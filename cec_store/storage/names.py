@@ -6,6 +6,7 @@ import re
 
 WRITER_LOCK = "writer.lock"
 CONSUMERS_LOCK = "consumers.lock"
+RETENTION = "retention"
 INDEX_FOLDER = "index"
 INDEX_STAMP = "stamp"
 COMMITS_FOLDER = "commits"

@@ -38,6 +38,12 @@ def subfolders(folder: LocalFolder) -> dict[str, LocalFolder]:
         return {entry.name: LocalFolder(entry.path) for entry in found}
 
 
+def enclosing(folder: LocalFolder) -> tuple[LocalFolder, str]:
+    """The folder that this one really stands in, and its name there: links are followed."""
+    path, name = os.path.split(os.path.realpath(folder.path))
+    return LocalFolder(path), name
+
+
 def checksums_of(folder: LocalFolder, name: str) -> bytes:
     """What Hadoop's local file system keeps hidden beside a file of this name; empty: nothing."""
     path = os.path.join(folder.path, f".{check_name(name)}.crc")

@@ -18,6 +18,7 @@ REGISTERING = (
     "queues/test_consumers.py::test_of_a_trim_and_a_registration_the_later_one_sees_the_earlier"
 )
 COMMITS = "faults/test_commit_crashes.py"
+PARTS = "partitioned/test_queue.py"
 CUTS = f"{COMMITS}::test_power_cuts_take_nothing_that_was_committed"
 DEATHS = f"{COMMITS}::test_a_death_at_any_operation_loses_and_doubles_nothing"
 CAUGHT_BY = {
@@ -26,6 +27,12 @@ CAUGHT_BY = {
     "applies_a_batch_before_it_is_committed": DEATHS,
     "leaves_a_commit_unfinished": DEATHS,
     "forgets_which_batches_it_has": DEATHS,
+    "takes_rows_of_others_for_those_of_a_batch": (
+        f"{PARTS}::test_rows_appended_to_a_partition_by_a_plain_writer_swallow_no_committed_ones"
+    ),
+    "takes_a_cut_partition_for_one_that_is_behind": (
+        f"{PARTS}::test_a_partition_cut_below_the_newest_commit_is_damage"
+    ),
     "acknowledges_before_the_sync": f"{CRASHES}[groups]",
     "vouches_before_the_sync": f"{CRASHES}[groups]",
     "acknowledges_before_the_commit": f"{CRASHES}[groups]",

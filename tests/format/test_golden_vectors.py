@@ -27,6 +27,7 @@ from cec_store.format.frame import (
     decode_segment_header,
 )
 from cec_store.format.manifest import Manifest
+from cec_store.format.retention import KeptRetention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
@@ -140,6 +141,19 @@ def test_acknowledgement(case: dict[str, Any]) -> None:
     said = Acknowledgement.decode(data_of(case), case["name"])
     assert vars(said) == expect
     assert said.encode() == data_of(case)
+
+
+@each("retention")
+def test_retention(case: dict[str, Any]) -> None:
+    kept = KeptRetention.decode(data_of(case), case["name"])
+    found = {
+        "log_id": kept.log_id.hex(),
+        "mode": kept.retention.mode,
+        "value": kept.retention.value,
+        "set_us": kept.set_us,
+    }
+    assert found == case["expect"]
+    assert kept.encode() == data_of(case)
 
 
 @each("segment header")

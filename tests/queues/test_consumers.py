@@ -48,6 +48,7 @@ def a_queue(folder: object = None, records: int = 10) -> OutputQueue:
         "a",
         schema=SCHEMA,
         clock_us=lambda: next(ticks),
+        retention="consumers",
     )
     fill(queue, records)
     return queue

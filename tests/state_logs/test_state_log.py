@@ -1,7 +1,7 @@
 """State logs read by Python: random trees against a dict, every rule of a version, all damage."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -21,6 +21,7 @@ from cec_store import (
     ReadOnly,
     SchemaMismatch,
     StateLog,
+    UnsupportedVersion,
     open_queue,
 )
 from cec_store.cli import app
@@ -508,6 +509,43 @@ def test_no_flipped_bit_gives_another_state() -> None:
                 kept += found is not None
             folder.flip(name, 8 * byte + byte % 8)
     assert refused > kept > 0
+
+
+def three_branches() -> tuple[MemoryFolder, list[Commit]]:
+    """Two twins at version 2, of which the one with the lower number led on to the newest."""
+    folder = MemoryFolder({})
+    first = Writer(folder, Random(5))
+    made = [EMPTY, first.commit(EMPTY, changes_of(0))]
+    other = Writer(folder, Random(6))
+    made.append(first.commit(made[-1], changes_of(1)))
+    other.commit(made[1], changes_of(9))
+    for number in (2, 3):
+        made.append(first.commit(made[-1], changes_of(number)))
+    return folder, made
+
+
+@pytest.mark.parametrize("make", [two_segments, three_branches])
+def test_no_flipped_bit_makes_an_older_version_the_newest(
+    make: Callable[[], tuple[MemoryFolder, list[Commit]]],
+) -> None:
+    folder, made = make()
+    refused = 0
+    for name, data in folder.files.items():
+        for byte in range(len(data)):
+            folder.flip(name, 8 * byte + byte % 8)
+            said = ""
+            try:
+                found = log_of(folder).rebuild()
+            except (CorruptLog, NotAQueue, UnsupportedVersion) as error:
+                said = str(error)
+            if said:
+                assert name in said, (name, byte)
+                refused += 1
+            else:
+                assert contents(found) == made[-1].state, (name, byte)
+                assert log_of(folder).version_reader().version == made[-1].version
+            folder.flip(name, 8 * byte + byte % 8)
+    assert refused > 100
 
 
 def test_no_cut_gives_another_state() -> None:

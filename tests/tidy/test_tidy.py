@@ -22,8 +22,8 @@ ORDER = {
         trees
     """,
     "format": """
-        checksum columns arrow_limits frame manifest acknowledgement offset_lengths schema records
-        bodies commit
+        checksum columns arrow_limits frame manifest acknowledgement retention offset_lengths schema
+        records bodies commit
     """,
     "log": """
         frames options segment epochs forward_scan reader visible_end chain tail writer reopening
@@ -31,8 +31,8 @@ ORDER = {
     """,
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent lmdb_file files stored timestamp",
-    "queues": "consumers trimming appendable_queue output_queue",
-    "partitioned": "commits staging kept_writers partitions committer",
+    "queues": "consumers retention trimming appendable_queue output_queue",
+    "partitioned": "commits staging making kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """
         contract inputs keys aggregate join stateless acknowledging frame_builder recovery runner

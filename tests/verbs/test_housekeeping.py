@@ -41,7 +41,9 @@ def names_of_writers(names: dict[str, bytes]) -> set[str]:
 def queue(tmp_path: Path) -> Path:
     """Ten records, a segment for each; one consumer is here, one has gone."""
     path = tmp_path / "queue"
-    with open_queue(path, "x", schema=SCHEMA, clock_us=lambda: 1_600_000_000_000_000) as opened:
+    with open_queue(
+        path, "x", schema=SCHEMA, clock_us=lambda: 1_600_000_000_000_000, retention="consumers"
+    ) as opened:
         for number in range(10):
             opened.append(pa.record_batch({"n": [number]}), pa.array([number * 500_000]))
             opened.roll()
@@ -52,7 +54,8 @@ def queue(tmp_path: Path) -> Path:
 
 def test_the_list_has_every_consumer_with_its_lag(queue: Path) -> None:
     before = files(queue)
-    lines = run("consumers", queue).stdout.splitlines()
+    first, *lines = run("consumers", queue).stdout.splitlines()
+    assert first == f"{queue}: retention consumers"
     assert lines[0] == f"{queue}: consumers"
     assert re.split(r"\s{2,}", lines[1].strip()) == [
         "name", "received", "effects saved", "lag", "lag s", "event-time lag s", "acknowledged",
@@ -84,7 +87,9 @@ def test_the_list_as_json(queue: Path) -> None:
 
 def test_a_queue_without_consumers_says_so(tmp_path: Path) -> None:
     open_queue(tmp_path / "queue", "x", schema=SCHEMA).close()
-    assert run("consumers", tmp_path / "queue").stdout == f"{tmp_path}/queue: no consumers\n"
+    assert run("consumers", tmp_path / "queue").stdout == (
+        f"{tmp_path}/queue: retention forever\n{tmp_path}/queue: no consumers\n"
+    )
 
 
 def test_a_consumer_is_dropped_only_with_yes(queue: Path) -> None:

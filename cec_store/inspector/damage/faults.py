@@ -17,6 +17,7 @@ _DEFECT = (
 ADVICE = {
     "manifest-missing": "restore the manifest from a copy; `cec-store dump` shows the segments",
     "manifest-damaged": "restore the manifest from a copy; `cec-store dump` shows the segments",
+    "retention-damaged": "set it again: `cec-store consumers --retention`",
     "consumer-damaged": "restore the file from a copy, or `cec-store consumers --drop` it by name",
     "version": "upgrade cec-store: a later release wrote this",
     "unreadable": "look again as a user who may read it, or once the disk can be read",
@@ -61,6 +62,7 @@ ADVICE = {
 EFFECTS = {
     "manifest-missing": "the queue cannot be opened",
     "manifest-damaged": "the queue cannot be opened",
+    "retention-damaged": "nobody knows what may be deleted: nothing is trimmed by itself",
     "consumer-damaged": "nobody knows what this consumer needs: nothing is trimmed",
     "version": "this release cannot read on from here",
     "unreadable": "nothing is known of what is in it",

@@ -12,9 +12,11 @@ from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.epochs import newest_epoch, read_manifest
 from cec_store.queues.consumers import read_acknowledgement
+from cec_store.queues.retention import read_retention
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     INDEX_FOLDER,
+    RETENTION,
     WRITER_LOCK,
     acknowledgement_name,
     consumer_of,
@@ -27,7 +29,7 @@ from cec_store.storage.names import (
 
 
 def _is_known(name: str) -> bool:
-    known = name in (WRITER_LOCK, INDEX_FOLDER) or is_consumer_lock(name)
+    known = name in (WRITER_LOCK, INDEX_FOLDER, RETENTION) or is_consumer_lock(name)
     return known or consumer_of(name) is not None
 
 
@@ -96,9 +98,16 @@ class QueueFiles:
                 self.notes.append(Note(f"{self.folder.path}/{name}", 0, what))
 
     def consumer_faults(self) -> Iterator[Fault]:
-        """What consumers have acknowledged and nobody can read."""
+        """What consumers have acknowledged, or the retention says, and nobody can read."""
         if self.manifest is None:
             return
+        path = f"{self.folder.path}/{RETENTION}"
+        try:
+            read_retention(self.folder)
+        except CorruptLog as error:
+            yield Fault("retention-damaged", path, error.byte, error.reason, True)
+        except CecError as error:
+            yield Fault("version", path, 0, str(error), True)
         for consumer in filter(None, map(consumer_of, self._names)):
             path = f"{self.folder.path}/{acknowledgement_name(consumer)}"
             try:

@@ -18,6 +18,7 @@ from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.errors import CecError, NotAQueue
 from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.partitions import is_partitioned
+from cec_store.queues.retention import read_retention, settings_folder
 from cec_store.state_logs.segments import is_state_log
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import COMMITS_FOLDER, manifest_epoch_of, partition_of, segment_id_of
@@ -130,6 +131,24 @@ class Place:
             has = "; ".join(f"{n}s: {', '.join(map(str, v)) or 'none'}" for n, v in there.items())
             raise ValueError(f"{self.path}: nothing of {names} here ({has})")
         return found
+
+    @property
+    def settings(self) -> LocalFolder | None:
+        """Where a queue's settings stand; ``None`` of state stores."""
+        if self.has_versions:
+            return None
+        folder = LocalFolder(self.path)
+        is_many = self.kind is PlaceKind.PARTITIONED_QUEUE
+        found = folder.folder(COMMITS_FOLDER) if is_many else settings_folder(folder)
+        assert isinstance(found, LocalFolder)
+        return found
+
+    def retention(self) -> str | None:
+        """What a queue deletes by itself; ``None`` of state stores, and where it is unreadable."""
+        try:
+            return None if self.settings is None else str(read_retention(self.settings))
+        except CecError:
+            return None
 
     def newest_version(self) -> int | None:
         """The version that a query would go on from; ``None`` where Spark's logs do not say.

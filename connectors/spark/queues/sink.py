@@ -26,12 +26,13 @@ from cec_store.connectors.spark.queues.source_options import by_lower_name
 from cec_store.connectors.spark.queues.spark_types import fit, stored_schema
 from cec_store.errors import CecError
 from cec_store.format.commit import Staged
+from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.staging import Stager
 from cec_store.storage.local import LocalFolder
 
-_OPTIONS = ("path", "timestampColumn", "keyColumns", "segmentBytes")
+_OPTIONS = ("path", "timestampColumn", "keyColumns", "segmentBytes", "retention")
 _TRANSACTION = ("txnAppId", "txnVersion")
 _APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEGMENT_BYTES = (4 << 10, 64 << 20, 1 << 30)
@@ -57,6 +58,7 @@ class Target:
     path: str
     schema: RecordSchema
     segment_bytes: int
+    retention: Retention | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> Target:
@@ -66,7 +68,13 @@ class Target:
         )
         column = given.get("timestampcolumn")
         stored = RecordSchema(stored_schema(schema), timestamp_column=column, key_columns=keys)
-        return cls(given["path"], stored, _segment_bytes(given.get("segmentbytes")))
+        retention = given.get("retention")
+        return cls(
+            given["path"],
+            stored,
+            _segment_bytes(given.get("segmentbytes")),
+            None if retention is None else Retention.of(retention),
+        )
 
     def folder(self) -> LocalFolder:
         """Where the queue is; tests put a folder that fails in its place."""
@@ -74,7 +82,12 @@ class Target:
 
     def committer(self) -> Committer:
         """Makes the queue where there is none; refuses one that does not fit."""
-        return Committer(self.folder(), self.schema, segment_bytes=self.segment_bytes)
+        return Committer(
+            self.folder(),
+            self.schema,
+            segment_bytes=self.segment_bytes,
+            retention=self.retention,
+        )
 
     def kept_committer(self) -> Committer:
         """The one of this process, with the files of the last commit open."""

@@ -26,6 +26,7 @@ from cec_store.log.writer import Cursor, LogWriter
 from cec_store.operators.acknowledging import NeededInput
 from cec_store.operators.runner import Runner
 from cec_store.partitioned.committer import Committer
+from cec_store.partitioned.partitions import Partitions
 from cec_store.partitioned.staging import StagedReader
 from cec_store.queues import appendable_queue, consumers, trimming
 from cec_store.storage import local as files
@@ -296,6 +297,16 @@ def applies_a_batch_before_it_is_committed() -> None:
 
     Committer._append = lambda self, commit: None  # type: ignore[method-assign]
     Committer._apply = apply_first  # type: ignore[method-assign]
+
+
+@bug
+def takes_rows_of_others_for_those_of_a_batch() -> None:
+    Committer._require_none_ahead = lambda *_: None  # type: ignore[method-assign]
+
+
+@bug
+def takes_a_cut_partition_for_one_that_is_behind() -> None:
+    Partitions._require_staged = lambda *_: None  # type: ignore[method-assign]
 
 
 @bug

@@ -29,6 +29,7 @@ from cec_store.format.frame import (
     decode_frame_header,
 )
 from cec_store.format.manifest import Manifest
+from cec_store.format.retention import KeptRetention, Retention, RetentionMode
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.reopening import create, reopen
 from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
@@ -158,6 +159,16 @@ ACKNOWLEDGEMENTS = {
         "One that has received much and saved little; its clock stood before 1970.",
         {"log_id": "ff" * 16, "start": 0, "received": 2**63 - 1, "effects_saved": 2**32,
          "acknowledged_us": -1},
+    ),
+}  # fmt: skip
+RETENTIONS = {
+    "retention-time": (
+        "A queue that keeps a week.",
+        {"log_id": LOG_ID.hex(), "mode": 2, "value": 604_800_000_000, "set_us": CREATED_US},
+    ),
+    "retention-consumers": (
+        "One that keeps what its consumers need; the clock stood before 1970.",
+        {"log_id": "ff" * 16, "mode": 1, "value": 0, "set_us": -1},
     ),
 }  # fmt: skip
 
@@ -503,6 +514,10 @@ def all_files() -> dict[str, bytes]:
         files[f"{name}.bin"] = SegmentHeader(**_with_bytes(fields)).encode()
     for name, (_, fields) in ACKNOWLEDGEMENTS.items():
         files[f"{name}.bin"] = Acknowledgement(**_with_bytes(fields)).encode()
+    for name, (_, fields) in RETENTIONS.items():
+        retention = Retention(RetentionMode(fields["mode"]), fields["value"])
+        log_id = bytes.fromhex(fields["log_id"])
+        files[f"{name}.bin"] = KeptRetention(log_id, retention, fields["set_us"]).encode()
     for name, (_, fields, body) in FRAMES.items():
         files[f"{name}.bin"] = frame_bytes(fields, body)
     logs = {
@@ -533,6 +548,8 @@ def all_cases() -> list[dict[str, Any]]:
             cases[-1]["timestamp_column"] = schema.timestamp_column
     for name, (says, fields) in ACKNOWLEDGEMENTS.items():
         cases.append({"name": name, "is": "acknowledgement", "says": says, "expect": fields})
+    for name, (says, fields) in RETENTIONS.items():
+        cases.append({"name": name, "is": "retention", "says": says, "expect": fields})
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
     cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
     return [*cases, state_case(STATE_LOG), state_case(STATE_LOG_MERGED), state_scala_case()]
