@@ -55,11 +55,11 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
         lambda: import_module("cec_store.verbs.report").report_verb,
     ),
     "consumers": (
-        "List who the queue keeps its records for, and how far each of them is; or drop one.",
+        "List who the queue keeps its records for; add or drop one; set what it deletes by itself.",
         lambda: import_module("cec_store.verbs.consumers").consumers_verb,
     ),
     "trim": (
-        "Remove the segments that no consumer and no restart needs. Without either, say BEFORE.",
+        "Remove segments that no consumer and no restart needs: as asked, or by its retention.",
         lambda: import_module("cec_store.verbs.trim").trim_verb,
     ),
     "fork": (

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import PurePath
 from typing import Literal, overload
 
 import pyarrow as pa
@@ -30,9 +29,10 @@ from cec_store.queues.retention import settings_folder, write_retention
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.local import LocalFolder, folder_at
+from cec_store.storage.local import folder_at
 from cec_store.storage.names import COMMITS_FOLDER
 from cec_store.storage.paths import AnyPath
+from cec_store.values import Position
 
 
 @overload
@@ -116,9 +116,7 @@ def open_queue(
     )  # fmt: skip
 
 
-def set_retention(
-    path: str | PurePath | FolderTree, wanted: Retention | str | timedelta | int
-) -> None:
+def set_retention(path: AnyPath | FolderTree, wanted: Retention | str | timedelta | int) -> None:
     """Change what a queue, of many partitions or of none, deletes by itself.
 
     It counts from the next segment that its writer completes; the writer may be open meanwhile.
@@ -129,7 +127,7 @@ def set_retention(
         NotAQueue: there is none.
         ValueError: neither ``"forever"`` nor ``"consumers"``, a time or a size.
     """
-    folder = LocalFolder(path) if isinstance(path, (str, PurePath)) else path
+    folder = folder_at(path)
     outer = folder.folder(COMMITS_FOLDER) if is_partitioned(folder) else settings_folder(folder)
     write_retention(outer, Retention.of(wanted), now_us())
 
@@ -162,8 +160,9 @@ def read_queue(
     wanted = Selection(since, until, kinds, include_metadata, from_moment=from_moment)
     if queue.is_partitioned and wanted.positions():
         raise ValueError(f"{queue.folder.path} has partitions: give moments, not positions")
+    parts = [(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
     # Of many partitions each is opened when it is its turn.
-    found = (queue.replay(n, replace(wanted, end_offset=end)) for n, end in ends.items())
+    found = (queue.replay(n, part) for n, part in parts)
     replays = found if queue.is_partitioned else [*found]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
     schema = pa.schema([*queue.schema.data, *metadata])
@@ -175,3 +174,11 @@ def read_queue(
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _within(queue: Partitions, number: int, end: int, wanted: Selection) -> Selection:
+    """What is wanted of one partition, as far as the queue reached: ``end``."""
+    if wanted.since is None and wanted.from_moment is None:
+        # What is trimmed before its turn comes is missed then, not passed over.
+        wanted = replace(wanted, since=Position(queue.first(number)))
+    return replace(wanted, end_offset=end)

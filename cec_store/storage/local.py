@@ -117,7 +117,7 @@ class LocalFolder:
 
         Its last number is when that was: nanoseconds since 1970 UTC.
         """
-        with os_errors_of(self._at(name)):
+        with os_errors_of(self._at(name), reading=True):
             found = os.stat(self._at(name), follow_symlinks=False)
             return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 

@@ -53,7 +53,8 @@ class LocalFile:
                 self._descriptor.close()
 
     def _number(self) -> int:
-        if self._resting is not None:
+        # Asked even while it rests: in a child of the process that opened it, this is an error.
+        if self._descriptor.number < 0 and self._resting is not None:
             descriptor = open_file(self._path, os.O_WRONLY)
             if _state(descriptor) != self._resting:
                 raise StorageError(f"{self._path}: is not as its writer left it")

@@ -43,7 +43,7 @@ def trim_verb(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove segments that no consumer and no restart needs: as asked, or as the retention says."""
+    """Remove segments that no consumer and no restart needs: as asked, or by its retention."""
     screen = Screen()
     place = place_at(path)
     with wrong_use():
