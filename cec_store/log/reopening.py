@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from cec_store.errors import (
@@ -10,6 +11,7 @@ from cec_store.errors import (
     DiskFull,
     Fenced,
     NotAQueue,
+    OutOfRange,
     SchemaMismatch,
     StorageError,
 )
@@ -110,17 +112,35 @@ def reopen(
 
     Raises:
         CorruptLog: damage where the log was acknowledged; nothing is changed.
+        Fenced: another writer has taken over while this one was opening.
         SchemaMismatch: ``schema`` is not the queue's.
     """
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
     # The last writer may still be at work in it, so only what stays bad is damage.
-    first_tail = retry_when_changed(
-        lambda: _newest_tail(folder, read_known_end(folder)), CorruptLog
+    stored = retry_when_changed(
+        lambda: _schema_of(_newest_tail(folder, read_known_end(folder))), (CorruptLog, OutOfRange)
     )
-    stored = _schema_of(first_tail)
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
+    with _fenced_if_taken_over(folder, epoch):
+        return _take_over(folder, stored, epoch, clock_and_entropy)
+
+
+@contextmanager
+def _fenced_if_taken_over(folder: Folder, epoch: int) -> Iterator[None]:
+    """What a writer misses that hung while it was opening, its successor may have trimmed."""
+    try:
+        yield
+    except (CorruptLog, OutOfRange, NotAQueue, FileNotFoundError) as error:
+        if newest_claim(folder.names()) <= epoch:
+            raise
+        raise Fenced(f"{folder.path}: another writer has taken over meanwhile") from error
+
+
+def _take_over(
+    folder: Folder, stored: RecordSchema, epoch: int, clock_and_entropy: ClockAndEntropy
+) -> tuple[LogWriter, RecoveryReport]:
     # Only now does the last writer's manifest say all that it ever acknowledged.
     known = read_known_end(folder)
     manifest = replace(known.manifest, epoch=epoch)

@@ -198,12 +198,13 @@ class AppendableQueue:
 
     # -- consumers ----------------------------------------------------------------------------
 
-    def consumer(self, name: str, *, start: int | None = None) -> Consumer:
+    def consumer(self, name: str, *, start: int | None = None, takeover: bool = False) -> Consumer:
         """Act as the consumer of this name, for which the queue keeps what it needs.
 
         The first use registers it, durably, at offset ``start`` (default: the oldest there is);
         later ones go on with what it has acknowledged. Close it to let go of the name. Works in
-        any mode, beside the writer.
+        any mode, beside the writer. ``takeover`` fences a holder that hangs: it can acknowledge
+        nothing more.
 
         Raises:
             ConsumerInUse: somebody else acts under this name.
@@ -211,7 +212,7 @@ class AppendableQueue:
             CorruptLog, UnsupportedVersion: what it has acknowledged cannot be read.
             ValueError: not a name: 1 to 100 of ``A-Z a-z 0-9 . _ -``.
         """
-        return Consumer(self.folder, name, start, self._clock_us)
+        return Consumer(self.folder, name, start, self._clock_us, takeover)
 
     def consumers(self) -> list[ConsumerState]:
         """All registered consumers by name, those that have gone among them, with their lag.

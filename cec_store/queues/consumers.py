@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from cec_store.errors import ConsumerInUse, OutOfRange, QueueLocked
+from cec_store.errors import OutOfRange, QueueLocked
 from cec_store.format.acknowledgement import ACKNOWLEDGEMENT_BYTES, Acknowledgement, damaged
 from cec_store.log.chain import Chain
 from cec_store.log.reader import despite_trims
-from cec_store.storage.folder import Folder, Lock
+from cec_store.queues.holding import Holding, acknowledgement_files, remove_acknowledgements
+from cec_store.storage.folder import Folder
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import (
     CONSUMERS_LOCK,
     acknowledgement_name,
     check_consumer_name,
-    consumer_lock_name,
     consumer_of,
 )
 from cec_store.storage.publishing import publish_file
@@ -37,9 +37,14 @@ def read_acknowledgement(folder: Folder, name: str, log_id: bytes) -> Acknowledg
         CorruptLog: its file is damaged, or another queue's.
         UnsupportedVersion: a later format wrote it.
     """
-    file_name = acknowledgement_name(name)
-    path = f"{folder.path}/{file_name}"
-    said = Acknowledgement.decode(folder.read(file_name, 0, ACKNOWLEDGEMENT_BYTES + 1), path)
+    while files := acknowledgement_files(folder.names(), name):
+        with suppress(FileNotFoundError):  # somebody has taken over, or drops it
+            data = folder.read(files[-1], 0, ACKNOWLEDGEMENT_BYTES + 1)
+            break
+    else:
+        raise FileNotFoundError(f"{folder.path}/{acknowledgement_name(name)}")
+    path = f"{folder.path}/{files[-1]}"
+    said = Acknowledgement.decode(data, path)
     if said.log_id != log_id:
         raise damaged(path, 16, "the acknowledgement belongs to another queue")
     return said
@@ -75,12 +80,17 @@ def consumers_locked(folder: Folder) -> Iterator[None]:
 class Consumer:
     """A reader that the queue waits for: no trim takes what it needs. One holder at a time.
 
-    The file behind ``_lock`` keeps other holders of the name out, in any process; the holder's
-    threads take turns.
+    ``_holding`` keeps other holders of the name out, in any process; the holder's threads take
+    turns.
     """
 
     def __init__(
-        self, folder: Folder, name: str, start: int | None, clock_us: Callable[[], int]
+        self,
+        folder: Folder,
+        name: str,
+        start: int | None,
+        clock_us: Callable[[], int],
+        takeover: bool = False,
     ) -> None:
         """See :meth:`cec_store.OutputQueue.consumer`."""
         self.name = check_consumer_name(name)
@@ -90,11 +100,12 @@ class Consumer:
         # Whoever makes the queue may not have done this yet. After a power cut there must be no
         # file of a consumer without the queue's manifest.
         folder.sync_names()
-        self._lock: Lock | None = _lock_of(folder, name)
+        self._holding: Holding | None = Holding(folder, name, takeover)
         try:
             with consumers_locked(folder):
                 self._chain = Chain(folder)
                 self._said = self._find_or_register(start)
+                self._take_name(self._holding)
         except BaseException:
             self.close()
             raise
@@ -112,7 +123,8 @@ class Consumer:
                     f"not in {oldest} … {end}"
                 ) from None
             said = Acknowledgement(log_id, at, at, at, self._clock_us())
-            self._publish(said)
+            remove_acknowledgements(self._folder, self.name, 2**32)  # of one that was dropped
+            self._publish(acknowledgement_name(self.name), said)
         if said.effects_saved < oldest:
             raise OutOfRange(
                 f"{self._folder.path}: consumer {self.name!r} needs records from "
@@ -120,6 +132,12 @@ class Consumer:
                 "an old copy? Drop the consumer and register it anew"
             )
         return said
+
+    def _take_name(self, holding: Holding) -> None:
+        """Put what counts under the holder's own number, where others cannot replace it."""
+        if holding.number and holding.file_name not in self._folder.names():
+            self._publish(holding.file_name, self._said)
+            remove_acknowledgements(self._folder, self.name, holding.number)
 
     @property
     def start(self) -> int:
@@ -144,12 +162,15 @@ class Consumer:
 
         Raises:
             OutOfRange: above the queue's durable end.
+            Fenced: somebody has taken over the name; this was not acknowledged.
             Forked: the parent of this process is the consumer.
             ValueError: effects of records that were not received, or a consumer that is closed.
         """
         self._process.check(f"{self._folder.path}: consumer {self.name!r}")
-        if self._lock is None:
+        holding = self._holding
+        if holding is None:
             raise ValueError(f"consumer {self.name!r} is closed; it acknowledges no more")
+        holding.check()
         saved = _check_offset(effects_saved or 0)
         if received is not None and saved > _check_offset(received):
             raise ValueError(f"effects saved up to {saved}, and only received up to {received}")
@@ -163,32 +184,26 @@ class Consumer:
             )
         if (got, saved) != (self.received, self.effects_saved):
             said = replace(self._said, received=got, effects_saved=saved)
-            self._publish(replace(said, acknowledged_us=self._clock_us()))
+            said = replace(said, acknowledged_us=self._clock_us())
+            self._publish(holding.file_name, said)
+            # Only now: whoever took over before this was published may not have read it.
+            holding.check()
+            self._said = said
 
-    def _publish(self, said: Acknowledgement) -> None:
-        publish_file(self._folder, acknowledgement_name(self.name), said.encode())
-        self._said = said
+    def _publish(self, file_name: str, said: Acknowledgement) -> None:
+        publish_file(self._folder, file_name, said.encode())
 
     def close(self) -> None:
         """Free the name. The consumer stays registered, and the queue keeps what it needs."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        if self._holding is not None:
+            self._holding.close()
+            self._holding = None
 
     def __enter__(self) -> Consumer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _lock_of(folder: Folder, name: str) -> Lock:
-    try:
-        return folder.lock(consumer_lock_name(name))
-    except QueueLocked:
-        raise ConsumerInUse(
-            f"{folder.path}: consumer {name!r} is in use; close it there, or take another name"
-        ) from None
 
 
 def _check_offset(offset: int) -> int:
@@ -202,7 +217,9 @@ def drop_consumer(folder: Folder, name: str) -> None:
     file_name = acknowledgement_name(check_consumer_name(name))
     if file_name not in folder.names():
         raise ValueError(f"{folder.path}: no consumer {name!r}")
-    with closing(_lock_of(folder, name)):
+    with closing(Holding(folder, name)):
+        # The first file goes last: without it the consumer is registered no more.
+        remove_acknowledgements(folder, name, 2**32)
         with suppress(FileNotFoundError):  # dropped by somebody else meanwhile
             folder.unlink(file_name)
         folder.sync_names()

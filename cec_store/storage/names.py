@@ -18,6 +18,8 @@ _DURABLE = re.compile(r"durable-([0-9]{10})")
 _CONSUMER = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _ACKNOWLEDGEMENT = re.compile(rf"consumer-({_CONSUMER.pattern})\.ack")
 _CONSUMER_LOCK = re.compile(rf"consumer-({_CONSUMER.pattern})\.lock")
+_TAKEOVER = re.compile(r"-([0-9]{6})")
+_CONSUMER_TAKEOVER = re.compile(rf"consumer-({_CONSUMER.pattern})\.(ack|lock)-[0-9]{{6}}")
 _INDEX_DATA = re.compile(r"[0-9a-f]{16}\.mdb")
 
 
@@ -97,9 +99,25 @@ def check_consumer_name(name: str) -> str:
     return name
 
 
-def acknowledgement_name(consumer: str) -> str:
-    """Where a consumer's acknowledgements stand."""
-    return f"consumer-{consumer}.ack"
+def _of_takeover(name: str, number: int) -> str:
+    return f"{name}-{number:06d}" if number else name
+
+
+def _takeover_of(name: str, first: str) -> int | None:
+    if name == first:
+        return 0
+    number = _TAKEOVER.fullmatch(name.removeprefix(first)) if name.startswith(first) else None
+    return int(number.group(1)) if number else None
+
+
+def acknowledgement_name(consumer: str, takeover: int = 0) -> str:
+    """Where a consumer's acknowledgements stand: those of its first holder, or a later one."""
+    return _of_takeover(f"consumer-{consumer}.ack", takeover)
+
+
+def takeover_of_acknowledgement(name: str, consumer: str) -> int | None:
+    """The number of the takeover whose acknowledgements of this consumer the file has."""
+    return _takeover_of(name, acknowledgement_name(consumer))
 
 
 def consumer_of(name: str) -> str | None:
@@ -108,9 +126,19 @@ def consumer_of(name: str) -> str | None:
     return match.group(1) if match else None
 
 
-def consumer_lock_name(consumer: str) -> str:
+def consumer_lock_name(consumer: str, takeover: int = 0) -> str:
     """Held by whoever acts under the consumer's name."""
-    return f"consumer-{consumer}.lock"
+    return _of_takeover(f"consumer-{consumer}.lock", takeover)
+
+
+def takeover_of_lock(name: str, consumer: str) -> int | None:
+    """The number of the takeover whose lock on this consumer's name the file is."""
+    return _takeover_of(name, consumer_lock_name(consumer))
+
+
+def is_of_consumer_takeover(name: str) -> bool:
+    """Whether the file is there because somebody has taken over a consumer."""
+    return _CONSUMER_TAKEOVER.fullmatch(name) is not None
 
 
 def is_consumer_lock(name: str) -> bool:

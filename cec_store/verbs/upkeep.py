@@ -22,12 +22,12 @@ from cec_store.log.writer import ClockAndEntropy
 from cec_store.partitioned.committer import commits_locked
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.consumers import acknowledgements, drop_consumer, read_acknowledgement
+from cec_store.queues.holding import acknowledgement_files
 from cec_store.queues.trimming import TrimPlan, plan_trim, trim
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     INDEX_FOLDER,
     WRITER_LOCK,
-    acknowledgement_name,
     check_consumer_name,
     segment_name,
 )
@@ -177,11 +177,16 @@ def plan_drops(place: Place, name: str) -> list[Drop]:
     Raises:
         ValueError: nowhere.
     """
-    file = acknowledgement_name(check_consumer_name(name))
-    there = [log for log in queues_of(place) if file in log.folder.names()]
-    if not there:
+    check_consumer_name(name)
+    files = {log: acknowledgement_files(log.folder.names(), name) for log in queues_of(place)}
+    found = [
+        Drop(log, tuple(of), sum(map(log.folder.size, of)), _saved(log, name))
+        for log, of in files.items()
+        if of
+    ]
+    if not found:
         raise ValueError(f"{place.path}: no consumer {name!r}")
-    return [Drop(log, (file,), log.folder.size(file), _saved(log, name)) for log in there]
+    return found
 
 
 def _saved(log: Log, name: str) -> int | None:

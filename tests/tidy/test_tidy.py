@@ -29,7 +29,7 @@ ORDER = {
     "log.pipeline": "line pipeline",
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent lmdb_file files stored timestamp",
-    "queues": "consumers trimming appendable_queue output_queue",
+    "queues": "holding consumers trimming appendable_queue output_queue",
     "partitioned": "commits staging kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """

@@ -22,6 +22,7 @@ from cec_store.storage.names import (
     consumer_of,
     durable_epoch_of,
     is_consumer_lock,
+    is_of_consumer_takeover,
     manifest_epoch_of,
     manifest_name,
     segment_id_of,
@@ -31,7 +32,7 @@ from cec_store.storage.names import (
 
 def _is_known(name: str) -> bool:
     known = name in (WRITER_LOCK, INDEX_FOLDER) or is_consumer_lock(name)
-    return known or consumer_of(name) is not None
+    return known or consumer_of(name) is not None or is_of_consumer_takeover(name)
 
 
 def is_trimmed(folder: Folder, segment_id: int) -> bool:
