@@ -18,6 +18,7 @@ from cec_store.errors import (
 from cec_store.format.bodies import Body
 from cec_store.format.frame import FRAME_MAGIC_BYTES, BadHeader, FrameType
 from cec_store.format.manifest import Manifest
+from cec_store.format.retention import FOREVER, KeptRetention, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import (
     claim_epoch,
@@ -33,14 +34,16 @@ from cec_store.log.tail import Tail, read_tail
 from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
+    RETENTION,
     WRITER_LOCK,
     claimed_epoch_of,
     durable_epoch_of,
     segment_id_of,
     segment_name,
+    temporary_name,
     torn_name,
 )
-from cec_store.storage.publishing import remove, write_file
+from cec_store.storage.publishing import publish_file, remove, write_file
 from cec_store.storage.retrying import retry_when_changed
 
 _TORN_BYTES_MAX = 64 << 20
@@ -57,26 +60,47 @@ class RecoveryReport:
     torn_reason: str = ""
 
 
-def create(folder: Folder, schema: RecordSchema, clock_and_entropy: ClockAndEntropy) -> LogWriter:
+def create(
+    folder: Folder,
+    schema: RecordSchema,
+    clock_and_entropy: ClockAndEntropy,
+    retention: Retention = FOREVER,
+) -> LogWriter:
     """Make a queue in an empty folder.
 
     Raises:
         CorruptLog: there are segments but no manifest.
         NotAQueue: other files are there.
     """
-    _clear_unfinished_creation(folder)
+    for name in _leftovers(folder):
+        folder.unlink(name)
     manifest = Manifest(0, clock_and_entropy.entropy(16), 0, 0)
     writer = LogWriter(folder, manifest, schema, Cursor(), clock_and_entropy)
     writer.begin_segment(Predecessor(), 0)
     with writer.closed_on_failure():
+        if retention != FOREVER:
+            said = KeptRetention(manifest.log_id, retention, clock_and_entropy.clock_us())
+            publish_file(folder, RETENTION, said.encode())
         writer.publish_segment()
     return writer
 
 
-def _clear_unfinished_creation(folder: Folder) -> None:
-    """Remove what a crash during :func:`create` can leave, and nothing else."""
+def check_free(folder: Folder) -> None:
+    """Whether a queue may be made here; asked before anything is changed.
+
+    Raises:
+        CorruptLog: there are segments but no manifest.
+        NotAQueue: other files are there.
+    """
+    if folder.exists():
+        _leftovers(folder)
+
+
+def _leftovers(folder: Folder) -> list[str]:
+    """What a crash during :func:`create` can leave; raises where anything else is there."""
     names = folder.names()
-    claims = [name for name in names if claimed_epoch_of(name) is not None]
+    settings = {RETENTION, temporary_name(RETENTION)}
+    claims = [name for name in names if claimed_epoch_of(name) is not None or name in settings]
     own = {WRITER_LOCK, *claims}
     noted = [name for name in names if durable_epoch_of(name) is not None]
     if noted:
@@ -85,13 +109,11 @@ def _clear_unfinished_creation(folder: Folder) -> None:
     foreign = [name for name in leftovers if segment_id_of(name) is None]
     if foreign:
         raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
-    for name in reversed(leftovers):  # nothing is removed unless all may be
+    for name in reversed(leftovers):
         if segment_id_of(name) != 0 or _holds_records(folder):
             raise CorruptLog(f"{folder.path}/{name}", 0, "segments without a manifest")
-        folder.unlink(name)
-    # A writer left them that opened a queue whose manifest could be read, but was not on disk.
-    for name in claims:
-        folder.unlink(name)
+    # A writer left claims that opened a queue whose manifest could be read, but was not on disk.
+    return [*leftovers, *claims]
 
 
 def _holds_records(folder: Folder) -> bool:
@@ -118,10 +140,9 @@ def reopen(
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
     # The last writer may still be at work in it, so only what stays bad is damage.
-    first_tail = retry_when_changed(
-        lambda: _newest_tail(folder, read_known_end(folder)), (CorruptLog, OutOfRange)
+    first_tail, stored = retry_when_changed(
+        lambda: _tail_and_schema(folder), (CorruptLog, OutOfRange)
     )
-    stored = _schema_of(first_tail)
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
     with _fenced_if_taken_over(folder, epoch):
@@ -226,6 +247,11 @@ def _newest_tail(folder: Folder, known: KnownEnd, before: Tail | None = None) ->
         # A published segment was durable with its schema.
         raise CorruptLog(reader.path, tail.end, tail.reason or "the segment has no schema")
     return tail
+
+
+def _tail_and_schema(folder: Folder) -> tuple[Tail, RecordSchema]:
+    tail = _newest_tail(folder, read_known_end(folder))
+    return tail, _schema_of(tail)
 
 
 def _schema_of(tail: Tail) -> RecordSchema:

@@ -49,7 +49,8 @@ class Tail:
     reader: SegmentReader
     verdict: Verdict
     frames: tuple[tuple[int, FrameHeader], ...]
-    """The first frame, and each of a whole step from where the reading began, as (byte, header)."""
+    """The first frame, and each whole one of a whole step from where the reading began, as
+    (byte, header)."""
     end: int
     """The first bad byte, or before it the beginning of a step that was not finished."""
     vouched_end: int
