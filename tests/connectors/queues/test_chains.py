@@ -71,9 +71,9 @@ def start(session: Any, queue: Path, checkpoint: Path, consumer: str) -> Any:
     return rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
 
 
-def append(session: Any, queue: Path, rows: int) -> None:
+def append(session: Any, queue: Path, rows: int, retention: str = "forever") -> None:
     writer = session.range(rows).write.format("cec").mode("append").option("segmentBytes", 4096)
-    writer.save(str(queue))
+    writer.option("retention", retention).save(str(queue))
 
 
 def test_a_consumer_acknowledges_what_its_query_has_done(session: Any, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_sink_keeps_what_a_consumer_has_not_done_and_no_more(
     session: Any, tmp_path: Path
 ) -> None:
     queue = tmp_path / "q"
-    append(session, queue, 10)
+    append(session, queue, 10, "consumers")
     query = start(session, queue, tmp_path / "c", "hourly")
     for _ in range(6):
         append(session, queue, 4000)
@@ -138,3 +138,39 @@ def test_a_sink_keeps_what_a_consumer_has_not_done_and_no_more(
     query = start(session, queue, tmp_path / "c", "hourly")
     query.processAllAvailable()
     query.stop()
+
+
+def test_a_consumer_deletes_nothing_where_the_queue_keeps_all(session: Any, tmp_path: Path) -> None:
+    queue = tmp_path / "q"
+    append(session, queue, 10)
+    query = start(session, queue, tmp_path / "c", "hourly")
+    for _ in range(4):
+        append(session, queue, 4000)
+        query.processAllAvailable()
+    query.stop()
+    assert Partitions(LocalFolder(queue)).first(0) == 0
+    assert read_queue(queue).read_all().num_rows == 16_010
+
+
+def test_a_consumer_that_comes_too_late_is_told_what_is_left(session: Any, tmp_path: Path) -> None:
+    queue = tmp_path / "q"
+    append(session, queue, 10, "1us")
+    query = start(session, queue, tmp_path / "c", "hourly")
+    query.processAllAvailable()
+    query.stop()
+    for _ in range(4):
+        append(session, queue, 4000)
+    first = Partitions(LocalFolder(queue)).first(0)
+    assert first > 10
+    late = start(session, queue, tmp_path / "c", "hourly")
+    with pytest.raises(Exception, match=rf"(needs records from|trimmed).*{first}"):
+        late.awaitTermination(60)
+    rows = session.readStream.format("cec").option("consumer", "hourly")
+    rows = rows.option("failOnDataLoss", "false").load(str(queue))
+    stream = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
+    goes_on = stream.start()
+    goes_on.processAllAvailable()
+    goes_on.stop()
+    with open_queue(queue / "partition-00000") as part:
+        (state,) = part.consumers()
+    assert state.effects_saved >= first
