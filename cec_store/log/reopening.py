@@ -118,10 +118,9 @@ def reopen(
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
     # The last writer may still be at work in it, so only what stays bad is damage.
-    first_tail = retry_when_changed(
-        lambda: _newest_tail(folder, read_known_end(folder)), (CorruptLog, OutOfRange)
+    first_tail, stored = retry_when_changed(
+        lambda: _tail_and_schema(folder), (CorruptLog, OutOfRange)
     )
-    stored = _schema_of(first_tail)
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
     with _fenced_if_taken_over(folder, epoch):
@@ -226,6 +225,11 @@ def _newest_tail(folder: Folder, known: KnownEnd, before: Tail | None = None) ->
         # A published segment was durable with its schema.
         raise CorruptLog(reader.path, tail.end, tail.reason or "the segment has no schema")
     return tail
+
+
+def _tail_and_schema(folder: Folder) -> tuple[Tail, RecordSchema]:
+    tail = _newest_tail(folder, read_known_end(folder))
+    return tail, _schema_of(tail)
 
 
 def _schema_of(tail: Tail) -> RecordSchema:
