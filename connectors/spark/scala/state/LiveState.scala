@@ -1,6 +1,5 @@
 package org.apache.spark.sql.cecstore.state
 
-import java.util.Arrays
 import scala.collection.mutable.{ArrayBuffer, ArrayBuilder}
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
 
@@ -20,7 +19,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   import LiveState.Counters
 
   private val rows = new RowsTable
-  private var indexes = new Array[KeyIndex](2)
+  private val index = new FamilyIndexes(rows, isOrdered, keysHint)
   /** The oldest live row. */
   private var oldestId = 1
   private var oldestRow = 0
@@ -38,29 +37,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   def openWindows: Long = open
   def rowsOf(reference: Long): Rows = rows.of(reference)
-  def keyCount(family: Int): Int = if (family < indexes.length && indexes(family) != null) index(family).size else 0
-
-  def index(family: Int): KeyIndex = {
-    if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
-    if (indexes(family) == null) {
-      indexes(family) = if (isOrdered(family)) new OrderedIndex
-        else new HashIndex(rows, if (family == DefaultFamily) keysHint else 0)
-    }
-    indexes(family)
-  }
+  def keyCount(family: Int): Int = index.size(family)
 
   /** Keep this family's keys in order from now on: its use is known only once it is declared. */
-  def order(family: Int): OrderedIndex = index(family) match {
-    case ordered: OrderedIndex => ordered
-    case hashed =>
-      val ordered = new OrderedIndex
-      hashed.references.foreach { reference =>
-        val (in, row) = (rowsOf(reference), reference.toInt)
-        ordered.swap(in.keys, in.keyStart(row), in.keyLength(row), reference)
-      }
-      indexes(family) = ordered
-      ordered
-  }
+  def order(family: Int): OrderedIndex = index.order(family)
 
   /** Begin the next version; what the last one did can no longer be taken back. */
   def begin(): Unit = {
@@ -272,7 +252,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     begin()
   }
 
-  def memoryBytes: Long = rows.memoryBytes + indexes.filter(_ != null).map(_.memoryBytes).sum +
+  def memoryBytes: Long = rows.memoryBytes + index.memoryBytes +
     undoLogs.iterator.map(_.memoryBytes).sum
 
   private var closed = new ArrayBuilder.ofLong
