@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from operator import index
-from typing import SupportsIndex
+from numbers import Integral
 
 MAX_TIMESTAMP_US = 2**63 - 1
 MIN_TIMESTAMP_US = -(2**63)
@@ -84,9 +83,9 @@ def to_offset(value: Position | int) -> int:
 
 def _integer(value: object) -> int | None:
     """An integer of any kind, numpy's too; ``None`` of anything else, and of a bool."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         return None
-    return index(value)
+    return int(value)
 
 
 def format_timestamp_us(timestamp_us: int) -> str:

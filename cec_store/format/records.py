@@ -25,8 +25,6 @@ def to_timestamps(values: pa.Array) -> pa.Array:
     Raises:
         SchemaMismatch: wrong type, a null, or a value outside 64 bits of microseconds.
     """
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
     if not isinstance(values, pa.Array):
         raise SchemaMismatch(f"timestamps are a pyarrow.Array, not {type(values).__name__}")
     check_timestamp_type(values.type)
@@ -81,6 +79,8 @@ def fit_columns(schema: pa.Schema, batch: pa.RecordBatch) -> list[pa.Array]:
     Raises:
         SchemaMismatch: columns missing, unknown or of another type.
     """
+    if not isinstance(batch, pa.RecordBatch):
+        raise SchemaMismatch(f"expected a pyarrow.RecordBatch, not {type(batch).__name__}")
     if batch.schema.names != schema.names and sorted(batch.schema.names) != sorted(schema.names):
         missing = [n for n in schema.names if n not in batch.schema.names]
         unknown = [n for n in batch.schema.names if n not in schema.names]

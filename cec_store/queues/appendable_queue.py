@@ -153,6 +153,8 @@ class AppendableQueue:
             timestamps = pa.array(np.full(batch.num_rows, self._clock_us(), np.int64))
         if len(timestamps) != batch.num_rows:
             raise SchemaMismatch(f"{len(timestamps)} timestamps for {batch.num_rows} rows")
+        if isinstance(timestamps, pa.ChunkedArray):  # a table's column
+            timestamps = timestamps.combine_chunks()
         records = data_records(self.schema, batch, to_timestamps(timestamps))
         seq = self.append_records(records) if batch.num_rows else pipeline.end.seq - 1
         if sync:

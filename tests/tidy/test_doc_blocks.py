@@ -67,7 +67,9 @@ def test_block_of_spark(code: str, spark: Any, tmp_path: Path) -> None:
     connector.register(spark)
     trades = spark.readStream.format("rate").load()
     rows = spark.range(3).selectExpr("timestamp_micros(id) AS timestamp", "id AS value")
-    rows.write.format("cec").mode("append").save("queues/trades")
+    # Spark's own processes stand in another folder than this one.
+    code = code.replace('"queues/', f'"{tmp_path}/queues/').replace('"…"', f'"{tmp_path}/c"')
+    rows.write.format("cec").mode("append").save(f"{tmp_path}/queues/trades")
     given = {"session": spark, "spark": connector, "trades": trades,
              "totals": trades.groupBy("value").count()}  # fmt: skip
     try:
