@@ -131,6 +131,8 @@ def prove_noted(noted: DurableEnd, reader: SegmentReader) -> int:
         wanted = FrameType.BATCH if has_records else FrameType.SCHEMA
         if header.type != wanted or ends_at != (noted.seq, noted.offset):
             raise BadHeader(f"not the frame before number {noted.seq}, record {noted.offset}")
+        if header.continues:
+            raise BadHeader("a step is not finished where the log was noted to end")
         if not byte + header.frame_bytes <= noted.byte <= reader.size():
             raise BadHeader(f"the frame or the file does not end at byte {noted.byte}")
     except NewerVersion as error:

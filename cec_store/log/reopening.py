@@ -118,13 +118,14 @@ def reopen(
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
     # The last writer may still be at work in it, so only what stays bad is damage.
-    stored = retry_when_changed(
-        lambda: _schema_of(_newest_tail(folder, read_known_end(folder))), (CorruptLog, OutOfRange)
+    first_tail = retry_when_changed(
+        lambda: _newest_tail(folder, read_known_end(folder)), (CorruptLog, OutOfRange)
     )
+    stored = _schema_of(first_tail)
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
     with _fenced_if_taken_over(folder, epoch):
-        return _take_over(folder, stored, epoch, clock_and_entropy)
+        return _take_over(folder, stored, epoch, clock_and_entropy, first_tail)
 
 
 @contextmanager
@@ -139,7 +140,11 @@ def _fenced_if_taken_over(folder: Folder, epoch: int) -> Iterator[None]:
 
 
 def _take_over(
-    folder: Folder, stored: RecordSchema, epoch: int, clock_and_entropy: ClockAndEntropy
+    folder: Folder,
+    stored: RecordSchema,
+    epoch: int,
+    clock_and_entropy: ClockAndEntropy,
+    first_tail: Tail,
 ) -> tuple[LogWriter, RecoveryReport]:
     # Only now does the last writer's manifest say all that it ever acknowledged.
     known = read_known_end(folder)
@@ -148,7 +153,7 @@ def _take_over(
     remove_older_manifests(folder, epoch)
     note = Note(folder, epoch)
     try:
-        tail = _newest_tail(folder, replace(known, manifest=manifest))
+        tail = _newest_tail(folder, replace(known, manifest=manifest), first_tail)
         cursor = _cursor_behind(tail)
         writer = LogWriter(folder, manifest, stored, cursor, clock_and_entropy, note)
         old = tail.reader.header
@@ -202,7 +207,8 @@ def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:
         writer.begin_segment(predecessor, predecessor.segment_id + 1)
 
 
-def _newest_tail(folder: Folder, known: KnownEnd) -> Tail:
+def _newest_tail(folder: Folder, known: KnownEnd, before: Tail | None = None) -> Tail:
+    """``before``: what was found when it was last looked at."""
     manifest = known.manifest
     present = {segment_id_of(name) for name in folder.names()}
     for segment_id in range(manifest.first_segment, manifest.newest_segment + 1):
@@ -212,7 +218,10 @@ def _newest_tail(folder: Folder, known: KnownEnd) -> Tail:
     reader = SegmentReader(folder, manifest.newest_segment)
     if reader.header.log_id != manifest.log_id:
         raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
-    tail = read_tail(reader, noted=known.noted)
+    proven = None
+    if before is not None and before.reader.header == reader.header:
+        proven = before.noted
+    tail = read_tail(reader, noted=known.noted, proven=proven)
     if not tail.frames or tail.frames[0][1].type != FrameType.SCHEMA:
         # A published segment was durable with its schema.
         raise CorruptLog(reader.path, tail.end, tail.reason or "the segment has no schema")

@@ -69,12 +69,15 @@ class Tail:
 
 
 def read_tail(
-    reader: SegmentReader, sealed_end: int | None = None, noted: DurableEnd | None = None
+    reader: SegmentReader,
+    sealed_end: int | None = None,
+    noted: DurableEnd | None = None,
+    proven: DurableEnd | None = None,
 ) -> Tail:
     """Read a segment and decide what its end means; every CRC of what is read is checked.
 
-    From its start on, or from where its writer has ``noted`` its durable end. ``sealed_end`` is
-    where a successor says the segment ends.
+    From its start on, or from where its writer has ``noted`` its durable end; what was ``proven``
+    of it a moment ago is not read again. ``sealed_end`` is where a successor says the segment ends.
 
     Raises:
         CorruptLog: damage; nothing was changed.
@@ -83,7 +86,8 @@ def read_tail(
     file_bytes = reader.size()
     frames: list[tuple[int, FrameHeader]] = []
     if noted is not None:
-        prove_noted(noted, reader)
+        if noted != proven:
+            prove_noted(noted, reader)
         frames = [_first_frame(reader)]
     scan = ForwardScan(reader, noted)
     # Without a seal even the end of the file must show itself as "no header here".

@@ -28,6 +28,16 @@ CAUGHT_BY = {
     "forgets_which_batches_it_has": DEATHS,
     "acknowledges_before_the_sync": f"{CRASHES}[groups]",
     "vouches_before_the_sync": f"{CRASHES}[groups]",
+    "notes_the_durable_end_before_the_sync": f"{CRASHES}[groups]",
+    "takes_the_segments_word_for_its_end": (
+        "log/test_noted_end.py::test_a_fault_at_the_end_is_damage"
+    ),
+    "removes_segments_that_an_older_manifest_does_not_know": (
+        "log/test_older_manifest.py::test_an_older_manifest_deletes_nothing"
+    ),
+    "leaves_a_takeover_unlocked": (
+        "queues/test_takeover_locks.py::test_after_a_takeover_the_queue_is_locked"
+    ),
     "acknowledges_before_the_commit": f"{CRASHES}[groups]",
     "never_syncs_the_directory": f"{CRASHES}[rolls]",
     "tries_a_failed_sync_again": f"{CRASHES}[failed_syncs]",

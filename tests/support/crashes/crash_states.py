@@ -381,7 +381,8 @@ def failed_roll(log: Log, step: int) -> None:
     log.append(50)
     log.sync()
     log.append(50)
-    _failing(log, Fault(step, sticky=True), log.roll)
+    changes = frozenset({"create", "write", "sync", "close", "rename", "sync_names"})
+    _failing(log, Fault(step, sticky=True, operations=changes), log.roll)
     log.reopen()
     log.append()
     log.sync()
@@ -522,7 +523,7 @@ WORKLOADS: dict[str, Callable[[Log], None]] = {
         f"queue_of_steps_{mode.value}": partial(queue_of_steps, sync=mode)
         for mode in (SyncMode.COMMIT, SyncMode.GROUP)
     },
-    **{f"failed_roll_{step}": partial(failed_roll, step=step) for step in range(15)},
+    **{f"failed_roll_{step}": partial(failed_roll, step=step) for step in range(19)},
     **{f"failed_recovery_{step}": partial(failed_recovery, step=step) for step in range(6)},
 }  # fmt: skip
 

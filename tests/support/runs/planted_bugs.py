@@ -19,8 +19,8 @@ from cec_store.format.commit import Commit, Staged
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import LOG_STREAM, BadHeader, FrameType
 from cec_store.indexes import stored
+from cec_store.log import known_end, segment, tail, writer
 from cec_store.log import reopening as recovery
-from cec_store.log import segment, tail, writer
 from cec_store.log.forward_scan import running_crcs_of
 from cec_store.log.segment import SegmentReader, SegmentWriter
 from cec_store.log.writer import Cursor, LogWriter
@@ -63,6 +63,39 @@ def vouches_before_the_sync() -> None:
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     LogWriter.sync = sync
+
+
+@bug
+def notes_the_durable_end_before_the_sync() -> None:
+    first = SegmentWriter.sync
+
+    def sync(self: LogWriter) -> None:
+        self._segment.synced_bytes = self._segment.bytes
+        self._note_durable_end()
+        first(self._segment)
+        self._refuse_if_fenced()
+        self._append(FrameType.COMMIT, LOG_STREAM)
+        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+
+    LogWriter.sync = sync
+
+
+@bug
+def takes_the_segments_word_for_its_end() -> None:
+    """As if nobody had noted how far it was on disk."""
+    known_end._newest_of = lambda manifest, notes: None
+
+
+@bug
+def removes_segments_that_an_older_manifest_does_not_know() -> None:
+    known_end._refuse_unknown_notes = lambda folder, manifest, notes: None
+    for place in (known_end, recovery):
+        place.refuse_unknown_segments = lambda folder, manifest, names: None
+
+
+@bug
+def leaves_a_takeover_unlocked() -> None:
+    appendable_queue.refuse_if_held = lambda folder: None
 
 
 @bug
@@ -111,8 +144,9 @@ def trusts_whole_frames_that_nobody_vouched_for() -> None:
         reader: SegmentReader,
         sealed_end: int | None = None,
         noted: DurableEnd | None = None,
+        proven: DurableEnd | None = None,
     ) -> tail.Tail:
-        found = read(reader, sealed_end, noted)
+        found = read(reader, sealed_end, noted, proven)
         return with_all_vouched(reader, found)
 
     recovery.read_tail = read_tail
@@ -133,8 +167,9 @@ def takes_a_footers_word() -> None:
         reader: SegmentReader,
         sealed_end: int | None = None,
         noted: DurableEnd | None = None,
+        proven: DurableEnd | None = None,
     ) -> tail.Tail:
-        found = read(reader, sealed_end, noted)
+        found = read(reader, sealed_end, noted, proven)
         if found.verdict is not tail.Verdict.COMPLETE:
             return found
         return with_all_vouched(reader, found)
