@@ -137,12 +137,15 @@ def reopen(
         Fenced: another writer has taken over while this one was opening.
         SchemaMismatch: ``schema`` is not the queue's.
     """
+
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
     # The last writer may still be at work in it, so only what stays bad is damage.
-    first_tail, stored = retry_when_changed(
-        lambda: _tail_and_schema(folder), (CorruptLog, OutOfRange)
-    )
+    def look() -> tuple[Tail, RecordSchema]:
+        tail = _newest_tail(folder, read_known_end(folder))
+        return tail, _schema_of(tail)
+
+    first_tail, stored = retry_when_changed(look, (CorruptLog, OutOfRange))
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
     with _fenced_if_taken_over(folder, epoch):

@@ -34,6 +34,7 @@ from cec_store.connectors.spark.checkpoint.parsing import (
 from cec_store.errors import NotACheckpoint, OutOfRange, UnsupportedVersion
 from cec_store.storage.folder import Folder
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import segment_id_of
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.trees import subfolders
 from cec_store.values import format_timestamp_us, to_timestamp_us
@@ -263,9 +264,12 @@ class Checkpoint:
 
 def _stores_of(operator: int, folder: LocalFolder) -> list[StateFolder]:
     partitions = dict(_numbered(folder))
-    # A folder that begins with an underscore is Spark's: schemas.
+    # A folder that begins with an underscore is Spark's: schemas. One that is called as a segment
+    # is damage of the only store, and no other store.
     stores = sorted(
-        {s for each in partitions.values() for s in subfolders(each) if s[0] not in "._"}
+        name
+        for name in {name for each in partitions.values() for name in subfolders(each)}
+        if name[0] not in "._" and segment_id_of(name) is None
     )
     return [
         StateFolder(operator, partition, store or DEFAULT_STORE, LocalFolder(at))
