@@ -179,7 +179,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
       load(from, ahead)
       ahead = math.min(ahead * 2, WindowBytes)
     }
-    val start = (from - windowFrom).toInt
+    val start = math.min(from - windowFrom, window.length.toLong).toInt // nothing is beyond the end of the file
     java.util.Arrays.copyOfRange(window, start, math.max(start, math.min(start + length, window.length)))
   }
 
