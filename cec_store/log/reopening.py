@@ -1,4 +1,4 @@
-"""Making a queue, and opening one for append after whatever happened to it. docs/format.md §7."""
+"""Opening a queue for append after whatever happened to it. docs/format.md §7."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from cec_store.errors import (
     StorageError,
 )
 from cec_store.format.bodies import Body
-from cec_store.format.frame import FRAME_MAGIC_BYTES, BadHeader, FrameType
+from cec_store.format.frame import BadHeader, FrameType
 from cec_store.format.manifest import Manifest
-from cec_store.format.retention import FOREVER, KeptRetention, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import (
     claim_epoch,
@@ -34,16 +33,11 @@ from cec_store.log.tail import Tail, read_tail
 from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
-    RETENTION,
-    WRITER_LOCK,
-    claimed_epoch_of,
-    durable_epoch_of,
     segment_id_of,
     segment_name,
-    temporary_name,
     torn_name,
 )
-from cec_store.storage.publishing import publish_file, remove, write_file
+from cec_store.storage.publishing import remove, write_file
 from cec_store.storage.retrying import retry_when_changed
 
 _TORN_BYTES_MAX = 64 << 20
@@ -60,73 +54,6 @@ class RecoveryReport:
     torn_reason: str = ""
 
 
-def create(
-    folder: Folder,
-    schema: RecordSchema,
-    clock_and_entropy: ClockAndEntropy,
-    retention: Retention = FOREVER,
-) -> LogWriter:
-    """Make a queue in an empty folder.
-
-    Raises:
-        CorruptLog: there are segments but no manifest.
-        NotAQueue: other files are there.
-    """
-    for name in _leftovers(folder):
-        folder.unlink(name)
-    manifest = Manifest(0, clock_and_entropy.entropy(16), 0, 0)
-    writer = LogWriter(folder, manifest, schema, Cursor(), clock_and_entropy)
-    writer.begin_segment(Predecessor(), 0)
-    with writer.closed_on_failure():
-        if retention != FOREVER:
-            said = KeptRetention(manifest.log_id, retention, clock_and_entropy.clock_us())
-            publish_file(folder, RETENTION, said.encode())
-        writer.publish_segment()
-    return writer
-
-
-def check_free(folder: Folder) -> None:
-    """Whether a queue may be made here; asked before anything is changed.
-
-    Raises:
-        CorruptLog: there are segments but no manifest.
-        NotAQueue: other files are there.
-    """
-    if folder.exists():
-        _leftovers(folder)
-
-
-def _leftovers(folder: Folder) -> list[str]:
-    """What a crash during :func:`create` can leave; raises where anything else is there."""
-    names = folder.names()
-    settings = {RETENTION, temporary_name(RETENTION)}
-    claims = [name for name in names if claimed_epoch_of(name) is not None or name in settings]
-    own = {WRITER_LOCK, *claims}
-    noted = [name for name in names if durable_epoch_of(name) is not None]
-    if noted:
-        raise CorruptLog(f"{folder.path}/{noted[-1]}", 0, "a queue without a manifest")
-    leftovers = [name for name in names if name not in own and not name.startswith("manifest-")]
-    foreign = [name for name in leftovers if segment_id_of(name) is None]
-    if foreign:
-        raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
-    for name in reversed(leftovers):
-        if segment_id_of(name) != 0 or _holds_records(folder):
-            raise CorruptLog(f"{folder.path}/{name}", 0, "segments without a manifest")
-    # A writer left claims that opened a queue whose manifest could be read, but was not on disk.
-    return [*leftovers, *claims]
-
-
-def _holds_records(folder: Folder) -> bool:
-    try:
-        tail = read_tail(SegmentReader(folder, 0))
-    except CorruptLog:
-        # Either a creation that was never finished, which wrote one frame at most, the schema; or
-        # a queue that lost its manifest and was then damaged.
-        name = segment_name(0)
-        return folder.read(name, 0, folder.size(name)).count(FRAME_MAGIC_BYTES) > 1
-    return any(header.type == FrameType.BATCH for _, header in tail.frames)
-
-
 def reopen(
     folder: Folder, schema: RecordSchema | None, clock_and_entropy: ClockAndEntropy
 ) -> tuple[LogWriter, RecoveryReport]:
@@ -137,15 +64,12 @@ def reopen(
         Fenced: another writer has taken over while this one was opening.
         SchemaMismatch: ``schema`` is not the queue's.
     """
-
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
     # The last writer may still be at work in it, so only what stays bad is damage.
-    def look() -> tuple[Tail, RecordSchema]:
-        tail = _newest_tail(folder, read_known_end(folder))
-        return tail, _schema_of(tail)
-
-    first_tail, stored = retry_when_changed(look, (CorruptLog, OutOfRange))
+    first_tail, stored = retry_when_changed(
+        lambda: _tail_and_schema(folder), (CorruptLog, OutOfRange)
+    )
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
     with _fenced_if_taken_over(folder, epoch):

@@ -284,10 +284,7 @@ class LogWriter:
         return list(old)
 
     def rest(self) -> None:
-        """Hold no file open until the next append: for who has many writers, and takes turns.
-
-        Meanwhile nothing but an outer lock keeps others from opening the queue.
-        """
+        """Hold no file and no lock until the next append: for who has many, and an outer lock."""
         self._segment.rest()
         if self._note is not None:
             self._note.rest()

@@ -11,9 +11,10 @@ from cec_store.format.bodies import Body
 from cec_store.format.schema import RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.epochs import newest_claim, newest_epoch, read_manifest
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import create, reopen
+from cec_store.log.reopening import reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.trimming import NOTHING_ASKED, trim
 from cec_store.storage.folder import FolderTree

@@ -7,8 +7,8 @@ from cec_store.format.commit import COMMIT_SCHEMA
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.epochs import newest_epoch
-from cec_store.log.reopening import create
 from cec_store.log.writer import ClockAndEntropy
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import COMMITS_FOLDER, STAGED_FOLDER, partition_name

@@ -15,14 +15,15 @@ from cec_store.format.records import as_batch, data_records, fit_columns, to_tim
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
+from cec_store.log.creating import check_free, create
 from cec_store.log.epochs import newest_epoch
 from cec_store.log.frames import FrameMarks
 from cec_store.log.notes import refuse_if_held
 from cec_store.log.options import QueueOptions
 from cec_store.log.pipeline.pipeline import Pipeline
-from cec_store.log.reopening import RecoveryReport, check_free, check_schema, create, reopen
+from cec_store.log.reopening import RecoveryReport, check_schema, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
-from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
+from cec_store.queues.consumable_queue import ConsumableQueue
 from cec_store.queues.retention import settings_folder, warn_of_other_retention
 from cec_store.queues.trimming import Asked, Retaining, trim
 from cec_store.storage.folder import Folder, Lock
@@ -38,7 +39,7 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-class AppendableQueue:
+class AppendableQueue(ConsumableQueue):
     """A queue without index, replay and rebuild, which :class:`.output_queue.OutputQueue` adds.
 
     Opened to append (``a``, ``x``) or to read (``r``). Any thread may append, as the pipeline has
@@ -60,12 +61,11 @@ class AppendableQueue:
         """See :func:`cec_store.open_queue`."""
         if mode not in MODES:
             raise ValueError(f"mode={mode!r}: 'r' reads, 'a' appends, 'x' makes a new queue")
-        self.folder = folder
+        super().__init__(folder, clock_us)
         self.mode = mode
         self.options = options or QueueOptions()
         self.report = RecoveryReport()
         """What opening for append found."""
-        self._clock_us = clock_us
         self._process = OwnProcess()
         self._pipeline: Pipeline | None = None
         if mode == "r":
@@ -233,43 +233,6 @@ class AppendableQueue:
             self._clock_us(),
         ).first_offset
 
-    # -- consumers ----------------------------------------------------------------------------
-
-    def consumer(
-        self, name: str, *, start: Position | int | None = None, takeover: bool = False
-    ) -> Consumer:
-        """Act as the consumer of this name, for which the queue keeps what it needs.
-
-        The first use registers it, durably, at offset ``start`` (default: the oldest there is);
-        later ones go on with what it has acknowledged. Close it to let go of the name. Works in
-        any mode, beside the writer. ``takeover`` fences a holder that hangs: it can acknowledge
-        nothing more.
-
-        Raises:
-            ConsumerInUse: somebody else acts under this name.
-            OutOfRange: ``start`` is trimmed or not there yet.
-            CorruptLog, UnsupportedVersion: what it has acknowledged cannot be read.
-            ValueError: not a name: 1 to 100 of ``A-Z a-z 0-9 . _ -``.
-        """
-        return Consumer(self.folder, name, start, self._clock_us, takeover)
-
-    def consumers(self) -> list[ConsumerState]:
-        """All registered consumers by name, those that have gone among them, with their lag.
-
-        Raises:
-            CorruptLog, UnsupportedVersion: what one of them has acknowledged cannot be read.
-        """
-        return consumer_states(self.chain())
-
-    def drop_consumer(self, name: str) -> None:
-        """Forget a consumer, damaged or not: the queue waits for it no more.
-
-        Raises:
-            ConsumerInUse: somebody acts under this name.
-            ValueError: there is none.
-        """
-        drop_consumer(self.folder, name)
-
     # -- state --------------------------------------------------------------------------------
 
     @property
@@ -292,10 +255,6 @@ class AppendableQueue:
         """
         check_schema(self.folder, wanted, self.schema)
         return self.schema
-
-    def chain(self) -> Chain:
-        """A reader of its own over all that is durable now."""
-        return Chain(self.folder)
 
     def _writing(self) -> Pipeline:
         self._process.check(self.folder.path)

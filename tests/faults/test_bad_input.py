@@ -31,8 +31,8 @@ from cec_store.format.checksum import crc32c
 from cec_store.format.frame import FRAME_HEADER_BYTES, FrameType
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import create
 from cec_store.log.segment import SegmentReader
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder

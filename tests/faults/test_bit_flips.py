@@ -16,8 +16,9 @@ from cec_store.format.checksum import crc32c
 from cec_store.format.durable_end import DURABLE_END_BYTES, SLOTS_AT
 from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import create, reopen
+from cec_store.log.reopening import reopen
 from cec_store.log.segment import SegmentReader
 from cec_store.storage.names import durable_epoch_of, manifest_epoch_of, segment_id_of
 from support.disks.memory_folder import MemoryFolder

@@ -16,8 +16,9 @@ from cec_store.errors import CecError, Fenced, QueueLocked
 from cec_store.format.bodies import Body
 from cec_store.format.frame import Codec
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.frames import Frame, FrameMarks
-from cec_store.log.reopening import create, reopen
+from cec_store.log.reopening import reopen
 from cec_store.log.writer import LogWriter
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder

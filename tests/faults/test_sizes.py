@@ -18,8 +18,9 @@ from cec_store.format.schema import RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import create, reopen
+from cec_store.log.reopening import reopen
 from cec_store.log.writer import Cursor, LogWriter, Predecessor
 from cec_store.storage.folder import AppendFile
 from cec_store.storage.local import LocalFolder

@@ -12,8 +12,9 @@ from cec_store.errors import CorruptLog
 from cec_store.format.manifest import Manifest
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.epochs import read_manifest
-from cec_store.log.reopening import create, reopen
+from cec_store.log.reopening import reopen
 from cec_store.log.writer import LogWriter
 from cec_store.storage.local import LocalFolder
 from support.disks.memory_folder import MemoryFolder

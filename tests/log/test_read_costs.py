@@ -8,8 +8,9 @@ from cec_store.format.bodies import encode_body
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import create, reopen
+from cec_store.log.reopening import reopen
 from cec_store.log.replay import Replay
 from cec_store.log.selection import Selection
 from cec_store.log.writer import LogWriter

@@ -17,8 +17,8 @@ from cec_store.format.frame import (
     FrameType,
     SegmentHeader,
 )
+from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import create
 from cec_store.log.segment import BadFrame, SegmentReader, SegmentWriter
 from cec_store.storage.names import segment_name
 from support.disks.memory_folder import MemoryFolder

@@ -22,8 +22,9 @@ from cec_store.format.frame import (
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import RecoveryReport, create, reopen
+from cec_store.log.reopening import RecoveryReport, reopen
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Verdict, read_tail
 from cec_store.log.writer import LogWriter

@@ -20,8 +20,9 @@ from cec_store.format.frame import (
 )
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import create, reopen
+from cec_store.log.reopening import reopen
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Tail, Verdict, judge, read_tail
 from cec_store.log.writer import LogWriter

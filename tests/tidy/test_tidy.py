@@ -28,12 +28,12 @@ ORDER = {
     """,
     "log": """
         frames options segment epochs notes known_end forward_scan reader visible_end chain tail
-        writer reopening pipeline selection replay
+        writer creating reopening pipeline selection replay
     """,
     "log.pipeline": "line pipeline",
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent lmdb_file files stored timestamp",
-    "queues": "holding consumers retention trimming appendable_queue output_queue",
+    "queues": "holding consumers retention trimming consumable_queue appendable_queue output_queue",
     "partitioned": "commits staging making kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """

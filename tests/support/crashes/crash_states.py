@@ -17,10 +17,11 @@ from cec_store.format.frame import Codec
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.epochs import newest_epoch
 from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
-from cec_store.log.reopening import create, reopen
+from cec_store.log.reopening import reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.appendable_queue import AppendableQueue
 from support.disks.simulated_folder import Fault, Image, SimulatedFolder, Snapshot, images

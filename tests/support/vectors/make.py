@@ -32,8 +32,9 @@ from cec_store.format.frame import (
 from cec_store.format.manifest import Manifest
 from cec_store.format.retention import KeptRetention, Retention, RetentionMode
 from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.log.creating import create
 from cec_store.log.frames import FrameMarks
-from cec_store.log.reopening import create, reopen
+from cec_store.log.reopening import reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.storage.names import WRITER_LOCK, durable_epoch_of, segment_name
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
