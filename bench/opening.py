@@ -4,6 +4,9 @@
 newest segment has 1 GB; a quick run measures two smaller ones and draws the line through them.
 `follow_vs_frames`: exponent of what a live follower costs over the frames it has followed; 1 is a
 cost that stays the same for each.
+`load_small_commits_ratio`: time to load a Spark state after many commits of ten rows, over that
+after one commit of as many rows; left out where there is no Spark, and below a scale of 1.
+`help_cpu_ms`: processor time of `cec-store --help`.
 """
 
 from __future__ import annotations
@@ -11,11 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from help_cost import help_cpu_ms
 from rounds import Options, options, race, report, stopwatch
+from small_commits import load_small_commits_ratio
 
 from cec_store import QueueOptions, open_queue
 from cec_store.storage.local import LocalFolder
@@ -113,7 +119,26 @@ def measure_following(asked: Options) -> dict[str, float]:
     return {"follow_vs_frames": exponent, "follow_us": costs[1] / many * 1e6}
 
 
-MEASURES: tuple[Callable[[Options], dict[str, float]], ...] = (measure_opening, measure_following)
+def measure_loading(asked: Options) -> dict[str, float]:
+    if find_spec("pyspark") is None or asked.scale < 1:
+        print(
+            "no Spark, or too few commits to show more than the start of a JVM: nothing is loaded"
+        )
+        return {}
+    ratio = load_small_commits_ratio(asked.folder / "state", asked.quick)
+    print(f"a state of many small commits: {ratio:.2f} times the time of one commit's")
+    return {"load_small_commits_ratio": ratio}
+
+
+def measure_help(_: Options) -> dict[str, float]:
+    cost_ms = help_cpu_ms()
+    print(f"cec-store --help: {cost_ms:.0f} ms of processor time")
+    return {"help_cpu_ms": cost_ms}
+
+
+MEASURES: tuple[Callable[[Options], dict[str, float]], ...] = (
+    measure_opening, measure_following, measure_loading, measure_help,
+)  # fmt: skip
 """Each prints what it found, for people, and returns its figures."""
 
 

@@ -53,6 +53,8 @@ TARGETS = (
     Target("burst.py", "burst_open_again_s"),
     Target("opening.py", "open_reads_per_gb", at_most=1),
     Target("opening.py", "follow_vs_frames", at_most=1.1),
+    Target("opening.py", "load_small_commits_ratio", at_most=3),
+    Target("opening.py", "help_cpu_ms", at_most=300),
     Target("overhead.py", "throughput_kept_open_only", at_least=0.95),
     Target("overhead.py", "throughput_kept_q2", at_least=0.85),
     Target("overhead.py", "records_per_s_core"),
