@@ -14,7 +14,7 @@ FIGURES = {
     "append.py": {"append_vs_ipc", "append_vs_sqlite"},
     "burst.py": {"burst_windows", "burst_rss_gb", "burst_lost", "burst_pause_s"},
     "rebuild.py": {"rebuild_vs_reference", "rebuild_vs_read"},
-    "opening.py": {"open_reads_per_gb", "follow_vs_frames"},
+    "opening.py": {"open_reads_per_gb", "follow_vs_frames", "help_cpu_ms"},
     "overhead.py": {"throughput_kept_open_only", "throughput_kept_q2", "records_per_s_core"},
 }
 
