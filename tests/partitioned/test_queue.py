@@ -260,12 +260,14 @@ def a_queue(path: Path, batches: int = 3) -> None:
 
 
 def cut_last_rows(partition: Path) -> None:
-    """Take the newest batch off a partition, as a copy of an hour ago would."""
+    """Take the newest batch off a partition, and what was noted of it, as an older copy would."""
     chain = Chain(LocalFolder(partition))
     last = chain.last()
     assert last is not None
     file = partition / segment_name(last.address.segment_id)
     os.truncate(file, last.address.byte)
+    for note in partition.glob("durable-*"):
+        note.unlink()
 
 
 def append_plainly(partition: Path, batch: pa.RecordBatch) -> None:

@@ -34,7 +34,7 @@ def files(path: Path) -> dict[str, bytes]:
 
 def names_of_writers(names: dict[str, bytes]) -> set[str]:
     """What each writer has of its own."""
-    return {name for name in names if name.startswith("manifest-")}
+    return {name for name in names if name.startswith(("manifest-", "durable-"))}
 
 
 @pytest.fixture

@@ -113,7 +113,9 @@ def test_type_checkers_see_what_is_imported_late() -> None:
 @pytest.mark.parametrize("delay_s", [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0])
 def test_an_interrupt_while_it_starts_is_no_traceback(queue: Path, delay_s: float) -> None:
     # The line says that Python itself is up: before that an interrupt is Python's own.
-    code = f"print(flush=True); {MAIN}"
+    # A background job of a shell that is not interactive is started with interrupts ignored.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heed}; print(flush=True); {MAIN}"
     command = [sys.executable, "-c", code, "dump", str(queue), "--follow"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
