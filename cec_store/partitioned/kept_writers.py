@@ -21,8 +21,8 @@ from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import partition_name, segment_name
 
 _log = logging.getLogger(__name__)
-_OPEN_MAX = 128
-"""Where there are more writers, each lets go of its file once it has been used."""
+_OPEN_MAX = 100
+"""Where there are more writers, each lets go of its two files once it has been used."""
 
 
 class Part(NamedTuple):

@@ -144,12 +144,12 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
+resource.setrlimit(resource.RLIMIT_NOFILE, (320, 320))
 from cec_store import read_queue
 from faults.test_counted_work import a_partitioned_queue
 path = Path(sys.argv[1])
-a_partitioned_queue(path, 180, 2)
-assert read_queue(path).read_all().num_rows == 720
+a_partitioned_queue(path, 340, 2)
+assert read_queue(path).read_all().num_rows == 1_360
 """
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cec_store import NotAQueue, QueueOptions, RecoveryError, Targets, open_queue
+from cec_store import NotAQueue, QueueOptions, RecoveryError, Targets, open_queue, set_retention
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.format.frame import (
     CONTINUES,
@@ -29,8 +30,10 @@ from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
+from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import FrameMarks
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.storage.names import RETENTION, segment_name
 from support.places import damaged_queues as made
 
 
@@ -273,6 +276,18 @@ def manifest_removed(path: Path) -> None:
     made.manifest(path).unlink()
 
 
+def manifest_rolled_back(path: Path) -> None:
+    """A copy from before the newest segment was published."""
+    known = read_manifest(made.folder_of(path))
+    older = replace(known, newest_segment=known.newest_segment - 1)
+    made.manifest(path).write_bytes(older.encode())
+
+
+def retention_flipped(path: Path) -> None:
+    set_retention(path, "7d")
+    made.flip(path / RETENTION, 33)
+
+
 def newer_frame_type(path: Path) -> None:
     made.patch_header(newest(path), middle(newest(path)), type=9)
 
@@ -339,6 +354,8 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (rewritten_in_sealed, "chain"),
     (manifest_flipped, "manifest-damaged"),
     (manifest_removed, "manifest-missing"),
+    (manifest_rolled_back, "manifest-old"),
+    (retention_flipped, "retention-damaged"),
     (newer_frame_type, "version"),
     (newest_patched(open_windows=3), "open-windows"),
     (newest_patched(extent_records=2), "extent"),
@@ -441,11 +458,23 @@ def test_bytes_of_a_replaced_writer_are_a_note(sound: Path, tmp_path) -> None:
 
 def test_leftovers_are_notes(sound: Path, tmp_path) -> None:
     path = made.copy(sound, tmp_path / "q")
-    for name in ("00000000000000000999.seg", "manifest-0000000009.tmp", "readme"):
+    being_born = segment_name(len(made.segments(path)))
+    for name in (being_born, "manifest-0000000009.tmp", "readme"):
         (path / name).write_bytes(b"")
     found = verify(made.folder_of(path))
     assert found.is_sound
     assert len(found.notes) == 3
+
+
+def test_no_segment_is_said_to_be_removed_beside_a_manifest_that_is_too_old(
+    sound, tmp_path
+) -> None:
+    path = made.copy(sound, tmp_path / "q")
+    manifest_rolled_back(path)
+    said = [
+        note.what for note in verify(made.folder_of(path)).notes if str(newest(path)) == note.path
+    ]
+    assert said == ["a segment that the manifest does not know of; nobody removes it"]
 
 
 def test_beside_a_live_writer_all_is_well(tmp_path) -> None:
@@ -583,7 +612,9 @@ def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
         "staged-lost",
         "version-missing",
         "rows",
-    }  # those of inspector/test_verify.py
+        "link",
+        "unreadable",
+    }  # those of inspector/test_verify.py, and of storage/test_permissions.py
     assert seen | of_places == set(ADVICE) == set(EFFECTS)
     assert not seen & of_places
     assert len(DAMAGES) >= 20

@@ -88,7 +88,7 @@ class QueueFiles:
             return known.noted if known.manifest.newest_segment == self.newest_segment else None
         except CecError as error:
             name = manifest_name(self.manifest.epoch)
-            kind = "manifest-old" if isinstance(error, CorruptLog) else "version"
+            kind = "manifest-old" if isinstance(error, CorruptLog) else kind_of(error)
             path, byte, what = located(error, f"{self.folder.path}/{name}")
             self.faults.append(Fault(kind, path, byte, what, True))
         return None
@@ -97,6 +97,7 @@ class QueueFiles:
         self.faults.append(Fault(kind, f"{self.folder.path}/{name}", 0, what, True))
 
     def _look_at_names(self) -> None:
+        is_old = any(fault.kind == "manifest-old" for fault in self.faults)
         for name in self._names:
             number = segment_id_of(name)
             epoch = manifest_epoch_of(name)
@@ -104,6 +105,8 @@ class QueueFiles:
             what = ""
             if number is not None and number > self.newest_segment:
                 what = "a segment that was being born; the next writer removes it"
+                if is_old:
+                    what = "a segment that the manifest does not know of; nobody removes it"
             elif number is not None and number < self.first_segment:
                 what = "a segment that is trimmed but not removed yet"
             elif epoch is not None and self.manifest and epoch < self.manifest.epoch:
@@ -129,7 +132,7 @@ class QueueFiles:
         except CorruptLog as error:
             yield Fault("retention-damaged", path, error.byte, error.reason, True)
         except CecError as error:
-            yield Fault("version", path, 0, str(error), True)
+            yield Fault(kind_of(error), path, 0, str(error), True)
         for consumer in filter(None, map(consumer_of, self._names)):
             path = f"{self.folder.path}/{acknowledgement_name(consumer)}"
             try:

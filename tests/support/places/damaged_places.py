@@ -90,7 +90,7 @@ def partitioned(path: Path) -> Path:
 def store(path: Path) -> Path:
     """A state log of four segments with three versions each."""
     path.mkdir(parents=True)
-    writer, last = Writer(LocalFolder(path), Random(4), lengths=True), EMPTY
+    writer, last = Writer(LocalFolder(path), Random(4), lengths=True, links=True), EMPTY
     for version in range(12):
         if version and version % 3 == 0:
             writer.roll()
@@ -327,7 +327,8 @@ def commit_that_does_not_follow(path: Path) -> Expected:
 
 def partition_of_other_columns(path: Path) -> Expected:
     shutil.rmtree(partition(path, 2))
-    with open_queue(partition(path, 2), "x", schema=pa.schema([("m", pa.int64())])) as log:
+    columns = RecordSchema(pa.schema([("m", pa.int64())]))
+    with AppendableQueue(LocalFolder(partition(path, 2)), "x", columns) as log:
         log.append(pa.record_batch({"m": list(range(60))}))
     return Expected("schema", partition(path, 2), 0, "partition 2")
 
@@ -349,6 +350,15 @@ def store_of_another_life(path: Path) -> Expected:
     byte = batch_at(file, 1)
     made.patch_header(file, byte, salt=12345)
     return Expected("frame-damaged", file, byte, versions=(11, 12))
+
+
+def store_link(path: Path) -> Expected:
+    """A frame that says that other frames stand before it; the last one, so it is one fault."""
+    file = made.segments(path)[-1]
+    byte, header = made.batches(file)[-1]
+    assert header.epoch
+    made.patch_header(file, byte, epoch=header.epoch ^ 1)
+    return Expected("link", file, byte)
 
 
 def store_header(path: Path) -> Expected:
@@ -540,7 +550,7 @@ DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
         partition_of_other_columns,
     )),
     *((store, damage) for damage in (
-        store_body, store_of_another_life, store_header, store_zeroed, store_cut,
+        store_body, store_of_another_life, store_link, store_header, store_zeroed, store_cut,
         store_segment_header, store_duplicated,
         store_foreign, store_rolled_back, store_of_the_future,
     )),
