@@ -30,7 +30,7 @@ SEGMENT_MB, SEGMENT_MB_QUICK = 1_000, 64
 FRAME_BYTES = 512 << 10
 SHORTER = 8
 """The shorter of two segments is so many times shorter."""
-FOLLOWED, FOLLOWED_QUICK = 4_000, 500
+FOLLOWED, FOLLOWED_QUICK = 4_000, 1_000
 LONGER = 4
 """The longer of two followers reads so many times the frames."""
 SCHEMA = pa.schema([("number", pa.int64())])

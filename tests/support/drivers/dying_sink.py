@@ -62,6 +62,9 @@ class DyingFile:
         with os_errors_of("the file"):
             perform(self._plan, self._file.sync)
 
+    def rest(self) -> None:
+        self._file.rest()
+
     def close(self) -> None:
         self._file.close()
 
@@ -121,5 +124,5 @@ class DyingSource(CecDataSource):
         plan = options.pop("plan")
         sink = StreamSink(options, schema)
         target = sink._target
-        sink._target = DyingTarget(target.path, target.schema, 20_000, plan)
+        sink._target = DyingTarget(target.path, target.schema, 20_000, plan=plan)
         return sink
