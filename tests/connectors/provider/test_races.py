@@ -48,4 +48,4 @@ def test_interrupted_tasks_lose_no_acknowledged_commit_and_leave_nothing_behind(
 
 def test_two_hundred_stores_hold_no_files_and_no_threads(tmp_path: Path) -> None:
     found = run_jvm("manyStores", root=tmp_path, stores=200)
-    assert found == {"stores": 200, "threads": 0}
+    assert found == {"stores": 200, "files": 0, "threads": 0, "filesAfter": 0}
