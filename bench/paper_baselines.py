@@ -10,6 +10,7 @@ it, what is in the log already is dropped.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +23,12 @@ from cec_store import OutputQueue
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.contract import Effects, Source, Step
 from cec_store.operators.frame_builder import FrameBuilder
 from cec_store.operators.inputs.merge import merge
 
-FRAME_WINDOWS_MAX = 1 << 18
 _NONE: Ints = np.empty(0, np.int64)
 
 
@@ -85,7 +85,7 @@ class PeriodicCheckpoints:
         self.checkpoint_windows: list[int] = []
         self._source = source
         self._queue = queue
-        self._builder = FrameBuilder(operator, queue.schema)
+        self._builder = FrameBuilder(operator, queue.schema, queue.options.frame_bytes_max)
         self._every_rows = every_rows
         self._whole_every = whole_every
         self._taken = 0
@@ -102,8 +102,9 @@ class PeriodicCheckpoints:
             effects = self.operator.apply(step)
             self._taken += step.rows
             self._follow(effects)
-            results = self._builder.records(step, effects, None)
-            self._append(results, FrameMarks(NOT_COUNTED, input_upto=self._taken))
+            results = self._builder.parts(step, effects, _NONE, _NONE)
+            marks = FrameMarks(NOT_COUNTED, input_upto=self._taken)
+            self._append(results, effects.rows.num_rows, marks)
             if self._taken >= due:
                 due += self._every_rows
                 self._checkpoint(step)
@@ -123,10 +124,10 @@ class PeriodicCheckpoints:
         self._is_open[effects.closed] = False
         self._is_open[effects.opened] = True
 
-    def _append(self, records: pa.RecordBatch, marks: FrameMarks) -> None:
-        if records.num_rows:
-            self._queue.append_records(records, marks)
-            self._end += records.num_rows
+    def _append(self, parts: Iterator[pa.RecordBatch], records: int, marks: FrameMarks) -> None:
+        if records:
+            self._queue.append_step(parts, marks)
+            self._end += records
 
     def _checkpoint(self, step: Step) -> None:
         """Write the state, or what has changed of it, and return once it is on disk."""
@@ -142,13 +143,8 @@ class PeriodicCheckpoints:
         held = self.operator._slots
         self._rows_then[slots], self._opened_then[slots] = held.rows[slots], held.opened[slots]
         nothing = Effects(_no_rows(self.operator), None, _NONE, _NONE, _NONE)
-        for first in range(0, max(1, len(slots)), FRAME_WINDOWS_MAX):
-            part = slots[first : first + FRAME_WINDOWS_MAX]
-            is_last = first + FRAME_WINDOWS_MAX >= len(slots)
-            marks = FrameMarks(
-                open_windows if is_last else NOT_COUNTED, extent if is_last else 0, self._taken
-            )
-            self._append(self._builder.records(step, nothing, part), marks)
+        parts = self._builder.parts(step, nothing, _NONE, slots)
+        self._append(parts, len(slots), FrameMarks(open_windows, extent, self._taken))
         self._queue.sync()
         self.checkpoint_s.append((self._taken, time.perf_counter() - began))
         self.checkpoint_windows.append(len(slots))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Condition, Thread
 from types import SimpleNamespace
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cec_store import QueueOptions
 from cec_store.format.columns import values_of
 from cec_store.format.schema import RecordSchema
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.contract import InputBatch
 from cec_store.queues.output_queue import OutputQueue
 
@@ -58,6 +59,7 @@ class Unlogged:
     def __init__(self, schema: RecordSchema, send: Send) -> None:
         self.schema = schema
         self.folder = SimpleNamespace(path="nowhere")
+        self.options = QueueOptions()
         self.end_offset = 0
         self._send = send
 
@@ -68,9 +70,10 @@ class Unlogged:
         """Empty, as that of a new queue."""
         return SimpleNamespace(end=SimpleNamespace(seq=0))
 
-    def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
-        self._send(records)
-        self.end_offset += records.num_rows
+    def append_step(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
+        for records in parts:
+            self._send(records)
+            self.end_offset += records.num_rows
         return 0
 
     def sync(self) -> None:
@@ -93,13 +96,14 @@ class Forwarded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
 
-    def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
-        seq = self._queue.append_records(records, marks)
+    def append_step(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
+        sent = list(parts)
+        seq = self._queue.append_step(sent, marks)
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) < _AHEAD_MAX or self._failure)
             if self._failure is not None:
                 raise self._failure
-            self._waiting.append((seq, records))
+            self._waiting += [(seq, records) for records in sent]
             self._changed.notify_all()
         return seq
 

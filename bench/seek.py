@@ -23,9 +23,9 @@ from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import TIMESTAMP, RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
-from cec_store.log.frames import Frame
-from cec_store.log.reopening import create
-from cec_store.log.writer import ClockAndEntropy, FrameMarks
+from cec_store.log.creating import create
+from cec_store.log.frames import Frame, FrameMarks
+from cec_store.log.writer import ClockAndEntropy
 from cec_store.storage.local import LocalFolder
 
 FRAMES, FRAMES_MANY = 10_000, 100_000

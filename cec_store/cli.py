@@ -1,92 +1,135 @@
 """The command line: its verbs, and what the exit status says.
 
-0 sound, 1 damaged (or, in the demo, different), 2 wrong use.
+0 sound, 1 damaged (or, in the demo, different), 2 wrong use, 3 files that could not be read; 130
+where it was interrupted, 141 where nobody reads the output any more.
+
+Before :func:`main` runs nothing is imported but what Python itself has: an interrupt meanwhile
+would end in a traceback.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
-from typing import Annotated, Any
+from importlib import import_module
 
-import typer
-from typer.core import TyperGroup
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ClassVar
 
-from cec_store.errors import CecError, CorruptLog
-from cec_store.terminal.exit_status import DAMAGED, WRONG_USE
-from cec_store.verbs import spark
-from cec_store.verbs.changes import changes_verb
-from cec_store.verbs.consumers import consumers_verb
-from cec_store.verbs.demo import demo_verb
-from cec_store.verbs.diff import diff_verb
-from cec_store.verbs.dump import dump_verb
-from cec_store.verbs.extent import extent_verb
-from cec_store.verbs.fork import fork_verb
-from cec_store.verbs.reindex import reindex_verb
-from cec_store.verbs.replay import replay_verb
-from cec_store.verbs.report import report_verb
-from cec_store.verbs.state import state_verb
-from cec_store.verbs.trim import trim_verb
-from cec_store.verbs.verify import verify_verb
+_VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "demo": (
+        "Run Spark queries over a year of flights, kill the driver, and compare what comes out.",
+        lambda: import_module("cec_store.verbs.demo").demo_verb,
+    ),
+    "extent": (
+        "Show what a restart would read back, what that costs, and which windows hold it open.",
+        lambda: import_module("cec_store.verbs.extent").extent_verb,
+    ),
+    "verify": (
+        "Check every checksum, link and mark; name each fault, where it is and what to do.",
+        lambda: import_module("cec_store.verbs.verify").verify_verb,
+    ),
+    "dump": (
+        "Print frames and records as they stand in the log, over damage and on.",
+        lambda: import_module("cec_store.verbs.dump").dump_verb,
+    ),
+    "state": (
+        "Write the state at a version or a moment: the keys or windows that are open then.",
+        lambda: import_module("cec_store.verbs.state").state_verb,
+    ),
+    "changes": (
+        "Write what turned the state at FROM into that at TO.",
+        lambda: import_module("cec_store.verbs.changes").changes_verb,
+    ),
+    "diff": (
+        "Compare two versions of one place, or two places: keys added, removed and changed.",
+        lambda: import_module("cec_store.verbs.diff").diff_verb,
+    ),
+    "replay": (
+        "Read a queue's output of some time again; of a state store what was put and removed.",
+        lambda: import_module("cec_store.verbs.replay").replay_verb,
+    ),
+    "report": (
+        "Write one page about a place: is it sound, what will a restart cost, and why.",
+        lambda: import_module("cec_store.verbs.report").report_verb,
+    ),
+    "consumers": (
+        "List who the queue keeps its records for; add or drop one; set what it deletes by itself.",
+        lambda: import_module("cec_store.verbs.consumers").consumers_verb,
+    ),
+    "trim": (
+        "Remove segments that no consumer and no restart needs: as asked, or by its retention.",
+        lambda: import_module("cec_store.verbs.trim").trim_verb,
+    ),
+    "fork": (
+        "Make a checkpoint that runs on from the state at an earlier moment. The old one stays.",
+        lambda: import_module("cec_store.verbs.fork").fork_verb,
+    ),
+    "reindex": (
+        "Delete the timestamp index and make it anew from the log. The log is not touched.",
+        lambda: import_module("cec_store.verbs.reindex").reindex_verb,
+    ),
+    "spark": (
+        "Use cec-store as Spark's state store.",
+        lambda: import_module("cec_store.verbs.spark").app,
+    ),
+}
 
 
-class Verbs(TyperGroup):
-    """Turns what can go wrong into one line and a status."""
+def _application() -> Any:
+    """The `typer.Typer` of all verbs."""
+    import typer
 
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except CorruptLog as error:
-            sys.stderr.write(f"cec-store: {error}\n")
-            raise typer.Exit(DAMAGED) from error
-        except (CecError, FileExistsError, FileNotFoundError) as error:
-            sys.stderr.write(f"cec-store: {error}\n")
-            raise typer.Exit(WRONG_USE) from error
+    from cec_store.terminal.lazy_group import LazyGroup, Verb
 
+    class Verbs(LazyGroup):
+        verbs: ClassVar = {name: Verb(*verb) for name, verb in _VERBS.items()}
 
-app = typer.Typer(
-    cls=Verbs,
-    name="cec-store",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("demo")(demo_verb)
-app.command("extent")(extent_verb)
-app.command("verify")(verify_verb)
-app.command("dump")(dump_verb)
-app.command("state")(state_verb)
-app.command("changes")(changes_verb)
-app.command("diff")(diff_verb)
-app.command("replay")(replay_verb)
-app.command("report")(report_verb)
-app.command("consumers")(consumers_verb)
-app.command("trim")(trim_verb)
-app.command("fork")(fork_verb)
-app.command("reindex")(reindex_verb)
-app.add_typer(spark.app, name="spark")
+    app = typer.Typer(
+        cls=Verbs,
+        name="cec-store",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
+    def print_version(wanted: bool) -> None:
+        if wanted:
+            from importlib.metadata import version
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"cec-store {version('cec-store')}")
-        raise typer.Exit
+            typer.echo(f"cec-store {version('cec-store')}")
+            raise typer.Exit
+
+    @app.callback()
+    def _all(
+        show_version: bool = typer.Option(
+            False, "--version", callback=print_version, is_eager=True,
+            help="Print the version and exit.",
+        ),
+    ) -> None:  # fmt: skip
+        """Look at output queues, read them again, and see recovery at work.
+
+        Exit status: 0 sound, 1 damaged, 2 wrong use, 3 files that could not be read.
+        """
+
+    return app
 
 
-@app.callback()
-def _app(
-    show_version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Say so and exit."),
-    ] = False,
-) -> None:
-    """Look at output queues, read them again, and see recovery at work.
-
-    Exit status: 0 sound, 1 damaged, 2 wrong use.
-    """
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return globals().setdefault("app", _application())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def main() -> None:
     """Entry point."""
-    app()
+    try:
+        from cec_store.terminal.streams import escape_what_cannot_be_shown, flushed
+
+        escape_what_cannot_be_shown()
+        with flushed():
+            _application()()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -12,7 +12,9 @@
     │   ├── ConsumerInUse         somebody else acts under this consumer's name
     │   ├── Fenced                another writer has taken over
     │   ├── Poisoned              a write or sync failed earlier; reopen
+    │   ├── Forked                opened before a fork(), used in the child
     │   ├── DurabilityLost        the sync that should have acknowledged this failed
+    │   ├── Unreadable            (PermissionError) this user may not read the files
     │   ├── DiskFull              (OSError) no space; nothing was acknowledged
     │   └── ReadOnly              (PermissionError) the queue cannot be written here
     ├── SchemaMismatch            (TypeError) columns or types do not fit
@@ -86,8 +88,16 @@ class Poisoned(StorageError):
     """An earlier write or sync failed, so this writer is finished. Open the queue again."""
 
 
+class Forked(StorageError):
+    """Opened by the parent of this process, which goes on with it; open it here for yourself."""
+
+
 class DurabilityLost(StorageError):
     """The sync that should have made these records durable failed. They are not acknowledged."""
+
+
+class Unreadable(StorageError, PermissionError):
+    """This user may not read a file or folder, so nothing is known of what is in it."""
 
 
 class DiskFull(StorageError, OSError):
@@ -103,7 +113,7 @@ class SchemaMismatch(CecError, TypeError):
 
 
 class FrameTooLarge(CecError, ValueError):
-    """More bytes than a frame may hold; append smaller batches."""
+    """More bytes than a frame may hold: 63 MiB, or 2 GiB of one record; append smaller batches."""
 
 
 class OutOfRange(CecError, LookupError):

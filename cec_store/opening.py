@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from dataclasses import replace
-from pathlib import PurePath
+from datetime import timedelta
 from typing import Literal, overload
 
 import pyarrow as pa
 
 from cec_store.errors import ReadOnly
+from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.options import QueueOptions
 from cec_store.log.reopening import check_schema
@@ -20,19 +22,22 @@ from cec_store.log.selection import (
     Moment,
     Selection,
 )
-from cec_store.partitioned.partitions import Partitions
+from cec_store.partitioned.partitions import Partitions, is_partitioned, refuse_part_of_another
 from cec_store.queues.appendable_queue import MODES, now_us
 from cec_store.queues.output_queue import OutputQueue
+from cec_store.queues.retention import settings_folder, write_retention
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.local import folder_at
+from cec_store.storage.names import COMMITS_FOLDER
+from cec_store.storage.paths import AnyPath
 from cec_store.values import Position
 
 
 @overload
 def open_queue(
-    path: str | PurePath | Folder,
+    path: AnyPath | Folder,
     mode: Literal["a", "x"],
     *,
     schema: pa.Schema | RecordSchema | None = ...,
@@ -40,12 +45,13 @@ def open_queue(
     options: QueueOptions | None = ...,
     takeover: bool = ...,
     clock_us: Callable[[], int] = ...,
+    retention: Retention | str | timedelta | int | None = ...,
 ) -> OutputQueue: ...
 
 
 @overload
 def open_queue(
-    path: str | PurePath | Folder,
+    path: AnyPath | Folder,
     mode: str = ...,
     *,
     schema: pa.Schema | RecordSchema | None = ...,
@@ -53,11 +59,12 @@ def open_queue(
     options: QueueOptions | None = ...,
     takeover: bool = ...,
     clock_us: Callable[[], int] = ...,
+    retention: Retention | str | timedelta | int | None = ...,
 ) -> OutputQueue | StateLog: ...
 
 
 def open_queue(
-    path: str | PurePath | Folder,
+    path: AnyPath | Folder,
     mode: str = "r",
     *,
     schema: pa.Schema | RecordSchema | None = None,
@@ -65,6 +72,7 @@ def open_queue(
     options: QueueOptions | None = None,
     takeover: bool = False,
     clock_us: Callable[[], int] = now_us,
+    retention: Retention | str | timedelta | int | None = None,
 ) -> OutputQueue | StateLog:
     """Open an output queue, or (mode ``r`` only) the log of a Spark state store.
 
@@ -73,6 +81,10 @@ def open_queue(
     or a :class:`RecordSchema` for an operator's output. ``timestamp_column`` names the column that
     a record's timestamp is taken from; without one it is the time of the append.
     ``takeover`` fences a writer that hangs: it can acknowledge nothing more.
+    ``retention`` says what a new queue deletes by itself: ``"forever"`` nothing (the default),
+    ``"consumers"`` what all of them have acknowledged as saved, a time as ``"7d"`` what was written
+    longer ago, a size as ``"10GiB"`` what is beyond it. A queue that is there keeps its own;
+    :func:`set_retention` changes it.
 
     A directory ``state/<operator>/<partition>[/<store>]`` of a checkpoint, written by the state
     store provider of this package, opens as a :class:`StateLog`.
@@ -81,11 +93,11 @@ def open_queue(
         NotAQueue: nothing here (mode ``r``), or something else.
         FileExistsError: mode ``x``, and there is a queue.
         QueueLocked: somebody else appends.
-        ReadOnly: a state log, which Spark alone writes.
+        ReadOnly: a state log, which Spark alone writes, or a part of a queue of many partitions.
         SchemaMismatch: not the queue's columns.
         CorruptLog, UnsupportedVersion: refused; nothing was changed.
     """
-    folder = LocalFolder(path) if isinstance(path, (str, PurePath)) else path
+    folder = folder_at(path)
     if isinstance(schema, pa.Schema):
         schema = RecordSchema(schema, timestamp_column=timestamp_column)
     if is_state_log(folder) and mode in MODES:
@@ -96,21 +108,44 @@ def open_queue(
             )
         check_schema(folder, schema, STATE_SCHEMA)
         return StateLog(folder)
-    return OutputQueue(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
+    if mode != "r":
+        refuse_part_of_another(folder)
+    return OutputQueue(
+        folder, mode, schema, options, takeover=takeover, clock_us=clock_us,
+        retention=None if retention is None else Retention.of(retention),
+    )  # fmt: skip
+
+
+def set_retention(path: AnyPath | FolderTree, wanted: Retention | str | timedelta | int) -> None:
+    """Change what a queue, of many partitions or of none, deletes by itself.
+
+    It counts from the next segment that its writer completes; the writer may be open meanwhile.
+    With a time or a size no consumer is waited for: one that comes too late is refused
+    (:class:`OutOfRange`). A segment goes as a whole, and never one that a rebuild needs.
+
+    Raises:
+        NotAQueue: there is none.
+        ValueError: neither ``"forever"`` nor ``"consumers"``, a time or a size.
+    """
+    folder = folder_at(path)
+    outer = folder.folder(COMMITS_FOLDER) if is_partitioned(folder) else settings_folder(folder)
+    write_retention(outer, Retention.of(wanted), now_us())
 
 
 def read_queue(
-    path: str | PurePath | FolderTree,
+    path: AnyPath | FolderTree,
     since: Moment | None = None,
     until: Moment | None = None,
     *,
     kinds: Collection[RecordKind] = OUTPUT_KINDS,
     include_metadata: bool = False,
+    from_moment: Moment | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of a queue from a moment on, up to (not including) another.
+    """The rows of a queue with since ≤ timestamp < until, in the order in which they stand there.
 
-    Of a queue of many partitions, one partition after the other, each from its earliest record at
-    or after ``since``, as far as the queue reached when this was called. Moments are as for
+    Of a queue of many partitions, one partition after the other, as far as the queue reached when
+    this was called. ``from_moment`` begins each partition with its first record at or after it, and
+    leaves out nothing behind that, unless ``since`` or ``until`` do. Moments are as for
     :meth:`OutputQueue.replay`; a :class:`Position` is one of a queue without partitions.
     ``include_metadata`` adds ``_timestamp``, ``_kind``, ``_offset`` and ``_partition``.
 
@@ -120,30 +155,30 @@ def read_queue(
         OutOfRange: a position that is trimmed or does not exist yet.
         CorruptLog: damage; from the reader, once everything before it has been returned.
     """
-    queue = Partitions(LocalFolder(path) if isinstance(path, (str, PurePath)) else path)
+    queue = Partitions(folder_at(path))
     ends = queue.ends()
-    if queue.is_partitioned and (isinstance(since, Position) or isinstance(until, Position)):
+    wanted = Selection(since, until, kinds, include_metadata, from_moment=from_moment)
+    if queue.is_partitioned and wanted.positions():
         raise ValueError(f"{queue.folder.path} has partitions: give moments, not positions")
-    wanted = Selection(since, until, kinds, include_metadata)
-    replays = [queue.replay(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
+    parts = [(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
+    # Of many partitions each is opened when it is its turn.
+    found = (queue.replay(n, part) for n, part in parts)
+    replays = found if queue.is_partitioned else [*found]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
     schema = pa.schema([*queue.schema.data, *metadata])
-    batches = (
-        pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-        for replay in replays
-        for batch in replay
-    )
-    return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with closing(queue):
+            for replay in replays:
+                for batch in replay:
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def _within(queue: Partitions, number: int, end: int, wanted: Selection) -> Selection:
-    """What is wanted of one partition, by offsets, as far as the queue reached: ``end``."""
-
-    def offset(moment: Moment) -> int:
-        if isinstance(moment, Position):
-            return moment.offset
-        return min(end, queue.queue(number).position_at(moment).offset)
-
-    start = queue.first(number) if wanted.since is None else offset(wanted.since)
-    stop = end if wanted.until is None else offset(wanted.until)
-    return replace(wanted, since=Position(start), until=Position(max(start, stop)))
+    """What is wanted of one partition, as far as the queue reached: ``end``."""
+    if wanted.since is None and wanted.from_moment is None:
+        # What is trimmed before its turn comes is missed then, not passed over.
+        wanted = replace(wanted, since=Position(queue.first(number)))
+    return replace(wanted, end_offset=end)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from numbers import Integral
 
 MAX_TIMESTAMP_US = 2**63 - 1
 MIN_TIMESTAMP_US = -(2**63)
@@ -55,16 +56,36 @@ def to_timestamp_us(moment: datetime | int) -> int:
         TypeError: neither a datetime nor an int.
         ValueError: outside 64 bits.
     """
-    if isinstance(moment, bool) or not isinstance(moment, (datetime, int)):
-        raise TypeError(
-            f"a moment is a datetime or epoch microseconds as int, not {type(moment).__name__}"
-        )
-    if isinstance(moment, int):
-        if not MIN_TIMESTAMP_US <= moment <= MAX_TIMESTAMP_US:
-            raise ValueError(f"timestamp {moment} does not fit in 64 bits")
-        return moment
+    if not isinstance(moment, datetime):
+        number = _integer(moment)
+        if number is None:
+            raise TypeError(
+                f"a moment is a datetime or epoch microseconds as int, not {type(moment).__name__}"
+            )
+        if not MIN_TIMESTAMP_US <= number <= MAX_TIMESTAMP_US:
+            raise ValueError(f"timestamp {number} does not fit in 64 bits")
+        return number
     aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
     return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def to_offset(value: Position | int) -> int:
+    """An offset from 0 to 2^63 − 1, of a position or an integer of any kind.
+
+    Raises:
+        ValueError: it is none.
+    """
+    number = value.offset if isinstance(value, Position) else _integer(value)
+    if number is None or not 0 <= number < 1 << 63:
+        raise ValueError(f"not an offset: {value!r}")
+    return number
+
+
+def _integer(value: object) -> int | None:
+    """An integer of any kind, numpy's too; ``None`` of anything else, and of a bool."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return None
+    return int(value)
 
 
 def format_timestamp_us(timestamp_us: int) -> str:

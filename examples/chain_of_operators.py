@@ -44,13 +44,14 @@ def main() -> None:
         input_schema=per_minute.output_schema,
     )
     with tempfile.TemporaryDirectory() as folder:
-        first = open_queue(folder + "/minutes", "x", schema=record_schema(per_minute))
+        schema = record_schema(per_minute)
+        first = open_queue(folder + "/minutes", "x", schema=schema, retention="consumers")
         second = open_queue(folder + "/hours", "x", schema=record_schema(best))
         with first, second:
             Runner(per_minute, [ArrowSource(TABLE, "at")], first).run()
             # The second sees only what is durable in the first, under offsets that never change:
             # each of the two can crash and recover on its own. What the second will not ask for
-            # again, whatever crashes, it acknowledges, and the first forgets it.
+            # again, whatever crashes, it acknowledges; the first forgets that, by its retention.
             with first.consumer("best-of-an-hour") as consumer:
                 Runner(best, [QueueSource(first.chain, consumer)], second).run()
             first.trim()

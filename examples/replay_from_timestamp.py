@@ -34,7 +34,7 @@ def main() -> None:
             print("from", since.time(), "on:", first.column("c").to_pylist())
 
             stored = replay.cursor.offset  # a number: keep it anywhere
-            rest = queue.replay(since=Position(stored))
+            rest = queue.replay(since=since, from_moment=Position(stored))
             print("the rest:", [c for batch in rest for c in batch.column("c").to_pylist()])
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock
+from threading import RLock
+from weakref import finalize
 
 import lmdb
 
 from cec_store.indexes.entries import COVERAGE_KEY, BadIndex, Row
+from cec_store.storage.forking import run_in_children
 from cec_store.storage.local import LocalFolder
 
 _MAP_BYTES_MIN = 1 << 24
@@ -28,7 +30,7 @@ class _Opened:
     """
 
     _shared: dict[str, _Opened] = {}  # noqa: RUF012
-    _sharing = Lock()
+    _sharing = RLock()  # a collector that runs while it is held may release another file
 
     def __init__(self, path: str, size: int, writable: bool) -> None:
         self.path = path
@@ -56,6 +58,11 @@ class _Opened:
         return pages * int(self.environment.stat()["psize"])
 
     @classmethod
+    def begin_child(cls) -> None:
+        """What the parent of this process has open is not shared with it."""
+        cls._shared, cls._sharing = {}, RLock()
+
+    @classmethod
     def share(cls, path: str, size: int) -> _Opened:
         """An unchanging file, open for reading."""
         with cls._sharing:
@@ -72,6 +79,9 @@ class _Opened:
                 if self._shared.get(self.path) is self:
                     del self._shared[self.path]
                 self.environment.close()
+
+
+run_in_children(_Opened.begin_child)
 
 
 class LmdbFile:
@@ -94,6 +104,9 @@ class LmdbFile:
         if not writable and not size:
             raise BadIndex(f"{path} is empty")
         self._opened = _Opened(path, size, True) if writable else _Opened.share(path, size)
+        # Also for who forgets to close: a descriptor and a mapping would stay for good.
+        self._release = finalize(self, self._opened.release)
+        self._release.atexit = False
         self._bytes_needed = self._opened.bytes_needed()
 
     def _guard(self) -> None:
@@ -174,7 +187,8 @@ class LmdbFile:
             self._bytes_needed = opened.bytes_needed()
 
     def close(self) -> None:
-        self._opened.release()
+        """Let go; the file is closed with its last user."""
+        self._release()
 
 
 def _remove_below(transaction: lmdb.Transaction, database: lmdb._Database, limit: bytes) -> None:

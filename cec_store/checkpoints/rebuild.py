@@ -55,7 +55,7 @@ def rebuild(chain: LogReader, seq: int | None = None) -> EventualCheckpoint:
     """The eventual checkpoint at the end of frame ``seq``; of the newest vouched frame by default.
 
     Raises:
-        RecoveryError: the queue belongs to no operator.
+        RecoveryError: the queue belongs to no operator, or the frame's step goes on in the next.
         OutOfRange: the frame, or a part of its extent, is trimmed.
         CorruptLog: damage in the extent, or footprints that do not add up to N.
     """
@@ -72,7 +72,7 @@ def rebuild(chain: LogReader, seq: int | None = None) -> EventualCheckpoint:
     columns += [
         name for name, part in ((KEY, schema.key), (STATE, schema.state)) if part is not None
     ]
-    batches = [chain.records(frame, backward=True).select(columns) for frame in newest_first]
+    batches = [chain.records(frame, backward=True, columns=columns) for frame in newest_first]
     table = pa.Table.from_batches(batches[::-1])
     positions = _positions(table, schema.inputs)
     if schema.key is None or schema.state is None:
@@ -92,6 +92,11 @@ def extent(chain: LogReader, seq: int | None = None) -> Extent:
 def _counted(chain: LogReader, seq: int | None) -> Frame | None:
     """The frame asked for, or the newest; its windows must have been counted."""
     frame = chain.last() if seq is None else chain.find_seq(seq)
+    if frame is not None and frame.header.continues:
+        raise RecoveryError(
+            f"{chain.folder.path}: the step of frame {frame.header.seq} goes on in the next one; "
+            "there is a state at the end of its last frame"
+        )
     if frame is not None and frame.header.open_windows == NOT_COUNTED:
         raise RecoveryError(
             f"{chain.folder.path}: frame {frame.header.seq} was written without checkpoints"

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
 
 from cec_store.errors import FrameTooLarge
 from cec_store.format.arrow_limits import ARROW_ERRORS, is_plain_batch
-from cec_store.format.frame import BODY_BYTES_MAX, BadHeader, Codec, FrameHeader, raw_bytes_max
+from cec_store.format.frame import (
+    BODY_BYTES_MAX,
+    ONE_RECORD_BYTES_MAX,
+    BadHeader,
+    Codec,
+    FrameHeader,
+    raw_bytes_max,
+)
 from cec_store.format.offset_lengths import restore_offsets
 from cec_store.format.schema import KEY, STATE, RecordSchema
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
-_RAW_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)  # an incompressible body must still fit in a frame
+RECORDS_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)
+"""Of many records in one frame: an incompressible body must still fit."""
+_KEY_CHARS_MAX = 200
 _WINDOW_BYTES_MAX = 8 << 20  # of zstd: what a decompressor has to keep in memory
 
 
@@ -34,24 +45,51 @@ class Body:
     def of_frame(cls, header: FrameHeader, stored: bytes) -> Body:
         """The body of a frame that is written already, to be written again."""
         return cls(
-            stored, header.raw_bytes, Codec(header.codec), header.record_count,
+            stored, header.raw_bytes, Codec(header.body_codec), header.record_count,
             header.min_timestamp_us, header.max_timestamp_us,
         )  # fmt: skip
 
 
-def check_body_size(records: pa.RecordBatch) -> int:
-    """Bytes of the body before compression.
+def check_body_size(records: pa.RecordBatch, path: str = "") -> int:
+    """Bytes of the body before compression. ``path`` is that of the log, for the error.
 
     Raises:
         FrameTooLarge: they would not fit in one frame.
     """
     size = int(pa.ipc.get_record_batch_size(records))
-    if size > _RAW_BYTES_MAX:
+    if records.num_rows == 1:
+        if size > ONE_RECORD_BYTES_MAX:
+            raise FrameTooLarge(f"{path}: {_too_large(records, size)}".removeprefix(": "))
+    elif size > RECORDS_BYTES_MAX:
         raise FrameTooLarge(
             f"{records.num_rows} records of {size} bytes do not fit in one frame "
-            f"({_RAW_BYTES_MAX} bytes): append smaller batches"
+            f"({RECORDS_BYTES_MAX} bytes): append smaller batches"
         )
     return size
+
+
+def _too_large(record: pa.RecordBatch, size: int) -> str:
+    sizes = {name: record.select([name]).get_total_buffer_size() for name in record.schema.names}
+    largest = max(sizes, key=lambda name: sizes[name])
+    key = ""
+    if KEY in sizes and record[KEY].null_count == 0:
+        key = f" of the key {record[KEY][0].as_py()!r:.{_KEY_CHARS_MAX}}"
+    return (
+        f"one record{key} has {size} bytes, most of them in the column {largest!r}, and no frame "
+        f"may hold more than {ONE_RECORD_BYTES_MAX}: keep such a value elsewhere, and a reference "
+        "to it here"
+    )
+
+
+def cut_to_frames(records: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
+    """The records in parts of at most so many bytes before compression, or of one record each."""
+    size, rows = int(pa.ipc.get_record_batch_size(records)), records.num_rows
+    if size <= bytes_max or rows <= 1:
+        yield records
+        return
+    cuts = np.linspace(0, rows, min(rows, -(-size // bytes_max)) + 1).astype(np.int64)
+    for start, stop in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        yield from cut_to_frames(records.slice(start, stop - start), bytes_max)
 
 
 def encode_body(records: pa.RecordBatch, level: int) -> Body:
@@ -61,16 +99,22 @@ def encode_body(records: pa.RecordBatch, level: int) -> Body:
     low = MAX_TIMESTAMP_US if span["min"] is None else span["min"]
     high = MIN_TIMESTAMP_US if span["max"] is None else span["max"]
     stored = zstandard.ZstdCompressor(level=level, write_checksum=False).compress(raw)
-    if raw.size > raw_bytes_max(len(stored)):
-        # Readers refuse a body that inflates so much, whoever wrote it.
+    inflates = raw.size > raw_bytes_max(len(stored), records.num_rows)
+    if inflates or len(stored) > max(raw.size, BODY_BYTES_MAX):
+        # Readers refuse a body that inflates so much, whoever wrote it, and one above the limit.
         return Body(raw.to_pybytes(), raw.size, Codec.NONE, records.num_rows, low, high)
     return Body(stored, raw.size, Codec.ZSTD, records.num_rows, low, high)
 
 
 def decode_body(
-    stored: pa.Buffer, codec: int, raw_bytes: int, schema: RecordSchema, record_count: int
+    stored: pa.Buffer,
+    codec: int,
+    raw_bytes: int,
+    schema: RecordSchema,
+    record_count: int,
+    columns: Sequence[str] | None = None,
 ) -> pa.RecordBatch:
-    """The records of a body whose CRC has been checked.
+    """The records of a body whose CRC has been checked; of these columns only, if they are given.
 
     Raises:
         BadHeader: sizes, compression or Arrow structure are not what they claim.
@@ -83,12 +127,17 @@ def decode_body(
         if codec == Codec.ZSTD_LENGTHS:
             restore_offsets(raw, [records[n] for n in (KEY, STATE) if n in records.schema.names])
             records = _read_message(raw, schema)
-        # Offsets may point outside the buffers: whoever made the body could make its CRC right.
-        records.validate(full=True)
+        checked = _checked(records if columns is None else records.select(columns))
     except (*ARROW_ERRORS, zstandard.ZstdError) as error:
         raise BadHeader(f"body: {error}") from error
     if records.num_rows != record_count:
         raise BadHeader(f"body has {records.num_rows} records, its header says {record_count}")
+    return checked
+
+
+def _checked(records: pa.RecordBatch) -> pa.RecordBatch:
+    # Offsets may point outside the buffers: whoever made the body could make its CRC right.
+    records.validate(full=True)
     return records
 
 

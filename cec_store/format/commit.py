@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -44,13 +46,21 @@ class Commit:
         """Whether this batch of this query is in the queue already."""
         return self.queries.get(query, -1) >= batch
 
-    @property
-    def is_first(self) -> bool:
-        """Whether the queue was empty before."""
-        own = [0] * len(self.ends)
-        for piece in self.staged:
-            own[piece.partition] += piece.records
-        return tuple(own) == self.ends
+    @cached_property
+    def pieces(self) -> Mapping[int, tuple[tuple[Staged, int], ...]]:
+        """By partition what it takes in there, each with the offset of its first record."""
+        found: dict[int, list[tuple[Staged, int]]] = {}
+        at = list(self.ends)
+        for piece in reversed(self.staged):
+            at[piece.partition] -= piece.records
+            found.setdefault(piece.partition, []).append((piece, at[piece.partition]))
+        return {number: tuple(reversed(pieces)) for number, pieces in found.items()}
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where the partitions ended before it; 0 for those that it adds."""
+        firsts = {number: pieces[0][1] for number, pieces in self.pieces.items()}
+        return tuple(firsts.get(number, end) for number, end in enumerate(self.ends))
 
     def following(
         self, query: str, batch: int, staged: tuple[Staged, ...], *, is_stream: bool
@@ -62,12 +72,6 @@ class Commit:
             ends[piece.partition] += piece.records
         queries = {**self.queries, query: batch} if is_stream else self.queries
         return Commit(query, batch, staged, tuple(ends), queries)
-
-    def start(self, piece: Staged) -> int:
-        """Offset in its partition of the piece's first record."""
-        before = [p for p in self.staged if p.partition == piece.partition]
-        total = sum(p.records for p in before[before.index(piece) :])
-        return self.ends[piece.partition] - total
 
     def as_batch(self) -> pa.RecordBatch:
         """One row of the columns of ``commits/``."""

@@ -20,6 +20,8 @@ NOT_COUNTED = 2**32 - 1
 """In place of N: the operator kept no checkpoints, so its state is not in the log."""
 BODY_BYTES_MAX = 64 << 20
 RAW_BYTES_MAX = 256 << 20
+ONE_RECORD_BYTES_MAX = 2**31 - 65_536
+"""Stored and decompressed, of a frame of one record: about the most that Arrow has offsets for."""
 LOG_STREAM = 0
 RECORD_STREAM = 1
 FORMAT_VERSION = 1
@@ -59,6 +61,8 @@ class Codec(IntEnum):
 
 _TYPES = frozenset(FrameType)
 _CODECS = frozenset(Codec)
+CONTINUES = 0x80
+"""In a BATCH's codec byte: the step goes on in the next BATCH frame."""
 SKIPPABLE = 0x20
 
 
@@ -123,6 +127,7 @@ class FrameHeader(NamedTuple):
     magic: int = FRAME_MAGIC
     type: int = 0
     codec: int = Codec.NONE
+    """The whole byte: see :attr:`body_codec` and :attr:`continues`."""
     header_bytes: int = FRAME_HEADER_BYTES
     stream_id: int = LOG_STREAM
     epoch: int = 0
@@ -150,6 +155,16 @@ class FrameHeader(NamedTuple):
         return FRAME_HEADER_BYTES + self.body_bytes
 
     @property
+    def body_codec(self) -> int:
+        """How the body is stored, without what else the byte says."""
+        return self.codec & ~CONTINUES
+
+    @property
+    def continues(self) -> bool:
+        """Whether the step that it belongs to goes on in the next BATCH frame."""
+        return bool(self.codec & CONTINUES)
+
+    @property
     def end_offset(self) -> int:
         """The stream's next offset after this frame."""
         return self.first_offset + self.record_count
@@ -175,13 +190,18 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
     known = header.type in _TYPES
     if not known and not header.type & SKIPPABLE:
         raise NewerVersion(f"frame type {header.type} is unknown to this release")
-    if header.header_bytes != FRAME_HEADER_BYTES or (known and header.codec not in _CODECS):
+    codec = header.body_codec if header.type == FrameType.BATCH else header.codec
+    if header.header_bytes != FRAME_HEADER_BYTES or (known and codec not in _CODECS):
         raise NewerVersion(f"header size {header.header_bytes}, codec {header.codec}: unknown")
     if max(header.seq, header.end_offset) >= NUMBERS_END:
         raise BadHeader(f"number {header.seq} or offset {header.end_offset} is over 63 bits")
-    if header.body_bytes > BODY_BYTES_MAX:
-        raise BadHeader(f"body of {header.body_bytes} bytes is over {BODY_BYTES_MAX}")
-    if header.raw_bytes > raw_bytes_max(header.body_bytes):
+    if known and header.continues and header.open_windows != NOT_COUNTED:
+        raise BadHeader("a step that goes on has no open windows to count yet")
+    if header.body_bytes > body_bytes_max(header.record_count):
+        raise BadHeader(
+            f"body of {header.body_bytes} bytes is over {body_bytes_max(header.record_count)}"
+        )
+    if header.raw_bytes > raw_bytes_max(header.body_bytes, header.record_count):
         raise BadHeader(f"raw size {header.raw_bytes} is impossible for {header.body_bytes} bytes")
     return header
 
@@ -195,9 +215,15 @@ def intact_headers(data: bytes) -> Iterator[FrameHeader]:
         at = data.find(FRAME_MAGIC_BYTES, at + 1)
 
 
-def raw_bytes_max(body_bytes: int) -> int:
-    """The most that a body of this size may say it inflates to."""
-    return min(RAW_BYTES_MAX, _RATIO_MAX * body_bytes + _RATIO_SLACK_BYTES)
+def body_bytes_max(record_count: int) -> int:
+    """The most that the body of a frame of so many records may have, as stored."""
+    return ONE_RECORD_BYTES_MAX if record_count == 1 else BODY_BYTES_MAX
+
+
+def raw_bytes_max(body_bytes: int, record_count: int = 0) -> int:
+    """The most that a body of this size and so many records may say it inflates to."""
+    limit = ONE_RECORD_BYTES_MAX if record_count == 1 else RAW_BYTES_MAX
+    return min(limit, _RATIO_MAX * body_bytes + _RATIO_SLACK_BYTES)
 
 
 def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:

@@ -46,4 +46,8 @@ class Manifest:
             raise CorruptLog(path, 0, "the manifest fails its checksum")
         if version != _VERSION:
             raise upgrade_needed(path, unknown_version(version, _VERSION))
-        return cls(*_LAYOUT.unpack(data)[3:7])
+        manifest = cls(*_LAYOUT.unpack(data)[3:7])
+        first, newest = manifest.first_segment, manifest.newest_segment
+        if first > newest:
+            raise CorruptLog(path, 32, f"first segment {first} above newest segment {newest}")
+        return manifest

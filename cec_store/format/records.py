@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.errors import SchemaMismatch
+from cec_store.errors import FrameTooLarge, SchemaMismatch
 from cec_store.format.columns import values_of
 from cec_store.format.schema import (
     TIMESTAMP_TYPE,
@@ -39,6 +39,24 @@ def to_timestamps(values: pa.Array) -> pa.Array:
         raise SchemaMismatch(f"timestamps: {error}") from error
 
 
+def as_batch(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+    """A table as one batch, a batch as it is.
+
+    Raises:
+        FrameTooLarge: a column of the table is longer than one array can be.
+        SchemaMismatch: neither.
+    """
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    if not isinstance(rows, pa.Table):
+        what = f"append takes a pyarrow.RecordBatch or Table, not {type(rows).__name__}"
+        raise SchemaMismatch(what)
+    batches = rows.combine_chunks().to_batches() or [empty_batch(rows.schema)]
+    if len(batches) > 1:
+        raise FrameTooLarge(f"a table of {rows.num_rows:,} rows is no single batch; append parts")
+    return batches[0]
+
+
 def data_records(
     schema: RecordSchema, batch: pa.RecordBatch, timestamps: pa.Array
 ) -> pa.RecordBatch:
@@ -62,7 +80,7 @@ def fit_columns(schema: pa.Schema, batch: pa.RecordBatch) -> list[pa.Array]:
         SchemaMismatch: columns missing, unknown or of another type.
     """
     if not isinstance(batch, pa.RecordBatch):
-        raise SchemaMismatch(f"append takes a pyarrow.RecordBatch, not {type(batch).__name__}")
+        raise SchemaMismatch(f"expected a pyarrow.RecordBatch, not {type(batch).__name__}")
     if batch.schema.names != schema.names and sorted(batch.schema.names) != sorted(schema.names):
         missing = [n for n in schema.names if n not in batch.schema.names]
         unknown = [n for n in batch.schema.names if n not in schema.names]
@@ -72,6 +90,11 @@ def fit_columns(schema: pa.Schema, batch: pa.RecordBatch) -> list[pa.Array]:
         if column.type != wanted.type:
             raise SchemaMismatch(f"column {wanted.name!r} is {column.type}, not {wanted.type}")
     return columns
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """No rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
 
 
 def kinds_of(records: pa.RecordBatch) -> NDArray[np.uint8]:

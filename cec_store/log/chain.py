@@ -12,10 +12,12 @@ from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.manifest import Manifest
 from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
+from cec_store.log.known_end import read_known_end
 from cec_store.log.reader import LogReader
 from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.log.visible_end import VisibleEnd
 from cec_store.storage.folder import Folder
+from cec_store.storage.names import segment_name
 
 
 class Chain(LogReader):
@@ -49,15 +51,22 @@ class Chain(LogReader):
             CorruptLog: damage where the log was acknowledged.
         """
         while True:
-            self.manifest = read_manifest(self.folder)
+            known = read_known_end(self.folder)
+            self.manifest = known.manifest
             newest = self.manifest.newest_segment
             try:
                 if newest != self._newest:
-                    self._visible_end = VisibleEnd(self.reader(newest), self._schema_frame(newest))
+                    reader, schema_frame = self.reader(newest), self._schema_frame(newest)
+                    self._visible_end = VisibleEnd(reader, schema_frame, known.noted)
                     self._newest = newest
-                end = self._visible_end.advance()
-            except OutOfRange:
-                continue  # it has been completed and trimmed since: look at the manifest again
+                end = self._visible_end.advance(known.noted)
+            except (CorruptLog, OutOfRange) as error:
+                if read_manifest(self.folder).newest_segment != newest:
+                    continue  # it has been completed since, and cut or trimmed
+                if isinstance(error, OutOfRange):
+                    path = f"{self.folder.path}/{segment_name(newest)}"
+                    raise CorruptLog(path, 0, "the segment is missing") from None
+                raise
             # Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.
             if read_manifest(self.folder).newest_segment == newest:
                 return end
@@ -75,9 +84,11 @@ class Chain(LogReader):
             try:
                 reader = SegmentReader(self.folder, segment_id)
             except CorruptLog:
-                if segment_id < read_manifest(self.folder).first_segment:
+                oldest = read_manifest(self.folder).first_segment
+                if segment_id < oldest:
                     raise OutOfRange(
-                        f"{self.folder.path}: segment {segment_id} is trimmed"
+                        f"{self.folder.path}: segment {segment_id} is trimmed, and with it what a "
+                        f"reader still wants; the oldest is segment {oldest}"
                     ) from None
                 raise
             if reader.header.log_id != self.manifest.log_id:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from cec_store.errors import CorruptLog, NotAQueue, StorageError
 from cec_store.format.manifest import EPOCH_MAX, MANIFEST_BYTES, Manifest
 from cec_store.storage.folder import Folder
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     COMMITS_FOLDER,
     claim_name,
@@ -14,8 +15,10 @@ from cec_store.storage.names import (
     manifest_epoch_of,
     manifest_name,
     partition_name,
+    partition_of,
 )
-from cec_store.storage.publishing import publish_file
+from cec_store.storage.publishing import publish_file, remove
+from cec_store.storage.trees import enclosing
 
 
 def newest_epoch(folder: Folder) -> int | None:
@@ -26,10 +29,54 @@ def newest_epoch(folder: Folder) -> int | None:
     return max((epoch for epoch in epochs if epoch is not None), default=None)
 
 
+def queue_of_part(folder: Folder) -> LocalFolder | None:
+    """The queue of many partitions that this folder is a partition of, or the log of commits."""
+    if not isinstance(folder, LocalFolder):
+        return None
+    outer, name = enclosing(folder)
+    is_part = partition_of(name) is not None or name == COMMITS_FOLDER
+    return outer if is_part and newest_epoch(outer.folder(COMMITS_FOLDER)) is not None else None
+
+
 def newest_claim(names: list[str]) -> int:
     """The newest epoch in a listing, of a manifest or of a writer that is taking over; or -1."""
     epochs = [manifest_epoch_of(name) for name in names] + [claimed_epoch_of(n) for n in names]
     return max((epoch for epoch in epochs if epoch is not None), default=-1)
+
+
+def has_successor(folder: Folder, epoch: int) -> bool:
+    """Whether a writer of a higher epoch has begun to take over from this one.
+
+    Asks for three names only, so it takes as long in a queue of many files. Whoever takes over
+    first claims the next epoch, and leaves a trace of it until this one's manifest is removed: the
+    manifests go before the claims (:func:`remove_older_manifests`).
+    """
+    successors = (claim_name(epoch + 1), manifest_name(epoch + 1))
+    if any(_is_there(folder, name) for name in successors):
+        return True
+    return not _is_there(folder, manifest_name(epoch))
+
+
+def _is_there(folder: Folder, name: str) -> bool:
+    try:
+        folder.size(name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def remove_older_manifests(folder: Folder, epoch: int) -> None:
+    """The claims up to ``epoch`` as well, as its manifest stands in their place; manifests first.
+
+    An older writer that finds neither its successor's claim nor its manifest then misses its own.
+    """
+    names = folder.names()
+    manifests = {name: number for name in names if (number := manifest_epoch_of(name)) is not None}
+    claims = {name: number for name in names if (number := claimed_epoch_of(name)) is not None}
+    older = sorted((number, name) for name, number in manifests.items() if number < epoch)
+    claimed = sorted((number, name) for name, number in claims.items() if number <= epoch)
+    for _, name in (*older, *claimed):
+        remove(folder, name)
 
 
 def claim_epoch(folder: Folder) -> int:

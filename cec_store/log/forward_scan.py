@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     FrameHeader,
@@ -21,13 +22,14 @@ from cec_store.log.segment import Bad, BadFrame, SegmentReader
 class ForwardScan:
     """The whole frames of a segment from its start on, found in one look or in several."""
 
-    def __init__(self, reader: SegmentReader) -> None:
+    def __init__(self, reader: SegmentReader, noted: DurableEnd | None = None) -> None:
+        """From the segment's start, or from what was noted about it and has been proven."""
         self.reader = reader
-        self.bad = Bad(SEGMENT_HEADER_BYTES, "")
+        self.bad = Bad(SEGMENT_HEADER_BYTES if noted is None else noted.byte, "")
         """Where the last look ended: at a place that is no whole frame, or at its ``stop``."""
-        self.claimed = 0
+        self.claimed = 0 if noted is None else noted.byte
         """The highest ``durable_upto`` of the frames so far."""
-        self._due = reader.header.first_seq
+        self._due = reader.header.first_seq if noted is None else noted.seq
 
     def read_on(
         self, stop: int | None = None, bodies: bool = False
@@ -54,11 +56,13 @@ class ForwardScan:
 
 
 def running_crcs_of(
-    segment: SegmentHeader, frames: Iterable[tuple[int, FrameHeader]]
+    segment: SegmentHeader,
+    frames: Iterable[tuple[int, FrameHeader]],
+    noted: DurableEnd | None = None,
 ) -> dict[int, int]:
-    """The running CRC by the byte at which a frame ends, and at the end of the segment header."""
-    running_crc = segment.running_crc
-    found = {SEGMENT_HEADER_BYTES: running_crc}
+    """The running CRC by the byte at which a frame ends, and at that from which they were read."""
+    running_crc = segment.running_crc if noted is None else noted.running_crc
+    found = {SEGMENT_HEADER_BYTES if noted is None else noted.byte: running_crc}
     for byte, header in frames:
         running_crc = extend_running_crc(running_crc, header.header_crc)
         found[byte + header.frame_bytes] = running_crc

@@ -1,11 +1,35 @@
-"""A frame with its place in the log, and where the log ends."""
+"""A frame with its place in the log, what is said of it, and where the log ends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cec_store.format.frame import FrameHeader
+from cec_store.format.frame import NOT_COUNTED, FrameHeader
 from cec_store.values import Address
+
+
+@dataclass(frozen=True)
+class FrameMarks:
+    """What the writer of records says about a frame besides its records."""
+
+    open_windows: int = 0
+    """N at the end of the frame."""
+    extent_records: int = 0
+    """q at the end of the frame."""
+    input_upto: int = 0
+    """Input taken when the frame was made, summed over the inputs."""
+    continues: bool = False
+    """The step goes on in the next frame; the fields above are then not those of a step's end."""
+
+    @classmethod
+    def of_part(cls, input_upto: int) -> FrameMarks:
+        """Those of a frame whose step goes on in the next."""
+        return cls(NOT_COUNTED, 0, input_upto, True)
+
+    @classmethod
+    def of_frame(cls, header: FrameHeader) -> FrameMarks:
+        """Those of a frame that is written already, to be written again."""
+        return cls(header.open_windows, header.extent_records, header.input_upto, header.continues)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from cec_store.format.bodies import RECORDS_BYTES_MAX
+
 
 class SyncMode(str, Enum):
     """When written frames are put on disk without being asked. Asking always syncs."""
@@ -30,6 +32,8 @@ class QueueOptions:
     segment_bytes: int = 64 << 20
     """A segment that has grown beyond is completed; also what a trim gives back at a time."""
     compression_level: int = 1
+    frame_bytes_max: int = 16 << 20
+    """What an operator does in a step is cut into frames of so many bytes before compression."""
     outstanding_frames_max: int = 64
     outstanding_bytes_max: int = 64 << 20
 
@@ -43,5 +47,9 @@ class QueueOptions:
                      "outstanding_frames_max", "outstanding_bytes_max"):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)}: must be above 0")
+        if not 0 < self.frame_bytes_max <= RECORDS_BYTES_MAX:
+            raise ValueError(
+                f"frame_bytes_max={self.frame_bytes_max}: must be 1 to {RECORDS_BYTES_MAX}"
+            )
         if not -7 <= self.compression_level <= 22:
             raise ValueError(f"compression_level={self.compression_level}: zstd takes -7 to 22")

@@ -101,22 +101,30 @@ class LogReader(ABC):
         for segment_id in self._segments_from(here.segment_id):
             reader = self.reader(segment_id)
             byte = here.byte if segment_id == here.segment_id else SEGMENT_HEADER_BYTES
+            last: Frame | None = None
             try:
                 for at, header in reader.frames(byte, self.segment_end(segment_id)):
                     if header.type == FrameType.BATCH:
-                        yield Frame(Address(segment_id, at), header)
+                        last = Frame(Address(segment_id, at), header)
+                        yield last
             except BadFrame as error:
                 raise refusal(reader, error.bad) from None
+            if last is not None and last.header.continues:
+                raise CorruptLog(
+                    reader.path, last.next_address.byte, "the segment ends within a step"
+                )
 
-    def frame_at(self, address: Address) -> Frame:
+    def frame_at(self, address: Address, back_from: int | None = None) -> Frame:
         """The BATCH frame at an address that the log itself names.
+
+        ``back_from``: as :meth:`SegmentReader.header_at` has it.
 
         Raises:
             CorruptLog: there is none.
         """
         reader = self.reader(address.segment_id)
         try:
-            header = reader.header_at(address.byte)
+            header = reader.header_at(address.byte, back_from)
             if header.type != FrameType.BATCH:
                 raise BadHeader(f"expected records, found a frame of type {header.type}")
         except BadHeader as error:
@@ -133,19 +141,26 @@ class LogReader(ABC):
         header = frame.header
         if header.prev_segment == NONE:
             return None
-        previous = self.frame_at(Address(header.prev_segment, header.prev_byte))
+        is_same = header.prev_segment == frame.address.segment_id
+        back_from = frame.address.byte if is_same else None
+        previous = self.frame_at(Address(header.prev_segment, header.prev_byte), back_from)
         expected = (header.seq - 1, header.first_offset)
         if (previous.header.seq, previous.header.end_offset) != expected:
             path = self.reader(header.prev_segment).path
             raise CorruptLog(path, header.prev_byte, f"not the frame before number {header.seq}")
+        if previous.header.continues and header.prev_segment != frame.address.segment_id:
+            path = self.reader(header.prev_segment).path
+            raise CorruptLog(path, header.prev_byte, "the segment ends within a step")
         return previous
 
     def last(self) -> Frame | None:
         """The newest frame; ``None`` in a log without records."""
         return self.frame_at(self.end.last) if self.end.last else None
 
-    def records(self, frame: Frame, backward: bool = False) -> pa.RecordBatch:
-        """A frame's records, checksum and structure proven.
+    def records(
+        self, frame: Frame, backward: bool = False, columns: Sequence[str] | None = None
+    ) -> pa.RecordBatch:
+        """A frame's records, or these columns of them, checksum and structure proven.
 
         Raises:
             CorruptLog: they are damaged.
@@ -154,7 +169,9 @@ class LogReader(ABC):
         try:
             body = reader.body_at(frame.address.byte, header, backward)
             schema = reader.schema(header)
-            return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
+            return decode_body(
+                body, header.body_codec, header.raw_bytes, schema, header.record_count, columns
+            )
         except BadHeader as error:
             raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
 

@@ -1,24 +1,38 @@
-"""Making a queue, and opening one for append after whatever happened to it. docs/format.md §7."""
+"""Opening a queue for append after whatever happened to it. docs/format.md §7."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from cec_store.errors import CorruptLog, DiskFull, Fenced, NotAQueue, SchemaMismatch
+from cec_store.errors import (
+    CorruptLog,
+    DiskFull,
+    Fenced,
+    NotAQueue,
+    OutOfRange,
+    SchemaMismatch,
+    StorageError,
+)
 from cec_store.format.bodies import Body
-from cec_store.format.frame import FRAME_MAGIC_BYTES, BadHeader, FrameType
+from cec_store.format.frame import BadHeader, FrameType
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
-from cec_store.log.epochs import claim_epoch, newest_claim, publish_manifest, read_manifest
+from cec_store.log.epochs import (
+    claim_epoch,
+    newest_claim,
+    publish_manifest,
+    remove_older_manifests,
+)
+from cec_store.log.frames import FrameMarks
+from cec_store.log.known_end import KnownEnd, read_known_end, refuse_unknown_segments
+from cec_store.log.notes import Note, remove_older_notes
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Tail, read_tail
-from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
-    WRITER_LOCK,
-    claimed_epoch_of,
-    manifest_epoch_of,
     segment_id_of,
     segment_name,
     torn_name,
@@ -40,51 +54,6 @@ class RecoveryReport:
     torn_reason: str = ""
 
 
-def create(folder: Folder, schema: RecordSchema, clock_and_entropy: ClockAndEntropy) -> LogWriter:
-    """Make a queue in an empty folder.
-
-    Raises:
-        CorruptLog: there are segments but no manifest.
-        NotAQueue: other files are there.
-    """
-    _clear_unfinished_creation(folder)
-    manifest = Manifest(0, clock_and_entropy.entropy(16), 0, 0)
-    writer = LogWriter(folder, manifest, schema, Cursor(), clock_and_entropy)
-    writer.begin_segment(Predecessor(), 0)
-    with writer.closed_on_failure():
-        writer.publish_segment()
-    return writer
-
-
-def _clear_unfinished_creation(folder: Folder) -> None:
-    """Remove what a crash during :func:`create` can leave, and nothing else."""
-    names = folder.names()
-    claims = [name for name in names if claimed_epoch_of(name) is not None]
-    own = {WRITER_LOCK, *claims}
-    leftovers = [name for name in names if name not in own and not name.startswith("manifest-")]
-    foreign = [name for name in leftovers if segment_id_of(name) is None]
-    if foreign:
-        raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
-    for name in reversed(leftovers):  # nothing is removed unless all may be
-        if segment_id_of(name) != 0 or _holds_records(folder):
-            raise CorruptLog(f"{folder.path}/{name}", 0, "segments without a manifest")
-        folder.unlink(name)
-    # A writer left them that opened a queue whose manifest could be read, but was not on disk.
-    for name in claims:
-        folder.unlink(name)
-
-
-def _holds_records(folder: Folder) -> bool:
-    try:
-        tail = read_tail(SegmentReader(folder, 0))
-    except CorruptLog:
-        # Either a creation that was never finished, which wrote one frame at most, the schema; or
-        # a queue that lost its manifest and was then damaged.
-        name = segment_name(0)
-        return folder.read(name, 0, folder.size(name)).count(FRAME_MAGIC_BYTES) > 1
-    return any(header.type == FrameType.BATCH for _, header in tail.frames)
-
-
 def reopen(
     folder: Folder, schema: RecordSchema | None, clock_and_entropy: ClockAndEntropy
 ) -> tuple[LogWriter, RecoveryReport]:
@@ -92,29 +61,62 @@ def reopen(
 
     Raises:
         CorruptLog: damage where the log was acknowledged; nothing is changed.
+        Fenced: another writer has taken over while this one was opening.
         SchemaMismatch: ``schema`` is not the queue's.
     """
     # Damage must be refused before anything is changed on disk, so the tail is read twice: now,
     # and again once the last writer cannot acknowledge any more.
     # The last writer may still be at work in it, so only what stays bad is damage.
-    first_tail = retry_when_changed(lambda: _newest_tail(folder, read_manifest(folder)), CorruptLog)
-    stored = _schema_of(first_tail)
+    first_tail, stored = retry_when_changed(
+        lambda: _tail_and_schema(folder), (CorruptLog, OutOfRange)
+    )
     check_schema(folder, schema, stored)
     epoch = claim_epoch(folder)
+    with _fenced_if_taken_over(folder, epoch):
+        return _take_over(folder, stored, epoch, clock_and_entropy, first_tail)
+
+
+@contextmanager
+def _fenced_if_taken_over(folder: Folder, epoch: int) -> Iterator[None]:
+    """What a writer misses that hung while it was opening, its successor may have trimmed."""
+    try:
+        yield
+    except (CorruptLog, OutOfRange, NotAQueue, FileNotFoundError) as error:
+        if newest_claim(folder.names()) <= epoch:
+            raise
+        raise Fenced(f"{folder.path}: another writer has taken over meanwhile") from error
+
+
+def _take_over(
+    folder: Folder,
+    stored: RecordSchema,
+    epoch: int,
+    clock_and_entropy: ClockAndEntropy,
+    first_tail: Tail,
+) -> tuple[LogWriter, RecoveryReport]:
     # Only now does the last writer's manifest say all that it ever acknowledged.
-    manifest = replace(read_manifest(folder), epoch=epoch)
+    known = read_known_end(folder)
+    manifest = replace(known.manifest, epoch=epoch)
     publish_manifest(folder, manifest)
-    _remove_older_manifests(folder, epoch)
-    tail = _newest_tail(folder, manifest)
-    old = tail.reader.header
-    writer = LogWriter(folder, manifest, stored, _cursor_behind(tail), clock_and_entropy)
-    _begin_segment(
-        writer, Predecessor(old.segment_id, tail.vouched_end, old.salt, tail.running_crc)
-    )
+    remove_older_manifests(folder, epoch)
+    note = Note(folder, epoch)
+    try:
+        tail = _newest_tail(folder, replace(known, manifest=manifest), first_tail)
+        cursor = _cursor_behind(tail)
+        writer = LogWriter(folder, manifest, stored, cursor, clock_and_entropy, note)
+        old = tail.reader.header
+        _begin_segment(
+            writer, Predecessor(old.segment_id, tail.vouched_end, old.salt, tail.running_crc)
+        )
+    except BaseException:
+        with suppress(StorageError):
+            note.close()
+        raise
     with writer.closed_on_failure():
         carried = _carry_over(writer, tail)
         writer.publish_segment()
         writer.sync()
+        remove_older_notes(folder, epoch)
         if tail.torn_bytes:
             _keep_torn(folder, tail)
         if tail.file_bytes > tail.vouched_end:
@@ -153,7 +155,9 @@ def _begin_segment(writer: LogWriter, predecessor: Predecessor) -> None:
         writer.begin_segment(predecessor, predecessor.segment_id + 1)
 
 
-def _newest_tail(folder: Folder, manifest: Manifest) -> Tail:
+def _newest_tail(folder: Folder, known: KnownEnd, before: Tail | None = None) -> Tail:
+    """``before``: what was found when it was last looked at."""
+    manifest = known.manifest
     present = {segment_id_of(name) for name in folder.names()}
     for segment_id in range(manifest.first_segment, manifest.newest_segment + 1):
         if segment_id not in present:
@@ -162,11 +166,19 @@ def _newest_tail(folder: Folder, manifest: Manifest) -> Tail:
     reader = SegmentReader(folder, manifest.newest_segment)
     if reader.header.log_id != manifest.log_id:
         raise CorruptLog(reader.path, 16, "the segment belongs to another queue")
-    tail = read_tail(reader)
+    proven = None
+    if before is not None and before.reader.header == reader.header:
+        proven = before.noted
+    tail = read_tail(reader, noted=known.noted, proven=proven)
     if not tail.frames or tail.frames[0][1].type != FrameType.SCHEMA:
         # A published segment was durable with its schema.
         raise CorruptLog(reader.path, tail.end, tail.reason or "the segment has no schema")
     return tail
+
+
+def _tail_and_schema(folder: Folder) -> tuple[Tail, RecordSchema]:
+    tail = _newest_tail(folder, read_known_end(folder))
+    return tail, _schema_of(tail)
 
 
 def _schema_of(tail: Tail) -> RecordSchema:
@@ -179,8 +191,10 @@ def _schema_of(tail: Tail) -> RecordSchema:
 
 def _cursor_behind(tail: Tail) -> Cursor:
     """Where numbering goes on behind the vouched frames."""
-    first = tail.frames[0][1]
+    first, noted = tail.frames[0][1], tail.noted
     cursor = Cursor(first.seq, first.first_offset, (first.prev_segment, first.prev_byte))
+    if noted is not None:
+        cursor = Cursor(noted.seq, noted.offset, (noted.last_segment, noted.last_byte))
     for byte, header in tail.frames:
         if header.type == FrameType.BATCH and byte < tail.vouched_end:
             address = (tail.reader.header.segment_id, byte)
@@ -195,8 +209,7 @@ def _carry_over(writer: LogWriter, tail: Tail) -> int:
         if header.type != FrameType.BATCH or byte < tail.vouched_end:
             continue
         stored = tail.reader.body_at(byte, header).to_pybytes()
-        marks = FrameMarks(header.open_windows, header.extent_records, header.input_upto)
-        writer.append(Body.of_frame(header, stored), marks)
+        writer.append(Body.of_frame(header, stored), FrameMarks.of_frame(header))
         carried += 1
     return carried
 
@@ -212,21 +225,18 @@ def _keep_torn(folder: Folder, tail: Tail) -> None:
 
 
 def _remove_strays(folder: Folder, manifest: Manifest) -> None:
-    """Segments that a dead writer had made and not published, or trimmed and not removed."""
+    """Segments that a dead writer had made and not published, or trimmed and not removed.
+
+    Raises:
+        CorruptLog: one may hold acknowledged frames; nothing is removed.
+    """
     names = folder.names()
     if newest_claim(names) > manifest.epoch:
         raise Fenced(f"{folder.path}: another writer is taking over as well")
+    refuse_unknown_segments(folder, manifest, names)
     for name in names:
         segment_id = segment_id_of(name)
         known = range(manifest.first_segment, manifest.newest_segment + 1)
         if segment_id is not None and segment_id not in known:
             remove(folder, name)
     folder.sync_names()
-
-
-def _remove_older_manifests(folder: Folder, epoch: int) -> None:
-    """The claims up to ``epoch`` as well: its manifest stands in their place."""
-    for name in folder.names():
-        older, claimed = manifest_epoch_of(name), claimed_epoch_of(name)
-        if (older is not None and older < epoch) or (claimed is not None and claimed <= epoch):
-            remove(folder, name)

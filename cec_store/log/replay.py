@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from threading import Event
 from typing import Protocol
 
@@ -10,12 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cec_store.errors import OutOfRange
 from cec_store.format.columns import values_of
+from cec_store.format.frame import SEGMENT_HEADER_BYTES
+from cec_store.format.records import empty_batch
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader, despite_trims
 from cec_store.log.selection import METADATA_COLUMNS, Moment, Selection
-from cec_store.values import Address, Position, to_timestamp_us
+from cec_store.values import (
+    MAX_TIMESTAMP_US,
+    MIN_TIMESTAMP_US,
+    Address,
+    Position,
+    to_timestamp_us,
+)
 
 _POLL_S = 0.01
 
@@ -57,12 +68,55 @@ def _first_at_or_after(records: pa.RecordBatch, timestamp_us: int) -> int:
     return int(late.argmax()) if late.any() else records.num_rows
 
 
+@dataclass(frozen=True)
+class _Times:
+    """The moments that are asked for: ``low_us`` to ``high_us``, both included."""
+
+    low_us: int
+    high_us: int
+
+    @classmethod
+    def of(cls, selection: Selection) -> _Times:
+        since, until = selection.since, selection.until
+        low_us, high_us = MIN_TIMESTAMP_US, MAX_TIMESTAMP_US
+        if since is not None and not isinstance(since, Position):
+            low_us = to_timestamp_us(since)
+        if until is not None and not isinstance(until, Position):
+            high_us = to_timestamp_us(until) - 1
+        return cls(low_us, high_us)
+
+    def may_be_in(self, frame: Frame) -> bool:
+        """Whether a frame can hold a record of these moments, by its header."""
+        header = frame.header
+        return header.min_timestamp_us <= self.high_us and header.max_timestamp_us >= self.low_us
+
+    def hold_all_of(self, frame: Frame) -> bool:
+        """Whether all of its records are of these moments."""
+        header = frame.header
+        return self.low_us <= header.min_timestamp_us and header.max_timestamp_us <= self.high_us
+
+    def wanted(self, records: pa.RecordBatch) -> pa.BooleanArray:
+        """Which records are of these moments."""
+        times = values_of(records.column(TIMESTAMP), "i8")
+        return pa.array((times >= self.low_us) & (times <= self.high_us))
+
+
+def _stop_offset(selection: Selection) -> int | None:
+    """The record before which to end; ``None``: at the end of the log."""
+    until = selection.until
+    stops = [until.offset] if isinstance(until, Position) else []
+    stops += [] if selection.end_offset is None else [selection.end_offset]
+    return min(stops, default=None)
+
+
 class Replay(Iterator[pa.RecordBatch]):
     """Arrow batches of a queue's records, one frame each, in order.
 
+    Without ``follow`` there is at least one: without rows, where there is none to return.
+
     :attr:`cursor` is the next unread position after the batch last returned; store it and pass it
-    as ``since`` to go on from there. One thread iterates; any may call :meth:`stop`, which sets
-    the event ``_stopped``.
+    as ``from_moment``, beside the same ``since`` and ``until``, to go on from there. One thread
+    iterates; any may call :meth:`stop`, which sets the event ``_stopped``.
     """
 
     def __init__(self, chain: LogReader, lookup: FrameLookup, selection: Selection) -> None:
@@ -71,24 +125,30 @@ class Replay(Iterator[pa.RecordBatch]):
         self._selection = selection
         self._stopped = Event()
         self._kinds = pa.array(sorted(selection.kinds), pa.uint8())
-        since, until = selection.since, selection.until
-        if since is None:
-            start = despite_trims(chain, chain.first_offset)
-        else:
-            start = offset_at(chain, self._lookup, since)
-        self.cursor = Position(start)
+        self._times = _Times.of(selection)
+        self._stop_offset = _stop_offset(selection)
+        self.cursor = Position(self._start())
         """The next unread record."""
-        self._until_offset = until.offset if isinstance(until, Position) else None
-        self._until_us: int | None = None
-        if until is not None and not isinstance(until, Position):
-            self._until_us = to_timestamp_us(until)
         schema = chain.schema()
         extra = [n for n in (KEY, STATE) if selection.include_state and n in schema.arrow.names]
         self._names = [*schema.data.names, *extra]
+        self._empty = self._select(empty_batch(schema.arrow), 0, True)
+        self.schema: pa.Schema = self._empty.schema
+        """Of every batch."""
         self._batches = self._run()
+
+    def _start(self) -> int:
+        """The first record that can be wanted."""
+        moments = (self._selection.since, self._selection.from_moment)
+        starts = [offset_at(self._chain, self._lookup, m) for m in moments if m is not None]
+        return max(starts) if starts else despite_trims(self._chain, self._chain.first_offset)
 
     def __next__(self) -> pa.RecordBatch:
         return next(self._batches)
+
+    def read_all(self) -> pa.Table:
+        """What is left as one table; of a replay that follows, once it is stopped."""
+        return pa.Table.from_batches(self, self.schema)
 
     def stop(self) -> None:
         """End a replay that follows the writer, from any thread."""
@@ -96,52 +156,77 @@ class Replay(Iterator[pa.RecordBatch]):
 
     def _run(self) -> Iterator[pa.RecordBatch]:
         here = self._locate(self._lookup)
+        has_rows = False
         while not self._stopped.is_set():
             for frame in self._chain.frames(here) if here else ():
                 here = frame.next_address
                 records = self._wanted_part(frame)
                 if records is not None:
+                    has_rows = True
                     yield records
-                if self._stopped.is_set() or self._at_limit(frame):
-                    return
-            if not self._selection.follow:
-                return
-            here = self._wait_for_more()
+                if self._stopped.is_set() or self._at_limit():
+                    break
+            else:
+                if self._selection.follow:
+                    here = self._wait_for_more(here)
+                    continue
+            break
+        if not has_rows and not self._selection.follow:
+            yield self._empty
 
     def _locate(self, lookup: FrameLookup) -> Address | None:
         frame = despite_trims(self._chain, lambda: lookup.find_offset(self.cursor.offset))
         return frame.address if frame else None
 
-    def _wait_for_more(self) -> Address | None:
-        """Where to go on once the log has grown; the newest frames may stand in a new segment."""
+    def _wait_for_more(self, here: Address | None) -> Address | None:
+        """Where to go on once the log has grown, from where the last frame ended.
+
+        The newest frames may stand in a new segment.
+        """
         while not self._stopped.is_set():
             if self._chain.refresh().offset > self.cursor.offset:
-                return self._locate(self._chain)
+                return self._behind(here) or self._locate(self._chain)
             self._stopped.wait(_POLL_S)
         return None
 
-    def _wanted_part(self, frame: Frame) -> pa.RecordBatch | None:
-        """The frame's rows at or after the cursor, before the limit, and of these kinds."""
-        first = frame.header.first_offset
-        if frame.header.end_offset <= self.cursor.offset:
+    def _behind(self, here: Address | None) -> Address | None:
+        """Where the next frame stands; ``None`` where that takes a search."""
+        segments = self._chain.segments
+        if here is None or here.segment_id < segments[0]:
             return None
-        records = self._chain.records(frame)
-        start, stop = max(0, self.cursor.offset - first), records.num_rows
-        if self._until_offset is not None:
-            stop = min(stop, self._until_offset - first)
-        if self._until_us is not None and frame.header.max_timestamp_us >= self._until_us:
-            stop = min(stop, start + _first_at_or_after(records.slice(start), self._until_us))
-        stop = max(start, stop)
-        part = self._select(records.slice(start, stop - start), first + start)
-        self.cursor = Position(first + stop)
-        return part if part.num_rows else None
+        try:
+            # A segment that is read to its last record may be trimmed at any time.
+            for segment_id in segments[bisect_right(segments, here.segment_id) :]:
+                if self._chain.first_offset(segment_id) > self.cursor.offset:
+                    break
+                here = Address(segment_id, SEGMENT_HEADER_BYTES)
+        except OutOfRange:
+            return None
+        return here
 
-    def _at_limit(self, frame: Frame) -> bool:
-        if self._until_offset is not None and self.cursor.offset >= self._until_offset:
-            return True
-        return self.cursor.offset < frame.header.end_offset
+    def _wanted_part(self, frame: Frame) -> pa.RecordBatch | None:
+        """The frame's rows from the cursor to the limit, of the times and kinds asked for."""
+        first, end = frame.header.first_offset, frame.header.end_offset
+        if end <= self.cursor.offset:
+            return None
+        if self._stop_offset is not None:
+            end = min(end, self._stop_offset)
+        start = max(first, self.cursor.offset)
+        end = max(start, end)
+        part = None
+        if self._times.may_be_in(frame) and start < end:
+            records = self._chain.records(frame)
+            part = records.slice(start - first, end - start)
+            part = self._select(part, start, self._times.hold_all_of(frame))
+        self.cursor = Position(end)
+        return part if part is not None and part.num_rows else None
 
-    def _select(self, records: pa.RecordBatch, first_offset: int) -> pa.RecordBatch:
+    def _at_limit(self) -> bool:
+        return self._stop_offset is not None and self.cursor.offset >= self._stop_offset
+
+    def _select(
+        self, records: pa.RecordBatch, first_offset: int, is_all_of_time: bool
+    ) -> pa.RecordBatch:
         columns = self._columns(records)
         if self._selection.include_metadata:
             timestamp, kind, offset = METADATA_COLUMNS
@@ -150,6 +235,8 @@ class Replay(Iterator[pa.RecordBatch]):
             offsets = np.arange(first_offset, first_offset + records.num_rows)
             columns = columns.append_column(offset.name, pa.array(offsets))
         wanted = self._wanted(records)
+        if not is_all_of_time:
+            wanted = pc.and_(wanted, self._times.wanted(records))
         return columns if pc.all(wanted).as_py() else columns.filter(wanted)
 
     def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:

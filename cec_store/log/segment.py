@@ -115,13 +115,21 @@ class SegmentReader:
         """Forget what was read: the file may have grown."""
         self._buffer = _ReadBuffer(self._folder, self.name)
 
-    def header_at(self, byte: int) -> FrameHeader:
+    def header_at(self, byte: int, back_from: int | None = None) -> FrameHeader:
         """The frame header at ``byte``.
+
+        ``back_from``: the frame behind it, for whoever walks backward; what is loaded besides then
+        stands before that, where the next headers are.
 
         Raises:
             BadHeader: there is no sound header of this segment.
         """
-        data = self._buffer.read(byte, FRAME_HEADER_BYTES, byte, _HEADERS_READ_BYTES)
+        load_from, load_bytes = byte, _HEADERS_READ_BYTES
+        if back_from is not None:
+            load_from = back_from - _HEADERS_READ_BYTES
+            if load_from > byte:  # the frames are large, so the next header is far away
+                load_from, load_bytes = byte, FRAME_HEADER_BYTES
+        data = self._buffer.read(byte, FRAME_HEADER_BYTES, load_from, load_bytes)
         header = decode_frame_header(data.to_pybytes())
         if header.salt != self.header.salt:
             raise BadHeader("the frame belongs to another segment")
@@ -262,6 +270,11 @@ class SegmentWriter:
         written = self.bytes
         self._file.sync()
         self.synced_bytes = written
+
+    def rest(self) -> None:
+        """Put all of it on disk, and hold no descriptor until something is written again."""
+        self.sync()
+        self._file.rest()
 
     def close(self) -> None:
         self._file.close()

@@ -28,11 +28,21 @@ class Selection:
     """What :meth:`cec_store.OutputQueue.replay` is asked for, as one value."""
 
     since: Moment | None = None
-    """``None``: the oldest record that is left."""
+    """Of a moment, only records at or after it, wherever they stand; a position is where to begin.
+    ``None``: the oldest record that is left."""
     until: Moment | None = None
-    """``None``: the end of the log."""
+    """Of a moment, only records before it; a position is where to end. ``None``: the end."""
     kinds: Collection[RecordKind] = OUTPUT_KINDS
     include_metadata: bool = False
     include_state: bool = False
     follow: bool = False
     """Wait for more at the end."""
+    from_moment: Moment | None = None
+    """Begin with the first record at or after it; those behind that one may be earlier."""
+    end_offset: int | None = None
+    """Nothing from here on, whatever ``until`` says."""
+
+    def positions(self) -> list[Position]:
+        """Those of its bounds that are positions."""
+        bounds = (self.since, self.until, self.from_moment)
+        return [bound for bound in bounds if isinstance(bound, Position)]

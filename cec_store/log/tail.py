@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cec_store.errors import CorruptLog
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
     SEGMENT_HEADER_BYTES,
     BadHeader,
     Footer,
     FrameHeader,
     FrameType,
+    NewerVersion,
 )
 from cec_store.log.forward_scan import ForwardScan, running_crcs_of
-from cec_store.log.segment import SegmentReader, refusal
+from cec_store.log.known_end import prove_noted
+from cec_store.log.segment import Bad, SegmentReader, refusal
 
 
 class Verdict(Enum):
@@ -46,37 +49,54 @@ class Tail:
     reader: SegmentReader
     verdict: Verdict
     frames: tuple[tuple[int, FrameHeader], ...]
-    """Every whole frame before the bad byte, as (byte, header)."""
+    """The first frame, and each whole one of a whole step from where the reading began, as
+    (byte, header)."""
     end: int
-    """The first bad byte."""
+    """The first bad byte, or before it the beginning of a step that was not finished."""
     vouched_end: int
     """End of the last frame that some intact header, or the successor, vouches for."""
     running_crc: int
     """Running CRC at ``vouched_end``."""
     file_bytes: int
     reason: str
+    noted: DurableEnd | None = None
+    """Where the reading began; ``None`` for the start of the segment."""
 
     @property
     def torn_bytes(self) -> int:
-        """Bytes beyond the last whole frame."""
+        """Bytes beyond the last whole step."""
         return max(0, self.file_bytes - self.end)
 
 
-def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
-    """Read a segment from its start and decide what its end means; every CRC is checked.
+def read_tail(
+    reader: SegmentReader,
+    sealed_end: int | None = None,
+    noted: DurableEnd | None = None,
+    proven: DurableEnd | None = None,
+) -> Tail:
+    """Read a segment and decide what its end means; every CRC of what is read is checked.
 
-    ``sealed_end`` is where a successor says the segment ends.
+    From its start on, or from where its writer has ``noted`` its durable end; what was ``proven``
+    of it a moment ago is not read again. ``sealed_end`` is where a successor says the segment ends.
 
     Raises:
         CorruptLog: damage; nothing was changed.
         UnsupportedVersion: a sound frame of a later format.
     """
     file_bytes = reader.size()
-    scan = ForwardScan(reader)
+    frames: list[tuple[int, FrameHeader]] = []
+    if noted is not None:
+        if noted != proven:
+            prove_noted(noted, reader)
+        frames = [_first_frame(reader)]
+    scan = ForwardScan(reader, noted)
     # Without a seal even the end of the file must show itself as "no header here".
-    frames = scan.read_on(sealed_end, bodies=True)
+    found = scan.read_on(sealed_end, bodies=True)
+    frames += found
     bad = scan.bad
-    footer_end = _footer_end(reader, frames)
+    running_crcs = running_crcs_of(reader.header, found, noted)
+    frames_before = 0 if noted is None else noted.frames
+    footer_end = _footer_end(reader, found, running_crcs, frames_before)
     seal = sealed_end if sealed_end is not None else footer_end
     claimed = scan.claimed
     if bad.byte < file_bytes and seal is None:  # at a live log's end a writer may be appending
@@ -88,19 +108,50 @@ def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> Tail:
     # A later format is named even where frames behind it vouch for it: upgrading mends that.
     if verdict is Verdict.DAMAGE or (bad.newer and verdict is not Verdict.COMPLETE):
         raise refusal(reader, bad)
-    end = bad.byte
+    end, reason = bad.byte, bad.reason
+    whole = without_unfinished_step(frames)
+    if len(whole) < len(frames):
+        end, reason = frames[len(whole)][0], "a step of several frames was not finished"
+        if verdict is Verdict.COMPLETE:
+            raise CorruptLog(reader.path, end, f"{reason}, and yet the segment is said to be")
+        verdict, frames = Verdict.TORN_TAIL, whole
     # A segment is published only when its SCHEMA frame is on disk.
     published = frames[0][0] + frames[0][1].frame_bytes if frames else SEGMENT_HEADER_BYTES
     # A FOOTER says where the segment ends, not that it is on disk itself: the process may have died
     # before the sync of it. A successor does say so.
     vouched = end if sealed_end is not None else min(max(claimed, published), end)
-    running_crcs = running_crcs_of(reader.header, frames)
     vouched_end = max(byte for byte in running_crcs if byte <= max(vouched, SEGMENT_HEADER_BYTES))
     crc = running_crcs[vouched_end]
-    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, bad.reason)
+    return Tail(reader, verdict, tuple(frames), end, vouched_end, crc, file_bytes, reason, noted)
 
 
-def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) -> int | None:
+def without_unfinished_step(
+    frames: list[tuple[int, FrameHeader]],
+) -> list[tuple[int, FrameHeader]]:
+    """The frames before a step whose last frame is not among them; all, where there is none."""
+    batches = [at for at, (_, header) in enumerate(frames) if header.type == FrameType.BATCH]
+    begins = len(frames)
+    while batches and frames[batches[-1]][1].continues:
+        begins = batches.pop()
+    return frames[:begins]
+
+
+def _first_frame(reader: SegmentReader) -> tuple[int, FrameHeader]:
+    try:
+        header = reader.header_at(SEGMENT_HEADER_BYTES)
+        reader.body_at(SEGMENT_HEADER_BYTES, header)
+    except BadHeader as error:
+        newer = isinstance(error, NewerVersion)
+        raise refusal(reader, Bad(SEGMENT_HEADER_BYTES, str(error), newer)) from None
+    return SEGMENT_HEADER_BYTES, header
+
+
+def _footer_end(
+    reader: SegmentReader,
+    frames: list[tuple[int, FrameHeader]],
+    running_crcs: dict[int, int],
+    frames_before: int,
+) -> int | None:
     """End of the segment by its own FOOTER, which must agree with what stands before it."""
     if not frames or frames[-1][1].type != FrameType.FOOTER:
         return None
@@ -109,6 +160,7 @@ def _footer_end(reader: SegmentReader, frames: list[tuple[int, FrameHeader]]) ->
         footer = Footer.decode(reader.body_at(byte, header).to_pybytes())
     except BadHeader as error:
         raise CorruptLog(reader.path, byte, str(error)) from None
-    if footer != Footer(len(frames) - 1, byte, running_crcs_of(reader.header, frames)[byte]):
-        raise CorruptLog(reader.path, byte, f"the footer says {footer}, found {len(frames) - 1}")
+    count = frames_before + len(frames) - 1
+    if footer != Footer(count, byte, running_crcs[byte]):
+        raise CorruptLog(reader.path, byte, f"the footer says {footer}, found {count}")
     return byte + header.frame_bytes

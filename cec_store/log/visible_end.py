@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import NONE, SEGMENT_HEADER_BYTES, FrameHeader, FrameType
 from cec_store.log.forward_scan import ForwardScan
 from cec_store.log.frames import Frame, LogEnd
+from cec_store.log.known_end import prove_noted
 from cec_store.log.segment import SegmentReader, refusal
 from cec_store.values import Address
 
@@ -15,35 +17,54 @@ _ATTEMPTS = 4
 class VisibleEnd:
     """Follows the newest segment; :attr:`end` covers vouched frames only."""
 
-    def __init__(self, reader: SegmentReader, schema_frame: FrameHeader) -> None:
-        self._scan = ForwardScan(reader)
+    def __init__(
+        self, reader: SegmentReader, schema_frame: FrameHeader, noted: DurableEnd | None = None
+    ) -> None:
+        """Begins where the durable end was ``noted``, without reading what stands before it.
+
+        Raises:
+            CorruptLog: the log ends below.
+        """
+        self._scan = ForwardScan(reader, noted)
         self._segment_id = reader.header.segment_id
+        self._noted = noted
         self._unvouched: list[Frame] = []
         """Whole BATCH frames behind :attr:`end`, which nothing says are on disk yet."""
-        previous = Address(schema_frame.prev_segment, schema_frame.prev_byte)
+        seq, offset = schema_frame.seq, schema_frame.first_offset
+        byte = SEGMENT_HEADER_BYTES + schema_frame.frame_bytes
+        last = Address(schema_frame.prev_segment, schema_frame.prev_byte)
+        if noted is not None:
+            seq, offset, byte = noted.seq, noted.offset, prove_noted(noted, reader)
+            last = Address(noted.last_segment, noted.last_byte)
         self.end = LogEnd(
-            seq=schema_frame.seq,
-            offset=schema_frame.first_offset,
-            address=Address(self._segment_id, SEGMENT_HEADER_BYTES + schema_frame.frame_bytes),
-            last=None if schema_frame.prev_segment == NONE else previous,
+            seq=seq,
+            offset=offset,
+            address=Address(self._segment_id, byte),
+            last=None if last.segment_id == NONE else last,
         )
 
     @property
     def written_offset(self) -> int:
-        """Where the whole frames end, vouched for or not."""
-        return self._unvouched[-1].header.end_offset if self._unvouched else self.end.offset
+        """Where the whole steps end, vouched for or not."""
+        whole = (f.header for f in reversed(self._unvouched) if not f.header.continues)
+        newest = next(whole, None)
+        return self.end.offset if newest is None else newest.end_offset
 
-    def advance(self) -> LogEnd:
-        """Read on from where the last look ended.
+    def advance(self, noted: DurableEnd | None = None) -> LogEnd:
+        """Read on from where the last look ended; ``noted`` was read before.
 
         Raises:
             CorruptLog: damage where the log was acknowledged.
             UnsupportedVersion: a sound frame of a later format.
         """
+        if noted is not None:
+            self._noted = noted
         self._read_on()
         attempts = 1
         while self._is_damage():
             if attempts == _ATTEMPTS:
+                if self._noted is not None and not self._scan.bad.newer:
+                    prove_noted(self._noted, self._scan.reader)
                 raise refusal(self._scan.reader, self._scan.bad)
             # The writer may have been in the middle of this very frame, or may have gone on since:
             # only a place that stays bad is damage.
@@ -61,10 +82,18 @@ class VisibleEnd:
 
     def _is_damage(self) -> bool:
         scan, byte = self._scan, self._scan.bad.byte
-        return scan.bad.newer or scan.claimed > byte or scan.claimed_beyond() > byte
+        if scan.bad.newer or self._claimed() > byte or scan.claimed_beyond() > byte:
+            return True
+        return self._noted is not None and self._noted.salt != scan.reader.header.salt
+
+    def _claimed(self) -> int:
+        return max(self._scan.claimed, self._noted.byte if self._noted is not None else 0)
 
     def _take_vouched(self) -> None:
-        vouched = [f for f in self._unvouched if f.next_address.byte <= self._scan.claimed]
+        claimed = self._claimed()
+        vouched = [f for f in self._unvouched if f.next_address.byte <= claimed]
+        while vouched and vouched[-1].header.continues:
+            vouched.pop()  # its step is not vouched for to the end
         if vouched:
             del self._unvouched[: len(vouched)]
             last = vouched[-1]

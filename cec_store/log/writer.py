@@ -14,7 +14,9 @@ from typing import NamedTuple
 from cec_store.errors import Fenced, StorageError
 from cec_store.format.bodies import Body
 from cec_store.format.checksum import crc32c
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
+    CONTINUES,
     LOG_STREAM,
     NONE,
     RECORD_STREAM,
@@ -25,23 +27,13 @@ from cec_store.format.frame import (
 )
 from cec_store.format.manifest import Manifest
 from cec_store.format.schema import RecordSchema
-from cec_store.log.epochs import newest_claim, publish_manifest
+from cec_store.log.epochs import has_successor, newest_claim, publish_manifest
+from cec_store.log.frames import FrameMarks
+from cec_store.log.notes import Note
 from cec_store.log.segment import SegmentWriter
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_name
 from cec_store.storage.publishing import remove
-
-
-@dataclass(frozen=True)
-class FrameMarks:
-    """What the writer of records says about a frame besides its records."""
-
-    open_windows: int = 0
-    """N at the end of the frame."""
-    extent_records: int = 0
-    """q at the end of the frame."""
-    input_upto: int = 0
-    """Input taken when the frame was made, summed over the inputs."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +73,21 @@ class LogWriter:
     """
 
     def __init__(self, folder: Folder, manifest: Manifest, schema: RecordSchema,
-                 cursor: Cursor, clock_and_entropy: ClockAndEntropy) -> None:  # fmt: skip
+                 cursor: Cursor, clock_and_entropy: ClockAndEntropy,
+                 note: Note | None = None) -> None:  # fmt: skip
+        """``note``: the writer's own; made with the first segment where there is none yet."""
         self.folder = folder
         self.manifest = manifest
         self.schema = schema
         self.cursor = cursor
         self._clock_and_entropy = clock_and_entropy
         self._segment: SegmentWriter
+        self._note = note
+        self._notes_written = 0
         self.durable = cursor
         """Everything below is on disk."""
+        self.in_step = False
+        """The last frame said that its step goes on: the next one has to be of the same step."""
 
     @property
     def segment_bytes(self) -> int:
@@ -139,21 +137,32 @@ class LogWriter:
             raise
 
     def publish_segment(self) -> None:
-        """Make the newest segment durable and part of the log."""
+        """Make the newest segment durable and part of the log, and note so durably."""
         self._segment.sync()
         self.folder.sync_names()
-        self._check_epoch()
+        self._refuse_if_fenced()
         self.manifest = replace(self.manifest, newest_segment=self._segment.header.segment_id)
         publish_manifest(self.folder, self.manifest)
+        # A successor that has not read this manifest must not find a note about the segment.
+        self._refuse_if_fenced()
+        if self._note is None:
+            self._note = Note(self.folder, self.manifest.epoch)
+            self.folder.sync_names()
+        self._note_durable_end()
+        self._note.sync()
 
     def append(self, body: Body, marks: FrameMarks) -> None:
-        """Write one BATCH frame under the next number."""
+        """Write one BATCH frame under the next number.
+
+        The frames of a step stand in one segment with nothing between them, so after one that
+        ``continues`` the next call has to be this one again.
+        """
         byte = self._append(
             FrameType.BATCH,
             RECORD_STREAM,
             body.stored,
             body.raw_bytes,
-            codec=body.codec,
+            codec=body.codec | (CONTINUES if marks.continues else 0),
             min_timestamp_us=body.min_timestamp_us,
             max_timestamp_us=body.max_timestamp_us,
             extent_records=marks.extent_records,
@@ -166,6 +175,7 @@ class LogWriter:
             offset=self.cursor.offset + body.record_count,
             previous=(self._segment.header.segment_id, byte),
         )
+        self.in_step = marks.continues
 
     def _append(self, frame_type: FrameType, stream_id: int, body: bytes = b"",
                 raw_bytes: int | None = None, **more: int) -> int:  # fmt: skip
@@ -191,17 +201,45 @@ class LogWriter:
     def sync(self) -> None:
         """Put everything on disk and vouch for it. Only then may it be acknowledged.
 
+        Not in the middle of a step, of which a reader would then be shown a part.
+
         Raises:
             Fenced: another writer has taken over; nothing new is acknowledged.
         """
+        assert not self.in_step, "a step is vouched for as a whole"
         self._segment.sync()
         # After write and sync: a successor that came after an earlier check might have read the
         # segment before these frames were in it, and they would be acknowledged all the same.
-        self._check_epoch()
+        if has_successor(self.folder, self.manifest.epoch):
+            self._refuse_if_fenced()
+            raise Fenced(f"{self.folder.path}: the manifest of this writer is gone")
+        self._note_durable_end()
         self._append(FrameType.COMMIT, LOG_STREAM)
         self.durable = self.cursor
 
-    def _check_epoch(self) -> None:
+    def _note_durable_end(self) -> None:
+        """Everything written has been synced, so the note is never ahead of what is on disk."""
+        assert self._note is not None, "noted before the segment was published"
+        segment = self._segment
+        end = DurableEnd(
+            epoch=self.manifest.epoch,
+            log_id=self.manifest.log_id,
+            segment_id=segment.header.segment_id,
+            salt=segment.header.salt,
+            byte=segment.synced_bytes,
+            seq=self.cursor.seq,
+            offset=self.cursor.offset,
+            last_segment=self.cursor.previous[0],
+            last_byte=self.cursor.previous[1],
+            frames=segment.frames,
+            counter=self._notes_written,
+            running_crc=segment.running_crc,
+        )
+        self._note.write(end)
+        self._notes_written += 1
+
+    def _refuse_if_fenced(self) -> None:
+        """By all names there are: a manifest of an older epoch may just have been published."""
         epoch = newest_claim(self.folder.names())
         if epoch > self.manifest.epoch:
             raise Fenced(
@@ -236,15 +274,26 @@ class LogWriter:
         # With the last COMMIT: if a crash took it, a reader's log would end earlier, perhaps in a
         # segment that is removed here.
         self._segment.sync()
-        self._check_epoch()
+        self._refuse_if_fenced()
         self.manifest = replace(self.manifest, first_segment=first_segment)
         publish_manifest(self.folder, self.manifest)
-        self._check_epoch()
+        self._refuse_if_fenced()
         for segment_id in old:
             remove(self.folder, segment_name(segment_id))
         self.folder.sync_names()
         return list(old)
 
+    def rest(self) -> None:
+        """Hold no file and no lock until the next append: for who has many, and an outer lock."""
+        self._segment.rest()
+        if self._note is not None:
+            self._note.rest()
+
     def close(self) -> None:
-        """Close the file, synced or not."""
-        self._segment.close()
+        """Close the files, the log's synced or not."""
+        try:
+            if self._note is not None:
+                note, self._note = self._note, None
+                note.close()
+        finally:
+            self._segment.close()

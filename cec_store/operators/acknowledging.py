@@ -16,7 +16,7 @@ from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.rebuild import EventualCheckpoint
 from cec_store.errors import OutOfRange, RecoveryError
 from cec_store.format.columns import Ints
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.contract import Effects, Operator, Step
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.queues.consumers import Consumer

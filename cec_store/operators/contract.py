@@ -41,7 +41,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """Rows that an operator takes at once; all their effects land in one atomic frame.
+    """Rows that an operator takes at once; their effects land in the log all or none.
 
     Row ``i`` of the step is the next row of ``batches[source[i]]``. ``positions[i, j]`` is the
     *next unread* offset of input ``j`` once row ``i`` has been taken, so it never falls along
@@ -68,8 +68,11 @@ class Step:
         return pa.concat_batches(self.batches).take(pa.array(row_of))
 
 
+NO_SLOTS: Ints = np.empty(0, np.int64)
+
+
 def _no_slots() -> Ints:
-    return np.empty(0, np.int64)
+    return NO_SLOTS
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,64 @@
-"""A step's effects as the records of one frame, and which CHECKs join them."""
+"""A step's effects as the records of its frames, and which CHECKs join them."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cec_store.checkpoints.checkpointer import Checkpointer
+from cec_store.format.bodies import cut_to_frames
 from cec_store.format.columns import Ints
 from cec_store.format.schema import KEY, STATE, TIMESTAMP_TYPE, RecordKind, RecordSchema
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.contract import Effects, Operator, Step
+
+_PIECE_ROWS = 1 << 18
+"""Records that are put together at once; all that a step of usual size has."""
 
 
 class FrameBuilder:
     """Puts an operator's output and its windows' footprints on top of one another."""
 
-    def __init__(self, operator: Operator, schema: RecordSchema) -> None:
+    def __init__(self, operator: Operator, schema: RecordSchema, frame_bytes_max: int) -> None:
         self._operator = operator
         self._schema = schema
+        self._frame_bytes_max = frame_bytes_max
         self._types = {column.name: column.type for column in schema.arrow}
 
-    def records(self, step: Step, effects: Effects, checked: Ints | None) -> pa.RecordBatch:
-        """Output rows, then OPEN, then CHECK, in the record schema."""
-        opened = effects.opened if checked is not None else effects.opened[:0]
-        footprints = np.concatenate([opened, checked]) if checked is not None else opened
-        rows, more = effects.rows.num_rows, len(footprints)
-        kinds = np.full(rows + more, self._operator.output_kind, np.uint8)
+    def parts(
+        self, step: Step, effects: Effects, opened: Ints, checked: Ints
+    ) -> Iterator[pa.RecordBatch]:
+        """Output rows, then OPEN, then CHECK, in the record schema: a batch for each frame.
+
+        Each is made when it is asked for, which has to be before the operator's next step.
+        """
+        footprints = np.concatenate([opened, checked])
+        rows = effects.rows.num_rows
+        kinds = np.full(rows + len(footprints), self._operator.output_kind, np.uint8)
         kinds[rows : rows + len(opened)] = RecordKind.OPEN
         kinds[rows + len(opened) :] = RecordKind.CHECK
+        for start in range(0, len(kinds), _PIECE_ROWS):
+            stop = min(start + _PIECE_ROWS, len(kinds))
+            first, last = min(start, rows), min(stop, rows)
+            piece = Effects(
+                rows=effects.rows.slice(first, last - first),
+                keys=None if effects.keys is None else effects.keys.slice(first, last - first),
+                causes=effects.causes[first:last],
+            )
+            slots = footprints[max(start, rows) - rows : max(stop, rows) - rows]
+            records = self._records(step, piece, slots, kinds[start:stop])
+            yield from cut_to_frames(records, self._frame_bytes_max)
+
+    def _records(
+        self, step: Step, effects: Effects, footprints: Ints, kinds: NDArray[np.uint8]
+    ) -> pa.RecordBatch:
+        """These output rows over the footprints of these slots."""
+        rows, more = effects.rows.num_rows, len(footprints)
         arrays = [
             pa.array(kinds),
             _caused(step.timestamps_us, effects.causes, more).view(TIMESTAMP_TYPE),
@@ -52,7 +80,7 @@ class FrameBuilder:
 
     def _column(self, name: str, above: pa.Array | None, below: pa.Array | None,
                rows: int, more: int) -> pa.Array:  # fmt: skip
-        """One column of a frame: the output rows' part over the footprints', nulls for none."""
+        """One column of a part: the output rows' part over the footprints', nulls for none."""
         kind = self._types[name]
         above = pa.nulls(rows, kind) if above is None else above
         if not more:
@@ -72,10 +100,13 @@ class Footprinting:
         self._checkpointer = checkpointer
         self._acknowledging = acknowledging
 
-    def frame(
+    def frames(
         self, step: Step, effects: Effects, end_offset: int
-    ) -> tuple[pa.RecordBatch, FrameMarks]:
-        """The step's frame, where the log ends at ``end_offset`` before it."""
+    ) -> tuple[Iterator[pa.RecordBatch], int, FrameMarks]:
+        """The parts of the step, how many records they have, and what holds at its end.
+
+        The log ends at ``end_offset`` before it.
+        """
         checkpointer = self._checkpointer
         position = int(step.positions[-1].sum())
         first_footprint = end_offset + effects.rows.num_rows
@@ -89,16 +120,24 @@ class Footprinting:
         checking_s = time.thread_time() - began
         if len(effects.opened) or len(checked):
             self._acknowledging.add_footprints(step.positions[-1])
-        began = time.thread_time()
-        batch = self._builder.records(step, effects, checked)
-        if len(checked):
-            self.checks_written += len(checked)
-            # Their share of making the frame, by the number of records.
-            checking_s += (time.thread_time() - began) * len(checked) / batch.num_rows
-            checkpointer.spent(len(checked), checking_s)
         end += len(checked)
+        self.checks_written += len(checked)
+        parts = self._builder.parts(step, effects, effects.opened, checked)
+        if len(checked):
+            parts = self._charged(parts, len(checked), end - end_offset, checking_s)
         marks = FrameMarks(checkpointer.open_windows, checkpointer.extent(end), position)
-        return batch, marks
+        return parts, end - end_offset, marks
+
+    def _charged(
+        self, parts: Iterator[pa.RecordBatch], checks: int, records: int, checking_s: float
+    ) -> Iterator[pa.RecordBatch]:
+        """The parts; what making them took is charged to the CHECKs, by the number of records."""
+        making_s, began = 0.0, time.thread_time()
+        for part in parts:
+            making_s += time.thread_time() - began
+            yield part
+            began = time.thread_time()
+        self._checkpointer.spent(checks, checking_s + making_s * checks / records)
 
 
 def _caused(values: Ints, causes: Ints, more: int) -> pa.Array:

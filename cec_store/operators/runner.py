@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from weakref import WeakSet
 
 import numpy as np
 
 from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.policy import Policy, Targets
 from cec_store.checkpoints.rates import Rates
-from cec_store.errors import RecoveryError
+from cec_store.errors import Poisoned, RecoveryError
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.schema import RecordSchema
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
-from cec_store.operators.contract import Effects, Operator, Source, Step
+from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Source, Step
 from cec_store.operators.frame_builder import Footprinting, FrameBuilder
 from cec_store.operators.inputs.merge import BATCH_ROWS_MAX
 from cec_store.operators.inputs.sources import consumers_of, steps_of
@@ -34,6 +36,18 @@ def record_schema(operator: Operator) -> RecordSchema:
     )
 
 
+_taken: WeakSet[Operator] = WeakSet()
+"""Operators with state that runners have, or have had: each may have windows in it."""
+
+
+def _taken_once(operator: Operator) -> Operator:
+    if operator.key_schema is not None:
+        if operator in _taken:
+            raise ValueError("this operator has windows of an earlier runner; make a new one")
+        _taken.add(operator)
+    return operator
+
+
 class Runner:
     """An operator, its inputs and its output queue.
 
@@ -41,7 +55,9 @@ class Runner:
     after it again, so that output goes on with no gap and no duplicate. On an empty queue that is
     a start from nothing, at what a source's consumer has not acknowledged.
 
-    One thread, the caller's, does all of it; only the queue writes in a thread of its own.
+    One thread, the caller's, does all of it; only the queue writes in a thread of its own. After an
+    error, or an interrupt, it is of no more use: the operator may have taken a part of a step, and
+    what that put out may not be in the log.
     """
 
     def __init__(
@@ -63,20 +79,24 @@ class Runner:
 
         Raises:
             RecoveryError: a source's consumer was acknowledged what this queue does not have.
-            ValueError: not one source for each input, or two with one consumer.
+            ValueError: not one source for each input, two with one consumer, or an operator with
+                state that another runner has had.
             SchemaMismatch: the queue belongs to another operator.
         """
         if len(sources) != operator.inputs:
             raise ValueError(
                 f"{len(sources)} sources for an operator with {operator.inputs} inputs"
             )
-        self.operator = operator
+        self.operator = _taken_once(operator)
         self.queue = queue
         self._sources = sources
-        self._builder = FrameBuilder(operator, queue.require_schema(record_schema(operator)))
+        schema = queue.require_schema(record_schema(operator))
+        self._builder = FrameBuilder(operator, schema, queue.options.frame_bytes_max)
         self._step_rows_max = step_rows_max
         self._acknowledge_interval_s = acknowledge_interval_s
         self._clock_s = clock_s
+        self._is_busy = False
+        """With a step or an acknowledgement; it stays so where that fails or is interrupted."""
         self.checkpointer = Checkpointer(policy or Targets(), rates, clock_s)
         self.records_written = 0
         self._acknowledging = Acknowledging(
@@ -119,7 +139,11 @@ class Runner:
         """Take all the input there is, and return once its output is durable.
 
         ``progress`` is called with the number of rows after each step.
+
+        Raises:
+            Poisoned: an earlier one has failed or was interrupted; make a new runner.
         """
+        self._refuse_if_unfinished()
         acknowledged_s = self._clock_s()
         for step in self._steps(self._position):
             self.step(step)
@@ -132,21 +156,44 @@ class Runner:
         self.acknowledge()
 
     def step(self, step: Step) -> None:
-        """Take one step of input and append its effects as one frame."""
+        """Take one step of input and append its effects, all or none of which will count.
+
+        Raises:
+            Poisoned: an earlier one has failed or was interrupted; make a new runner.
+        """
+        with self._busy():
+            self._take(step)
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        self._refuse_if_unfinished()
+        self._is_busy = True
+        yield
+        self._is_busy = False
+
+    def _refuse_if_unfinished(self) -> None:
+        if self._is_busy:
+            raise Poisoned(
+                f"{self.queue.folder.path}: this runner has left a step unfinished; open the queue "
+                "again, and make a new operator and a new runner, which recover from it"
+            )
+
+    def _take(self, step: Step) -> None:
         effects = self._apply(step)
         if self._footprinting is not None:
-            batch, marks = self._footprinting.frame(step, effects, self._end_offset)
+            parts, records, marks = self._footprinting.frames(step, effects, self._end_offset)
         else:
-            batch = self._builder.records(step, effects, None)
+            parts = self._builder.parts(step, effects, NO_SLOTS, NO_SLOTS)
+            records = effects.rows.num_rows
             self._acknowledging.follow(effects, self._position, self._end_offset)
             upto = int(step.positions[-1].sum())
             marks = FrameMarks(open_windows=NOT_COUNTED, input_upto=upto)
         self._position = step.positions[-1]
-        if batch.num_rows:
-            self.queue.append_records(batch, marks)
-            self._end_offset += batch.num_rows
-            self.records_written += batch.num_rows
-        if batch.num_rows or self._footprinting is None:
+        if records:
+            self.queue.append_step(parts, marks)
+            self._end_offset += records
+            self.records_written += records
+        if records or self._footprinting is None:
             self._acknowledging.note(step, effects, self._end_offset)
 
     def _apply(self, step: Step) -> Effects:
@@ -176,5 +223,9 @@ class Runner:
 
         With checkpoints a recovery needs what their footprints do not say. Without, that is not
         needed which made output that all consumers of this queue have received.
+
+        Raises:
+            Poisoned: an earlier one has failed or was interrupted; make a new runner.
         """
-        self._acknowledging.acknowledge(self._position, self._end_offset)
+        with self._busy():
+            self._acknowledging.acknowledge(self._position, self._end_offset)

@@ -30,6 +30,16 @@ def newest(chain: Chain) -> Commit:
     return next(newest_first(chain), Commit())
 
 
+def more_than_committed(path: str, end: int, committed: int) -> CorruptLog:
+    """The error for a partition to which somebody else than a committer has appended."""
+    what = f"it ends with record {end}, and {committed} are committed: somebody appended to it"
+    advice = (
+        f"what is beyond is read by `cec-store replay {path} --since @{committed}`; keep that, and "
+        "restore the folder from a copy: commits would hide behind it"
+    )
+    return CorruptLog(path, 0, what, advice)
+
+
 def _commits(chain: Chain, frame: Frame) -> list[Commit]:
     rows = chain.records(frame).select(COMMIT_SCHEMA.data.names).to_pylist()
     try:

@@ -6,27 +6,30 @@ the lock of ``commits/`` for the time of a commit, and keeps its files open for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, NotAQueue, QueueLocked, SchemaMismatch
+from cec_store.errors import CorruptLog, QueueLocked
 from cec_store.format.bodies import encode_body
 from cec_store.format.commit import COMMIT_SCHEMA, Commit, Staged
 from cec_store.format.records import data_records, to_timestamps
+from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
-from cec_store.log.epochs import newest_epoch
-from cec_store.log.reopening import create
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
-from cec_store.partitioned.commits import newest
-from cec_store.partitioned.kept_writers import KeptWriters
+from cec_store.log.frames import FrameMarks
+from cec_store.log.writer import ClockAndEntropy
+from cec_store.partitioned.commits import more_than_committed, newest
+from cec_store.partitioned.kept_writers import KeptWriters, Part
+from cec_store.partitioned.making import make_folders, make_logs, require_schema
 from cec_store.partitioned.partitions import is_partitioned
 from cec_store.partitioned.staging import StagedReader, Stager, staged_folder
 from cec_store.queues.appendable_queue import now_us
+from cec_store.queues.retention import warn_of_other_retention
 from cec_store.storage.folder import FolderTree, Lock
 from cec_store.storage.names import (
     COMMITS_FOLDER,
@@ -42,6 +45,7 @@ _LOCK_WAIT_S = 60.0
 """Another query may be committing to the same queue."""
 _COMMITS_BYTES = 1 << 20
 """Size of a segment of the log of commits."""
+_Answer = TypeVar("_Answer")
 
 
 class Committer:
@@ -58,8 +62,9 @@ class Committer:
         *,
         segment_bytes: int = 64 << 20,
         clock_us: Callable[[], int] = now_us,
+        retention: Retention | None = None,
     ) -> None:
-        """Make the queue where there is none; nothing stays open.
+        """Make the queue where there is none, with this retention; nothing stays open.
 
         Raises:
             SchemaMismatch: there is one with other columns.
@@ -71,38 +76,16 @@ class Committer:
         self._last = Commit()
         self.schema = schema
         if not is_partitioned(folder):
-            self._make()
-        self._check_schema()
+            self._make(retention or FOREVER)
+        require_schema(folder, self.schema)
+        if retention is not None:
+            warn_of_other_retention(folder.folder(COMMITS_FOLDER), retention)
 
-    # -- making -------------------------------------------------------------------------------
-
-    def _make(self) -> None:
-        folder = self._folder
-        known = {COMMITS_FOLDER, STAGED_FOLDER, partition_name(0)}
-        foreign = sorted(set(folder.names()) - known) if folder.exists() else []
-        if foreign:
-            what = "a queue without partitions" if newest_epoch(folder) is not None else "no queue"
-            raise NotAQueue(f"{folder.path}: {what}, and not empty either: {foreign[:3]}")
-        folder.make()
-        for name in (STAGED_FOLDER, COMMITS_FOLDER):
-            folder.folder(name).make()
-        with commits_locked(folder):
-            if is_partitioned(folder):
-                return  # somebody was quicker
-            for name, schema in ((partition_name(0), self.schema), (COMMITS_FOLDER, COMMIT_SCHEMA)):
-                part = folder.folder(name)
-                part.make()
-                if newest_epoch(part) is None:
-                    create(part, schema, self._clock_and_entropy).close()
-            folder.sync_names()
-
-    def _check_schema(self) -> None:
-        stored = Chain(self._folder.folder(partition_name(0))).schema()
-        if not stored.is_as(self.schema):
-            raise SchemaMismatch(
-                f"{self._folder.path}: the queue's columns are\n{_described(stored)}\nnot\n"
-                f"{_described(self.schema)}"
-            )
+    def _make(self, retention: Retention) -> None:
+        make_folders(self._folder)
+        with commits_locked(self._folder):
+            if not is_partitioned(self._folder):  # somebody may have been quicker
+                make_logs(self._folder, self.schema, self._clock_and_entropy, retention)
 
     # -- tasks --------------------------------------------------------------------------------
 
@@ -133,6 +116,7 @@ class Committer:
                 pieces = tuple(sorted(staged, key=lambda piece: piece.partition))
                 commit = last.following(query, batch, pieces, is_stream=is_stream)
                 readers = [self._read(commit, piece) for piece in pieces]
+                self._require_as_committed(last, commit.pieces)
                 self._append(commit)
                 self._apply(commit, dict(zip(pieces, readers, strict=True)))
             self._forget(query, batch)
@@ -182,39 +166,89 @@ class Committer:
 
     def _apply(self, commit: Commit, readers: dict[Staged, StagedReader]) -> None:
         """Bring every partition to where the commit ends it, from wherever it stands."""
-        numbers = {piece.partition for piece in commit.staged}
+        numbers = {*commit.pieces}
         if not readers:
-            # After a crash, an earlier batch may be on disk with nothing that vouches for it.
-            numbers = {n for n, end in enumerate(commit.ends) if self._visible_end(n) < end}
+            numbers, readers = self._unfinished(commit)
         numbers |= {n for n, end in enumerate(commit.ends) if not end}  # so that they are there
-        with ThreadPoolExecutor(_AT_ONCE, "cec-commit") as pool:
-            list(pool.map(partial(self._apply_to, commit, readers), sorted(numbers)))
+        self._in_each(sorted(numbers), partial(self._apply_to, commit, readers))
 
-    def _visible_end(self, number: int) -> int:
-        try:
-            return Chain(self._folder.folder(partition_name(number))).end.offset
-        except NotAQueue:
-            return 0
+    def _in_each(
+        self, numbers: Sequence[int], work: Callable[[int], _Answer]
+    ) -> dict[int, _Answer]:
+        with ThreadPoolExecutor(_AT_ONCE, "cec-commit") as pool:
+            return dict(zip(numbers, pool.map(work, numbers), strict=True))
+
+    def _unfinished(self, commit: Commit) -> tuple[set[int], dict[Staged, StagedReader]]:
+        """Partitions that do not show all of a commit, and the pieces that they lack. After a
+        crash, that may be an earlier batch, which is on disk with nothing that vouches for it.
+
+        Raises:
+            CorruptLog: one holds more than is committed, or less than can be finished.
+        """
+        parts = self._in_each(range(len(commit.ends)), self._writers.part)
+        self._require_none_ahead(commit, parts)
+        readers = {}
+        for number, part in parts.items():
+            self._require(commit.starts[number], number, part.written)
+            for piece, start in commit.pieces.get(number, ()):
+                end = start + piece.records
+                if part.written < end:
+                    try:
+                        readers[piece] = self._read(commit, piece)
+                    except CorruptLog as error:
+                        what = f"it ends with record {part.written}, of {end} that are committed"
+                        what += f"; what was staged is damaged too: {error.path}: {error.reason}"
+                        raise CorruptLog(self._path_of(number), 0, what) from error
+        return {n for n, end in enumerate(commit.ends) if parts[n].visible < end}, readers
+
+    def _require_none_ahead(self, commit: Commit, parts: Mapping[int, Part]) -> None:
+        for number, part in parts.items():
+            due = commit.ends[number] if number < len(commit.ends) else 0
+            if part.written > due:
+                raise more_than_committed(self._path_of(number), part.written, due)
+
+    def _require_as_committed(self, last: Commit, numbers: Iterable[int]) -> None:
+        """Partitions that a batch goes to hold what is committed and nothing else: rows of somebody
+        else would pass for the batch's own, or stand before them."""
+        parts = self._in_each(sorted(numbers), self._writers.part)
+        self._require_none_ahead(last, parts)
+        for number, part in parts.items():
+            self._require(last.ends[number] if number < len(last.ends) else 0, number, part.written)
 
     def _apply_to(self, commit: Commit, readers: dict[Staged, StagedReader], number: int) -> None:
-        name = partition_name(number)
-        writer = self._writers.writer(name, self.schema)
-        for piece in commit.staged:
-            start = commit.start(piece)
-            if piece.partition != number or writer.cursor.offset >= start + piece.records:
+        writer = self._writers.writer(partition_name(number), self.schema)
+        for piece, start in commit.pieces.get(number, ()):
+            here = writer.cursor.offset
+            if here >= start + piece.records:
                 continue
-            self._require(start, number, writer)
+            self._require(start, number, here)
             reader = readers.get(piece) or self._read(commit, piece)
-            for body in reader.bodies(writer.cursor.offset - start):
+            if here > start:
+                self._require_same(reader, number, start)
+            for body in reader.bodies(here - start):
                 self._writers.append(writer, body)
-        self._require(commit.ends[number], number, writer)
+        if writer.cursor.offset > commit.ends[number]:
+            ends = (writer.cursor.offset, commit.ends[number])
+            raise more_than_committed(self._path_of(number), *ends)
+        self._require(commit.ends[number], number, writer.cursor.offset)
         writer.sync()
+        self._writers.rest(writer)
 
-    def _require(self, offset: int, number: int, writer: LogWriter) -> None:
-        if writer.cursor.offset < offset:
-            path = f"{self._folder.path}/{partition_name(number)}"
-            what = f"it ends with record {writer.cursor.offset}, of {offset} that are committed"
-            raise CorruptLog(path, 0, what)
+    def _require(self, offset: int, number: int, end: int) -> None:
+        if end < offset:
+            what = f"it ends with record {end}, of {offset} that are committed"
+            raise CorruptLog(self._path_of(number), 0, what)
+
+    def _require_same(self, reader: StagedReader, number: int, start: int) -> None:
+        """What a crash has left of a piece in its partition, beginning at ``start``."""
+        chain = Chain(self._folder.folder(partition_name(number)))
+        first = chain.find_offset(start)
+        found = chain.frames(first.address) if first is not None else ()
+        if not reader.begins_with(frame.header for frame in found):
+            raise more_than_committed(self._path_of(number), chain.end.offset, start)
+
+    def _path_of(self, number: int) -> str:
+        return f"{self._folder.path}/{partition_name(number)}"
 
     def _read(self, commit: Commit, piece: Staged) -> StagedReader:
         return StagedReader(
@@ -227,6 +261,7 @@ class Committer:
     def _locked(self) -> Iterator[None]:
         """Alone with the queue; the files are closed if what is done then fails."""
         with commits_locked(self._folder):
+            self._writers.look_again()
             try:
                 yield
             except BaseException:
@@ -242,10 +277,3 @@ def commits_locked(folder: FolderTree) -> AbstractContextManager[Lock]:
     """
     commits = folder.folder(COMMITS_FOLDER)
     return closing(retry_while_busy(lambda: commits.lock(WRITER_LOCK), QueueLocked, _LOCK_WAIT_S))
-
-
-def _described(schema: RecordSchema) -> str:
-    column = schema.timestamp_column
-    keys = ", ".join(schema.key_columns)
-    columns = schema.data.remove_metadata()
-    return f"{columns}\n(timestampColumn {column or 'none'}; keyColumns {keys or 'none'})"

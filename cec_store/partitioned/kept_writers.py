@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from typing import NamedTuple
 
-from cec_store.errors import CecError, CorruptLog, QueueLocked, UnsupportedVersion
+from cec_store.errors import CecError, CorruptLog, NotAQueue, QueueLocked, UnsupportedVersion
 from cec_store.format.bodies import Body
 from cec_store.format.schema import RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.epochs import newest_claim, newest_epoch, read_manifest
-from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
-from cec_store.queues.trimming import trim
+from cec_store.log.frames import FrameMarks
+from cec_store.log.reopening import reopen
+from cec_store.log.writer import ClockAndEntropy, LogWriter
+from cec_store.queues.trimming import NOTHING_ASKED, trim
 from cec_store.storage.folder import FolderTree
-from cec_store.storage.names import segment_name
+from cec_store.storage.names import partition_name, segment_name
 
 _log = logging.getLogger(__name__)
+_OPEN_MAX = 100
+"""Where there are more writers, each lets go of its two files once it has been used."""
+
+
+class Part(NamedTuple):
+    """How far a folder's log reaches."""
+
+    visible: int
+    """Next unread offset."""
+    written: int
+    """The same with whole frames that nothing vouches for yet."""
 
 
 class KeptWriters:
@@ -33,6 +47,12 @@ class KeptWriters:
         self._clock_and_entropy = clock_and_entropy
         self._segment_bytes = segment_bytes
         self._writers: dict[str, LogWriter] = {}
+        self._alone: set[str] = set()
+        """Those that have been looked at since the lock was taken, and may be used."""
+
+    def look_again(self) -> None:
+        """To be called once the queue's lock is held: others may have written meanwhile."""
+        self._alone.clear()
 
     def kept(self, name: str) -> LogWriter | None:
         """The one that is open; somebody else may have written since."""
@@ -45,11 +65,11 @@ class KeptWriters:
             CorruptLog, SchemaMismatch, StorageError: as for opening any queue for append.
         """
         folder = self._folder.folder(name)
-        writer = self._writers.get(name)
+        writer = self._usable(name)
         if writer is not None:
-            if _is_alone(writer):
-                return writer
-            del self._writers[name]
+            return writer
+        writer = self._writers.pop(name, None)
+        if writer is not None:
             writer.close()
         folder.make()
         if newest_epoch(folder) is None:
@@ -57,6 +77,32 @@ class KeptWriters:
         else:
             writer, _ = reopen(folder, schema, self._clock_and_entropy)
         self._writers[name] = writer
+        self._alone.add(name)
+        return writer
+
+    def part(self, number: int) -> Part:
+        """How far a partition reaches; nothing is opened for append, and nothing changes.
+
+        Raises:
+            CorruptLog: it is damaged.
+        """
+        name = partition_name(number)
+        writer = self._usable(name)
+        if writer is not None:
+            return Part(writer.durable.offset, writer.cursor.offset)
+        try:
+            chain = Chain(self._folder.folder(name))
+        except NotAQueue:
+            return Part(0, 0)
+        return Part(chain.end.offset, chain.written_offset)
+
+    def _usable(self, name: str) -> LogWriter | None:
+        """The one that is open, if nobody else has written since."""
+        writer = self._writers.get(name)
+        if writer is not None and name not in self._alone:
+            if not _is_alone(writer):
+                return None
+            self._alone.add(name)
         return writer
 
     def append(self, writer: LogWriter, body: Body) -> None:
@@ -64,12 +110,31 @@ class KeptWriters:
         is_full = writer.segment_bytes + len(body.stored) > self._segment_bytes
         if is_full and writer.segment_has_records:
             writer.roll()
-            _index_and_trim(writer)
+            self._index_and_trim(writer)
         writer.append(body, FrameMarks())
+
+    def _index_and_trim(self, writer: LogWriter) -> None:
+        """After a segment was completed: index its frames, and trim as the retention says."""
+        chain = Chain(writer.folder)
+        index = TimestampIndex(chain, writable=True)
+        index.follow(chain)
+        index.close()
+        now_us = self._clock_and_entropy.clock_us()
+        try:
+            trim(writer.folder, NOTHING_ASKED, writer.trim, now_us, self._folder)
+        except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
+            # Of the setting or a consumer's file. The commit goes on all the same.
+            _log.warning("%s is not trimmed: %s", writer.folder.path, error)
+
+    def rest(self, writer: LogWriter) -> None:
+        """All of it is synced; hold its file open only if there are not too many."""
+        if len(self._writers) > _OPEN_MAX:
+            writer.rest()
 
     def close(self) -> None:
         """Close the files, even where one of them fails."""
         writers, self._writers = self._writers, {}
+        self._alone.clear()
         for writer in writers.values():
             with suppress(CecError):  # what counts was synced
                 writer.close()
@@ -82,16 +147,3 @@ def _is_alone(writer: LogWriter) -> bool:
         return False
     segment = segment_name(manifest.newest_segment)
     return read_manifest(folder) == manifest and folder.size(segment) == writer.segment_bytes
-
-
-def _index_and_trim(writer: LogWriter) -> None:
-    """After a segment was completed: index its frames, and trim what no consumer needs."""
-    chain = Chain(writer.folder)
-    index = TimestampIndex(chain, writable=True)
-    index.follow(chain)
-    index.close()
-    try:
-        trim(writer.folder, None, writer.trim)
-    except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
-        # Of a consumer's file. The commit goes on all the same.
-        _log.warning("%s is not trimmed: %s", writer.folder.path, error)

@@ -6,20 +6,27 @@ docs/format.md §11: a complete segment of its own, on disk before the task says
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from cec_store.errors import CorruptLog, FrameTooLarge
-from cec_store.format.bodies import Body, check_body_size, encode_body
+from cec_store.errors import CorruptLog
+from cec_store.format.bodies import (
+    RECORDS_BYTES_MAX,
+    Body,
+    check_body_size,
+    cut_to_frames,
+    encode_body,
+)
 from cec_store.format.commit import Staged
 from cec_store.format.frame import BadHeader, FrameHeader, FrameType
 from cec_store.format.manifest import Manifest
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
+from cec_store.log.frames import FrameMarks
 from cec_store.log.segment import BadFrame, SegmentReader
-from cec_store.log.writer import ClockAndEntropy, Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.queues.appendable_queue import now_us
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.names import STAGED_FOLDER, segment_name, staged_name
@@ -88,19 +95,12 @@ class Stager:
                 self._write(records)
 
     def _write(self, records: pa.RecordBatch) -> None:
-        try:
-            check_body_size(records)
-        except FrameTooLarge:
-            if records.num_rows == 1:
-                raise
-            half = records.num_rows // 2
-            self._write(records.slice(0, half))
-            self._write(records.slice(half))
-            return
-        if self._writer is None:
-            self._writer = self._begin()
-        self._writer.append(encode_body(records, _COMPRESSION_LEVEL), FrameMarks())
-        self._frames += 1
+        for part in cut_to_frames(records, RECORDS_BYTES_MAX):
+            check_body_size(part, self._folder.path)
+            if self._writer is None:
+                self._writer = self._begin()
+            self._writer.append(encode_body(part, _COMPRESSION_LEVEL), FrameMarks())
+            self._frames += 1
 
     def _begin(self) -> LogWriter:
         self._folder.make()
@@ -160,6 +160,14 @@ class StagedReader:
             raise CorruptLog(self._path, header.schema_byte, str(error)) from None
         if not found.is_as(schema):
             raise CorruptLog(self._path, header.schema_byte, "not the queue's columns")
+
+    def begins_with(self, copied: Iterable[FrameHeader]) -> bool:
+        """Whether these are the frames of this piece, from its first on, as far as they go."""
+        own = ((h.record_count, h.raw_bytes, h.body_crc) for _, h in self._frames)
+        return all(
+            (h.record_count, h.raw_bytes, h.body_crc) == due
+            for h, due in zip(copied, own, strict=False)
+        )
 
     def bodies(self, start: int) -> Iterator[Body]:
         """The frames from record ``start`` on, as they are stored, checksums proven.

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
 
 from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
-from cec_store.format.records import data_records, fit_columns, to_timestamps
+from cec_store.format.records import as_batch, data_records, fit_columns, to_timestamps
+from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
+from cec_store.log.creating import check_free, create
 from cec_store.log.epochs import newest_epoch
+from cec_store.log.frames import FrameMarks
+from cec_store.log.notes import refuse_if_held
 from cec_store.log.options import QueueOptions
-from cec_store.log.pipeline import Pipeline
-from cec_store.log.reopening import RecoveryReport, check_schema, create, reopen
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
-from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
-from cec_store.queues.trimming import trim
+from cec_store.log.pipeline.pipeline import Pipeline
+from cec_store.log.reopening import RecoveryReport, check_schema, reopen
+from cec_store.log.writer import ClockAndEntropy, LogWriter
+from cec_store.queues.consumable_queue import ConsumableQueue
+from cec_store.queues.retention import settings_folder, warn_of_other_retention
+from cec_store.queues.trimming import Asked, Retaining, trim
 from cec_store.storage.folder import Folder, Lock
+from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import WRITER_LOCK
+from cec_store.values import Position
 
 MODES = ("r", "a", "x")
 
@@ -30,7 +39,7 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-class AppendableQueue:
+class AppendableQueue(ConsumableQueue):
     """A queue without index, replay and rebuild, which :class:`.output_queue.OutputQueue` adds.
 
     Opened to append (``a``, ``x``) or to read (``r``). Any thread may append, as the pipeline has
@@ -47,36 +56,48 @@ class AppendableQueue:
         *,
         takeover: bool = False,
         clock_us: Callable[[], int] = now_us,
+        retention: Retention | None = None,
     ) -> None:
         """See :func:`cec_store.open_queue`."""
         if mode not in MODES:
             raise ValueError(f"mode={mode!r}: 'r' reads, 'a' appends, 'x' makes a new queue")
-        self.folder = folder
+        super().__init__(folder, clock_us)
         self.mode = mode
         self.options = options or QueueOptions()
         self.report = RecoveryReport()
         """What opening for append found."""
-        self._clock_us = clock_us
-        self._lock: Lock | None = None
+        self._process = OwnProcess()
         self._pipeline: Pipeline | None = None
         if mode == "r":
             self._chain = Chain(folder)
             self.schema = self._chain.schema()
             check_schema(folder, schema, self.schema)
             return
-        writer = self._open_writer(schema, takeover)
+        writer, lock = self._open_writer(schema, takeover, retention or FOREVER)
         self.schema = writer.schema
-        self._pipeline = Pipeline(writer, self.options)
+        self._retaining = Retaining(folder, writer.manifest.newest_segment)
+        pipeline = Pipeline(writer, self.options, lock)
+        # Whatever interrupts the opening or forgets the queue: what nobody refers to is closed.
+        finalize(self, pipeline.stop).atexit = False
+        pipeline.start()
+        self._pipeline = pipeline
+        if retention is not None:
+            warn_of_other_retention(settings_folder(folder), retention)
 
-    def _open_writer(self, schema: RecordSchema | None, takeover: bool) -> LogWriter:
+    def _open_writer(
+        self, schema: RecordSchema | None, takeover: bool, retention: Retention
+    ) -> tuple[LogWriter, Lock | None]:
         exists = newest_epoch(self.folder) is not None
         if not exists and schema is None:
             raise NotAQueue(f"{self.folder.path}: no queue here; give a schema to make one")
         if exists and self.mode == "x":
             raise FileExistsError(f"{self.folder.path}: there is a queue already")
+        if not exists:
+            check_free(self.folder)
         self.folder.make()
+        lock = None
         try:
-            self._lock = self.folder.lock(WRITER_LOCK)
+            lock = self.folder.lock(WRITER_LOCK)
         except QueueLocked:
             # Whoever is making the queue cannot be fenced: it has no epoch yet.
             if not takeover or not exists:
@@ -87,20 +108,27 @@ class AppendableQueue:
             exists = newest_epoch(self.folder) is not None
             if exists and self.mode == "x":
                 raise FileExistsError(f"{self.folder.path}: there is a queue already")
+            if not takeover:
+                refuse_if_held(self.folder)
             if not exists and schema is not None:
-                return create(self.folder, schema, clock_and_entropy)
+                return create(self.folder, schema, clock_and_entropy, retention), lock
             writer, self.report = reopen(self.folder, schema, clock_and_entropy)
-            return writer
+            return writer, lock
         except BaseException:
-            self._release()
+            if lock is not None:
+                lock.close()
             raise
 
     # -- writing ------------------------------------------------------------------------------
 
     def append(
-        self, batch: pa.RecordBatch, timestamps: pa.Array | None = None, *, sync: bool = False
+        self,
+        batch: pa.RecordBatch | pa.Table,
+        timestamps: pa.Array | None = None,
+        *,
+        sync: bool = False,
     ) -> int:
-        """Append a batch of data as one atomic frame and return the frame's number.
+        """Append a batch of data, or a table, as one atomic frame and return the frame's number.
 
         It is *acknowledged* once :meth:`await_durable` of that number returns. ``timestamps``
         (Arrow timestamps or int64 microseconds, one a row) default to the queue's timestamp
@@ -117,6 +145,7 @@ class AppendableQueue:
             raise SchemaMismatch(
                 f"{self.folder.path}: an operator writes this queue; run it by a Runner"
             )
+        batch = as_batch(batch)
         fit_columns(self.schema.data, batch)
         if timestamps is None and self.schema.timestamp_column is not None:
             timestamps = batch.column(self.schema.timestamp_column)
@@ -124,6 +153,8 @@ class AppendableQueue:
             timestamps = pa.array(np.full(batch.num_rows, self._clock_us(), np.int64))
         if len(timestamps) != batch.num_rows:
             raise SchemaMismatch(f"{len(timestamps)} timestamps for {batch.num_rows} rows")
+        if isinstance(timestamps, pa.ChunkedArray):  # a table's column
+            timestamps = timestamps.combine_chunks()
         records = data_records(self.schema, batch, to_timestamps(timestamps))
         seq = self.append_records(records) if batch.num_rows else pipeline.end.seq - 1
         if sync:
@@ -132,10 +163,24 @@ class AppendableQueue:
 
     def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
         """Append records of any kind, in the record schema, as one atomic frame."""
+        return self.append_step([records], marks or FrameMarks())
+
+    def append_step(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
+        """Append a step, one part at least, each part as a frame; all of them count, or none.
+
+        ``marks`` are those of its end. Parts are asked for while earlier ones are being written.
+        Returns the number of the last frame. A step that is left in the middle, by an error of
+        ``parts`` too, ends this writer: the next opening finds nothing of it.
+        """
         pipeline = self._writing()
+        seq = pipeline.submit(map(self._fitting, parts), marks)
+        self._retaining.after(pipeline.writer.manifest.newest_segment, self._trim)
+        return seq
+
+    def _fitting(self, records: pa.RecordBatch) -> pa.RecordBatch:
         if records.schema != self.schema.arrow:
             raise SchemaMismatch(f"records of\n{records.schema}\nnot\n{self.schema.arrow}")
-        return pipeline.submit(records, marks or FrameMarks())
+        return records
 
     def sync(self) -> None:
         """Return once everything appended is on disk.
@@ -154,56 +199,39 @@ class AppendableQueue:
         """Complete the segment and start a new one; everything before is then on disk."""
         pipeline = self._writing()
         pipeline.call(pipeline.roll)
+        self._retaining.after(pipeline.writer.manifest.newest_segment, self._trim)
 
-    def trim(self, before: int | None = None) -> int:
-        """Remove whole segments that nobody needs, of records below ``before`` if that is given.
+    def trim(
+        self,
+        before: Position | int | None = None,
+        *,
+        keep: timedelta | int | str | Retention | None = None,
+    ) -> int:
+        """Remove whole segments that nobody needs: of records below ``before``, or what is beyond
+        ``keep``, a time since they were written or a number of bytes.
 
         What a rebuild at the end needs stays, and what a consumer has not acknowledged as saved.
-        Without ``before`` and without consumers nothing is removed. Returns the oldest offset that
-        is left.
+        Without ``before`` and ``keep`` the queue's retention decides. Returns the oldest offset
+        that is left.
 
         Raises:
             OutOfRange: ``before`` is above the end.
-            CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs.
+            ValueError: no such time or size.
+            CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs, or the
+                queue's setting cannot be read.
         """
+        offset = before.offset if isinstance(before, Position) else before
+        asked = Asked(offset, None if keep is None else Retention.of(keep))
+        return self._trim(asked)
+
+    def _trim(self, asked: Asked) -> int:
         pipeline = self._writing()
         return trim(
-            self.folder, before, lambda first: pipeline.call(lambda: pipeline.writer.trim(first))
+            self.folder,
+            asked,
+            lambda first: pipeline.call(lambda: pipeline.writer.trim(first)),
+            self._clock_us(),
         ).first_offset
-
-    # -- consumers ----------------------------------------------------------------------------
-
-    def consumer(self, name: str, *, start: int | None = None) -> Consumer:
-        """Act as the consumer of this name, for which the queue keeps what it needs.
-
-        The first use registers it, durably, at offset ``start`` (default: the oldest there is);
-        later ones go on with what it has acknowledged. Close it to let go of the name. Works in
-        any mode, beside the writer.
-
-        Raises:
-            ConsumerInUse: somebody else acts under this name.
-            OutOfRange: ``start`` is trimmed or not there yet.
-            CorruptLog, UnsupportedVersion: what it has acknowledged cannot be read.
-            ValueError: not a name: 1 to 100 of ``A-Z a-z 0-9 . _ -``.
-        """
-        return Consumer(self.folder, name, start, self._clock_us)
-
-    def consumers(self) -> list[ConsumerState]:
-        """All registered consumers by name, those that have gone among them, with their lag.
-
-        Raises:
-            CorruptLog, UnsupportedVersion: what one of them has acknowledged cannot be read.
-        """
-        return consumer_states(self.chain())
-
-    def drop_consumer(self, name: str) -> None:
-        """Forget a consumer, damaged or not: the queue waits for it no more.
-
-        Raises:
-            ConsumerInUse: somebody acts under this name.
-            ValueError: there is none.
-        """
-        drop_consumer(self.folder, name)
 
     # -- state --------------------------------------------------------------------------------
 
@@ -228,11 +256,8 @@ class AppendableQueue:
         check_schema(self.folder, wanted, self.schema)
         return self.schema
 
-    def chain(self) -> Chain:
-        """A reader of its own over all that is durable now."""
-        return Chain(self.folder)
-
     def _writing(self) -> Pipeline:
+        self._process.check(self.folder.path)
         if self._pipeline is None:
             raise ReadOnly(f"{self.folder.path}: opened for reading; open with mode='a' to append")
         return self._pipeline
@@ -240,19 +265,14 @@ class AppendableQueue:
     def close(self) -> None:
         """Make everything durable and let go of the queue.
 
+        Interrupted, it goes on in the background; a second call waits for that. In a child of
+        ``fork()`` it does nothing, since the queue is the parent's.
+
         Raises:
             DurabilityLost, DiskFull, Fenced: the last appends could not be made durable.
         """
-        try:
-            if self._pipeline is not None:
-                self._pipeline.close()
-        finally:
-            self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        if self._pipeline is not None:
+            self._pipeline.close()
 
     def __enter__(self):  # type: ignore[no-untyped-def]
         return self

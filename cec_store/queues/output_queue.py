@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
 
 from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, rebuild
+from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.options import QueueOptions
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.queues.appendable_queue import AppendableQueue, now_us
+from cec_store.queues.retention import read_retention, settings_folder, write_retention
 from cec_store.storage.folder import Folder
+from cec_store.storage.forking import OwnProcess, forked
 from cec_store.values import Extent, Position
 
 
@@ -29,10 +32,14 @@ class OutputQueue(AppendableQueue):
         *,
         takeover: bool = False,
         clock_us: Callable[[], int] = now_us,
+        retention: Retention | None = None,
     ) -> None:
-        super().__init__(folder, mode, schema, options, takeover=takeover, clock_us=clock_us)
         self._index: TimestampIndex | None = None
         self._index_lock = Lock()
+        super().__init__(
+            folder, mode, schema, options,
+            takeover=takeover, clock_us=clock_us, retention=retention,
+        )  # fmt: skip
 
     def replay(
         self,
@@ -43,13 +50,18 @@ class OutputQueue(AppendableQueue):
         kinds: Collection[RecordKind] = OUTPUT_KINDS,
         include_metadata: bool = False,
         include_state: bool = False,
+        from_moment: Moment | None = None,
     ) -> Replay:
-        """Arrow batches from a moment or position on, up to (not including) another.
+        """Arrow batches of the records with since ≤ timestamp < until, in the order of the log.
 
-        ``since`` and ``until`` are a datetime (UTC if it has no zone), epoch microseconds, or a
-        :class:`Position`. A moment means the earliest record at or after it; the default is
-        everything that is left. With ``follow`` the replay waits for more at the end; stop it by
-        ``stop()``. ``include_metadata`` adds the columns ``_timestamp``, ``_kind``, ``_offset``;
+        Moments are a datetime (UTC if it has no zone) or epoch microseconds; timestamps may go
+        backward, and the whole log is searched by the headers of its frames. A :class:`Position`
+        as ``since`` or ``until`` is where to begin or end, whatever the timestamps. The default is
+        everything that is left. ``from_moment`` begins with the first record at or after it and
+        leaves out nothing behind that, unless ``since`` or ``until`` do; a position will do too.
+        With ``follow`` the replay waits for more at the end, for any moment may still come; stop
+        it by ``stop()``, or give a position as ``until``.
+        ``include_metadata`` adds the columns ``_timestamp``, ``_kind``, ``_offset``;
         ``include_state`` those that an operator's queue has of ``_key`` and ``_state``.
         Only durable records are returned.
 
@@ -57,7 +69,9 @@ class OutputQueue(AppendableQueue):
             OutOfRange: a position that is trimmed or does not exist yet.
             CorruptLog: damage on the way; everything before it has been returned.
         """
-        return self.select(Selection(since, until, kinds, include_metadata, include_state, follow))
+        return self.select(
+            Selection(since, until, kinds, include_metadata, include_state, follow, from_moment)
+        )
 
     def select(self, selection: Selection) -> Replay:
         """As :meth:`replay`."""
@@ -89,12 +103,34 @@ class OutputQueue(AppendableQueue):
         self._writing()
         return self._timestamp_index().rebuild(self.chain())
 
+    @property
+    def retention(self) -> Retention:
+        """What is removed without being asked, whenever a segment is full.
+
+        Raises:
+            CorruptLog, UnsupportedVersion: the setting cannot be read.
+        """
+        return read_retention(settings_folder(self.folder))
+
+    def set_retention(self, wanted: Retention | str | timedelta | int) -> None:
+        """Change what is removed without being asked: ``"forever"``, ``"consumers"``, a time as
+        ``"7d"``, or a size as ``"10GiB"``. See :func:`cec_store.set_retention`.
+
+        Raises:
+            ReadOnly: opened for reading.
+            ValueError: none of these.
+        """
+        self._writing()
+        write_retention(settings_folder(self.folder), Retention.of(wanted), self._clock_us())
+
     def close(self) -> None:
         """Make everything durable, leave the index for the next to open, and let go.
 
         Raises:
             DurabilityLost, DiskFull, Fenced: the last appends could not be made durable.
         """
+        if self._process.is_other():
+            return
         try:
             super().close()
         finally:
@@ -103,6 +139,11 @@ class OutputQueue(AppendableQueue):
                     self._index.close()
 
     def _timestamp_index(self) -> TimestampIndex:
+        if self._process.is_other():
+            # The parent's, of which another thread may have held the lock.
+            if self.mode != "r":
+                raise forked(self.folder.path)
+            self._process, self._index_lock, self._index = OwnProcess(), Lock(), None
         # Made when first asked for, so that a writer that only appends keeps no index.
         with self._index_lock:
             if self._index is None:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
+from threading import Lock
 
-from cec_store.errors import OutOfRange
-from cec_store.format.acknowledgement import Acknowledgement, damaged
+from cec_store.errors import CorruptLog, OutOfRange, QueueLocked, UnsupportedVersion
+from cec_store.format.acknowledgement import damaged
+from cec_store.format.retention import FOREVER, Retention, RetentionMode
 from cec_store.log.chain import Chain
+from cec_store.log.epochs import queue_of_part
 from cec_store.log.frames import Frame
 from cec_store.queues.consumers import acknowledgements, consumers_locked
-from cec_store.storage.folder import Folder
-from cec_store.storage.names import acknowledgement_name
+from cec_store.queues.retention import read_retention, settings_folder
+from cec_store.storage.folder import Folder, FolderTree
+from cec_store.storage.names import (
+    COMMITS_FOLDER,
+    acknowledgement_name,
+    consumer_of,
+    partition_name,
+    segment_name,
+)
+
+_log = logging.getLogger(__name__)
+_BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)
 
 
 @dataclass(frozen=True)
@@ -28,17 +43,37 @@ class TrimPlan:
     """Consumers that need the oldest segment that stays."""
 
 
-def trim(folder: Folder, before: int | None, remove_below: Callable[[int], object]) -> TrimPlan:
-    """See :meth:`cec_store.OutputQueue.trim`; ``remove_below`` is how the writer does it."""
+@dataclass(frozen=True)
+class Asked:
+    """What a trim is asked for; nothing: what the queue's retention says."""
+
+    before: int | None = None
+    """Only records below this offset."""
+    keep: Retention | None = None
+    """Only what was written longer ago, or what is more than so many bytes."""
+
+    def __post_init__(self) -> None:
+        is_size = self.keep is None or self.keep.mode in _BY_SIZE
+        if not is_size or (self.keep is not None and self.before is not None):
+            raise ValueError("a trim is asked for an offset, a length of time or a size: one of it")
+
+
+NOTHING_ASKED = Asked()
+
+
+def trim(
+    folder: Folder,
+    asked: Asked,
+    remove_below: Callable[[int], object],
+    now_us: int,
+    outer: FolderTree | None = None,
+) -> TrimPlan:
+    """See :meth:`cec_store.OutputQueue.trim`; ``remove_below`` is how the writer does it.
+
+    ``outer`` is the queue of many partitions that the folder is one of.
+    """
     with consumers_locked(folder):
-        chain = Chain(folder)
-        said = acknowledgements(folder, chain.manifest.log_id)
-        for name, each in said.items():
-            if each.received > chain.end.offset:
-                path = f"{folder.path}/{acknowledgement_name(name)}"
-                reason = f"received up to {each.received}, the queue ends at {chain.end.offset}"
-                raise damaged(path, 40, reason)
-        plan = plan_trim(chain, said, before)
+        plan = plan_trim(Chain(folder), asked, now_us, outer)
         if plan.segments:
             # The consumers' files that were read here must survive a power cut that follows.
             folder.sync_names()
@@ -47,18 +82,33 @@ def trim(folder: Folder, before: int | None, remove_below: Callable[[int], objec
 
 
 def plan_trim(
-    chain: Chain, said: Mapping[str, Acknowledgement], before: int | None = None
+    chain: Chain,
+    asked: Asked,
+    now_us: int,
+    outer: FolderTree | None = None,
+    retention: Retention | None = None,
 ) -> TrimPlan:
-    """Whole segments with no record that anybody needs, and none at or above ``before``.
+    """Whole segments that no rebuild needs, as far as is asked for or the retention says.
 
-    Without ``before`` and without consumers nothing is removed.
+    What a consumer needs stays, but where the retention is a time or a size and nothing else is
+    asked for. ``retention`` is one to try instead of the queue's own.
 
     Raises:
         OutOfRange: ``before`` is above the end.
+        CorruptLog, UnsupportedVersion: the retention, or what a consumer needs, cannot be read.
     """
+    before, folder = asked.before, chain.folder
     if before is not None and before > chain.end.offset:
-        raise OutOfRange(f"{chain.folder.path}: trim to {before}, the end is {chain.end.offset}")
-    needed = {name: each.effects_saved for name, each in said.items()}
+        raise OutOfRange(f"{folder.path}: trim to {before}, the end is {chain.end.offset}")
+    outer = outer or queue_of_part(folder)
+    keep, needed = asked.keep, _needs_of_consumers(chain, outer)
+    if asked == NOTHING_ASKED:
+        if retention is None:
+            retention = read_retention(folder if outer is None else outer.folder(COMMITS_FOLDER))
+        if retention.mode in _BY_SIZE:
+            keep = retention
+        if retention.mode is not RetentionMode.CONSUMERS:
+            needed = {}
     limits = [*needed.values()] if before is None else [before, *needed.values()]
     last = chain.last()
     limit, stop = min([_needed_from(chain, last), *limits]), chain.segments[-1]
@@ -66,8 +116,9 @@ def plan_trim(
         # The segment of the last frame always stays: it has the position of the operator's input.
         stop = min(stop, last.address.segment_id)
     first = chain.manifest.first_segment
-    if limits:
-        while first < stop and chain.first_offset(first + 1) <= limit:
+    if limits or keep is not None:
+        is_over = _over(chain, keep, now_us)
+        while first < stop and chain.first_offset(first + 1) <= limit and is_over(first):
             first += 1
     held_by: tuple[str, ...] = ()
     if first < stop:
@@ -76,5 +127,60 @@ def plan_trim(
     return TrimPlan(first, chain.first_offset(first), first - chain.manifest.first_segment, held_by)
 
 
+def _needs_of_consumers(chain: Chain, outer: FolderTree | None) -> dict[str, int]:
+    """From where on each consumer needs the records."""
+    folder, end = chain.folder, chain.end.offset
+    said = acknowledgements(folder, chain.manifest.log_id)
+    for name, each in said.items():
+        if each.received > end:
+            path = f"{folder.path}/{acknowledgement_name(name)}"
+            raise damaged(path, 40, f"received up to {each.received}, the queue ends at {end}")
+    needed = {name: each.effects_saved for name, each in said.items()}
+    if outer is not None:
+        # One that registered before this partition was added has a file in the first one only.
+        first = outer.folder(partition_name(0))
+        everywhere = filter(None, map(consumer_of, first.names() if first.exists() else ()))
+        needed = {**dict.fromkeys(everywhere, 0), **needed}
+    return needed
+
+
+def _over(chain: Chain, keep: Retention | None, now_us: int) -> Callable[[int], bool]:
+    """Whether a segment, the oldest that is left, is older than what is kept, or above its size."""
+    if keep is None:
+        return lambda segment_id: True
+    if keep.mode is RetentionMode.TIME:
+        # All of it had been written when its successor was begun.
+        return lambda n: chain.reader(n + 1).header.created_us <= now_us - keep.value
+    sizes = {n: chain.folder.size(segment_name(n)) for n in chain.segments}
+    newest_first = sorted(sizes, reverse=True)
+    totals = accumulate((sizes[n] for n in newest_first), initial=0)
+    behind = dict(zip(newest_first, totals, strict=False))
+    return lambda n: behind[n] >= keep.value
+
+
 def _needed_from(chain: Chain, last: Frame | None) -> int:
     return chain.end.offset if last is None else last.header.end_offset - last.header.extent_records
+
+
+class Retaining:
+    """Applies a queue's retention whenever a segment was completed, in the thread of an append."""
+
+    def __init__(self, folder: Folder, newest_segment: int) -> None:
+        self._folder = folder
+        self._seen = newest_segment
+        self._trimming = Lock()
+        """Held by the thread that trims; the others go on."""
+
+    def after(self, newest_segment: int, trim_queue: Callable[[Asked], object]) -> None:
+        """Trim by ``trim_queue`` what the retention says, if this segment is a new one."""
+        if newest_segment == self._seen or not self._trimming.acquire(blocking=False):
+            return
+        try:
+            self._seen = newest_segment
+            if read_retention(settings_folder(self._folder)) != FOREVER:
+                trim_queue(NOTHING_ASKED)
+        except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
+            # Of the setting or a consumer's file. Appending goes on all the same.
+            _log.warning("%s is not trimmed: %s", self._folder.path, error)
+        finally:
+            self._trimming.release()

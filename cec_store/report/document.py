@@ -27,13 +27,14 @@ def report_on(
     *,
     at: At = None,
     top: int = 10,
-    with_verify: bool = False,
+    with_verify: bool = True,
     rates: LoadRates,
     done: Callable[[int], object] = lambda _: None,
 ) -> Document:
     """Look at every log of a place, damaged ones too.
 
     ``at`` as :func:`cec_store.inspector.measuring.overview.at_point` gives it.
+    ``with_verify`` reads every byte; without it, the headers and what a restart needs.
     ``top`` is how many windows are named, and how many of the logs get plots of their own.
     ``done`` is called after each log with how many have been looked at.
 
@@ -48,14 +49,14 @@ def report_on(
         done(len(logs))
     if at is not None and all(facts.last is None for facts in logs):
         raise OutOfRange(f"{place.path}: {damage_in(logs)[0].what}")
-    damage += damage_in(logs)
-    verified = _verified(place, damage) if with_verify else None
-    damage = without_repeats(damage)
+    verified = _verified(place, logs, damage) if with_verify else None
+    damage = without_repeats(damage + damage_in(logs))
     return {
         "path": place.path,
         "kind": place.kind.value,
         "sound": not damage,
         "version": _version(place, wanted, logs),
+        "retention": place.retention(),
         "verified": verified,
         "damage": [asdict(each) for each in damage],
         "logs": [_row(facts) for facts in logs],
@@ -88,10 +89,16 @@ def damage_in(logs: Sequence[LogFacts]) -> list[Damage]:
     return [each for facts in logs for each in facts.damage]
 
 
-def _verified(place: Place, damage: list[Damage]) -> bool:
-    """Whether all is sound to the last byte; what is not goes to the damage."""
+def _verified(place: Place, logs: Sequence[LogFacts], damage: list[Damage]) -> bool:
+    """Whether all is sound to the last byte; what is not goes to its log, else to ``damage``."""
     found = verify_place(place)
-    damage += [Damage.of_fault(fault.log, fault) for fault in found.faults]
+    by_name = {facts.log.name: facts for facts in logs if facts.log.name or len(logs) == 1}
+    for fault in found.faults:
+        facts = by_name.get(fault.log)
+        known = damage if facts is None else facts.damage
+        known.append(Damage.of_fault(fault.log, fault))
+    for facts in logs:
+        facts.damage = without_repeats(facts.damage)
     return found.is_sound
 
 

@@ -180,6 +180,7 @@ function tiles(view) {
   }
   const logs = isAll && report.logs.length > 1 ? `, ${text.count(report.logs.length, "log")}` : "";
   tile("records", text.whole(log.records), `${text.count(log.frames, "frame")}, ${text.count(log.segments, "segment")}${logs}`);
+  if (report.retention !== null) tile("retention", text.safe(report.retention), "what the queue deletes by itself");
 }
 
 function header() {
@@ -187,13 +188,13 @@ function header() {
   const version = report.version === null ? "" : ` · version ${text.whole(report.version)}`;
   at("about").textContent = `${report.kind}${version} · looked at ${text.moment(report.made_us)}`;
   const box = at("sound"), count = report.damage.length, logs = report.totals.damaged_logs;
-  const depth = report.verified === null
-    ? "Every frame header was checked, and every byte that a restart reads. For the rest: cec-store verify, or report --verify."
-    : "Every byte was checked, as cec-store verify does.";
-  const verdict = made("div", report.sound ? "Sound." : `Damaged: ${text.count(count, "fault")}` +
-    `${report.logs.length > 1 ? ` in ${logs} of ${report.logs.length} logs` : ""}. What follows is about the sound rest.`,
-    box, { class: report.sound ? "verdict good" : "verdict bad" });
-  made("small", depth, verdict);
+  const isWhole = report.verified !== null;
+  const sound = isWhole ? "Sound: every byte was checked, as cec-store verify does."
+    : "No damage in what a restart needs. The other bytes were not checked: cec-store verify does.";
+  const partly = isWhole ? "" : " The bytes that no restart needs were not checked.";
+  made("div", report.sound ? sound : `Damaged: ${text.count(count, "fault")}` +
+    `${report.logs.length > 1 ? ` in ${logs} of ${report.logs.length} logs` : ""}. What follows is about the sound rest.${partly}`,
+    box, { class: !report.sound ? "verdict bad" : isWhole ? "verdict good" : "verdict" });
   if (!count) return;
   const list = made("ul", null, box, { class: "faults" });
   for (const fault of report.damage) {

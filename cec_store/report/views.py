@@ -21,6 +21,7 @@ from cec_store.report.windows import ages, footprint_counts, lifetimes, named_wi
 
 Document = dict[str, Any]
 _POINTS_MAX = 1000
+_TIME_BINS = 60
 _BARS_MAX = 120
 
 
@@ -115,7 +116,9 @@ def _written_by_time(kept: Sequence[Sequence[HistoryBucket]]) -> Document:
     rows = np.array(
         [(s.timestamp_us, s.bytes, s.records) for buckets in kept for s in buckets], np.float64
     )
-    edges = np.histogram_bin_edges(rows[:, 0], 60)
+    # A bin is a microsecond at least: what was written at once would have none otherwise.
+    first, last = rows[:, 0].min(), rows[:, 0].max()
+    edges = np.linspace(first, max(last, first + _TIME_BINS), _TIME_BINS + 1)
     totals = [np.histogram(rows[:, 0], edges, weights=rows[:, place])[0] for place in (1, 2)]
     return {
         "by": "time",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,6 +13,7 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
+    FRAME_MAGIC_BYTES,
     NOT_COUNTED,
     SEGMENT_HEADER_BYTES,
     BadHeader,
@@ -153,6 +156,21 @@ def _is_unfinished(data: bytes) -> bool:
         return decode_frame_header(data).frame_bytes > len(data)
     except BadHeader:
         return False
+
+
+def newest_in(folder: Folder, segment: StateSegment) -> float:
+    """The newest version of a damaged segment, if its last frame shows it; infinity if not."""
+    name = segment_name(segment.segment_id)
+    data = folder.read(name, segment.end, folder.size(name) - segment.end)
+    at = data.rfind(FRAME_MAGIC_BYTES)
+    while at >= 0:
+        with suppress(BadHeader):  # four bytes that only look like the beginning of one
+            header = decode_frame_header(data, at)
+            if segment.header is None or header.salt == segment.header.salt:
+                is_last = at + header.frame_bytes == len(data)
+                return max(header.input_upto, segment.newest_version) if is_last else math.inf
+        at = data.rfind(FRAME_MAGIC_BYTES, 0, at)
+    return math.inf
 
 
 def segment_without_header(

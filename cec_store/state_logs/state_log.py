@@ -73,13 +73,14 @@ class StateLog:
         at: int | str | None = None,
         kinds: Collection[RecordKind] = CHANGE_KINDS,
         include_metadata: bool = False,
+        from_moment: Moment | None = None,
     ) -> Replay:
         """What was put and removed up to a version, as Arrow batches of :data:`CHANGES`.
 
         Begins with the oldest record that is left. Footprints that were only renewed are left out.
         See :meth:`cec_store.OutputQueue.replay`.
         """
-        selection = Selection(since, until, kinds, include_metadata)
+        selection = Selection(since, until, kinds, include_metadata, from_moment=from_moment)
         return self._read(at, lambda lineage: _ChangeReplay(lineage, lineage, selection))
 
     def changes(self, first: int, at: int | str | None = None) -> pa.Table:

@@ -18,6 +18,7 @@ from cec_store.state_logs.segments import (
     STATE_SCHEMA,
     StateSegment,
     is_state_log,
+    newest_in,
     read_segment,
     segment_without_header,
 )
@@ -146,17 +147,16 @@ class StateTree:
             return self._find_unique(at)
         if at is not None:
             return self._find_version(at)
+        return self._find_newest()
+
+    def _find_newest(self) -> Frame:
         versions = self.versions()
-        for segment in map(self.segment, () if versions else reversed(self.ids)):
-            if segment.refusal:
-                raise segment.error()
-        newest = self._find_version(max(versions, default=0))
+        newest = max(versions, default=-1)
         for segment in map(self.segment, reversed(self.ids)):
-            if segment.segment_id <= newest.address.segment_id:
-                break
-            if segment.refusal:  # written later, so it may well be what Spark goes on from
+            # Its writer may have gone on there, whatever its number is.
+            if segment.refusal and not newest_in(self.folder, segment) <= newest:
                 raise segment.error()
-        return newest
+        return self._find_version(max(newest, 0))
 
     def _find_version(self, version: int) -> Frame:
         suspect: StateSegment | None = None

@@ -18,12 +18,31 @@ class AppendFile(Protocol):
     def sync(self) -> None:
         """Return once everything written is on disk."""
 
+    def rest(self) -> None:
+        """Let go of the descriptor until the next write or sync. Call it when all is synced."""
+
     def close(self) -> None:
         """Close; errors of the close are raised."""
 
 
+class HeldFile(Protocol):
+    """A file that is written at any place of it, and locked until closed or the process ends."""
+
+    def write_at(self, byte: int, data: bytes) -> None:
+        """Hand the bytes to the kernel."""
+
+    def sync(self) -> None:
+        """Return once everything written is on disk."""
+
+    def rest(self, name: str) -> None:
+        """Let go of it, and of the lock, until the next write or sync; ``name`` is its by now."""
+
+    def close(self) -> None:
+        """Close and let go of it; errors of the close are raised."""
+
+
 class Lock(Protocol):
-    """Held until closed or until the process ends."""
+    """Held until closed, until nobody refers to it, or until the process ends."""
 
     def close(self) -> None:
         """Let go."""
@@ -40,6 +59,8 @@ class Folder(Protocol):
     def size(self, name: str) -> int: ...
     def read(self, name: str, byte: int, size: int) -> bytes: ...
     def create(self, name: str) -> AppendFile: ...
+    def create_held(self, name: str) -> HeldFile: ...
+    def is_held(self, name: str) -> bool: ...
     def truncate(self, name: str, size: int) -> None: ...
     def rename(self, source: str, target: str) -> None: ...
     def unlink(self, name: str) -> None: ...

@@ -1,4 +1,4 @@
-"""A folder of the local file system. Only this file and `trees` touch the file system.
+"""A folder of the local file system. Only this file, `local_files` and `trees` touch that.
 
 A :class:`Folder` is an argument everywhere, so that tests can hand in one that forgets unsynced
 bytes, tears writes or fails calls. What a real folder promises, and no more:
@@ -11,108 +11,66 @@ bytes, tears writes or fails calls. What a real folder promises, and no more:
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TypeVar
 
-from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
-from cec_store.storage.folder import AppendFile, Lock, check_name
+from cec_store.errors import NotAQueue, QueueLocked
+from cec_store.storage.folder import AppendFile, Folder, HeldFile, Lock, check_name
+from cec_store.storage.local_files import (
+    LocalFile,
+    LocalLock,
+    created_file,
+    is_locked_here,
+    lock_file,
+)
+from cec_store.storage.mounts import is_remote
+from cec_store.storage.paths import AnyPath, check_local
+from cec_store.storage.regular_files import no_file, open_file, opened
+from cec_store.storage.system_errors import os_errors_of
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FILE_BYTES_MAX = 2**62
-_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_MOUNTS = "/proc/self/mountinfo"
-# A FUSE file system may be remote or not, and does not say: taken as remote, but for fuseblk.
-_REMOTE = re.compile(r"nfs|cifs|smb|fuse\.|9p|afs|ceph|glusterfs|gpfs|lustre|beegfs|virtiofs")
-
-
-@contextmanager
-def os_errors_of(path: str) -> Iterator[None]:
-    """Turn what the system says about ``path`` into the store's own errors."""
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError):
-        raise
-    except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFull(
-                f"{path}: no space left ({error.strerror}); free some and reopen"
-            ) from error
-        if error.errno in _DENIED:
-            raise ReadOnly(f"{path}: cannot be written ({error.strerror})") from error
-        raise StorageError(f"{path}: {error.strerror or error}") from error
-
-
-@contextmanager
-def opened(path: str, flags: int) -> Iterator[int]:
-    """A file descriptor for the block."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-class _LocalAppendFile:
-    def __init__(self, path: str, descriptor: int) -> None:
-        self._path = path
-        self._descriptor = descriptor
-
-    def write(self, parts: Sequence[bytes]) -> None:
-        with os_errors_of(self._path):
-            written = os.writev(self._descriptor, parts)
-            rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-
-    def sync(self) -> None:
-        with os_errors_of(self._path):
-            os.fdatasync(self._descriptor)
-
-    def close(self) -> None:
-        # Only the first call closes: later the number may stand for another open file.
-        descriptor, self._descriptor = self._descriptor, -1
-        # Some network file systems report a lost write only here.
-        with os_errors_of(self._path):
-            if descriptor >= 0:
-                os.close(descriptor)
-
-
-class _LocalLock:
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def close(self) -> None:
-        # No write is lost by an error here: nothing is ever written to this file.
-        with suppress(OSError):
-            os.close(self._descriptor)
+_Folder = TypeVar("_Folder", bound=Folder)
 
 
 class LocalFolder:
     """A directory of the local file system: 0700, files 0600, symbolic links not followed."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(os.fspath(path))
+    def __init__(self, path: AnyPath) -> None:
+        """Raises ``ValueError`` for a path that is empty or of another file system."""
+        self.path = os.path.abspath(check_local(os.fsdecode(path)))
 
     def _at(self, name: str) -> str:
         return os.path.join(self.path, check_name(name))
 
     def exists(self) -> bool:
-        return os.path.isdir(self.path)
+        """Raises :class:`Unreadable` where this user may not look."""
+        absent = suppress(FileNotFoundError, NotADirectoryError, ValueError)
+        with os_errors_of(self.path, reading=True), absent:
+            return stat.S_ISDIR(os.stat(self.path).st_mode)
+        return False
 
     def make(self) -> None:
-        """Create the directory and make its name durable; nothing if it is there."""
+        """Create the directory, and those above it, and make their names durable.
+
+        From the top down, each name on disk before anything is made below it. One that is there
+        already may have been made by a process that died before its name was on disk.
+        """
         with os_errors_of(self.path):
-            try:
-                os.makedirs(os.path.dirname(self.path), exist_ok=True)
-                os.mkdir(self.path, 0o700)
-            except FileExistsError:
-                if not os.path.isdir(self.path):
-                    raise NotAQueue(f"{self.path}: a file is in the way of a folder") from None
-                return
-            _sync_directory(os.path.dirname(self.path))
+            missing = [self.path]
+            while not os.path.isdir(above := os.path.dirname(missing[-1])):
+                missing.append(above)
+            with suppress(PermissionError):  # of somebody else's folder; it was not made here
+                _sync_directory(os.path.dirname(above))
+            for path in reversed(missing):
+                try:
+                    os.mkdir(path, 0o700 if path == self.path else 0o777)
+                except FileExistsError:
+                    if not os.path.isdir(path):
+                        raise NotAQueue(f"{path}: a file is in the way of a folder") from None
+                _sync_directory(os.path.dirname(path))
 
     def folder(self, name: str) -> LocalFolder:
         """A folder inside this one."""
@@ -132,24 +90,41 @@ class LocalFolder:
 
     def is_remote(self) -> bool:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
-        try:
-            with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as lines:
-                return _is_on_remote_mount(os.path.realpath(self.path), lines)
-        except OSError:
-            return False
+        return is_remote(self.path)
+
+    def require_readable(self, names: Iterable[str]) -> None:
+        """Raises :class:`Unreadable` where one of these files may not be read."""
+        for name in names:
+            path = self._at(name)
+            if not os.access(path, os.R_OK, effective_ids=True) and os.path.lexists(path):
+                with os_errors_of(path, reading=True):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def names(self) -> list[str]:
-        with os_errors_of(self.path):
+        with os_errors_of(self.path, reading=True):
             return sorted(os.listdir(self.path))
 
     def size(self, name: str) -> int:
-        with os_errors_of(self._at(name)):
-            return os.stat(self._at(name), follow_symlinks=False).st_size
+        path = self._at(name)
+        with os_errors_of(path, reading=True):
+            found = os.lstat(path)
+            if not stat.S_ISREG(found.st_mode):
+                raise no_file(path, found.st_mode)
+            return found.st_size
+
+    def identity(self, name: str) -> tuple[int, ...]:
+        """Changes with every change of the file, but for those within a tick of the clock.
+
+        Its last number is when that was: nanoseconds since 1970 UTC.
+        """
+        with os_errors_of(self._at(name), reading=True):
+            found = os.stat(self._at(name), follow_symlinks=False)
+            return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def read(self, name: str, byte: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``byte``; fewer only where the file ends."""
         path = self._at(name)
-        with os_errors_of(path), opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+        with os_errors_of(path, reading=True), opened(path, os.O_RDONLY) as descriptor:
             # A place that a hostile header names may be none that the system can express.
             data = os.pread(descriptor, size, byte) if byte < _FILE_BYTES_MAX else b""
             while 0 < len(data) < size:
@@ -166,20 +141,39 @@ class LocalFolder:
             FileExistsError: the name is taken. Two writers can thus never share a segment.
         """
         path = self._at(name)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os_errors_of(path):
-            descriptor = os.open(path, flags, 0o600)
+            return LocalFile(created_file(path))
+
+    def create_held(self, name: str) -> HeldFile:
+        """A new, empty file, locked as by :meth:`lock`, under any name that it gets later too.
+
+        Raises:
+            FileExistsError: the name is taken.
+        """
+        path = self._at(name)
+        with os_errors_of(path):
+            descriptor = created_file(path)
+            lock_file(descriptor)
+            return LocalFile(descriptor, locked=True)
+
+    def is_held(self, name: str) -> bool:
+        """Whether somebody has this file open from :meth:`create_held`; not where it is gone."""
+        path = self._at(name)
+        with os_errors_of(path), suppress(FileNotFoundError):
+            descriptor = open_file(path, os.O_RDONLY)
             try:
-                os.fchmod(descriptor, 0o600)  # whatever the umask
-            except OSError:
-                os.close(descriptor)
-                raise
-            return _LocalAppendFile(path, descriptor)
+                # Shared, so that two who ask at the same time do not take each other for it.
+                lock_file(descriptor, shared=True)
+            except BlockingIOError:
+                return True
+            finally:
+                descriptor.close()
+        return False
 
     def truncate(self, name: str, size: int) -> None:
         """Cut the file to ``size`` bytes, durably."""
         path = self._at(name)
-        with os_errors_of(path), opened(path, os.O_WRONLY | os.O_NOFOLLOW) as descriptor:
+        with os_errors_of(path), opened(path, os.O_WRONLY) as descriptor:
             os.ftruncate(descriptor, size)
             os.fsync(descriptor)
 
@@ -204,32 +198,27 @@ class LocalFolder:
         """
         path = self._at(name)
         with os_errors_of(path):
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(path, flags, 0o600)
+            descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(descriptor)
             except BlockingIOError:
-                os.close(descriptor)
-                raise QueueLocked(
-                    f"{self.path}: another process has this queue open for append; close it, "
-                    "or open with takeover=True if it hangs"
-                ) from None
-            return _LocalLock(descriptor)
+                if is_locked_here(path):
+                    what = "this process has this queue open for append already; close it first"
+                else:
+                    what = "another process has this queue open for append; close it, or open "
+                    what += "with takeover=True if it hangs"
+                raise QueueLocked(f"{self.path}: {what}") from None
+            return LocalLock(descriptor)
+
+
+def folder_at(path: AnyPath | _Folder) -> LocalFolder | _Folder:
+    """The folder of a path; one that is open already as it is."""
+    return LocalFolder(path) if isinstance(path, (str, bytes, os.PathLike)) else path
 
 
 def _sync_directory(path: str) -> None:
-    with opened(path or ".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
-        os.fsync(descriptor)
-
-
-def _is_on_remote_mount(path: str, mounts: Iterable[str]) -> bool:
-    """Whether ``path``, without symbolic links, is below a network mount (lines of mountinfo)."""
-    path = os.path.join(path, "")
-    longest, kind = 0, ""
-    for fields in (line.split() for line in mounts):
-        # A blank in a path is written as \\040.
-        point = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields[4])
-        point = os.path.join(point, "")
-        if path.startswith(point) and len(point) >= longest:
-            longest, kind = len(point), fields[fields.index("-") + 1]
-    return _REMOTE.match(kind) is not None
+    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -6,6 +6,7 @@ import re
 
 WRITER_LOCK = "writer.lock"
 CONSUMERS_LOCK = "consumers.lock"
+RETENTION = "retention"
 INDEX_FOLDER = "index"
 INDEX_STAMP = "stamp"
 COMMITS_FOLDER = "commits"
@@ -14,9 +15,12 @@ _PARTITION = re.compile(r"partition-([0-9]{5,})")
 _SEGMENT = re.compile(r"([0-9]{20})\.seg")
 _MANIFEST = re.compile(r"manifest-([0-9]{10})")
 _CLAIM = re.compile(r"claim-([0-9]{10})\.tmp")
+_DURABLE = re.compile(r"durable-([0-9]{10})")
 _CONSUMER = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _ACKNOWLEDGEMENT = re.compile(rf"consumer-({_CONSUMER.pattern})\.ack")
 _CONSUMER_LOCK = re.compile(rf"consumer-({_CONSUMER.pattern})\.lock")
+_TAKEOVER = re.compile(r"-([0-9]{6})")
+_CONSUMER_TAKEOVER = re.compile(rf"consumer-({_CONSUMER.pattern})\.(ack|lock)-[0-9]{{6}}")
 _INDEX_DATA = re.compile(r"[0-9a-f]{16}\.mdb")
 
 
@@ -39,6 +43,17 @@ def claim_name(epoch: int) -> str:
 def claimed_epoch_of(name: str) -> int | None:
     """The epoch in the name of a claim; ``None`` for any other name."""
     match = _CLAIM.fullmatch(name)
+    return int(match.group(1)) if match else None
+
+
+def durable_name(epoch: int) -> str:
+    """Where the writer of an epoch notes how far the log is on disk; it holds the file locked."""
+    return f"durable-{epoch:010d}"
+
+
+def durable_epoch_of(name: str) -> int | None:
+    """The epoch in the name of such a file; ``None`` for any other name."""
+    match = _DURABLE.fullmatch(name)
     return int(match.group(1)) if match else None
 
 
@@ -85,9 +100,25 @@ def check_consumer_name(name: str) -> str:
     return name
 
 
-def acknowledgement_name(consumer: str) -> str:
-    """Where a consumer's acknowledgements stand."""
-    return f"consumer-{consumer}.ack"
+def _of_takeover(name: str, number: int) -> str:
+    return f"{name}-{number:06d}" if number else name
+
+
+def _takeover_of(name: str, first: str) -> int | None:
+    if name == first:
+        return 0
+    number = _TAKEOVER.fullmatch(name.removeprefix(first)) if name.startswith(first) else None
+    return int(number.group(1)) if number else None
+
+
+def acknowledgement_name(consumer: str, takeover: int = 0) -> str:
+    """Where a consumer's acknowledgements stand: those of its first holder, or a later one."""
+    return _of_takeover(f"consumer-{consumer}.ack", takeover)
+
+
+def takeover_of_acknowledgement(name: str, consumer: str) -> int | None:
+    """The number of the takeover whose acknowledgements of this consumer the file has."""
+    return _takeover_of(name, acknowledgement_name(consumer))
 
 
 def consumer_of(name: str) -> str | None:
@@ -96,9 +127,19 @@ def consumer_of(name: str) -> str | None:
     return match.group(1) if match else None
 
 
-def consumer_lock_name(consumer: str) -> str:
+def consumer_lock_name(consumer: str, takeover: int = 0) -> str:
     """Held by whoever acts under the consumer's name."""
-    return f"consumer-{consumer}.lock"
+    return _of_takeover(f"consumer-{consumer}.lock", takeover)
+
+
+def takeover_of_lock(name: str, consumer: str) -> int | None:
+    """The number of the takeover whose lock on this consumer's name the file is."""
+    return _takeover_of(name, consumer_lock_name(consumer))
+
+
+def is_of_consumer_takeover(name: str) -> bool:
+    """Whether the file is there because somebody has taken over a consumer."""
+    return _CONSUMER_TAKEOVER.fullmatch(name) is not None
 
 
 def is_consumer_lock(name: str) -> bool:

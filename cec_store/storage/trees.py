@@ -11,11 +11,13 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import PurePath
 from typing import BinaryIO
 
 from cec_store.storage.folder import Folder, check_name
-from cec_store.storage.local import LocalFolder, opened, os_errors_of
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.paths import AnyPath, check_local
+from cec_store.storage.regular_files import opened
+from cec_store.storage.system_errors import os_errors_of
 
 _CHUNK_BYTES = 1 << 20
 # Another file system, one without links, not one's own file, or as many as a file may have.
@@ -31,24 +33,29 @@ _NO_LINK = {
 
 def subfolders(folder: LocalFolder) -> dict[str, LocalFolder]:
     """The folders inside one, whatever they are called: Spark has names of its own."""
-    with os_errors_of(folder.path), os.scandir(folder.path) as entries:
+    with os_errors_of(folder.path, reading=True), os.scandir(folder.path) as entries:
         found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
         return {entry.name: LocalFolder(entry.path) for entry in found}
+
+
+def enclosing(folder: LocalFolder) -> tuple[LocalFolder, str]:
+    """The folder that this one really stands in, and its name there: links are followed."""
+    path, name = os.path.split(os.path.realpath(folder.path))
+    return LocalFolder(path), name
 
 
 def checksums_of(folder: LocalFolder, name: str) -> bytes:
     """What Hadoop's local file system keeps hidden beside a file of this name; empty: nothing."""
     path = os.path.join(folder.path, f".{check_name(name)}.crc")
-    with os_errors_of(path):
+    with os_errors_of(path, reading=True):
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with opened(path, os.O_RDONLY) as number, open(number, "rb", closefd=False) as file:
+                return file.read()
         except FileNotFoundError:
             return b""
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read()
 
 
-def check_new(path: str | PurePath) -> LocalFolder:
+def check_new(path: AnyPath) -> LocalFolder:
     """The folder of this path, which is not there yet.
 
     Raises:
@@ -61,7 +68,7 @@ def check_new(path: str | PurePath) -> LocalFolder:
 
 
 @contextmanager
-def new_tree(path: str | PurePath) -> Iterator[LocalFolder]:
+def new_tree(path: AnyPath) -> Iterator[LocalFolder]:
     """A folder to be filled; once the block is done it is at ``path``, its name on disk.
 
     On any failure nothing is left. Killed in the middle, a hidden sibling `.<name>.<random>.tmp`
@@ -95,7 +102,7 @@ def _rename_folder(source: str, target: str) -> None:
 
 
 @contextmanager
-def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
+def new_file(path: AnyPath, replace: bool = False) -> Iterator[BinaryIO]:
     """A file to be written; once the block is done it is at ``path``, on disk and whole.
 
     On any failure what was there stays, and nothing else. Killed in the middle, a hidden sibling
@@ -104,7 +111,7 @@ def new_file(path: str | PurePath, replace: bool = False) -> Iterator[BinaryIO]:
     Raises:
         FileExistsError: there is something at ``path``, and it is not to be replaced.
     """
-    target = os.path.abspath(os.fspath(path))
+    target = os.path.abspath(check_local(os.fsdecode(path)))
     taken = FileExistsError(f"{target}: is there already; --force replaces it")
     if os.path.isdir(target) or (os.path.lexists(target) and not replace):
         raise taken
@@ -159,7 +166,7 @@ def link(source: LocalFolder, name: str, target: LocalFolder) -> bool:
                 return False
             raise
         # Its writer may never have synced it.
-        with opened(new, os.O_RDONLY | os.O_NOFOLLOW) as descriptor:
+        with opened(new, os.O_RDONLY) as descriptor:
             os.fsync(descriptor)
     return True
 

@@ -1,4 +1,4 @@
-"""What the exit status of the command line says: 0 sound, 1 damaged, 2 wrong use."""
+"""What the exit status says: 0 sound, 1 damaged, 2 wrong use, 3 what could not be looked at."""
 
 from __future__ import annotations
 
@@ -8,9 +8,25 @@ from contextlib import contextmanager
 
 import typer
 
+from cec_store.errors import CorruptLog, StorageError, Unreadable
+
 DAMAGED = 1
-WRONG_USE = 2
 """Exit status; 0 is sound."""
+WRONG_USE = 2
+COULD_NOT_LOOK = 3
+INTERRUPTED = 130
+"""As a shell says it of SIGINT."""
+CUT_OFF = 141
+"""As a shell says it of SIGPIPE: whoever read the output has gone."""
+
+
+def status_of(error: Exception) -> int:
+    """The exit status for an error that ends a verb."""
+    if isinstance(error, CorruptLog):
+        return DAMAGED
+    # What the system said about a file is the cause: permissions, a disk that fails.
+    is_of_system = type(error) is StorageError and isinstance(error.__cause__, OSError)
+    return COULD_NOT_LOOK if isinstance(error, Unreadable) or is_of_system else WRONG_USE
 
 
 def exit_if_damaged(problems: Iterable[str]) -> None:

@@ -21,6 +21,8 @@ def show_extent(screen: Screen, found: Overview, rates: LoadRates, top: int) -> 
         _show_log(screen, found, found.logs[0], rates)
     else:
         _show_logs(screen, found, rates)
+    if (retention := found.place.retention()) is not None:
+        screen.line(f"retention: {retention}")
     states = [each for each in found.logs if each.state is not None]
     if states:
         _show_rates(screen, rates, any(each.has_input for each in states))

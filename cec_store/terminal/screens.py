@@ -68,6 +68,11 @@ class Screen:
         """Rows under names; numbers stand to the right."""
         texts = [[_text(cell) for cell in row] for row in rows]
         right = [all(not isinstance(row[n], str) for row in rows) for n in range(len(names))]
+        # Beside its cells a column has a border and two blanks.
+        widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
+        if self.is_terminal and sum(widths) + 3 * len(widths) + 1 > self.out.width:
+            self._records(title, names, texts)
+            return
         if self.is_terminal:
             table = Table(title=title, title_justify="left")
             for name, is_right in zip(names, right, strict=True):
@@ -77,9 +82,17 @@ class Screen:
             self.out.print(table)
             return
         self.line(title)
-        widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
         for row in [list(names), *texts]:
             self.line("  " + aligned(row, widths, right))
+
+    def _records(self, title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table that is wider than the terminal: each row below its first cell."""
+        self.line(title)
+        width = max(map(len, names[1:]), default=0)
+        for first, *rest in rows:
+            self.line(f"  {names[0]} {first}", "bold")
+            for name, text in zip(names[1:], rest, strict=True):
+                self.line(f"    {name:<{width}}  {text}")
 
     @contextmanager
     def bytes_progress(self, what: str, *folders: LocalFolder) -> Iterator[Callable[[int], None]]:

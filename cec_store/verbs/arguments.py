@@ -14,6 +14,7 @@ from cec_store.inspector.measuring import overview
 from cec_store.inspector.places.places import Place
 from cec_store.inspector.places.points import PointInTime
 from cec_store.inspector.showing.dump_filter import parse_kinds
+from cec_store.storage.paths import check_local
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.values import Position, to_timestamp_us
 
@@ -84,9 +85,16 @@ def _kinds(text: str) -> frozenset[RecordKind]:
         return frozenset(parse_kinds(text))
 
 
+def local_path(text: str | Path) -> Path:
+    """A path of the local file system, as it was typed: pathlib would lose an empty one."""
+    with wrong_use():
+        return Path(check_local(str(text)))
+
+
 PlacePath = Annotated[
     Path,
     typer.Argument(
+        parser=local_path,
         metavar="PATH",
         help="A queue, a queue of many partitions, a state store or a Spark checkpoint.",
     ),
@@ -111,10 +119,26 @@ BeganAt = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; docs/cli.md has the schema.")]
 Since = Annotated[
-    Any, typer.Option(parser=moment_of, metavar="MOMENT", help="ISO time, microseconds or @offset.")
+    Any,
+    typer.Option(
+        parser=moment_of,
+        metavar="MOMENT",
+        help="Only at or after it: ISO time or microseconds; @offset is where to begin.",
+    ),
 ]
 Until = Annotated[
-    Any, typer.Option(parser=moment_of, metavar="MOMENT", help="The end, which is not included.")
+    Any,
+    typer.Option(
+        parser=moment_of, metavar="MOMENT", help="Only before it; @offset is where to end."
+    ),
+]
+FromMoment = Annotated[
+    Any,
+    typer.Option(
+        parser=moment_of,
+        metavar="MOMENT",
+        help="Begin with the first record at or after it; later ones may be of earlier moments.",
+    ),
 ]
 Kinds = Annotated[
     Any, typer.Option(parser=_kinds, metavar="KINDS", help="Such as result,data or open,check.")

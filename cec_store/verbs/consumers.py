@@ -1,4 +1,4 @@
-"""The verb `cec-store consumers`: lists who a queue keeps records for, or drops one."""
+"""The verb `cec-store consumers`: who a queue keeps records for, and what it deletes by itself."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from cec_store.format.retention import Retention, RetentionMode
 from cec_store.inspector.places.places import Log, Place, place_at
 from cec_store.log.chain import Chain
+from cec_store.opening import set_retention
+from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.consumers import ConsumerState, consumer_states
+from cec_store.storage.local import LocalFolder
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.gathering import Gathered, gather
@@ -17,9 +21,18 @@ from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import counted, size
 from cec_store.values import format_timestamp_us
 from cec_store.verbs.arguments import AsJson, PlacePath, Yes
-from cec_store.verbs.upkeep import Drop, carry_out_drops, plan_drops, queues_of
+from cec_store.verbs.upkeep import (
+    Drop,
+    add_consumer,
+    carry_out_drops,
+    plan_drops,
+    plan_trim_of,
+    queues_of,
+)
 
-_NAMES = ("name", "received", "effects saved", "lag", "lag s", "acknowledged")
+_NAMES = (
+    "name", "received", "effects saved", "lag", "lag s", "event-time lag s", "acknowledged",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,14 +49,33 @@ def consumers_verb(
     drop: Annotated[
         str | None, typer.Option(metavar="NAME", help="Forget this consumer, with --yes.")
     ] = None,
+    add: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Register this consumer before it starts.")
+    ] = None,
+    retention: Annotated[
+        Any,
+        typer.Option(
+            parser=Retention.of,
+            metavar="forever|consumers|7d|10GiB",
+            help="Set what the queue deletes by itself, with --yes.",
+        ),
+    ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """List who the queue keeps its records for, and how far each of them is; or drop one."""
+    """List who the queue keeps its records for; add or drop one; set what it deletes by itself."""
     screen = Screen()
     place = place_at(path)
     with wrong_use():
         queues = queues_of(place)
+        if sum(each is not None for each in (drop, add, retention)) > 1:
+            raise ValueError("give one of --drop, --add and --retention")
+        if add is not None:
+            _add(screen, place, add, as_json)
+            return
+        if retention is not None:
+            _set_retention(screen, place, retention, yes, as_json)
+            return
         if drop is not None:
             _drop(screen, place, plan_drops(place, drop), drop, yes, as_json)
             return
@@ -51,7 +83,8 @@ def consumers_verb(
     totals = _totals(found)
     if as_json:
         counts = {"logs": len(queues), "consumers": len(totals)}
-        screen.document(found.as_json(asdict, counts, consumers=totals))
+        more = {"retention": place.retention(), "consumers": totals}
+        screen.document(found.as_json(asdict, counts, **more))
     else:
         _show(screen, place, found, totals)
     found.end()
@@ -75,6 +108,10 @@ def _totals(found: Gathered[_Readers]) -> list[dict[str, Any]]:
             "lag_records": sum(each.lag_records for each in those),
             "lag_us": max(each.lag_us for each in those),
             "acknowledged_us": max(each.acknowledged_us for each in those),
+            "waiting_since_us": min(
+                (each.waiting_since_us for each in those if each.waiting_since_us is not None),
+                default=None,
+            ),
         }
         for name, those in named.items()
     ]
@@ -83,6 +120,7 @@ def _totals(found: Gathered[_Readers]) -> list[dict[str, Any]]:
 def _show(
     screen: Screen, place: Place, found: Gathered[_Readers], totals: list[dict[str, Any]]
 ) -> None:
+    screen.line(f"{place.path}: retention {place.retention() or 'unreadable'}")
     if not totals:
         screen.line(f"{place.path}: no consumers")
         return
@@ -93,22 +131,81 @@ def _show(
     cells: list[list[Cell]] = [[str(log.partition), *_row(state)] for log, state in rows]
     screen.table(f"{place.path}: consumers", ("partition", *_NAMES), cells)
     sums: list[list[Cell]] = [
-        [each["name"], each["partitions"], each["lag_records"], _seconds(each["lag_us"]),
+        [each["name"], each["partitions"], each["lag_records"],
+         _waits_s(each["waiting_since_us"]), _seconds(each["lag_us"]),
          format_timestamp_us(each["acknowledged_us"])]
         for each in totals
     ]  # fmt: skip
-    names = ("name", "partitions", "lag", "longest lag s", "acknowledged")
+    names = ("name", "partitions", "lag", "longest lag s", "longest event-time lag s",
+             "acknowledged")  # fmt: skip
     screen.table("over all partitions", names, sums)
 
 
 def _row(state: ConsumerState) -> tuple[Cell, ...]:
     when = format_timestamp_us(state.acknowledged_us)
-    lag_s = _seconds(state.lag_us)
-    return (state.name, state.received, state.effects_saved, state.lag_records, lag_s, when)
+    waits_s, event_s = _waits_s(state.waiting_since_us), _seconds(state.lag_us)
+    lag = state.lag_records
+    return (state.name, state.received, state.effects_saved, lag, waits_s, event_s, when)
+
+
+def _waits_s(since_us: int | None) -> str:
+    """By the clock."""
+    return _seconds(0 if since_us is None else max(0, now_us() - since_us))
 
 
 def _seconds(span_us: int) -> str:
     return f"{span_us / 1e6:,.1f}"
+
+
+def _add(screen: Screen, place: Place, name: str, as_json: bool) -> None:
+    found = add_consumer(place, name)
+    if as_json:
+        logs = [{**log.fields(), "effects_saved": at} for log, at in found.items()]
+        screen.document(document(place, True, logs, {"logs": len(logs)}, added=name))
+        return
+    screen.line(f"{place.path}: consumer {name!r} is registered")
+    for log, at in found.items():
+        screen.line(f"  {log.name or 'the queue'}: records are kept for it from offset {at:,} on")
+    if (kept := place.retention()) not in ("forever", "consumers"):
+        screen.note(f"the retention is {kept}: what it says is deleted, whoever needs it")
+
+
+def _set_retention(
+    screen: Screen, place: Place, wanted: Retention, yes: bool, as_json: bool
+) -> None:
+    """Say what changes, and with ``yes`` change it; a partition that cannot be read stops it.
+
+    Nothing is deleted yet: that is for the writer, whenever it has completed a segment.
+    """
+    before = place.retention()
+    found = gather(place, queues_of(place), lambda log: plan_trim_of(log, None, by=wanted))
+    is_done = yes and found.is_sound
+    if is_done:
+        set_retention(LocalFolder(place.path), wanted)
+    trims = [trim for _, trim in found.answers]
+    totals = {
+        "logs": len(place.logs),
+        "segments": sum(trim.plan.segments for trim in trims),
+        "bytes": sum(trim.bytes for trim in trims),
+    }
+    if as_json:
+        more = {"before": before, "retention": str(wanted), "done": is_done}
+        screen.document(document(place, found.is_sound, [], totals, **more))
+        found.end()
+        return
+    old = before or "unreadable"
+    if is_done:
+        screen.line(f"{place.path}: retention is {wanted}; it was {old}")
+    else:
+        screen.line(f"{place.path}: retention is {old}; would set it to {wanted}")
+    what = f"{counted(totals['segments'], 'segment')} ({size(totals['bytes'])})"
+    if wanted.mode is not RetentionMode.FOREVER:
+        screen.line(f"  the writer then deletes {what} of what is there now, when its next is full")
+    if not yes:
+        screen.line("do it with --yes")
+    elif not is_done:
+        screen.line("nothing was set, since not all could be read", "bold red")
+    found.end()
 
 
 def _drop(

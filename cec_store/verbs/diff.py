@@ -22,6 +22,7 @@ from cec_store.verbs.arguments import (
     Partition,
     PlacePath,
     Store,
+    local_path,
     parse_point,
 )
 
@@ -38,7 +39,8 @@ To = Annotated[
 def diff_verb(
     path: PlacePath,
     other: Annotated[
-        Path | None, typer.Argument(metavar="[OTHER]", help="Compare with this one.")
+        Path | None,
+        typer.Argument(parser=local_path, metavar="[OTHER]", help="Compare with this one."),
     ] = None,
     old: From = None,
     new: To = None,

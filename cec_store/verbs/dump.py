@@ -22,7 +22,7 @@ from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import counted, moment, value
-from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position
+from cec_store.values import MIN_TIMESTAMP_US, Position
 from cec_store.verbs.arguments import (
     AsJson,
     AtPoint,
@@ -91,7 +91,7 @@ def dump_verb(
         since_offset=since_offset or 0,
         until_offset=until_offset,
         since_us=since if isinstance(since, int) else MIN_TIMESTAMP_US,
-        until_us=until if isinstance(until, int) else MAX_TIMESTAMP_US,
+        until_us=until if isinstance(until, int) else None,
         since_version=since_version or 0,
         until_version=until_version,
         key=None if key is None else KeyTest(key),

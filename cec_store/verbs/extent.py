@@ -99,6 +99,7 @@ def extent_as_json(found: Overview, rates: LoadRates, top: int) -> dict[str, Any
         found.is_sound,
         [_log_as_json(each, rates) for each in found.logs],
         {**found.totals(rates), "what_if": _what_if_as_json(found.what_if())},
+        retention=found.place.retention(),
         version=found.version,
         batch_timestamp_us=found.timestamp_us,
         faults=list(found.faults),

@@ -14,14 +14,19 @@ from cec_store.terminal.documents import document
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import size
 from cec_store.values import format_timestamp_us
-from cec_store.verbs.arguments import AsJson, BeganAt, Yes
+from cec_store.verbs.arguments import AsJson, BeganAt, Yes, local_path
 
 
 def fork_verb(
     checkpoint: Annotated[
-        Path, typer.Argument(metavar="CHECKPOINT", help="A query's checkpointLocation.")
+        Path,
+        typer.Argument(
+            parser=local_path, metavar="CHECKPOINT", help="A query's checkpointLocation."
+        ),
     ],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder to make.")],
+    new: Annotated[
+        Path, typer.Argument(parser=local_path, metavar="NEW", help="The folder to make.")
+    ],
     at: BeganAt = None,
     batch: Annotated[int | None, typer.Option(min=0, help="After this batch.")] = None,
     version: Annotated[

@@ -17,7 +17,16 @@ from cec_store.opening import open_queue, read_queue
 from cec_store.state_logs.state_log import CHANGE_KINDS, CHANGES, StateLog
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.formats import Format, limited, replay_schema, write_batches
-from cec_store.verbs.arguments import AtPoint, Follow, Kinds, Limit, PlacePath, Since, Until
+from cec_store.verbs.arguments import (
+    AtPoint,
+    Follow,
+    FromMoment,
+    Kinds,
+    Limit,
+    PlacePath,
+    Since,
+    Until,
+)
 
 Rows = Iterator[pa.RecordBatch]
 
@@ -26,6 +35,7 @@ def replay_verb(
     path: PlacePath,
     since: Since = None,
     until: Until = None,
+    from_moment: FromMoment = None,
     form: Annotated[Format, typer.Option("--format", help="How rows are written.")] = Format.TABLE,
     follow: Follow = False,
     limit: Limit = None,
@@ -36,7 +46,7 @@ def replay_verb(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As --format jsonl.")] = False,
 ) -> None:
-    """Read a queue's output again, from a moment on; of a state store what was put and removed."""
+    """Read a queue's output of some time again; of a state store what was put and removed."""
     form = Format.JSONL if as_json or form is Format.JSON else form
     if not form.is_text and sys.stdout.isatty():
         raise typer.BadParameter(f"{form.value} is not for a terminal: send it to a file or pipe")
@@ -47,7 +57,8 @@ def replay_verb(
         with wrong_use():
             rows, schema = _rows(
                 stack, place, at, follow,
-                since=since, until=until, kinds=kinds, include_metadata=metadata,
+                since=since, until=until, from_moment=from_moment,
+                kinds=kinds, include_metadata=metadata,
             )  # fmt: skip
         try:
             write_batches(limited(rows, limit), schema, form, sys.stdout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,13 +13,16 @@ from cec_store.terminal.exit_status import DAMAGED
 from cec_store.terminal.report_writing import make_report, write_report
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import size
-from cec_store.verbs.arguments import AsJson, AtPoint, AtVersion, PlacePath, wanted_at
+from cec_store.verbs.arguments import AsJson, AtPoint, AtVersion, PlacePath, local_path, wanted_at
 
 
 def report_verb(
     path: PlacePath,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page goes.")
+        Path,
+        typer.Option(
+            "--output", "-o", parser=local_path, metavar="FILE", help="Where the page goes."
+        ),
     ] = Path("report.html"),
     at: AtPoint = None,
     version: AtVersion = None,
@@ -27,8 +30,12 @@ def report_verb(
         int, typer.Option(min=1, max=100, help="How many windows and logs to look at closely.")
     ] = 10,
     with_verify: Annotated[
-        bool, typer.Option("--verify", help="Check every byte, as `cec-store verify` does.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Check every byte, as `cec-store verify` does, or only what a restart needs.",
+        ),
+    ] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -45,6 +52,14 @@ def report_verb(
         screen.document(document)
     else:
         written = write_report(document, output, force)
-        screen.line(f"{output}: {size(written)}, {'sound' if document['sound'] else 'damaged'}")
+        screen.line(f"{output}: {size(written)}, {_verdict(document)}")
     if not document["sound"]:
         raise typer.Exit(DAMAGED)
+
+
+def _verdict(document: dict[str, Any]) -> str:
+    if not document["sound"]:
+        return "damaged"
+    if document["verified"]:
+        return "sound"
+    return "no damage in what a restart needs; the other bytes were not checked"

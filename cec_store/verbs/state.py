@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.places.points import seq_at, version_at
 from cec_store.inspector.showing.states import StoreReader, WindowReader
@@ -43,7 +44,8 @@ def state_verb(
         logs = place.chosen(operator, partition, store)
         if place.has_versions:
             wanted = version_at(place, point)
-            rows = StoreReader(place, logs, raw, partition is None).state(wanted)
+            is_side = store in JOIN_SIDES and logs[0].store == JOIN_SIDES[store]
+            rows = StoreReader(place, logs, raw, partition is None, is_side=is_side).state(wanted)
         else:
             reader = WindowReader(place)
             rows = reader.state(seq_at(place, reader.chain, point))

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from cec_store.format.retention import Retention
 from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.places.places import PlaceKind, place_at
 from cec_store.log.selection import Moment
+from cec_store.queues.trimming import Asked
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.gathering import gather
 from cec_store.terminal.screens import Screen
@@ -30,16 +32,26 @@ Before = Annotated[
 
 
 def trim_verb(
-    path: PlacePath, before: Before = None, yes: Yes = False, as_json: AsJson = False
+    path: PlacePath,
+    before: Before = None,
+    keep: Annotated[
+        Any,
+        typer.Option(
+            parser=Retention.of, metavar="7d|10GiB", help="What is older, or beyond that size."
+        ),
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Remove the segments that no consumer and no restart needs. Without either, say BEFORE."""
+    """Remove segments that no consumer and no restart needs: as asked, or by its retention."""
     screen = Screen()
     place = place_at(path)
     with wrong_use():
         queues = queues_of(place)
         if place.kind is PlaceKind.PARTITIONED_QUEUE and isinstance(before, Position):
             raise ValueError(f"{place.path} has partitions: give a moment, not an offset")
-    found = gather(place, queues, lambda log: plan_trim_of(log, before))
+        Asked(None if before is None else 0, keep)
+    found = gather(place, queues, lambda log: plan_trim_of(log, before, keep))
     trims = [trim for _, trim in found.answers]
     is_done = yes and found.is_sound
     if is_done:

@@ -6,27 +6,33 @@ nobody else writing. Where one partition cannot be read, nothing is done to any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 
 from cec_store.errors import CecError
+from cec_store.format.retention import Retention
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
+from cec_store.log.notes import refuse_if_held
 from cec_store.log.reopening import reopen
 from cec_store.log.replay import offset_at
 from cec_store.log.selection import Moment
 from cec_store.log.writer import ClockAndEntropy
 from cec_store.partitioned.committer import commits_locked
 from cec_store.queues.appendable_queue import now_us
-from cec_store.queues.consumers import acknowledgements, drop_consumer, read_acknowledgement
-from cec_store.queues.trimming import TrimPlan, plan_trim, trim
+from cec_store.queues.consumers import (
+    Consumer,
+    drop_consumer,
+    read_acknowledgement,
+)
+from cec_store.queues.holding import acknowledgement_files
+from cec_store.queues.trimming import Asked, TrimPlan, plan_trim, trim
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     INDEX_FOLDER,
     WRITER_LOCK,
-    acknowledgement_name,
     check_consumer_name,
     segment_name,
 )
@@ -64,7 +70,14 @@ def _writing(place: Place) -> AbstractContextManager[object]:
     """Keeps all others from writing to the queue."""
     folder = LocalFolder(place.path)
     is_many = place.kind is PlaceKind.PARTITIONED_QUEUE
-    return commits_locked(folder) if is_many else closing(folder.lock(WRITER_LOCK))
+    return commits_locked(folder) if is_many else _locked(folder)
+
+
+@contextmanager
+def _locked(folder: LocalFolder) -> Iterator[None]:
+    with closing(folder.lock(WRITER_LOCK)):
+        refuse_if_held(folder)
+        yield
 
 
 # -- trims ------------------------------------------------------------------------------------
@@ -74,8 +87,7 @@ def _writing(place: Place) -> AbstractContextManager[object]:
 class Trim(Deletion):
     """What a trim takes of one queue."""
 
-    before: int | None
-    """Only records below this offset."""
+    asked: Asked
     plan: TrimPlan
     oldest_offset: int
     """Of the records that there are now."""
@@ -86,8 +98,10 @@ class Trim(Deletion):
         return self.plan.first_offset - self.oldest_offset
 
 
-def plan_trim_of(log: Log, before: Moment | None) -> Trim:
-    """Look what would go.
+def plan_trim_of(
+    log: Log, before: Moment | None, keep: Retention | None = None, by: Retention | None = None
+) -> Trim:
+    """Look what would go; ``by`` is a retention to try instead of the queue's own.
 
     Raises:
         OutOfRange: ``before`` is above the end.
@@ -95,9 +109,10 @@ def plan_trim_of(log: Log, before: Moment | None) -> Trim:
     """
     chain = Chain(log.folder)
     limit = None if before is None else offset_at(chain, chain, before)
-    plan = plan_trim(chain, acknowledgements(log.folder, chain.manifest.log_id), limit)
+    asked = Asked(limit, keep)
+    plan = plan_trim(chain, asked, now_us(), retention=by)
     names = tuple(map(segment_name, range(plan.first_segment - plan.segments, plan.first_segment)))
-    return Trim(log, names, _size(log.folder, names), limit, plan, chain.first_offset())
+    return Trim(log, names, _size(log.folder, names), asked, plan, chain.first_offset())
 
 
 def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
@@ -114,7 +129,7 @@ def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
         for each in due:
             writer, _ = reopen(each.log.folder, None, ClockAndEntropy(now_us))
             with closing(writer):
-                trim(each.log.folder, each.before, writer.trim)
+                trim(each.log.folder, each.asked, writer.trim, now_us())
 
 
 # -- indexes ----------------------------------------------------------------------------------
@@ -169,11 +184,16 @@ def plan_drops(place: Place, name: str) -> list[Drop]:
     Raises:
         ValueError: nowhere.
     """
-    file = acknowledgement_name(check_consumer_name(name))
-    there = [log for log in queues_of(place) if file in log.folder.names()]
-    if not there:
+    check_consumer_name(name)
+    files = {log: acknowledgement_files(log.folder.names(), name) for log in queues_of(place)}
+    found = [
+        Drop(log, tuple(of), sum(map(log.folder.size, of)), _saved(log, name))
+        for log, of in files.items()
+        if of
+    ]
+    if not found:
         raise ValueError(f"{place.path}: no consumer {name!r}")
-    return [Drop(log, (file,), log.folder.size(file), _saved(log, name)) for log in there]
+    return found
 
 
 def _saved(log: Log, name: str) -> int | None:
@@ -182,6 +202,21 @@ def _saved(log: Log, name: str) -> int | None:
         return read_acknowledgement(log.folder, name, chain.manifest.log_id).effects_saved
     except CecError:
         return None
+
+
+def add_consumer(place: Place, name: str) -> dict[Log, int]:
+    """Register a consumer in every partition, at the oldest offset there is; returns where it
+    begins. One that is registered already goes on where it is.
+
+    Raises:
+        ConsumerInUse: somebody acts under this name.
+        OutOfRange: it is registered, and what it needs is gone.
+    """
+    found = {}
+    for log in queues_of(place):
+        with closing(Consumer(log.folder, check_consumer_name(name), None, now_us)) as consumer:
+            found[log] = consumer.effects_saved
+    return found
 
 
 def carry_out_drops(planned: Iterable[Drop], name: str) -> None:

@@ -13,7 +13,7 @@ from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.results import PlaceVerification, Verification, VerifiedLog
 from cec_store.terminal.documents import document
-from cec_store.terminal.exit_status import DAMAGED
+from cec_store.terminal.exit_status import COULD_NOT_LOOK, DAMAGED
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import by_kind, size
 from cec_store.verbs.arguments import AsJson, PlacePath
@@ -47,7 +47,8 @@ def verify_verb(
     else:
         show_verification(screen, found)
     if not found.is_sound:
-        raise typer.Exit(DAMAGED)
+        is_damage = any(fault.kind != "unreadable" for fault in found.faults)
+        raise typer.Exit(DAMAGED if is_damage else COULD_NOT_LOOK)
 
 
 # -- JSON -------------------------------------------------------------------------------------

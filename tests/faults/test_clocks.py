@@ -88,6 +88,9 @@ def test_lookups_equal_a_scan_whatever_the_clock_says(tally, steps, jumps, start
             wanted = min(reached, default=len(stamps))
             assert queue.position_at(moment).offset == wanted, f"{moment} in {stamps}"
             numbers = [n for b in queue.replay(since=moment) for n in b["number"].to_pylist()]
+            assert numbers == reached
+            replay = queue.replay(from_moment=moment)
+            numbers = [n for b in replay for n in b["number"].to_pylist()]
             assert numbers == list(range(wanted, len(stamps)))
         queue.close()
     finally:

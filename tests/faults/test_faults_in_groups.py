@@ -88,8 +88,7 @@ class Run:
         assert pipeline is not None
         for _ in range(frames):
             queue.append(pa.record_batch({"x": [queue.end_offset]}), pa.array([0]))
-        with pipeline._changed:
-            pipeline._changed.wait_for(lambda: not pipeline._pending)
+        pipeline.await_written()
 
 
 def require_no_more(queue: AppendableQueue) -> None:
@@ -97,7 +96,7 @@ def require_no_more(queue: AppendableQueue) -> None:
     pipeline = queue._pipeline
     assert pipeline is not None
     durable = pipeline.durable.seq
-    if pipeline._failure is not None:
+    if pipeline.failure is not None:
         with pytest.raises(Poisoned):
             queue.append(pa.record_batch({"x": [0]}), pa.array([0]))
         if durable < pipeline.end.seq:
@@ -107,7 +106,7 @@ def require_no_more(queue: AppendableQueue) -> None:
         queue.close()
     except CecError:
         assert durable < pipeline.end.seq
-    assert pipeline._failure is None or pipeline.durable.seq == durable
+    assert pipeline.failure is None or pipeline.durable.seq == durable
 
 
 def after_the_worst_power_cut(folder: SimulatedFolder) -> SimulatedFolder:

@@ -14,7 +14,7 @@ from cec_store.errors import CecError, DiskFull, DurabilityLost, Poisoned, Stora
 from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
 from cec_store.queues.appendable_queue import AppendableQueue
-from cec_store.storage import local as files
+from cec_store.storage import local, local_files
 from cec_store.storage.local import LocalFolder
 from support.crashes.crash_states import Log, check, power_cuts, read_all, schema
 from support.disks.simulated_folder import Fault, SimulatedFolder
@@ -127,7 +127,7 @@ class Run:
 
     def ask_for_more(self, queue: AppendableQueue) -> None:
         """Whatever failed: either the queue goes on in full, or not at all."""
-        failed = queue._pipeline._failure is not None  # type: ignore[union-attr]
+        failed = queue._pipeline.failure is not None  # type: ignore[union-attr]
         try:
             self.append(queue)
             assert not failed, "acknowledged after a failure"
@@ -177,11 +177,11 @@ def test_queue_survives_a_fault_at_any_call(kind: str, sticky: bool, tally: Tall
 
 CALLS = ("open", "fchmod",
          "writev", "write", "fdatasync", "fsync", "close", "pread", "replace", "unlink",
-         "ftruncate", "listdir", "stat")  # fmt: skip
+         "ftruncate", "listdir", "lstat", "fstat", "pwrite")  # fmt: skip
 
 
 class FailingOs:
-    """Stands for the module ``os`` in storage/local.py, and fails one call or all from there on."""
+    """Stands for the module ``os`` in both files; fails one call, or all from there on."""
 
     def __init__(self, at: int, number: int, sticky: bool) -> None:
         self.at = at
@@ -215,7 +215,11 @@ class FailingOs:
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[FailingOs | None], None]:
-    return lambda instead: monkeypatch.setattr(files, "os", instead or os)
+    def put(instead: FailingOs | None) -> None:
+        for files in (local, local_files):
+            monkeypatch.setattr(files, "os", instead or os)
+
+    return put
 
 
 ERRORS = {"short": 0, "EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EDQUOT": errno.EDQUOT,

@@ -10,15 +10,18 @@ import pytest
 
 from cec_store import Position, open_queue
 from cec_store.errors import FrameTooLarge, OutOfRange
-from cec_store.format.bodies import _RAW_BYTES_MAX, Body
+from cec_store.format.bodies import RECORDS_BYTES_MAX, Body, check_body_size, cut_to_frames
 from cec_store.format.frame import Codec
 from cec_store.format.manifest import Manifest
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.indexes.timestamp import TimestampIndex
+from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
-from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import Cursor, FrameMarks, LogWriter, Predecessor
+from cec_store.log.creating import create
+from cec_store.log.frames import FrameMarks
+from cec_store.log.reopening import reopen
+from cec_store.log.writer import Cursor, LogWriter, Predecessor
 from cec_store.storage.folder import AppendFile
 from cec_store.storage.local import LocalFolder
 from support.crashes.crash_states import clock_and_entropy
@@ -204,19 +207,19 @@ def test_strings_at_the_end_of_two_gibibytes(
     tally(2)
 
 
-def test_the_largest_frame_can_be_written_and_one_byte_more_not(
+def test_the_largest_frame_of_two_records_can_be_written_and_one_byte_more_not(
     tmp_path: Path, tally: Tally
 ) -> None:
-    noise = np.random.default_rng(7).bytes(_RAW_BYTES_MAX)
+    noise = np.random.default_rng(7).bytes(RECORDS_BYTES_MAX)
     schema = pa.schema([("noise", pa.binary())])
 
     def sized(count: int) -> pa.RecordBatch:
-        return pa.record_batch({"noise": [noise[:count]]}, schema)
+        return pa.record_batch({"noise": [noise[:count], b""]}, schema)
 
     records = RecordSchema(schema)
-    stamps = to_timestamps(pa.array([0]))
+    stamps = to_timestamps(pa.array([0, 0]))
     overhead = pa.ipc.get_record_batch_size(data_records(records, sized(8), stamps)) - 8
-    most = (_RAW_BYTES_MAX - overhead) // 8 * 8
+    most = (RECORDS_BYTES_MAX - overhead) // 8 * 8
     with open_queue(tmp_path / "queue", "a", schema=schema) as queue:
         queue.append(sized(most), sync=True)
         with pytest.raises(FrameTooLarge):
@@ -224,3 +227,44 @@ def test_the_largest_frame_can_be_written_and_one_byte_more_not(
         (found,) = list(queue.replay())
         assert found["noise"][0].as_py() == noise[:most]
     tally(2)
+
+
+@pytest.mark.parametrize("size", [70 << 20, 300 << 20])
+def test_a_row_above_the_limit_of_many_is_a_frame_of_its_own(
+    size: int, tmp_path: Path, tally: Tally
+) -> None:
+    """Above 64 MiB as stored, and above 256 MiB decompressed."""
+    block = np.random.default_rng(9).bytes(1 << 20)
+    value = block * (size >> 20)
+    schema = pa.schema([("n", pa.int64()), ("value", pa.binary())])
+    whole = pa.record_batch([[1, 2, 3], [b"before", value, b"after"]], schema)
+    with open_queue(tmp_path / "queue", "a", schema=schema) as queue:
+        with pytest.raises(FrameTooLarge, match="smaller batches"):
+            queue.append(whole)
+        for row in range(3):
+            queue.append(whole.slice(row, 1))
+    with open_queue(tmp_path / "queue", "a") as queue:
+        found = pa.Table.from_batches(queue.replay())
+        assert found.column("n").to_pylist() == [1, 2, 3]
+        assert found.column("value")[1].as_py() == value
+        assert queue.chain().find_offset(1).header.raw_bytes > size
+    assert verify(LocalFolder(tmp_path / "queue")).is_sound
+    tally(1)
+
+
+def test_a_row_beyond_every_limit_is_refused_with_its_key_and_column(tally: Tally) -> None:
+    """The bytes are never touched, so they take no memory."""
+    size = 2**31 + 2**17
+    data = pa.py_buffer(np.zeros(size, "u1"))
+    ends = np.array([0, size - 2**17, size], "i8")
+    text = pa.Array.from_buffers(pa.large_binary(), 2, [None, pa.py_buffer(ends), data])
+    keys = pa.StructArray.from_arrays([pa.array(["red", "blue"])], ["colour"])
+    records = pa.record_batch({"_key": keys, "n": pa.array([1, 2]), "text": text})
+    with pytest.raises(FrameTooLarge) as caught:
+        list(map(check_body_size, cut_to_frames(records, 1 << 20)))
+    said = str(caught.value)
+    assert "column 'text'" in said
+    assert "{'colour': 'red'}" in said
+    assert "keep such a value elsewhere" in said
+    assert check_body_size(records.slice(1)) > 2**17
+    tally(1)

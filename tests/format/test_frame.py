@@ -28,6 +28,7 @@ from cec_store.format.frame import (
     FrameType,
     NewerVersion,
     SegmentHeader,
+    body_bytes_max,
     body_is_sound,
     decode_frame_header,
     decode_segment_header,
@@ -137,6 +138,41 @@ def test_types_that_are_not_known(number: int) -> None:
     else:
         with pytest.raises(NewerVersion, match=f"frame type {number} "):
             decode_frame_header(data)
+
+
+def test_a_frame_of_one_record_may_be_larger_and_no_other() -> None:
+    most = 2**31 - 65_536
+    assert (body_bytes_max(1), raw_bytes_max(most, 1)) == (most, most)
+    for count in (0, 2, 2**32 - 1):
+        assert (body_bytes_max(count), raw_bytes_max(most, count)) == (64 << 20, 256 << 20)
+
+    def header(**lengths: int) -> FrameHeader:
+        return FrameHeader(type=FrameType.BATCH, **{**PLAIN, "record_count": 1, **lengths})
+
+    assert decode_frame_header(header(body_bytes=most, raw_bytes=most).encode()).raw_bytes == most
+    with pytest.raises(BadHeader, match="is over"):
+        decode_frame_header(header(body_bytes=most + 1).encode())
+    with pytest.raises(BadHeader, match="impossible"):
+        decode_frame_header(header(body_bytes=most, raw_bytes=most + 1).encode())
+    with pytest.raises(BadHeader, match="is over"):
+        decode_frame_header(header(body_bytes=(64 << 20) + 1, record_count=2).encode())
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_step_goes_on_only_in_a_batch_whose_windows_are_not_counted(codec: Codec) -> None:
+    def header(frame_type: FrameType, open_windows: int) -> bytes:
+        byte = codec | 0x80
+        fields = {**PLAIN, "codec": byte, "open_windows": open_windows}
+        return FrameHeader(type=frame_type, **fields).encode()
+
+    found = decode_frame_header(header(FrameType.BATCH, NOT_COUNTED))
+    assert (found.continues, found.body_codec, found.codec) == (True, codec, codec | 0x80)
+    with pytest.raises(BadHeader, match="no open windows to count"):
+        decode_frame_header(header(FrameType.BATCH, 0))
+    for frame_type in set(FrameType) - {FrameType.BATCH}:
+        with pytest.raises(NewerVersion, match="unknown"):
+            decode_frame_header(header(frame_type, NOT_COUNTED))
+    assert not decode_frame_header(FrameHeader(type=FrameType.BATCH, **PLAIN).encode()).continues
 
 
 def test_lengths_beyond_their_limits_are_refused_though_the_checksum_is_right() -> None:

@@ -14,9 +14,11 @@ from cec_store import StateLog, open_queue
 from cec_store.format.acknowledgement import Acknowledgement
 from cec_store.format.bodies import decode_body, encode_body
 from cec_store.format.checksum import crc32c
+from cec_store.format.durable_end import SLOTS_AT, decode_durable_ends
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
+    BadHeader,
     Codec,
     Footer,
     FrameHeader,
@@ -27,6 +29,7 @@ from cec_store.format.frame import (
     decode_segment_header,
 )
 from cec_store.format.manifest import Manifest
+from cec_store.format.retention import KeptRetention
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
@@ -37,7 +40,15 @@ from cec_store.storage.names import manifest_name, segment_name
 from support.disks.memory_folder import MemoryFolder
 from support.paths import DOCS
 from support.vectors import make as make_vectors
-from support.vectors.make import FOLDER, QUEUE, STATE_LOG, STATE_LOG_MERGED, SUMS, rows_of
+from support.vectors.make import (
+    FOLDER,
+    QUEUE,
+    QUEUE_OF_STEPS,
+    STATE_LOG,
+    STATE_LOG_MERGED,
+    SUMS,
+    rows_of,
+)
 
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "cases.json").read_text("utf-8"))["cases"]
 FORMAT_PAGE = DOCS / "format.md"
@@ -48,7 +59,7 @@ FIRST_RELEASE = {
     "frame-batch-kinds", "frame-batch-extreme", "frame-batch-empty", "frame-commit",
     "frame-footer", "frame-skippable", "queue",
 }  # fmt: skip
-FOLDERS = ("queue", "state log")
+FOLDERS = ("queue", "steps", "state log")
 
 
 def named(kind: str) -> list[dict[str, Any]]:
@@ -84,7 +95,7 @@ def test_the_corpus_has_every_structure() -> None:
     frames = named("frame")
     assert {case["expect"]["type"] for case in frames} >= set(FrameType)
     batches = [case for case in frames if case["expect"]["type"] == FrameType.BATCH]
-    assert {case["expect"]["codec"] for case in batches} == set(Codec)
+    assert {case["expect"]["codec"] & 0x7F for case in batches} == set(Codec)
     kinds = {row["_kind"] for case in batches for row in case["body"]["rows"]}
     assert kinds == set(RecordKind)
     assert all(case["says"] for case in CASES)
@@ -110,14 +121,14 @@ def test_the_script_still_makes_what_is_there() -> None:
     """All but the compressed bodies, which belong to the version of zstd."""
     made, compared = make_vectors.all_files(), set()
     for name, data in made.items():
-        if name.startswith("frame-") and decode_frame_header(data).codec != Codec.NONE:
+        if name.startswith("frame-") and decode_frame_header(data).body_codec != Codec.NONE:
             continue
-        if name.startswith((f"{QUEUE}/", f"{STATE_LOG}/")):
+        if name.startswith((f"{QUEUE}/", f"{QUEUE_OF_STEPS}/", f"{STATE_LOG}/")):
             continue
         compared.add(name)
         assert (FOLDER / name).read_bytes() == data, name
     assert {name for name in made if name.startswith(STATE_LOG_MERGED)} < compared
-    for folder in (QUEUE, STATE_LOG, STATE_LOG_MERGED):
+    for folder in (QUEUE, QUEUE_OF_STEPS, STATE_LOG, STATE_LOG_MERGED):
         assert {name for name in made if name.startswith(f"{folder}/")} == {
             f"{folder}/{path.name}" for path in (FOLDER / folder).iterdir()
         }
@@ -140,6 +151,32 @@ def test_acknowledgement(case: dict[str, Any]) -> None:
     said = Acknowledgement.decode(data_of(case), case["name"])
     assert vars(said) == expect
     assert said.encode() == data_of(case)
+
+
+@each("durable end")
+def test_durable_end(case: dict[str, Any]) -> None:
+    expect = {**case["expect"], "log_id": bytes.fromhex(case["expect"]["log_id"])}
+    data = data_of(case)
+    at_second = bytes(SLOTS_AT[1]) + data
+    for file in (data, at_second, data + at_second[len(data) :]):
+        for end in decode_durable_ends(file, case["name"]):
+            assert end._asdict() == expect
+            assert end.encode() == data
+    counts = [len(decode_durable_ends(file, "")) for file in (data, at_second, data[:-1])]
+    assert counts == [1, 1, 0]
+
+
+@each("retention")
+def test_retention(case: dict[str, Any]) -> None:
+    kept = KeptRetention.decode(data_of(case), case["name"])
+    found = {
+        "log_id": kept.log_id.hex(),
+        "mode": kept.retention.mode,
+        "value": kept.retention.value,
+        "set_us": kept.set_us,
+    }
+    assert found == case["expect"]
+    assert kept.encode() == data_of(case)
 
 
 @each("segment header")
@@ -167,13 +204,15 @@ def test_batch_body(case: dict[str, Any]) -> None:
     header, stored = split(data_of(case))
     schema = schema_of(case["body"]["schema"])
     count = header.record_count
-    records = decode_body(pa.py_buffer(stored), header.codec, header.raw_bytes, schema, count)
+    codec = header.body_codec
+    assert header.continues == (header.codec != codec)
+    records = decode_body(pa.py_buffer(stored), codec, header.raw_bytes, schema, count)
     assert rows_of(records) == case["body"]["rows"]
     raw = bytes(records.serialize())
     assert len(raw) == header.raw_bytes
-    if header.codec == Codec.ZSTD_LENGTHS:
+    if codec == Codec.ZSTD_LENGTHS:
         assert pa.Codec("zstd").decompress(stored, header.raw_bytes).to_pybytes() != raw
-    elif header.codec == Codec.ZSTD:
+    elif codec == Codec.ZSTD:
         assert pa.Codec("zstd").decompress(stored, header.raw_bytes).to_pybytes() == raw
     else:
         assert raw == stored
@@ -183,6 +222,16 @@ def test_batch_body(case: dict[str, Any]) -> None:
     assert stamps == (header.min_timestamp_us, header.max_timestamp_us)
     again_stored = pa.py_buffer(again.stored)
     assert decode_body(again_stored, again.codec, len(raw), schema, count).equals(records)
+
+
+@each("frame header")
+def test_frame_header_alone(case: dict[str, Any]) -> None:
+    header = decode_frame_header(data_of(case))
+    found = header._asdict()
+    assert {name: found[name] for name in case["expect"]} == case["expect"]
+    assert header._replace(header_crc=0).encode() == data_of(case)
+    with pytest.raises(BadHeader, match="is over"):
+        decode_frame_header(header._replace(header_crc=0, record_count=2).encode())
 
 
 @pytest.mark.parametrize(
@@ -291,6 +340,43 @@ def test_queue_can_be_appended_to() -> None:
     assert Chain(folder).end.offset == 7
     tails = [read_tail(SegmentReader(folder, i)).verdict for i in range(4)]
     assert tails == [Verdict.COMPLETE] + [Verdict.CLEAN_END] * 3
+
+
+# -- a queue of steps -------------------------------------------------------------------------
+
+
+def steps_folder() -> MemoryFolder:
+    folder = FOLDER / QUEUE_OF_STEPS
+    return MemoryFolder({path.name: path.read_bytes() for path in folder.iterdir()})
+
+
+def steps_of(chain: Chain) -> list[list[list[int | None]]]:
+    steps: list[list[list[int | None]]] = [[]]
+    for frame in chain.frames():
+        (row,) = rows_of(chain.records(frame))
+        steps[-1].append([row["_timestamp"], row["n"]])
+        if not frame.header.continues:
+            steps.append([])
+    assert steps.pop() == [], "the last step is not whole"
+    return steps
+
+
+def test_queue_of_steps_reads_as_expected() -> None:
+    (case,) = named("steps")
+    chain = Chain(steps_folder())
+    assert steps_of(chain) == case["expect"]["steps"]
+    assert (chain.end.seq, chain.end.offset) == (6, 6)
+    assert verify(steps_folder()).is_sound
+
+
+def test_queue_of_steps_is_opened_without_what_was_not_finished() -> None:
+    folder = steps_folder()
+    frames = list(SegmentReader(folder, 1).frames(stop=folder.size(segment_name(1))))
+    assert [header.seq for _, header in frames if header.type == FrameType.BATCH][-2:] == [6, 7]
+    writer, report = reopen(folder, make_vectors.SCHEMAS["plain"], make_vectors.clock_and_entropy())
+    assert (report.carried_frames, report.torn_bytes > 0, writer.cursor.seq) == (0, True, 6)
+    writer.close()
+    assert steps_of(Chain(folder)) == named("steps")[0]["expect"]["steps"]
 
 
 # -- state logs -------------------------------------------------------------------------------

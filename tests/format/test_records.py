@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cec_store.errors import FrameTooLarge, SchemaMismatch
-from cec_store.format.bodies import check_body_size, decode_body, encode_body
+from cec_store.format.bodies import check_body_size, cut_to_frames, decode_body, encode_body
 from cec_store.format.frame import BODY_BYTES_MAX, BadHeader, Codec, raw_bytes_max
 from cec_store.format.offset_lengths import offset_buffers
 from cec_store.format.records import concat, data_records, inputs_of, kinds_of, to_timestamps
@@ -270,6 +270,23 @@ def test_more_than_a_frame_holds_is_refused() -> None:
     assert check_body_size(fits) == fits.serialize().size
     with pytest.raises(FrameTooLarge, match="append smaller batches"):
         check_body_size(concat([fits, fits]))
+
+
+@given(st.lists(st.integers(0, 400), max_size=40), st.sampled_from([1, 300, 1000, 1 << 20]))
+def test_records_are_cut_into_parts_that_fit(sizes: list[int], bytes_max: int) -> None:
+    texts = pa.array(["x" * size for size in sizes], pa.string())
+    records = pa.record_batch({"n": pa.array(range(len(sizes)), pa.int64()), "text": texts})
+    parts = list(cut_to_frames(records, bytes_max))
+    assert (
+        pa.Table.from_batches(parts)
+        .combine_chunks()
+        .equals(pa.Table.from_batches([records]).combine_chunks())
+    )
+    for part in parts:
+        assert part.num_rows == 1 or check_body_size(part) <= bytes_max or not sizes
+        assert part.num_rows or not sizes
+    if check_body_size(records) <= bytes_max:
+        assert len(parts) == 1
 
 
 # -- timestamps -------------------------------------------------------------------------------

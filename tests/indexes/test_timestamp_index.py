@@ -423,7 +423,7 @@ def test_remote_file_systems(
     mounts.write_text(
         f"22 1 254:0 / / rw - ext4 /dev/a rw\n23 22 0:9 / {point} rw shared:1 - {kind} b rw\n"
     )
-    monkeypatch.setattr("cec_store.storage.local._MOUNTS", str(mounts))
+    monkeypatch.setattr("cec_store.storage.mounts._MOUNTS", str(mounts))
     assert not LocalFolder(tmp_path).is_remote()
     index = build(blank / "queue")
     assert (index.stored_frames == 0) == remote

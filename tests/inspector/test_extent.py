@@ -282,7 +282,7 @@ def test_a_checkpoint_is_recounted_log_by_log_and_altogether(checkpoint: MadeChe
     assert totals["load_s"] == pytest.approx(sum(log["state"]["load_s"] for log in logs))
     assert totals["what_if"][1]["target"] == "Q=2x"
     text = run(checkpoint.path, "--top", 2)
-    assert "operator 0, partition 2, right-keyToNumValues" in text
+    assert "operator 0 (join), partition 2, right-keyToNumValues" in text
     assert text.count("\n") < 30
 
 
@@ -306,7 +306,7 @@ def test_one_lost_log_does_not_hide_the_others(checkpoint: MadeCheckpoint) -> No
     assert found["totals"]["damaged_logs"] == 1
     assert [log["sound"] for log in found["logs"]].count(False) == 1
     assert sum(log["state"] is not None for log in found["logs"]) == 5
-    assert "damaged: operator 0, partition 1" in run(checkpoint.path, status=1)
+    assert "damaged: operator 0 (join), partition 1" in run(checkpoint.path, status=1)
 
 
 def test_a_store_whose_folder_is_lost_does_not_hide_the_others(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,18 +10,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cec_store import NotAQueue, QueueOptions, Targets, open_queue
-from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
+from cec_store import NotAQueue, QueueOptions, RecoveryError, Targets, open_queue, set_retention
+from cec_store.checkpoints.rebuild import rebuild
+from cec_store.format.frame import (
+    CONTINUES,
+    FRAME_HEADER_BYTES,
+    NOT_COUNTED,
+    SEGMENT_HEADER_BYTES,
+    FrameType,
+)
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.inspector.damage.faults import ADVICE, EFFECTS
 from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.measuring.extents import inspect_extent
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.places.points import PointInTime, seq_at
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.verifying.log import verify
-from cec_store.log.writer import FrameMarks
+from cec_store.log.chain import Chain
+from cec_store.log.epochs import read_manifest
+from cec_store.log.frames import FrameMarks
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.storage.names import RETENTION, segment_name
 from support.places import damaged_queues as made
 
 
@@ -263,6 +276,18 @@ def manifest_removed(path: Path) -> None:
     made.manifest(path).unlink()
 
 
+def manifest_rolled_back(path: Path) -> None:
+    """A copy from before the newest segment was published."""
+    known = read_manifest(made.folder_of(path))
+    older = replace(known, newest_segment=known.newest_segment - 1)
+    made.manifest(path).write_bytes(older.encode())
+
+
+def retention_flipped(path: Path) -> None:
+    set_retention(path, "7d")
+    made.flip(path / RETENTION, 33)
+
+
 def newer_frame_type(path: Path) -> None:
     made.patch_header(newest(path), middle(newest(path)), type=9)
 
@@ -272,6 +297,12 @@ def newest_patched(**values: int) -> Callable[[Path], None]:
         made.patch_header(newest(path), middle(newest(path)), **values)
 
     return damage
+
+
+def last_frame_goes_on(path: Path) -> None:
+    byte, header = made.batches(newest(path))[-1]
+    codec = header.codec | CONTINUES
+    made.patch_header(newest(path), byte, codec=codec, open_windows=NOT_COUNTED)
 
 
 def footer_rewritten(path: Path) -> None:
@@ -323,6 +354,8 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (rewritten_in_sealed, "chain"),
     (manifest_flipped, "manifest-damaged"),
     (manifest_removed, "manifest-missing"),
+    (manifest_rolled_back, "manifest-old"),
+    (retention_flipped, "retention-damaged"),
     (newer_frame_type, "version"),
     (newest_patched(open_windows=3), "open-windows"),
     (newest_patched(extent_records=2), "extent"),
@@ -332,6 +365,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (newest_patched(epoch=0), "epoch"),
     (newest_patched(min_timestamp_us=1), "timestamps"),
     (newest_patched(durable_upto=2**40), "durable-mark"),
+    (last_frame_goes_on, "step"),
     (newest_patched(schema_byte=500), "schema"),
     (newest_patched(input_upto=1), "inputs"),
     (newest_patched(record_count=1), "body-structure"),
@@ -424,11 +458,23 @@ def test_bytes_of_a_replaced_writer_are_a_note(sound: Path, tmp_path) -> None:
 
 def test_leftovers_are_notes(sound: Path, tmp_path) -> None:
     path = made.copy(sound, tmp_path / "q")
-    for name in ("00000000000000000999.seg", "manifest-0000000009.tmp", "readme"):
+    being_born = segment_name(len(made.segments(path)))
+    for name in (being_born, "manifest-0000000009.tmp", "readme"):
         (path / name).write_bytes(b"")
     found = verify(made.folder_of(path))
     assert found.is_sound
     assert len(found.notes) == 3
+
+
+def test_no_segment_is_said_to_be_removed_beside_a_manifest_that_is_too_old(
+    sound, tmp_path
+) -> None:
+    path = made.copy(sound, tmp_path / "q")
+    manifest_rolled_back(path)
+    said = [
+        note.what for note in verify(made.folder_of(path)).notes if str(newest(path)) == note.path
+    ]
+    assert said == ["a segment that the manifest does not know of; nobody removes it"]
 
 
 def test_beside_a_live_writer_all_is_well(tmp_path) -> None:
@@ -475,6 +521,7 @@ OPERATOR = RecordSchema(
 
 def written(path: Path, *frames: tuple[list[tuple[int, int, str]], FrameMarks]) -> Path:
     """A queue of frames of (kind, input, key), marked as given, right or wrong."""
+    parts: list[pa.RecordBatch] = []
     with open_queue(path, "x", schema=OPERATOR) as queue:
         for rows, marks in frames:
             kinds, inputs, keys = zip(*rows, strict=True)
@@ -486,7 +533,10 @@ def written(path: Path, *frames: tuple[list[tuple[int, int, str]], FrameMarks]) 
                 pa.nulls(len(rows), pa.struct([("s", pa.int64())])),
                 pa.nulls(len(rows), pa.int64()),
             ]
-            queue.append_records(pa.RecordBatch.from_arrays(columns, schema=OPERATOR.arrow), marks)
+            parts.append(pa.RecordBatch.from_arrays(columns, schema=OPERATOR.arrow))
+            if not marks.continues:
+                queue.append_step(parts, marks)
+                parts.clear()
     return path
 
 
@@ -516,6 +566,42 @@ def test_records_are_held_against_their_header(tmp_path, rows, marks, kind) -> N
     assert verify(made.folder_of(path), records=False).is_sound
 
 
+PART = FrameMarks.of_part(3)
+
+
+@pytest.mark.parametrize(
+    ("parts", "end", "kind"),
+    [
+        ([[(OPEN, 3, "b")], [(OPEN, 3, "c")]], FrameMarks(3, 3, 3), None),
+        ([[(OPEN, 3, "b")], [(CHECK, 3, "a")]], FrameMarks(2, 2, 3), None),
+        ([[(RESULT, 3, "a")], [(RESULT, 3, "c")]], FrameMarks(0, 0, 3), None),
+        ([[(CHECK, 3, "a")], [(OPEN, 3, "c")]], FrameMarks(2, 2, 3), "kinds"),
+        ([[(OPEN, 3, "b")], [(RESULT, 3, "a")]], FrameMarks(1, 2, 3), "kinds"),
+        ([[(OPEN, 3, "b")], [(OPEN, 3, "c")]], FrameMarks(2, 3, 3), "open-windows"),
+    ],
+)
+def test_records_of_a_step_are_held_against_its_last_header(tmp_path, parts, end, kind) -> None:
+    frames = [(rows, PART) for rows in parts[:-1]] + [(parts[-1], end)]
+    path = written(tmp_path / "q", ([(OPEN, 2, "a")], FrameMarks(1, 1, 2)), *frames)
+    found = verify(made.folder_of(path))
+    assert {fault.kind for fault in found.faults} == {kind} - {None}
+    assert found.recounted_frames == 2
+    with open_queue(path) as queue, pytest.raises(RecoveryError, match="goes on in the next"):
+        queue.rebuild(at=1)
+
+
+def test_a_point_within_a_step_is_the_end_of_the_step_before(tmp_path) -> None:
+    steps = [([(OPEN, 2, "a")], FrameMarks(1, 1, 2))]
+    steps += [([(OPEN, 3, key)], PART) for key in "bc"]
+    steps += [([(OPEN, 3, "d")], FrameMarks(4, 4, 3))]
+    folder = made.folder_of(written(tmp_path / "q", *steps))
+    for offset, windows in ((1, 1), (2, 1), (3, 1), (4, 4)):
+        point = PointInTime(str(offset), offset=offset)
+        place = place_at(tmp_path / "q")
+        seq = seq_at(place, Chain(folder), point)
+        assert rebuild(Chain(folder), seq).open_windows == windows
+
+
 def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
     seen = {kind for _, kind in DAMAGES} | {"kinds"}
     of_places = {kind for kind in ADVICE if kind.startswith("spark-")} | {
@@ -526,7 +612,9 @@ def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
         "staged-lost",
         "version-missing",
         "rows",
-    }  # those of inspector/test_verify.py
+        "link",
+        "unreadable",
+    }  # those of inspector/test_verify.py, and of storage/test_permissions.py
     assert seen | of_places == set(ADVICE) == set(EFFECTS)
     assert not seen & of_places
     assert len(DAMAGES) >= 20

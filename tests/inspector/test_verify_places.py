@@ -130,7 +130,7 @@ def test_keys_and_values_are_held_against_the_schema(tmp_path: Path) -> None:
     found = document(path, "--deep", status=1)
     assert set(kinds(found)) == {"rows"}
     assert {fault["log"] for fault in found["faults"]} == {
-        "operator 0, partition 0", "operator 0, partition 1",
+        "operator 0 (aggregate), partition 0", "operator 0 (aggregate), partition 1",
     }  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def test_a_checkpoint_of_many_stores(tmp_path: Path) -> None:
     assert "48 logs without a fault are not listed" in text
     (made.segments(query.folder(7, stores[2]))[0]).unlink()
     text = run("verify", query.path).output
-    assert "operator 0, partition 7, right-keyToNumValues" in text
+    assert "operator 0 (join), partition 7, right-keyToNumValues" in text
     assert "47 logs without a fault are not listed" in text
 
 

@@ -14,11 +14,12 @@ from cec_store.format.checksum import crc32c
 from cec_store.format.frame import NONE, FrameType
 from cec_store.format.manifest import Manifest
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.epochs import publish_manifest
-from cec_store.log.frames import Frame
-from cec_store.log.reopening import create, reopen
+from cec_store.log.frames import Frame, FrameMarks
+from cec_store.log.reopening import reopen
 from cec_store.log.segment import SegmentReader
-from cec_store.log.writer import FrameMarks, LogWriter
+from cec_store.log.writer import LogWriter
 from cec_store.storage.names import segment_name
 from cec_store.values import Address
 from support.disks.memory_folder import MemoryFolder

@@ -3,6 +3,7 @@
 import random
 import threading
 from datetime import datetime, timedelta, timezone
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store import OutOfRange, OutputQueue, Position, QueueOptions, RecordKind, open_queue
+from cec_store import (
+    OutOfRange,
+    OutputQueue,
+    Position,
+    QueueOptions,
+    RecordKind,
+    open_queue,
+)
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.inputs.sources import ArrowSource, QueueSource
@@ -56,15 +64,53 @@ def rows_of(replay) -> list[int]:
 moments = st.one_of(st.none(), st.integers(-60, 60), st.sampled_from(EXTREMES))
 
 
+def is_between(time: int, since: int | None, until: int | None) -> bool:
+    return (since is None or since <= time) and (until is None or time < until)
+
+
 @given(st.integers(0, 2**32), moments, moments)
-def test_a_replay_between_two_moments_equals_a_scan(seed, since, until):
+def test_a_replay_between_two_moments_has_exactly_the_rows_of_that_time(seed, since, until):
     queue, times = random_queue(random.Random(seed))
-    start = 0 if since is None else first_at(times, since)
-    stop = len(times) if until is None else first_at(times, until, start)
+    expected = [v for v, time in enumerate(times) if is_between(time, since, until)]
     with queue:
-        assert rows_of(queue.replay(since, until)) == list(range(start, stop))
+        assert rows_of(queue.replay(since, until)) == expected
         if since is not None:
-            assert queue.position_at(since) == Position(start)
+            assert queue.position_at(since) == Position(first_at(times, since))
+
+
+@given(st.integers(0, 2**32), moments, moments, moments)
+def test_a_replay_from_a_moment_has_all_rows_from_the_first_that_is_as_young(
+    seed, moment, since, until
+):
+    queue, times = random_queue(random.Random(seed))
+    start = 0 if moment is None else first_at(times, moment)
+    expected = [v for v in range(start, len(times)) if is_between(times[v], since, until)]
+    with queue:
+        assert rows_of(queue.replay(since, until, from_moment=moment)) == expected
+
+
+@given(st.integers(0, 2**32), moments, moments, st.integers(0, 300))
+def test_a_replay_between_moments_goes_on_from_a_stored_cursor(seed, since, until, batches):
+    queue, times = random_queue(random.Random(seed))
+    expected = [v for v, time in enumerate(times) if is_between(time, since, until)]
+    with queue:
+        replay = queue.replay(since, until)
+        found = rows_of(islice(replay, batches))
+        found += rows_of(queue.replay(since, until, from_moment=replay.cursor))
+        assert found == expected
+
+
+def test_frames_outside_the_time_asked_for_are_not_read():
+    with open_queue(MemoryFolder(), "x", schema=SCHEMA) as queue:
+        for first, times in enumerate([[9], [1, 2], [5, 9], [2], [6], [20], [5]]):
+            append(queue, 10 * first, times)
+        queue.sync()
+        replay = queue.replay(since=5, until=9)
+        read = []
+        records = replay._chain.records
+        replay._chain.records = lambda frame: read.append(frame.header.seq) or records(frame)
+        assert rows_of(replay) == [20, 40, 60]
+        assert read == [2, 4, 6]
 
 
 @given(st.integers(0, 2**32))
@@ -191,8 +237,19 @@ def test_a_follower_ends_at_its_limit():
     with open_queue(MemoryFolder(), "x", schema=SCHEMA) as queue:
         append(queue, 0, [1, 2, 3, 9, 4])
         queue.sync()
-        assert rows_of(queue.replay(until=5, follow=True)) == [0, 1, 2]
         assert rows_of(queue.replay(until=Position(4), follow=True)) == [0, 1, 2, 3]
+
+
+def test_a_follower_waits_for_rows_of_an_earlier_moment():
+    with open_queue(MemoryFolder(), "x", schema=SCHEMA) as queue:
+        append(queue, 0, [1, 9, 2])
+        queue.sync()
+        replay = queue.replay(until=5, follow=True)
+        assert next(replay)["v"].to_pylist() == [0, 2]
+        append(queue, 3, [9])
+        append(queue, 4, [4])
+        queue.sync()
+        assert next(replay)["v"].to_pylist() == [4]
 
 
 def averaged(table: pa.Table, folder: MemoryFolder) -> OutputQueue:

@@ -17,9 +17,9 @@ from cec_store.format.frame import (
     FrameType,
     SegmentHeader,
 )
-from cec_store.log.reopening import create
+from cec_store.log.creating import create
+from cec_store.log.frames import FrameMarks
 from cec_store.log.segment import BadFrame, SegmentReader, SegmentWriter
-from cec_store.log.writer import FrameMarks
 from cec_store.storage.names import segment_name
 from support.disks.memory_folder import MemoryFolder
 from support.vectors import make as make_vectors

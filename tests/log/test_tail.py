@@ -18,12 +18,15 @@ from cec_store.format.frame import (
     FrameHeader,
     FrameType,
 )
+from cec_store.inspector.verifying.log import verify
 from cec_store.log.chain import Chain
-from cec_store.log.reopening import create, reopen
+from cec_store.log.creating import create
+from cec_store.log.frames import FrameMarks
+from cec_store.log.reopening import reopen
 from cec_store.log.segment import SegmentReader
 from cec_store.log.tail import Tail, Verdict, judge, read_tail
-from cec_store.log.writer import FrameMarks, LogWriter
-from cec_store.storage.names import segment_name, torn_name
+from cec_store.log.writer import LogWriter
+from cec_store.storage.names import durable_name, segment_name, torn_name
 from support.disks.memory_folder import MemoryFolder
 from support.paths import DOCS
 from support.vectors import make as make_vectors
@@ -40,7 +43,16 @@ def append(writer: LogWriter, number: int) -> None:
 
 
 def segment(*steps: int | str) -> MemoryFolder:
-    """A queue of one segment: a number appends that batch, "s" syncs, "f" writes a footer."""
+    """A queue of one segment: a number appends that batch, "s" syncs, "f" writes a footer.
+
+    Without a note of its durable end, as it is after a power cut: the segment alone must tell.
+    """
+    folder = noted_segment(*steps)
+    folder.files.pop(durable_name(0), None)
+    return folder
+
+
+def noted_segment(*steps: int | str) -> MemoryFolder:
     folder = MemoryFolder({})
     writer = create(folder, PLAIN, make_vectors.clock_and_entropy())
     for step in steps:
@@ -217,14 +229,32 @@ def test_a_file_that_grew_before_its_content_came_is_a_torn_tail(filling: str) -
         assert read_all(folder) == BATCHES[:3]
 
 
-def test_the_last_group_and_its_commit_together_look_torn() -> None:
-    """The known limit: nothing is left that says these bytes were on disk."""
-    data = bytes(LIVE.files[SEGMENT])
+def test_the_last_group_and_its_commit_together_look_torn_without_the_note() -> None:
+    """Nothing is left in the segment that says these bytes were on disk; the note still does."""
+    noted = noted_segment(0, "s", 1, 2, "s", 3, 4)
+    data = bytes(noted.files[SEGMENT])
+    assert data == bytes(LIVE.files[SEGMENT])
     first_commit = tail_of(LIVE).frames[2][0]
     for cut in range(first_commit + FRAME_HEADER_BYTES, vouched_end()):
-        folder = MemoryFolder({**LIVE.files, SEGMENT: data[:cut]})
+        folder = MemoryFolder({**noted.files, SEGMENT: data[:cut]})
         assert tail_of(folder).verdict in (Verdict.CLEAN_END, Verdict.TORN_TAIL)
+        with pytest.raises(CorruptLog, match=f"on disk up to byte {vouched_end()}"):
+            read_all(folder)
+        del folder.files[durable_name(0)]
         assert read_all(folder)[:1] == BATCHES[:1]
+
+
+def test_what_is_damaged_below_the_note_is_refused_when_it_is_read() -> None:
+    """An opening reads from the note on; damage before it is not passed off as whole."""
+    noted = noted_segment(0, "s", 1, 2, "s", 3, 4)
+    for byte, header in tail_of(noted).frames[1:4]:
+        folder = noted.copy()
+        folder.flip(SEGMENT, 8 * byte + 100)
+        writer, _ = reopen(folder, None, make_vectors.clock_and_entropy())
+        writer.close()
+        with pytest.raises(CorruptLog, match=f"byte {byte}"):
+            read_all(folder)
+        assert {fault.byte for fault in verify(folder).faults} >= {byte}, header
 
 
 def test_a_bad_frame_is_not_skipped_though_whole_ones_follow() -> None:
@@ -376,6 +406,7 @@ def with_foreign_frame(number: int, behind: tuple[int | str, ...]) -> tuple[Memo
 def test_an_unknown_frame_type_is_refused_as_such(behind: tuple[int | str, ...]) -> None:
     """Upgrading mends this, so it must not be called damage."""
     folder, byte = with_foreign_frame(9, behind)
+    del folder.files[durable_name(0)]  # else an opening begins behind it, and reading refuses it
     before = folder.snapshot()
     for attempt in (
         lambda: tail_of(folder),

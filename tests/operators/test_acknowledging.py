@@ -413,7 +413,11 @@ def test_old_indicators_get_sparse_and_ask_for_a_little_more(monkeypatch):
 
 def a_rows_queue(rows: int = 100):
     queue = open_queue(
-        MemoryFolder({}), "a", schema=ROWS, options=QueueOptions(segment_bytes=1_500)
+        MemoryFolder({}),
+        "a",
+        schema=ROWS,
+        options=QueueOptions(segment_bytes=1_500),
+        retention="consumers",
     )
     for start in range(0, rows, 5):
         at = np.arange(start, start + 5)

@@ -150,3 +150,22 @@ def test_a_dictionary_column_is_keyed_by_its_values():
 def test_a_type_that_cannot_be_a_key_is_refused(data_type):
     with pytest.raises(ValueError, match="cannot group by a column of type"):
         KeyEncoder(pa.schema({"k": data_type}))
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 66, 128, 129, 200])
+def test_any_number_of_columns_may_hold_nulls(count: int) -> None:
+    types = [(pa.int64(), pa.string(), pa.decimal128(30, 0))[place % 3] for place in range(count)]
+    zeros = [0 if place % 3 == 0 else "" if place % 3 == 1 else 0 for place in range(count)]
+    # All zero; all null; and for each column a row with a null there alone.
+    rows = [zeros, [None] * count]
+    rows += [[None if at == place else z for at, z in enumerate(zeros)] for place in range(count)]
+    columns = [
+        pa.array([row[place] for row in rows], data_type) for place, data_type in enumerate(types)
+    ]
+    names = [f"c{place}" for place in range(count)]
+    encoder, codes_of = KeyEncoder(pa.schema(zip(names, types, strict=True))), {}
+    check(encoder, codes_of, [column.slice(0, 1) for column in columns])  # no null so far
+    check(encoder, codes_of, columns)
+    assert len(codes_of) == len(set(map(tuple, rows))) == (2 if count == 1 else count + 2)
+    encoder.trim(np.sort(encoder.lookup([column.slice(2) for column in columns])))
+    assert encoder.size == (1 if count == 1 else count)

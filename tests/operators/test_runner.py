@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 
 from cec_store import (
-    FrameTooLarge,
     Never,
     OutputQueue,
     Poisoned,
@@ -13,6 +12,7 @@ from cec_store import (
     SchemaMismatch,
     open_queue,
 )
+from cec_store.format.frame import BODY_BYTES_MAX
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Filter, Runner, record_schema
 from support.disks.memory_folder import MemoryFolder
 
@@ -85,16 +85,18 @@ def test_rows_are_not_appended_to_an_operators_queue_by_hand():
             queue.append(rows)
 
 
-def test_effects_that_fit_in_no_frame_are_refused_and_smaller_steps_go_on():
+def test_effects_that_fit_in_no_frame_are_a_step_of_several():
     wide = pa.table({"t": TABLE.column("t"), "s": ["x" * 50_000] * ROWS})
     keep = Filter(lambda batch: pa.array([True] * batch.num_rows, pa.bool_()), wide.schema)
     source = ArrowSource(wide, "t", batch_rows_max=ROWS)
     folder = MemoryFolder()
-    with queue_of(keep, folder) as queue, pytest.raises(FrameTooLarge, match="smaller batches"):
-        Runner(keep, [source], queue).run()
     with queue_of(keep, folder) as queue:
-        Runner(keep, [source], queue, step_rows_max=500).run()
+        Runner(keep, [source], queue).run()
         assert queue.end_offset == ROWS
+        frames = [frame.header for frame in queue.chain().frames()]
+        assert sum(header.raw_bytes for header in frames) > BODY_BYTES_MAX * 2
+        assert max(header.raw_bytes for header in frames) <= queue.options.frame_bytes_max
+        assert [header.continues for header in frames] == [True] * (len(frames) - 1) + [False]
 
 
 def test_progress_counts_every_row_once():
@@ -124,3 +126,50 @@ def test_a_closed_queue_takes_no_more_steps():
     queue.close()
     with pytest.raises(Poisoned, match="closed"):
         runner.run()
+
+
+class Failing(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [Failing(), KeyboardInterrupt()], ids=["error", "interrupt"])
+@pytest.mark.parametrize("at", ["apply", "append", "acknowledge"])
+def test_a_runner_that_failed_in_a_step_takes_no_more_and_a_new_one_goes_on(
+    at: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with queue_of(total()) as whole:
+        Runner(total(), [SOURCE], whole).run()
+        expected = pa.Table.from_batches(whole.replay()).to_pylist()
+    folder = MemoryFolder()
+    queue = queue_of(total(), folder)
+    runner = Runner(total(), [SOURCE], queue, step_rows_max=500)
+    # The third call fails, having done what it does: the operator has taken the step.
+    owner, name = {
+        "apply": (runner.operator, "apply"),
+        "append": (queue, "append_step"),
+        "acknowledge": (runner._acknowledging, "acknowledge"),
+    }[at]
+    real, calls = getattr(owner, name), iter(range(100))
+
+    def fail(*arguments: object) -> object:
+        result = real(*arguments)
+        if next(calls) == (0 if at == "acknowledge" else 2):
+            raise error
+        return result
+
+    monkeypatch.setattr(owner, name, fail)
+    with pytest.raises(type(error)):
+        runner.run()
+    monkeypatch.undo()
+    end = queue.end_offset
+    step = next(iter(runner._steps(np.zeros(1, np.int64))))
+    for call in (runner.run, lambda: runner.step(step), runner.acknowledge):
+        with pytest.raises(Poisoned, match="make a new operator and a new runner"):
+            call()
+    assert queue.end_offset == end
+    queue.close()
+    with queue_of(total(), folder) as queue:
+        with pytest.raises(ValueError, match="make a new one"):
+            Runner(runner.operator, [SOURCE], queue)
+        Runner(total(), [SOURCE], queue).run()
+        assert pa.Table.from_batches(queue.replay()).to_pylist() == expected

@@ -48,6 +48,7 @@ def a_queue(folder: object = None, records: int = 10) -> OutputQueue:
         "a",
         schema=SCHEMA,
         clock_us=lambda: next(ticks),
+        retention="consumers",
     )
     fill(queue, records)
     return queue
@@ -237,6 +238,32 @@ def test_an_empty_queue_has_consumers_without_lag() -> None:
     queue.consumer("hourly").close()
     (found,) = queue.consumers()
     assert (found.received, found.lag_records, found.lag_us) == (0, 0, 0)
+
+
+def test_a_lag_by_the_clock_is_that_of_the_next_record(tmp_path: Path) -> None:
+    now = [500]
+    with (
+        open_queue(
+            tmp_path / "q", "x", schema=pa.schema([("n", pa.int64())]), clock_us=lambda: now[0]
+        ) as queue,
+        queue.consumer("hourly") as consumer,
+    ):
+        for now[0] in (1_000, 2_000, 3_000):
+            queue.append(pa.record_batch({"n": [now[0]]}), sync=True)
+        consumer.acknowledge(received=1)
+        assert queue.consumers()[0].waiting_since_us == 2_000
+        consumer.acknowledge(received=3)
+        assert queue.consumers()[0].waiting_since_us is None
+
+
+def test_a_lag_by_the_clock_knows_no_event_time() -> None:
+    queue = a_queue()
+    queue.consumer("hourly", start=4).close()
+    chain = queue.chain()
+    frame = chain.find_offset(4)
+    assert frame is not None
+    began_us = chain.reader(frame.address.segment_id).header.created_us
+    assert queue.consumers()[0].waiting_since_us == began_us
 
 
 # -- dropping ---------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ from cec_store.errors import (
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import read_manifest
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
-from cec_store.log.writer import FrameMarks
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_id_of

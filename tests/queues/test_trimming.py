@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +24,12 @@ from cec_store import (
     Targets,
     open_queue,
 )
+from cec_store.format.retention import Retention
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
-from cec_store.log.writer import FrameMarks
+from cec_store.log.frames import FrameMarks
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
-from cec_store.queues.consumers import acknowledgements
-from cec_store.queues.trimming import plan_trim
+from cec_store.queues.trimming import NOTHING_ASKED, Asked, plan_trim
 from cec_store.storage.names import acknowledgement_name
 from support.disks.memory_folder import MemoryFolder
 from support.disks.simulated_folder import SimulatedFolder, images
@@ -37,8 +38,9 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 
 def a_queue(folder: object = None, segments: int = 8) -> OutputQueue:
-    """Segments of two records."""
-    queue = open_queue(MemoryFolder({}) if folder is None else folder, "a", schema=SCHEMA)
+    """Segments of two records; its consumers decide what goes."""
+    where: Any = MemoryFolder({}) if folder is None else folder
+    queue = open_queue(where, "a", schema=SCHEMA, retention="consumers")
     for number in range(0, 2 * segments, 2):
         queue.append(pa.record_batch({"n": [number, number + 1]}), pa.array([number, number]))
         queue.roll()
@@ -131,7 +133,9 @@ class Program:
             input_schema=KEYED,
         )
         options = QueueOptions(segment_bytes=2_000, sync="none")
-        self.queue = OutputQueue(self.folder, "a", record_schema(operator), options)
+        kept = Retention.of("consumers")
+        schema = record_schema(operator)
+        self.queue = OutputQueue(self.folder, "a", schema, options, retention=kept)
         source = ArrowSource(self.table, "t")
         self.runner = Runner(operator, [source], self.queue, self.policy, step_rows_max=7)
         self.steps = self.runner._steps(self.runner._position)
@@ -320,11 +324,10 @@ def test_a_plan_says_who_holds_the_queue() -> None:
     for consumer, offset in zip(consumers, (5, 4, 16), strict=True):
         consumer.acknowledge(effects_saved=offset)
     chain = queue.chain()
-    said = acknowledgements(queue.folder, chain.manifest.log_id)
-    plan = plan_trim(chain, said)
+    plan = plan_trim(chain, NOTHING_ASKED, 0)
     assert (plan.segments, plan.first_segment, plan.first_offset) == (2, 2, 4)
     assert plan.held_by == ("a", "b")
-    assert plan_trim(chain, said, 2).first_offset == 2
+    assert plan_trim(chain, Asked(before=2), 0).first_offset == 2
     assert queue.chain().first_offset() == 0
     assert queue.trim() == plan.first_offset
 

@@ -108,7 +108,7 @@ def test_every_plot_is_drawn(
     drawn = check_drawn(tab, page, size)
     assert {f"plot-{plot}" for plot in plots} <= set(drawn)
     verdict = tab.value("document.querySelector('.verdict').textContent")
-    assert verdict.startswith("Damaged: 1 fault." if name == "damaged" else "Sound.")
+    assert verdict.startswith("Damaged: 1 fault." if name == "damaged" else "Sound:")
 
 
 def test_each_log_has_plots_of_its_own(tab: Chromium, page_of: Any, places: Path) -> None:
@@ -116,7 +116,7 @@ def test_each_log_has_plots_of_its_own(tab: Chromium, page_of: Any, places: Path
     title = "document.getElementById('tiles').textContent"
     whole = tab.value(title)
     names = tab.value("[...document.getElementById('view').options].map((o) => o.textContent)")
-    assert names == ["all logs", *(f"operator 0, partition {n}" for n in range(3))]
+    assert names == ["all logs", *(f"operator 0 (aggregate), partition {n}" for n in range(3))]
     tab.value(
         "view.value = '2'; document.getElementById('view').dispatchEvent(new Event('change'))"
     )

@@ -184,12 +184,37 @@ def test_places_with_nothing_in_them_are_sound(tmp_path: Path) -> None:
     began.close()
     assert document_of(tmp_path / "began")["version"] is None
     stateless = tmp_path / "stateless"
-    (stateless / "offsets").mkdir(parents=True)
+    for log in ("offsets", "commits"):
+        (stateless / log).mkdir(parents=True)
     (stateless / "metadata").write_text('{"id":"a query"}')
     assert document_of(stateless)["logs"] == []
 
 
 # -- damage -----------------------------------------------------------------------------------
+
+
+def test_damage_that_no_restart_needs_is_found(tmp_path: Path) -> None:
+    checkpoint = grown(tmp_path / "c", partitions=3)
+    [oldest, *_] = made.segments(checkpoint.folder(1))
+    byte, _ = made.batches(oldest)[0]
+    made.flip(oldest, byte + FRAME_HEADER_BYTES + 9)
+    document = document_of(checkpoint.path, status=1)
+    assert document["verified"] is False
+    assert [(each["path"], each["byte"]) for each in document["damage"]] == [(str(oldest), byte)]
+    assert [log["sound"] for log in document["logs"]] == [True, False, True]
+    assert document["totals"]["damaged_logs"] == 1
+
+
+def test_nothing_is_called_sound_that_was_not_looked_at(tmp_path: Path) -> None:
+    checkpoint = grown(tmp_path / "c")
+    page = tmp_path / "page.html"
+    said = run(checkpoint.path, "-o", page, "--no-verify")
+    assert said.exit_code == 0
+    assert "sound" not in said.stdout.replace(str(tmp_path), "")
+    assert "the other bytes were not checked" in " ".join(said.stdout.split())
+    assert document_of(checkpoint.path, "--no-verify")["verified"] is None
+    said = run(checkpoint.path, "-o", page, "--force")
+    assert "sound" in said.stdout
 
 
 def test_a_damaged_log_does_not_keep_the_others_from_the_report(tmp_path: Path) -> None:
@@ -201,7 +226,7 @@ def test_a_damaged_log_does_not_keep_the_others_from_the_report(tmp_path: Path) 
     document = document_of(checkpoint.path, status=1)
     [fault] = document["damage"]
     assert (fault["path"], fault["byte"]) == (str(newest), byte)
-    assert fault["log"] == "operator 0, partition 1"
+    assert fault["log"] == "operator 0 (aggregate), partition 1"
     assert [log["sound"] for log in document["logs"]] == [True, False, True]
     assert document["totals"]["damaged_logs"] == 1
     for at in (0, 2):
@@ -226,17 +251,17 @@ def test_what_spark_wrote_may_be_damaged_too(tmp_path: Path, name: str) -> None:
     assert counted[2] > 5
 
 
-def test_damage_that_only_a_full_check_meets_is_found_by_verify(tmp_path: Path) -> None:
+def test_damage_that_only_a_full_check_meets_is_found_unless_told_otherwise(tmp_path: Path) -> None:
     path = made.copy(SNAPSHOT_QUEUE, tmp_path / "q")
     byte, _ = made.batches(made.segment(path, 0))[1]
     made.flip(made.segment(path, 0), byte + FRAME_HEADER_BYTES + 5)
-    assert document_of(path)["verified"] is None, "below the extent, and no header"
-    document = document_of(path, "--verify", status=1)
+    assert document_of(path, "--no-verify")["verified"] is None, "below the extent, no header"
+    document = document_of(path, status=1)
     assert document["verified"] is False
     assert [(f["path"], f["byte"]) for f in document["damage"]] == [
         (str(made.segment(path, 0)), byte)
     ]
-    assert document_of(SNAPSHOT_QUEUE, "--verify")["verified"] is True
+    assert document_of(SNAPSHOT_QUEUE)["verified"] is True
 
 
 # -- the file ---------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """State logs read by Python: random trees against a dict, every rule of a version, all damage."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -21,6 +21,7 @@ from cec_store import (
     ReadOnly,
     SchemaMismatch,
     StateLog,
+    UnsupportedVersion,
     open_queue,
 )
 from cec_store.cli import app
@@ -359,10 +360,10 @@ def changes_of(number: int, letter: bytes = b"v") -> dict[Key, bytes | None]:
     return {**changes, (1, bytes([number % 2])): letter + b"%d" % number}
 
 
-def two_segments() -> tuple[MemoryFolder, list[Commit]]:
+def two_segments(links: bool = False) -> tuple[MemoryFolder, list[Commit]]:
     """Six versions of one writer, in two segments, each synced; the last needs the first."""
     folder = MemoryFolder({})
-    writer = Writer(folder, Random(5))
+    writer = Writer(folder, Random(5), links=links)
     made = [EMPTY]
     for number in range(6):
         if number == 3:
@@ -510,6 +511,43 @@ def test_no_flipped_bit_gives_another_state() -> None:
     assert refused > kept > 0
 
 
+def three_branches() -> tuple[MemoryFolder, list[Commit]]:
+    """Two twins at version 2, of which the one with the lower number led on to the newest."""
+    folder = MemoryFolder({})
+    first = Writer(folder, Random(5))
+    made = [EMPTY, first.commit(EMPTY, changes_of(0))]
+    other = Writer(folder, Random(6))
+    made.append(first.commit(made[-1], changes_of(1)))
+    other.commit(made[1], changes_of(9))
+    for number in (2, 3):
+        made.append(first.commit(made[-1], changes_of(number)))
+    return folder, made
+
+
+@pytest.mark.parametrize("make", [two_segments, three_branches])
+def test_no_flipped_bit_makes_an_older_version_the_newest(
+    make: Callable[[], tuple[MemoryFolder, list[Commit]]],
+) -> None:
+    folder, made = make()
+    refused = 0
+    for name, data in folder.files.items():
+        for byte in range(len(data)):
+            folder.flip(name, 8 * byte + byte % 8)
+            said = ""
+            try:
+                found = log_of(folder).rebuild()
+            except (CorruptLog, NotAQueue, UnsupportedVersion) as error:
+                said = str(error)
+            if said:
+                assert name in said, (name, byte)
+                refused += 1
+            else:
+                assert contents(found) == made[-1].state, (name, byte)
+                assert log_of(folder).version_reader().version == made[-1].version
+            folder.flip(name, 8 * byte + byte % 8)
+    assert refused > 100
+
+
 def test_no_cut_gives_another_state() -> None:
     folder, made = two_segments()
     name = name_of(made[6])
@@ -555,7 +593,8 @@ def rewritten(folder: MemoryFolder, commit: Commit, **fields: int) -> MemoryFold
     header = reader.header_at(commit.byte)
     body = reader.body_at(commit.byte, header).to_pybytes()
     previous = header.prev_segment, header.prev_byte
-    data = encode_again(header._replace(**fields), previous, commit.salt) + body
+    changed = header._replace(**fields)
+    data = encode_again(changed, previous, commit.salt, changed.epoch) + body
     folder.files[name_of(commit)][commit.byte : commit.end] = data
     return folder
 
@@ -575,6 +614,19 @@ def test_verify_counts_for_itself(fields: dict[str, int], kind: str) -> None:
     found = verify(rewritten(folder, made[6], **fields))
     assert kind in {fault.kind for fault in found.faults}
     assert all(fault.byte == made[6].byte for fault in found.faults)
+
+
+@pytest.mark.parametrize("number", [4, 6])
+def test_verify_finds_a_frame_that_does_not_follow_the_one_before(number: int) -> None:
+    """By the chain CRC in its header, whether it is the last of its segment or not."""
+    folder, made = two_segments(links=True)
+    assert verify(folder).is_sound
+    reader = SegmentReader(folder, made[number].segment_id)
+    link = reader.header_at(made[number].byte).epoch
+    assert link
+    found = verify(rewritten(folder, made[number], epoch=link ^ 1))
+    bytes_of_links = {fault.byte for fault in found.faults if fault.kind == "link"}
+    assert made[number].byte in bytes_of_links
 
 
 def test_frames_say_what_they_build_on() -> None:

@@ -6,18 +6,26 @@ import errno
 import os
 import random
 import resource
+import socket
+import stat
+import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.errors import DiskFull, NotAQueue, QueueLocked, ReadOnly, StorageError
-from cec_store.storage import local as files
+from cec_store.errors import DiskFull, Forked, NotAQueue, QueueLocked, ReadOnly, StorageError
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.committer import Committer
+from cec_store.storage import local_files as files
 from cec_store.storage.folder import check_name
-from cec_store.storage.local import LocalFolder, os_errors_of
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import manifest_epoch_of, manifest_name, segment_id_of, segment_name
 from cec_store.storage.publishing import write_file
+from cec_store.storage.system_errors import os_errors_of
+from cec_store.storage.trees import new_tree
 
 HOSTILE = [
     "", ".", "..", "../x", "/x", "a/b", "a/../../x", "x\0", "\0", "-x", "_x", ".x", "x.",
@@ -179,6 +187,139 @@ def test_a_file_in_the_way_is_no_folder(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
+# -- folders that are made -------------------------------------------------------------------
+
+
+class Names:
+    """Which folders' names a power cut leaves, as system calls follow one another."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.unsafe: set[str] = set()
+        self.made: list[str] = []
+        mkdir, fsync = os.mkdir, os.fsync
+
+        def noted_mkdir(path: str, *rest: int) -> None:
+            assert os.path.dirname(path) not in self.unsafe, "made in a folder that may go"
+            mkdir(path, *rest)
+            self.made.append(path)
+            self.unsafe.add(path)
+
+        def noted_fsync(number: int) -> None:
+            fsync(number)
+            above = os.readlink(f"/proc/self/fd/{number}")
+            self.unsafe = {path for path in self.unsafe if os.path.dirname(path) != above}
+
+        monkeypatch.setattr(os, "mkdir", noted_mkdir)
+        monkeypatch.setattr(os, "fsync", noted_fsync)
+
+
+def test_a_power_cut_takes_no_folder_above_one_that_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = Names(monkeypatch)
+    deepest = tmp_path / "a" / "b" / "c"
+    LocalFolder(deepest).make()
+    assert names.made == [str(tmp_path / "a"), str(tmp_path / "a" / "b"), str(deepest)]
+    assert not names.unsafe
+
+
+@pytest.mark.parametrize("left", ["a", "a/b", "a/b/c"])
+def test_a_folder_whose_maker_died_gets_its_name_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    names = Names(monkeypatch)
+    for path in (*reversed((tmp_path / left).relative_to(tmp_path).parents[:-1]), Path(left)):
+        os.mkdir(tmp_path / path)
+        names.unsafe.clear()
+    names.unsafe.add(str(tmp_path / left))
+    LocalFolder(tmp_path / "a/b/c").make()
+    assert not names.unsafe
+    assert (tmp_path / "a/b/c").is_dir()
+
+
+def test_a_tree_and_a_queue_of_partitions_are_made_from_the_top_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = Names(monkeypatch)
+    with new_tree(tmp_path / "x" / "tree") as tree:
+        tree.folder("inside").make()
+    assert not names.unsafe
+    Committer(LocalFolder(tmp_path / "y" / "queue"), RecordSchema(pa.schema({"n": pa.int64()})))
+    assert len(names.made) == 8
+    assert not names.unsafe
+
+
+# -- what is no file --------------------------------------------------------------------------
+
+
+def put_fifo(path: str) -> None:
+    os.mkfifo(path)
+
+
+def put_folder(path: str) -> None:
+    os.mkdir(path)
+
+
+def put_link(path: str) -> None:
+    os.symlink("/dev/null", path)
+
+
+def put_socket(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(path)
+
+
+def put_device(path: str) -> None:
+    os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))
+
+
+NO_FILES = {
+    "a FIFO": put_fifo,
+    "a folder": put_folder,
+    "a symbolic link": put_link,
+    "a socket": put_socket,
+    "a device": put_device,
+}
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_what_is_no_file_is_refused_by_name_and_waits_for_nobody(
+    folder: LocalFolder, kind: str
+) -> None:
+    try:
+        NO_FILES[kind](f"{folder.path}/a")
+    except PermissionError:
+        pytest.skip("making a device needs root")
+    before = descriptors()
+    calls = (
+        lambda: folder.read("a", 0, 1),
+        lambda: folder.size("a"),
+        lambda: folder.truncate("a", 0),
+        lambda: folder.lock("a"),
+        lambda: folder.is_held("a"),
+    )
+    for call in calls:
+        with pytest.raises(StorageError, match=f"/queue/a: .*{kind} is in the place of a file"):
+            call()
+    for create in (folder.create, folder.create_held):
+        with pytest.raises(FileExistsError):
+            create("a")
+    assert descriptors() == before
+
+
+# -- files that are written in place ---------------------------------------------------------
+
+
+def test_bytes_are_replaced_in_place(folder: LocalFolder) -> None:
+    file = folder.create_held("a")
+    file.write_at(4096, b"two")
+    file.write_at(0, b"one")
+    file.write_at(4097, b"x")
+    file.sync()
+    file.close()
+    assert folder.read("a", 0, 9999) == b"one" + bytes(4093) + b"txo"
+
+
 # -- errors of the system ---------------------------------------------------------------------
 
 
@@ -260,3 +401,70 @@ def test_a_lock_ends_with_its_process(folder: LocalFolder) -> None:
     os.close(reading)
     os.close(writing)
     folder.lock("writer.lock").close()
+
+
+def test_closing_a_lock_twice_does_not_close_what_others_opened(folder: LocalFolder) -> None:
+    lock = folder.lock("writer.lock")
+    lock.close()
+    other = os.open(folder.path, os.O_RDONLY)  # gets the number that has become free
+    try:
+        lock.close()
+        os.fstat(other)
+    finally:
+        os.close(other)
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOLCK, "no locks"), KeyboardInterrupt()])
+def test_a_lock_that_fails_leaves_no_descriptor(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    before = descriptors()
+
+    def fail(number: int, how: int) -> None:
+        raise failure
+
+    monkeypatch.setattr(files.fcntl, "flock", fail)
+    with pytest.raises((StorageError, KeyboardInterrupt)):
+        folder.lock("writer.lock")
+    assert descriptors() == before
+
+
+def test_what_nobody_refers_to_is_closed(folder: LocalFolder) -> None:
+    before = descriptors()
+    held = [folder.lock("writer.lock"), folder.create("a"), folder.create_held("b")]
+    assert descriptors() == before + 3
+    held.clear()
+    assert descriptors() == before
+    folder.lock("writer.lock").close()
+
+
+def test_a_child_of_a_fork_holds_no_lock_and_writes_to_no_file(folder: LocalFolder) -> None:
+    lock, file = folder.lock("writer.lock"), folder.create("a")
+    file.write([b"parents"])
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        caught = []
+        for call in (lambda: file.write([b"childs"]), file.sync):
+            try:
+                call()
+            except Forked as error:
+                caught.append(str(error))
+        lock.close()  # lets go of nothing: it is the parent's
+        os.write(writing, b"%d" % len(caught))
+        os.close(writing)
+        time.sleep(60)
+        os._exit(0)
+    try:
+        assert os.read(reading, 9) == b"2"
+        with pytest.raises(QueueLocked):
+            folder.lock("writer.lock")
+        lock.close()
+        folder.lock("writer.lock").close()  # though the child lives on
+        file.close()
+        assert folder.read("a", 0, 99) == b"parents"
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)

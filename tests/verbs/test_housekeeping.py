@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from cec_store.cli import app
 from support.places import damaged_queues as made
 
 SCHEMA = pa.schema([("n", pa.int64())])
+SINCE_US = 1_600_000_000_000_000
 
 
 def run(*arguments: object) -> Result:
@@ -32,14 +34,16 @@ def files(path: Path) -> dict[str, bytes]:
 
 def names_of_writers(names: dict[str, bytes]) -> set[str]:
     """What each writer has of its own."""
-    return {name for name in names if name.startswith("manifest-")}
+    return {name for name in names if name.startswith(("manifest-", "durable-"))}
 
 
 @pytest.fixture
 def queue(tmp_path: Path) -> Path:
     """Ten records, a segment for each; one consumer is here, one has gone."""
     path = tmp_path / "queue"
-    with open_queue(path, "x", schema=SCHEMA, clock_us=lambda: 1_600_000_000_000_000) as opened:
+    with open_queue(
+        path, "x", schema=SCHEMA, clock_us=lambda: 1_600_000_000_000_000, retention="consumers"
+    ) as opened:
         for number in range(10):
             opened.append(pa.record_batch({"n": [number]}), pa.array([number * 500_000]))
             opened.roll()
@@ -50,13 +54,19 @@ def queue(tmp_path: Path) -> Path:
 
 def test_the_list_has_every_consumer_with_its_lag(queue: Path) -> None:
     before = files(queue)
-    lines = run("consumers", queue).stdout.splitlines()
+    first, *lines = run("consumers", queue).stdout.splitlines()
+    assert first == f"{queue}: retention consumers"
     assert lines[0] == f"{queue}: consumers"
     assert re.split(r"\s{2,}", lines[1].strip()) == [
-        "name", "received", "effects saved", "lag", "lag s", "acknowledged",
+        "name", "received", "effects saved", "lag", "lag s", "event-time lag s", "acknowledged",
     ]  # fmt: skip
-    assert lines[2].split() == ["gone", "2", "2", "8", "3.5", "2020-09-13T12:26:40Z"]
-    assert lines[3].split() == ["hourly", "8", "6", "2", "0.5", "2020-09-13T12:26:40Z"]
+    *gone, _, event_s, acknowledged = lines[2].split()
+    assert (gone, event_s) == (["gone", "2", "2", "8"], "3.5")
+    assert acknowledged == "2020-09-13T12:26:40Z"
+    *hourly, lag_s, event_s, _ = lines[3].split()
+    assert (hourly, event_s) == (["hourly", "8", "6", "2"], "0.5")
+    since_us = json_of("consumers", queue)["consumers"][1]["waiting_since_us"]
+    assert abs(float(lag_s.replace(",", "")) - (time.time() - since_us / 1e6)) < 60
     assert files(queue) == before
 
 
@@ -66,17 +76,20 @@ def test_the_list_as_json(queue: Path) -> None:
     assert (log["first_offset"], log["end_offset"]) == (0, 10)
     assert document["consumers"][1] == {
         "name": "hourly", "partitions": 1, "lag_records": 2, "lag_us": 500_000,
-        "acknowledged_us": 1_600_000_000_000_000,
+        "acknowledged_us": 1_600_000_000_000_000, "waiting_since_us": SINCE_US,
     }  # fmt: skip
     assert log["consumers"][1] == {
         "name": "hourly", "received": 8, "effects_saved": 6, "lag_records": 2,
         "lag_us": 500_000, "acknowledged_us": 1_600_000_000_000_000,
+        "waiting_since_us": SINCE_US,
     }  # fmt: skip
 
 
 def test_a_queue_without_consumers_says_so(tmp_path: Path) -> None:
     open_queue(tmp_path / "queue", "x", schema=SCHEMA).close()
-    assert run("consumers", tmp_path / "queue").stdout == f"{tmp_path}/queue: no consumers\n"
+    assert run("consumers", tmp_path / "queue").stdout == (
+        f"{tmp_path}/queue: retention forever\n{tmp_path}/queue: no consumers\n"
+    )
 
 
 def test_a_consumer_is_dropped_only_with_yes(queue: Path) -> None:

@@ -131,10 +131,30 @@ def test_store_must_be_named_where_there_are_several(tmp_path: Path) -> None:
     checkpoint.close()
     result = run("state", tmp_path)
     assert result.exit_code == 2
-    assert "--operator 0 --store left; --operator 0 --store right" in " ".join(
-        result.stderr.replace("│", " ").split()
+    assert (
+        "--operator 0 --store left (aggregate); --operator 0 --store right (aggregate)"
+        in " ".join(result.stderr.replace("│", " ").split())
     )
     assert len(rows_of("state", tmp_path, "--store", "left")) == 1
+
+
+def test_a_side_of_a_join_is_what_read_state_gives(tmp_path: Path) -> None:
+    key = pa.struct([("field0", pa.string()), ("index", pa.int64())])
+    value = pa.struct([("user", pa.string()), ("n", pa.int64()), ("matched", pa.bool_())])
+    stores = tuple(
+        f"{s}-{of}" for s in ("left", "right") for of in ("keyToNumValues", "keyWithIndexToValue")
+    )
+    made_here = MadeCheckpoint(tmp_path, key, value, stores, partitions=2, format=1)
+    made_here.batch({("ann", 0): ("ann", 4, True), ("bob", 1): ("bob", 5, False)})
+    made_here.close()
+    for side in ("left", "right"):
+        rows = arrow_of("state", tmp_path, "--store", side)
+        assert rows.sort_by("partition_id") == read_state(tmp_path, store=side).sort_by(
+            "partition_id"
+        )
+        stored = arrow_of("state", tmp_path, "--store", f"{side}-keyWithIndexToValue")
+        assert "matched" in {field.name for field in stored.schema.field("value").type}
+    assert "(join)" in run("state", tmp_path).stderr
 
 
 # -- queues -----------------------------------------------------------------------------------
@@ -336,7 +356,7 @@ def test_damaged_partition_is_told_and_the_others_are_shown(tmp_path: Path, form
         (at, None, key): (row, ()) for at in (0, 2) for key, row in states[-1][at].items()
     }
     result = run("state", tmp_path, "--format", "jsonl")
-    assert "operator 0, partition 1: " in result.stderr
+    assert "operator 0 (aggregate), partition 1: " in result.stderr
     assert len(result.stdout.splitlines()) == len(found)
     assert made.hash_of(tmp_path) == before
 

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cec_store.cli import app
+from cec_store.format.retention import Retention
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.opening import open_queue
@@ -40,8 +41,9 @@ def committer(tmp_path: Path) -> Committer:
     """Twelve batches of three partitions; a segment for each frame, so that many can go."""
     times = iter(range(1_000_000, 10**12, 1_000_000))
     made_of = Committer(
-        LocalFolder(tmp_path / "queue"), SCHEMA, segment_bytes=600, clock_us=lambda: next(times)
-    )
+        LocalFolder(tmp_path / "queue"), SCHEMA, segment_bytes=600, clock_us=lambda: next(times),
+        retention=Retention.of("consumers"),
+    )  # fmt: skip
     for batch in range(BATCHES):
         parts = {n: rows(100 * n + 2 * batch, 2) for n in range(PARTITIONS)}
         made_of.commit(QUERY, batch, stage(made_of, batch, parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cec_store.errors import CorruptLog
+from cec_store.errors import CorruptLog, UnsupportedVersion
 
 _SPARK = (
     "the file is Spark's own: restore it from a copy, or `cec-store fork` from an earlier batch"
@@ -17,14 +17,18 @@ _DEFECT = (
 ADVICE = {
     "manifest-missing": "restore the manifest from a copy; `cec-store dump` shows the segments",
     "manifest-damaged": "restore the manifest from a copy; `cec-store dump` shows the segments",
+    "manifest-old": "restore the manifest from a copy as new as the rest of the queue",
+    "retention-damaged": "set it again: `cec-store consumers --retention`",
     "consumer-damaged": "restore the file from a copy, or `cec-store consumers --drop` it by name",
     "version": "upgrade cec-store: a later release wrote this",
+    "unreadable": "look again as a user who may read it, or once the disk can be read",
     "segment-missing": "restore the file from a copy; readers stop in front of it",
     "segment-header": _COPY,
     "segment-foreign": "put this queue's own file back from a copy",
     "segment-cut": _COPY,
     "chain": "one of the two segments was swapped or rolled back: restore both from one copy",
     "epoch": _DEFECT,
+    "link": _DEFECT,
     "frame-damaged": _COPY,
     "body-checksum": _COPY,
     "body-structure": _DEFECT,
@@ -33,6 +37,7 @@ ADVICE = {
     "offsets": _DEFECT,
     "previous": _DEFECT,
     "durable-mark": _DEFECT,
+    "step": _DEFECT,
     "footer": "the segment is not the one that was completed: restore it from a copy",
     "timestamps": _DEFECT,
     "kinds": _DEFECT,
@@ -60,14 +65,18 @@ ADVICE = {
 EFFECTS = {
     "manifest-missing": "the queue cannot be opened",
     "manifest-damaged": "the queue cannot be opened",
+    "manifest-old": "the queue cannot be opened; records may be missing",
+    "retention-damaged": "nobody knows what may be deleted: nothing is trimmed by itself",
     "consumer-damaged": "nobody knows what this consumer needs: nothing is trimmed",
     "version": "this release cannot read on from here",
+    "unreadable": "nothing is known of what is in it",
     "segment-missing": "readers stop in front of it",
     "segment-header": "readers refuse the whole segment",
     "segment-foreign": "readers refuse the whole segment",
     "segment-cut": "readers stop here",
     "chain": "the records of the segment before may not be those that were acknowledged",
     "epoch": "a writer that was replaced may have written here",
+    "link": "Spark's provider reads the segment from its start instead of its end",
     "frame-damaged": "readers stop here",
     "body-checksum": "readers stop here, but no record is lost",
     "body-structure": "the records of this frame cannot be read",
@@ -76,6 +85,7 @@ EFFECTS = {
     "offsets": "offsets that were handed out may name other records",
     "previous": "a rebuild that has to go back beyond this frame fails",
     "durable-mark": "the end of the log may be judged wrongly",
+    "step": "readers stop here: a part of a step is no step",
     "footer": "the segment may not be the one that was completed",
     "timestamps": "lookups by time may miss records of this frame",
     "kinds": "a rebuild may decide by the wrong record of a window",
@@ -125,6 +135,11 @@ class Fault:
     @property
     def advice(self) -> str:
         return ADVICE[self.kind]
+
+
+def kind_of(error: Exception) -> str:
+    """The kind of fault of a file that an error other than its damage keeps from being read."""
+    return "version" if isinstance(error, UnsupportedVersion) else "unreadable"
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cec_store.errors import CecError, CorruptLog, NotAQueue
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, FrameType
 from cec_store.format.manifest import Manifest
-from cec_store.inspector.damage.faults import Fault, Note, located
+from cec_store.inspector.damage.faults import Fault, Note, kind_of, located
 from cec_store.inspector.damage.log_segment import LogSegment
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
 from cec_store.log.epochs import newest_epoch, read_manifest
+from cec_store.log.known_end import read_known_end
 from cec_store.queues.consumers import read_acknowledgement
+from cec_store.queues.retention import read_retention
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
     INDEX_FOLDER,
+    RETENTION,
     WRITER_LOCK,
     acknowledgement_name,
     consumer_of,
+    durable_epoch_of,
     is_consumer_lock,
+    is_of_consumer_takeover,
     manifest_epoch_of,
     manifest_name,
     segment_id_of,
@@ -27,8 +33,8 @@ from cec_store.storage.names import (
 
 
 def _is_known(name: str) -> bool:
-    known = name in (WRITER_LOCK, INDEX_FOLDER) or is_consumer_lock(name)
-    return known or consumer_of(name) is not None
+    known = name in (WRITER_LOCK, INDEX_FOLDER, RETENTION) or is_consumer_lock(name)
+    return known or consumer_of(name) is not None or is_of_consumer_takeover(name)
 
 
 def is_trimmed(folder: Folder, segment_id: int) -> bool:
@@ -55,6 +61,7 @@ class QueueFiles:
         else:
             first, newest = self._present[0], self._present[-1]
         self.first_segment, self.newest_segment = first, newest
+        self._noted = self._read_noted()
         self._look_at_names()
 
     def _read_manifest(self) -> Manifest | None:
@@ -65,40 +72,67 @@ class QueueFiles:
                 raise
             self._fault("manifest-missing", manifest_name(0), f"no manifest: {error}")
         except CecError as error:
-            kind = "manifest-damaged" if isinstance(error, CorruptLog) else "version"
+            kind = "manifest-damaged" if isinstance(error, CorruptLog) else kind_of(error)
             if not self._present:
                 raise
             name = manifest_name(newest_epoch(self.folder) or 0)
             self._fault(kind, name, located(error, name)[2])
         return None
 
+    def _read_noted(self) -> DurableEnd | None:
+        """What its writer noted about the newest segment; a fault where notes know of more."""
+        if self.manifest is None:
+            return None
+        try:
+            known = read_known_end(self.folder)
+            return known.noted if known.manifest.newest_segment == self.newest_segment else None
+        except CecError as error:
+            name = manifest_name(self.manifest.epoch)
+            kind = "manifest-old" if isinstance(error, CorruptLog) else kind_of(error)
+            path, byte, what = located(error, f"{self.folder.path}/{name}")
+            self.faults.append(Fault(kind, path, byte, what, True))
+        return None
+
     def _fault(self, kind: str, name: str, what: str) -> None:
         self.faults.append(Fault(kind, f"{self.folder.path}/{name}", 0, what, True))
 
     def _look_at_names(self) -> None:
+        is_old = any(fault.kind == "manifest-old" for fault in self.faults)
         for name in self._names:
             number = segment_id_of(name)
             epoch = manifest_epoch_of(name)
+            noted = durable_epoch_of(name)
             what = ""
             if number is not None and number > self.newest_segment:
                 what = "a segment that was being born; the next writer removes it"
+                if is_old:
+                    what = "a segment that the manifest does not know of; nobody removes it"
             elif number is not None and number < self.first_segment:
                 what = "a segment that is trimmed but not removed yet"
             elif epoch is not None and self.manifest and epoch < self.manifest.epoch:
                 what = "the manifest of an earlier writer; the next one removes it"
+            elif noted is not None and self.manifest and noted < self.manifest.epoch:
+                what = "the note of an earlier writer; the next one removes it"
             elif name.endswith(".torn"):
                 what = "a copy of an unfinished write that was cut off after a crash"
             elif name.endswith(".tmp"):
                 what = "a file that was never finished"
-            elif number is None and epoch is None and not _is_known(name):
+            elif number is None and epoch is None and noted is None and not _is_known(name):
                 what = "not a file of this store"
             if what:
                 self.notes.append(Note(f"{self.folder.path}/{name}", 0, what))
 
     def consumer_faults(self) -> Iterator[Fault]:
-        """What consumers have acknowledged and nobody can read."""
+        """What consumers have acknowledged, or the retention says, and nobody can read."""
         if self.manifest is None:
             return
+        path = f"{self.folder.path}/{RETENTION}"
+        try:
+            read_retention(self.folder)
+        except CorruptLog as error:
+            yield Fault("retention-damaged", path, error.byte, error.reason, True)
+        except CecError as error:
+            yield Fault(kind_of(error), path, 0, str(error), True)
         for consumer in filter(None, map(consumer_of, self._names)):
             path = f"{self.folder.path}/{acknowledgement_name(consumer)}"
             try:
@@ -108,7 +142,7 @@ class QueueFiles:
             except CorruptLog as error:
                 yield Fault("consumer-damaged", path, error.byte, error.reason, True)
             except CecError as error:
-                yield Fault("version", path, 0, str(error), True)
+                yield Fault(kind_of(error), path, 0, str(error), True)
 
     def segments(self) -> Iterator[LogSegment | Fault]:
         """The segments in order; a fault in the place of one that is missing.
@@ -141,7 +175,10 @@ class QueueFiles:
         is_sealed = footer_end == scan.bytes
         if not is_newest:
             acknowledged = scan.bytes  # a segment is only followed by another once it is on disk
-        return LogSegment(scan, scan.bytes, acknowledged, is_sealed, is_newest)
+        stop, noted = scan.bytes, self._noted
+        if is_newest and noted is not None and noted.salt == scan.salt:
+            acknowledged, stop = max(acknowledged, noted.byte), max(stop, noted.byte)
+        return LogSegment(scan, stop, acknowledged, is_sealed, is_newest)
 
     @staticmethod
     def _claims(scan: SegmentScan) -> tuple[int, int]:
@@ -168,6 +205,9 @@ class QueueFiles:
         if self.manifest is not None:
             if header.log_id != self.manifest.log_id:
                 yield Fault("segment-foreign", scan.path, 16, "it belongs to another queue", True)
+            if segment.is_newest and self._noted is not None and self._noted.salt != header.salt:
+                what = "it is not the segment of which the durable end was noted"
+                yield Fault("segment-foreign", scan.path, 40, what, True)
             if header.epoch > self.manifest.epoch:
                 what = f"epoch {header.epoch} is above the manifest's, {self.manifest.epoch}"
                 yield Fault("epoch", scan.path, 12, what, True)

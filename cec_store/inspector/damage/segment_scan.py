@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cec_store.errors import CecError, StorageError
+from cec_store.errors import CecError, StorageError, Unreadable
 from cec_store.format.bodies import decode_body
 from cec_store.format.frame import (
     FRAME_HEADER_BYTES,
@@ -94,9 +94,15 @@ class SegmentScan:
 
     @classmethod
     def if_there(cls, folder: Folder, segment_id: int) -> SegmentScan | None:
-        """The segment; ``None`` where it is missing or its disk cannot be read."""
+        """The segment; ``None`` where it is missing or its disk cannot be read.
+
+        Raises:
+            Unreadable: this user may not read it.
+        """
         try:
             return cls(folder, segment_id)
+        except Unreadable:
+            raise
         except (FileNotFoundError, CecError):
             return None
 
@@ -111,6 +117,8 @@ class SegmentScan:
     def _load(self, byte: int, size: int) -> bytes:
         try:
             return self._folder.read(self.name, byte, size)
+        except Unreadable:
+            raise
         except (StorageError, FileNotFoundError):
             return b""  # an unreadable disk block, or trimmed by now: as if cut
 
@@ -206,7 +214,7 @@ class SegmentScan:
         header = found.header
         body = pa.py_buffer(self.body(found))
         schema = self.schema(header)
-        return decode_body(body, header.codec, header.raw_bytes, schema, header.record_count)
+        return decode_body(body, header.body_codec, header.raw_bytes, schema, header.record_count)
 
     def footer(self, found: ScannedFrame) -> Footer:
         """Raises :class:`BadHeader`."""

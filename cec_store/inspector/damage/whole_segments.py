@@ -17,16 +17,18 @@ from cec_store.errors import CorruptLog, StorageError
 from cec_store.format.checksum import crc32c
 from cec_store.format.columns import Ints
 from cec_store.format.frame import (
-    BODY_BYTES_MAX,
+    CONTINUES,
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
     NOT_COUNTED,
+    ONE_RECORD_BYTES_MAX,
     RAW_BYTES_MAX,
     SEGMENT_HEADER_BYTES,
     BadHeader,
     Codec,
     FrameHeader,
     FrameType,
+    body_bytes_max,
     raw_bytes_max,
 )
 from cec_store.inspector.damage.segment_scan import ScannedFrame, SegmentScan
@@ -38,8 +40,8 @@ _TYPES = "<u4 u1 u1 <u2 <u4 <u4 <u8 <u8 <u8 <u8 <u8 <u8 <u8 <i8 <i8 <u8 <u8 <u4 
 HEADER = np.dtype([*zip(FrameHeader._fields, _TYPES.split(" "), strict=True)])
 """A frame header as docs/format.md §4 has it."""
 assert HEADER.itemsize == FRAME_HEADER_BYTES
-_SIZES = Struct("<I4xII")  # body_bytes, body_crc, header_crc
-_SIZES_AT = 112
+_SIZES = Struct("<I4xI4xII")  # record_count, body_bytes, body_crc, header_crc
+_SIZES_AT = 104
 _WINDOW_BYTES = 1 << 20
 _INSIDE = np.arange(FRAME_HEADER_BYTES)
 _NUMBERS_END = np.uint64(2**63)
@@ -70,6 +72,12 @@ class SoundFrames:
 
     def has_batches(self) -> bool:
         return bool((self.headers["type"] == FrameType.BATCH).any())
+
+    @property
+    def continues(self) -> NDArray[np.bool_]:
+        """Of each frame whether its step goes on in the next."""
+        flags: NDArray[np.bool_] = (self.headers["codec"] & CONTINUES) != 0
+        return flags
 
     def counts_from(self, seq: int) -> bool:
         """Whether the frames are numbered without a gap, from this number on."""
@@ -197,10 +205,11 @@ def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
     buffer, at, size = pa.py_buffer(data), 0, len(data)
     found: list[int] = []
     while at + FRAME_HEADER_BYTES <= size:
-        body_bytes, body_crc, header_crc = _SIZES.unpack_from(data, at + _SIZES_AT)
+        record_count, body_bytes, body_crc, header_crc = _SIZES.unpack_from(data, at + _SIZES_AT)
         body = at + FRAME_HEADER_BYTES
         end = body + body_bytes
-        if crc32c(data[at : body - 4]) != header_crc or body_bytes > BODY_BYTES_MAX:
+        is_too_large = body_bytes > body_bytes_max(record_count)
+        if is_too_large or crc32c(data[at : body - 4]) != header_crc:
             return None, 0, 0
         if end > size:
             return found, at, end - at
@@ -219,12 +228,19 @@ def _is_plain(whole: SoundFrames) -> bool:
     headers, scan = whole.headers, whole.scan
     assert scan.header is not None
     kinds, body_bytes = headers["type"], headers["body_bytes"].astype(np.int64)
-    inflated = np.minimum(RAW_BYTES_MAX, body_bytes * _RATIO + _SLACK)
+    limits = np.where(headers["record_count"] == 1, ONE_RECORD_BYTES_MAX, RAW_BYTES_MAX)
+    inflated = np.minimum(limits, body_bytes * _RATIO + _SLACK)
+    codecs = np.where(
+        kinds == FrameType.BATCH, headers["codec"] & ~np.uint8(CONTINUES), headers["codec"]
+    )
+    continues = whole.continues
     return bool(
         (headers["magic"] == FRAME_MAGIC).all()
         and (headers["salt"] == np.uint64(scan.header.salt)).all()
         and (headers["header_bytes"] == FRAME_HEADER_BYTES).all()
-        and np.isin(headers["codec"], [*Codec]).all()
+        and np.isin(codecs, [*Codec]).all()
+        and (headers["open_windows"][continues] == NOT_COUNTED).all()
+        and (kinds[1:][continues[:-1]] == FrameType.BATCH).all()
         and (headers["seq"] < _NUMBERS_END).all()
         and (headers["first_offset"] + headers["record_count"] < _NUMBERS_END).all()
         and (headers["raw_bytes"] <= inflated).all()

@@ -131,7 +131,7 @@ def simulate(
 
 
 def _commits(log_reader: LogReader, last: Frame | None) -> Iterator[list[Frame]]:
-    """The frames of each commit up to a frame; of a queue each is one."""
+    """The frames of each commit up to a frame; of a queue those of each step."""
     pending: list[Frame] = []
     for frame in log_reader.frames() if last is not None else ():
         if last is not None and frame.header.seq > last.header.seq:
@@ -140,7 +140,7 @@ def _commits(log_reader: LogReader, last: Frame | None) -> Iterator[list[Frame]]
         if frame.header.open_windows != NOT_COUNTED:
             yield pending
             pending = []
-        elif not isinstance(log_reader, VersionReader):
+        elif not frame.header.continues and not isinstance(log_reader, VersionReader):
             raise RecoveryError(
                 f"{log_reader.folder.path}: frame {frame.header.seq} was written "
                 "without checkpoints"

@@ -5,17 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from pathlib import PurePath
 from typing import Any
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, OFFSETS, Checkpoint
+from cec_store.connectors.spark.checkpoint.layout import (
+    DEFAULT_STORE,
+    JOIN_SIDES,
+    OFFSETS,
+    Checkpoint,
+)
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, decoder_of
+from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.errors import CecError, NotAQueue
 from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.partitions import is_partitioned
+from cec_store.queues.retention import read_retention, settings_folder
 from cec_store.state_logs.segments import is_state_log
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.names import COMMITS_FOLDER, partition_of, segment_id_of
+from cec_store.storage.names import COMMITS_FOLDER, manifest_epoch_of, partition_of, segment_id_of
+from cec_store.storage.paths import AnyPath
 from cec_store.storage.trees import subfolders
 
 
@@ -38,13 +45,18 @@ class Log:
     operator: int | None = None
     partition: int | None = None
     store: str | None = None
+    operator_name: str = ""
+    """What its operator does, as Spark noted it; empty where it is not known."""
 
     @classmethod
-    def of_store(cls, folder: LocalFolder, operator: int, partition: int, store: str) -> Log:
+    def of_store(
+        cls, folder: LocalFolder, operator: int, partition: int, store: str, operator_name: str
+    ) -> Log:
         """A state store of a checkpoint."""
-        name = f"operator {operator}, partition {partition}"
+        does = f" ({operator_name})" if operator_name else ""
+        name = f"operator {operator}{does}, partition {partition}"
         name += f", {store}" if store != DEFAULT_STORE else ""
-        return cls(name, folder, operator, partition, store)
+        return cls(name, folder, operator, partition, store, operator_name)
 
     @property
     def store_key(self) -> tuple[int | None, str | None]:
@@ -106,6 +118,8 @@ class Place:
         Raises:
             ValueError: there is none such.
         """
+        if store is not None and all(log.store != store for log in self.logs):
+            store = JOIN_SIDES.get(store, store)
         wanted = {"operator": operator, "partition": partition, "store": store}
         asked = {name: value for name, value in wanted.items() if value is not None}
         found = tuple(
@@ -117,6 +131,24 @@ class Place:
             has = "; ".join(f"{n}s: {', '.join(map(str, v)) or 'none'}" for n, v in there.items())
             raise ValueError(f"{self.path}: nothing of {names} here ({has})")
         return found
+
+    @property
+    def settings(self) -> LocalFolder | None:
+        """Where a queue's settings stand; ``None`` of state stores."""
+        if self.has_versions:
+            return None
+        folder = LocalFolder(self.path)
+        is_many = self.kind is PlaceKind.PARTITIONED_QUEUE
+        found = folder.folder(COMMITS_FOLDER) if is_many else settings_folder(folder)
+        assert isinstance(found, LocalFolder)
+        return found
+
+    def retention(self) -> str | None:
+        """What a queue deletes by itself; ``None`` of state stores, and where it is unreadable."""
+        try:
+            return None if self.settings is None else str(read_retention(self.settings))
+        except CecError:
+            return None
 
     def newest_version(self) -> int | None:
         """The version that a query would go on from; ``None`` where Spark's logs do not say.
@@ -143,12 +175,26 @@ class Place:
         return ids or version
 
 
-def place_at(path: str | PurePath) -> Place:
+def place_at(path: AnyPath) -> Place:
     """What is at a path.
 
     Raises:
         NotAQueue: nothing that this package knows.
+        Unreadable: this user may not read its logs.
     """
+    place = _place_at(path)
+    for log in place.logs:
+        if log.folder.exists():
+            names = [name for name in log.folder.names() if _is_of_log(name)]
+            log.folder.require_readable(names)
+    return place
+
+
+def _is_of_log(name: str) -> bool:
+    return segment_id_of(name) is not None or manifest_epoch_of(name) is not None
+
+
+def _place_at(path: AnyPath) -> Place:
     folder = LocalFolder(path)
     names = folder.names() if folder.exists() else []
     if OFFSETS in names:
@@ -174,5 +220,9 @@ def _partitions(folder: LocalFolder) -> tuple[Log, ...]:
 
 def _checkpoint(checkpoint: Checkpoint) -> Place:
     folders = checkpoint.state_folders()
-    logs = tuple(Log.of_store(at.folder, at.operator, at.partition, at.store) for at in folders)
+    names = {at.operator: operator_name(checkpoint.operator_folder(at.operator)) for at in folders}
+    logs = tuple(
+        Log.of_store(at.folder, at.operator, at.partition, at.store, names[at.operator])
+        for at in folders
+    )
     return Place(checkpoint.path, PlaceKind.CHECKPOINT, logs, checkpoint)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cec_store.errors import OutOfRange
 from cec_store.inspector.places.places import Place
 from cec_store.log.chain import Chain
+from cec_store.log.frames import Frame
 from cec_store.log.replay import offset_at
 from cec_store.state_logs.state_log import StateLog
 
@@ -74,6 +75,8 @@ def version_before(place: Place, point: PointInTime) -> int:
 def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:
     """The newest frame of a queue with nothing at or after the point; ``None``: there is none.
 
+    It is the last one of its step: within a step there is no state.
+
     Raises:
         ValueError: a queue has no such points.
         OutOfRange: trimmed, or not there yet.
@@ -98,4 +101,7 @@ def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:
         if chain.first_offset() == 0:
             return None
         raise OutOfRange(f"{place.path}: what stood before {point.text} is trimmed")
-    return seq
+    found: Frame | None = chain.find_seq(seq)
+    while found is not None and found.header.continues:
+        found = chain.before(found)
+    return None if found is None else found.header.seq

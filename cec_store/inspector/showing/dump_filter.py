@@ -15,7 +15,7 @@ from cec_store.format.frame import FrameHeader
 from cec_store.format.records import kinds_of
 from cec_store.format.schema import TIMESTAMP, RecordKind, input_column
 from cec_store.inspector.decoding.keys import KeyTest
-from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+from cec_store.values import MIN_TIMESTAMP_US
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class DumpFilter:
     since_offset: int = 0
     until_offset: int | None = None
     since_us: int = MIN_TIMESTAMP_US
-    until_us: int = MAX_TIMESTAMP_US
+    until_us: int | None = None
     since_version: int = 0
     """Versions are those of a state log."""
     until_version: int | None = None
@@ -56,7 +56,7 @@ class DumpFilter:
             header.end_offset > self.since_offset
             and (self.until_offset is None or header.first_offset < self.until_offset)
             and header.max_timestamp_us >= self.since_us
-            and (header.min_timestamp_us < self.until_us or self.until_us == MAX_TIMESTAMP_US)
+            and (self.until_us is None or header.min_timestamp_us < self.until_us)
             and header.input_upto >= self.since_version
         )
 
@@ -70,9 +70,11 @@ class DumpFilter:
         keep &= offsets >= self.since_offset
         if self.until_offset is not None:
             keep &= offsets < self.until_offset
-        if (self.since_us, self.until_us) != (MIN_TIMESTAMP_US, MAX_TIMESTAMP_US):
+        if self.since_us != MIN_TIMESTAMP_US or self.until_us is not None:
             times = values_of(records.column(TIMESTAMP), "i8")
-            keep &= (times >= self.since_us) & (times < self.until_us)
+            keep &= times >= self.since_us
+            if self.until_us is not None:
+                keep &= times < self.until_us
         if self.since_version or self.until_version is not None:
             versions = values_of(records.column(input_column(0)), "i8")
             keep &= versions >= self.since_version

@@ -69,7 +69,7 @@ def frame_row(segment: LogSegment, found: ScannedFrame, problem: str) -> FrameRo
         byte=found.byte,
         type=FrameType(header.type).name if header.type in known else f"type {header.type}",
         stream_id=header.stream_id,
-        epoch=header.epoch,
+        epoch=header.epoch if segment.scan.header is None else segment.scan.header.epoch,
         seq=header.seq,
         first_offset=header.first_offset,
         end_offset=header.end_offset,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from cec_store.checkpoints.rebuild import rebuild
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
+from cec_store.connectors.spark.checkpoint.state_tables import side_column, side_type
 from cec_store.errors import CecError, OutOfRange, RecoveryError, SchemaMismatch
 from cec_store.format.columns import values_of
 from cec_store.format.records import inputs_of
@@ -74,8 +75,11 @@ class PlaceRows:
 class StoreReader:
     """One store of one operator, in all or some of its partitions."""
 
-    def __init__(self, place: Place, logs: Sequence[Log], raw: bool, is_all: bool) -> None:
-        """``is_all``: the logs are all partitions that there are.
+    def __init__(
+        self, place: Place, logs: Sequence[Log], raw: bool, is_all: bool, is_side: bool = False
+    ) -> None:
+        """``is_all``: the logs are all partitions that there are. ``is_side``: what a join waits
+        with is wanted as its rows were, without what it notes of each.
 
         Raises:
             ValueError: the logs are of several stores, whose columns differ.
@@ -83,9 +87,14 @@ class StoreReader:
         """
         stores = sorted({log.store_key for log in logs})
         if len(stores) > 1:
-            names = "; ".join(f"--operator {o} --store {s}" for o, s in stores)
+            does = {log.operator: log.operator_name for log in logs}
+            names = "; ".join(
+                f"--operator {o} --store {s}" + (f" ({does[o]})" if does[o] else "")
+                for o, s in stores
+            )
             raise ValueError(f"{place.path}: several stores have state; name one: {names}")
         self._place = place
+        self._is_side = is_side and not raw
         self._decoder: StateDecoder | None = None
         if not raw and logs:
             try:
@@ -131,7 +140,10 @@ class StoreReader:
         self, change: list[pa.Field], version: int | str | None, read: Callable[[Log], Batches]
     ) -> PlaceRows:
         kinds = self._decoder.schema if self._decoder else None
-        fields = [pa.field("key", kinds.key), pa.field("value", kinds.value)] if kinds else _STORED
+        types = {"key": kinds.key, "value": kinds.value} if kinds else {}
+        if self._is_side:
+            types = {name: side_type(kind, name) for name, kind in types.items()}
+        fields = [*map(pa.field, types, types.values())] if kinds else _STORED
         where = [pa.field("partition_id", pa.int32())] if self._place.checkpoint else []
         return PlaceRows(pa.schema([*change, *fields, *where]), version, self.logs, read)
 
@@ -142,10 +154,12 @@ class StoreReader:
         if self._decoder is not None:
             is_operators = in_default_family(columns.pop("family"))
             columns = {name: column.filter(is_operators) for name, column in columns.items()}
-            keys, values = (pa.chunked_array([columns[name]]) for name in ("key", "value"))
+            decode = {"key": self._decoder.keys, "value": self._decoder.values}
             try:
-                columns["key"] = self._decoder.keys(keys).combine_chunks()
-                columns["value"] = self._decoder.values(values).combine_chunks()
+                for name, of in decode.items():
+                    column = of(pa.chunked_array([columns[name]]))
+                    column = side_column(column, name) if self._is_side else column
+                    columns[name] = column.combine_chunks()
             except SchemaMismatch as error:
                 raise SchemaMismatch(f"{log.folder.path}: {error}; --raw shows bytes") from None
         batch = pa.RecordBatch.from_arrays([*columns.values()], [*columns])
@@ -161,9 +175,9 @@ def lost_partitions(logs: Sequence[Log], decoder: StateDecoder | None) -> list[L
     operator_folder = PurePath(decoder.schema.path).parents[2 if last.store == DEFAULT_STORE else 3]
     inside = "" if last.store == DEFAULT_STORE else str(last.store)
     return [
-        replace(
-            last, name=f"operator {last.operator}, partition {number}", partition=number,
-            folder=LocalFolder(PurePath(operator_folder, str(number), inside)),
+        Log.of_store(
+            LocalFolder(PurePath(operator_folder, str(number), inside)), int(last.operator or 0),
+            number, str(last.store), last.operator_name,
         )
         for number in range(int(last.partition or 0) + 1, decoder.schema.partitions)
     ]  # fmt: skip

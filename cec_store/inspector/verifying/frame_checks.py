@@ -14,6 +14,7 @@ from cec_store.format.frame import (
     BadHeader,
     FrameHeader,
     FrameType,
+    extend_running_crc,
 )
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.damage.log_segment import LogSegment
@@ -27,8 +28,9 @@ _REPEATS_MAX = 3
 class FrameChecks:
     """Checks the frames of a stream in order: each goes on where the one before has ended."""
 
-    def __init__(self, with_records: bool, is_whole: bool) -> None:
-        """``is_whole``: nothing is trimmed, so that the stream begins at 0."""
+    def __init__(self, with_records: bool, is_whole: bool, is_linked: bool = False) -> None:
+        """``is_whole``: nothing is trimmed, so that the stream begins at 0. ``is_linked``: frames
+        have the chain CRC before them in place of an epoch, or 0 (state logs)."""
         self.faults: list[Fault] = []
         self.frames = self.records = 0
         """Intact ones: frames with records, and their records."""
@@ -36,6 +38,8 @@ class FrameChecks:
         self.newest: FrameHeader | None = None
         """Of the last frame with records."""
         self.first_offset = 0
+        self.in_step = False
+        """The last frame with records says that its step goes on."""
         self._with_records = with_records
         self._unending: list[int] = []
         """Faults of which it is not known yet where records go on."""
@@ -45,6 +49,9 @@ class FrameChecks:
         """Address of the last BATCH; ``None`` where the next one says it."""
         self._has_schema = False
         self._repeats: dict[tuple[str, str], int] = {}
+        self._is_linked = is_linked
+        self._link: tuple[int, int] | None = None
+        """Where the next frame begins, and the chain CRC before it."""
 
     @property
     def end_offset(self) -> int:
@@ -83,12 +90,31 @@ class FrameChecks:
 
     def begin_segment(self) -> None:
         """Another segment begins."""
-        self._has_schema = False
+        self._has_schema = self.in_step = False
+
+    def end_segment(self, segment: LogSegment) -> str:
+        """Whether an unfinished write ends it: a step of which not all frames are there."""
+        if not self.in_step or self._unending:
+            return ""
+        if segment.is_sealed or not segment.is_newest:
+            self.add(segment, "step", self._last_byte(), "the segment ends within its step")
+            return ""
+        return "the last frames are of a step that was not finished; not a fault"
+
+    def _last_byte(self) -> int:
+        """Where the last frame with records stands in its segment."""
+        return 0 if self._previous is None else self._previous[1]
 
     def frame(self, segment: LogSegment, found: ScannedFrame, is_sound: bool = False) -> None:
         """The next frame of the segment whose header verifies; ``is_sound``: its body does too."""
         header = found.header
-        if segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
+        if self.in_step and header.type != FrameType.BATCH:
+            what = f"its step goes on, but a frame of another type follows at byte {found.byte}"
+            self.add(segment, "step", self._last_byte(), what)
+            self.in_step = False
+        if self._is_linked:
+            self._check_link(segment, found)
+        elif segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
             what = f"epoch {header.epoch} in a segment of epoch {segment.scan.header.epoch}"
             self.add(segment, "epoch", found.byte, what)
         if header.durable_upto > found.byte:
@@ -116,9 +142,22 @@ class FrameChecks:
             self._check_records(segment, found, bool(problem))
             self._seq, self._offset = header.seq + 1, header.end_offset
             self._previous = (found.segment_id, found.byte)
-            self.newest = header
+            self.newest, self.in_step = header, header.continues
             self.frames += 1
             self.records += header.record_count
+
+    def _check_link(self, segment: LogSegment, found: ScannedFrame) -> None:
+        if found.byte == SEGMENT_HEADER_BYTES and segment.scan.header is not None:
+            self._link = (found.byte, segment.scan.first_running_crc())
+        header = found.header
+        byte, due = self._link or (-1, 0)
+        if byte == found.byte and header.epoch not in (0, due):
+            what = f"its chain CRC {header.epoch:08x} is not that of the frames before it"
+            self.add(segment, "link", found.byte, what)
+        self._link = None
+        if header.epoch:
+            running_crc = extend_running_crc(header.epoch, header.header_crc)
+            self._link = (found.byte + header.frame_bytes, running_crc)
 
     def take(self, segment: LogSegment, sound: SoundFrames) -> None:
         """A segment of sound frames: all at once where each stands as it should."""
@@ -126,6 +165,14 @@ class FrameChecks:
         if not self._take_rest(segment, sound):
             for number in range(1, len(sound)):
                 self.frame(segment, sound.found(number), is_sound=True)
+
+    def _epochs_are_right(self, segment: LogSegment, sound: SoundFrames) -> bool:
+        assert segment.scan.header is not None
+        epochs = sound.headers["epoch"][1:]
+        if not self._is_linked or not epochs.any():
+            return bool((epochs == segment.scan.header.epoch).all())
+        # The last one's covers the headers of all others.
+        return bool(epochs.all()) and int(epochs[-1]) == sound.running_crc(len(sound) - 1)
 
     def _take_rest(self, segment: LogSegment, sound: SoundFrames) -> bool:
         """Every check of :meth:`frame`; nothing is taken where one fails."""
@@ -147,7 +194,7 @@ class FrameChecks:
             if self._previous is not None:
                 links[:, 0] = np.array(self._previous, np.uint64).astype(np.int64)
         is_right = (
-            (headers["epoch"] == segment.scan.header.epoch).all()
+            self._epochs_are_right(segment, sound)
             and (headers["durable_upto"].astype(np.int64) <= starts).all()
             and (headers["stream_id"] == np.where(is_batch, RECORD_STREAM, LOG_STREAM)).all()
             and (headers["seq"].astype(np.int64) == numbers).all()
@@ -158,6 +205,7 @@ class FrameChecks:
         if is_right and len(at):
             last = int(np.flatnonzero(is_batch)[-1]) + 1
             self.newest = sound.found(last).header
+            self.in_step = self.newest.continues
             self._seq, self._offset = self.newest.seq + 1, self.newest.end_offset
             self._previous = (segment.scan.segment_id, int(at[-1]))
             self.frames += len(at)

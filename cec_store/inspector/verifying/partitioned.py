@@ -31,6 +31,9 @@ class PartitionedQueue:
         self._folder = folder
         self._partitions = partitions
         self._schema: RecordSchema | None = None
+        self._has_unvouched = False
+        """After a power cut, commits may be there that nothing vouches for: the next committer
+        takes them in, and partitions may show already what they say."""
         self.faults: list[Fault] = []
         self.notes: list[Note] = []
         self.count = 0
@@ -57,6 +60,7 @@ class PartitionedQueue:
         found: list[Commit] = []
         try:
             chain = Chain(self._folder.folder(COMMITS_FOLDER))
+            self._has_unvouched = chain.written_offset > chain.end.offset
             for commit in newest_first(chain):
                 if found and not _follows(found[-1], commit):
                     path, last = chain.folder.path, found[-1]
@@ -98,7 +102,7 @@ class PartitionedQueue:
             due = newest.ends[number] if number < len(newest.ends) else 0
             if found is not None and found.end_offset > due:
                 ahead.append(f"partition {number} {found.end_offset:,} of {due:,}")
-        if ahead:
+        if ahead and not self._has_unvouched:
             path = self._folder.folder(COMMITS_FOLDER).path
             more = f" and {len(ahead) - 3} more partitions" if len(ahead) > 3 else ""
             what = f"more records are there than are committed: {', '.join(ahead[:3])}{more}"
@@ -111,13 +115,12 @@ class PartitionedQueue:
         log, path = f"partition {number}", self._partition(number).path
         if end >= due:
             return
-        pieces = [piece for piece in newest.staged if piece.partition == number]
-        start = newest.start(pieces[0]) if pieces else due
+        start = newest.starts[number]
         lost = [
             fault
-            for piece in pieces
-            if end < newest.start(piece) + piece.records
-            for fault in self._piece_faults(newest, piece)
+            for piece, at in newest.pieces.get(number, ())
+            if end < at + piece.records
+            for fault in self._piece_faults(newest, piece, at)
         ]
         if self._has_grown(number, due):
             return  # a committer has brought it there meanwhile
@@ -139,11 +142,10 @@ class PartitionedQueue:
         except CecError:
             return False
 
-    def _piece_faults(self, commit: Commit, piece: Staged) -> list[Fault]:
+    def _piece_faults(self, commit: Commit, piece: Staged, start: int) -> list[Fault]:
         """Why a piece of an acknowledged commit cannot be copied any more."""
         name = staged_name(commit.query, commit.batch)
         folder = self._folder.folder(STAGED_FOLDER).folder(name)
-        start = commit.start(piece)
         log, ends = f"partition {piece.partition}", (start, start + piece.records)
         path = f"{folder.path}/{segment_name(piece.segment_id)}"
         try:

@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
+from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.errors import CecError, NotAQueue
-from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
+from cec_store.inspector.damage.faults import EFFECTS, Fault, Note, kind_of
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.verifying.log import verify
 from cec_store.inspector.verifying.partitioned import PartitionedQueue
@@ -84,15 +85,16 @@ class _PlaceVerifier:
         """Those that Spark's schema counts and of which there is not even a folder."""
         if self._spark is None or self._place.checkpoint is None:
             return []
-        state = self._place.checkpoint.folder.folder("state")
         there = {(log.operator, log.partition, log.store) for log in self._place.logs}
         lost = []
         for (operator, store), schema in sorted(self._spark.schemas.items()):
             for partition in range(schema.partitions):
                 if (operator, partition, store) not in there:
-                    folder = state.folder(str(operator)).folder(str(partition))
+                    at = self._place.checkpoint.operator_folder(operator)
+                    folder = at.folder(str(partition))
                     folder = folder if store == DEFAULT_STORE else folder.folder(store)
-                    lost.append(Log.of_store(folder, operator, partition, store))
+                    name = operator_name(at)
+                    lost.append(Log.of_store(folder, operator, partition, store, name))
         return lost
 
     def _verify(self, log: Log) -> None:
@@ -110,7 +112,7 @@ class _PlaceVerifier:
         except NotAQueue:
             self._missing(log)
         except CecError as error:
-            fault = Fault("version", log.folder.path, 0, str(error), True)
+            fault = Fault(kind_of(error), log.folder.path, 0, str(error), True)
             self._add([fault], [], log.name)
         else:
             self._add(list(found.faults), list(found.notes), log.name)

@@ -112,6 +112,9 @@ class _QueueVerifier:
             self._sound_segment(segment, sound)
         else:
             self._frame_by_frame(segment)
+        unfinished = frame_checks.end_segment(segment)
+        if unfinished:
+            self._notes.append(Note(scan.path, segment.stop, unfinished))
         if segment.stop < scan.bytes:
             what = (
                 f"{scan.bytes - segment.stop} bytes behind the segment's end; they are never read"

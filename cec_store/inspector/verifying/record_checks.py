@@ -21,7 +21,7 @@ from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.operators.keys.words import grown
 
 _CLOSED = np.iinfo(np.int64).max
-# Within a frame output comes first, then OPEN, then CHECK. Unknown kinds come last of all.
+# Within a step output comes first, then OPEN, then CHECK. Unknown kinds come last of all.
 _RANKS = np.full(256, 9, np.int8)
 _RANKS[[RecordKind.DATA, RecordKind.RESULT]] = 0
 _RANKS[RecordKind.OPEN] = 1
@@ -80,6 +80,8 @@ class RecordChecks:
         self.counts = np.zeros(256, np.int64)
         """Records of each kind."""
         self.recounted_frames = 0
+        self._step_rank = 0
+        """Of the last record of a step that goes on."""
         self._inputs = np.full(schema.inputs, np.iinfo(np.int64).min)
         self._recount: WindowRecount | None = None
         if schema.key is not None and schema.inputs:
@@ -108,11 +110,14 @@ class RecordChecks:
         self, header: FrameHeader, records: pa.RecordBatch, kinds: NDArray[np.uint8]
     ) -> Iterator[tuple[str, str]]:
         ranks = _RANKS[kinds]
+        before, self._step_rank = self._step_rank, 0
+        if header.continues:
+            self._step_rank = int(ranks[-1]) if len(ranks) else before
         if len(ranks) and ranks.max() == 9:
             row = int(ranks.argmax())
             yield "kinds", f"record {header.first_offset + row} has the unknown kind {kinds[row]}"
-        elif (np.diff(ranks) < 0).any():
-            row = int((np.diff(ranks) < 0).argmax()) + 1
+        elif (np.diff(ranks, prepend=np.int8(before)) < 0).any():
+            row = int((np.diff(ranks, prepend=np.int8(before)) < 0).argmax())
             yield "kinds", f"record {header.first_offset + row} stands after a footprint"
         if not self.schema.inputs or not len(kinds):
             return

@@ -148,7 +148,7 @@ class _StateLogVerifier:
         return sound
 
     def _check_frames(self, segment: LogSegment, sound: SoundFrames | None) -> None:
-        frame_checks = FrameChecks(with_records=False, is_whole=False)
+        frame_checks = FrameChecks(with_records=False, is_whole=False, is_linked=True)
         self._start(segment, frame_checks)
         if sound is not None and sound.versions_rise():
             self._faults += self._version_faults(segment, sound.found(0), -1)

@@ -10,7 +10,7 @@ import numpy as np
 from cec_store.checkpoints.rebuild import extent_frames, rebuild
 from cec_store.errors import CecError, CorruptLog
 from cec_store.format.columns import Ints
-from cec_store.inspector.damage.faults import EFFECTS, Fault, Note
+from cec_store.inspector.damage.faults import EFFECTS, Fault, Note, kind_of
 from cec_store.inspector.verifying.kept_versions import KeptVersions
 from cec_store.state_logs.tree import StateTree
 from cec_store.state_logs.versions import VersionReader
@@ -185,7 +185,7 @@ def _cause(tree: StateTree, error: CecError) -> tuple[str, FaultPosition, str]:
     if isinstance(error, CorruptLog):
         kind = "segment-missing" if "missing" in error.reason else "chain"
         return kind, (error.path, error.byte), error.reason
-    return "version", (tree.folder.path, 0), str(error)
+    return kind_of(error), (tree.folder.path, 0), str(error)
 
 
 def _versions(first: int, last: int) -> str:

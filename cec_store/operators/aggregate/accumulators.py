@@ -84,6 +84,11 @@ class Accumulators:
             needed = ["count"] if function == "count" else ["count", function]
             for each in needed:
                 part = _part("sum" if each == "avg" else each, column, schema)
+                if part is None:
+                    kind = schema.field(column).type
+                    raise ValueError(
+                        f"{name}: cannot take {function} of column {column!r} of type {kind}"
+                    )
                 parts.setdefault(part.name, part)
         self._parts = list(parts.values())
         self._place = {name: place for place, name in enumerate(parts)}
@@ -176,7 +181,8 @@ def _checked_column(
     return columns[0]
 
 
-def _part(function: str, column: str, schema: pa.Schema) -> _Part:
+def _part(function: str, column: str, schema: pa.Schema) -> _Part | None:
+    """``None`` where the function does not take a column of such a type."""
     data_type = schema.field(column).type
     if function == "count":
         return _Part(function, column, pa.int64(), "i8")
@@ -189,7 +195,7 @@ def _part(function: str, column: str, schema: pa.Schema) -> _Part:
         is_unsigned = pa.types.is_unsigned_integer(data_type)
         dtype = "f8" if is_float else "u8" if is_unsigned else "i8"
         return _Part(function, column, data_type, dtype)
-    raise ValueError(f"cannot take {function} of column {column!r} of type {data_type}")
+    return None
 
 
 def _numbers(column: pa.Array, dtype: str) -> NDArray[Any]:

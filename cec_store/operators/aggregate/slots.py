@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from cec_store.format.columns import Ints, values_of
 from cec_store.operators.aggregate.accumulators import Accumulators, Arrays
+from cec_store.operators.contract import NO_SLOTS
 from cec_store.operators.keys.encoder import KeyEncoder
 from cec_store.operators.keys.words import grown
 
-NO_SLOTS: Ints = np.empty(0, np.int64)
 WINDOW_NUMBER = pa.field("_window", pa.int64())
 
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from cec_store.format.columns import Ints, flags_of
 from cec_store.operators.aggregate.accumulators import Accumulators
 from cec_store.operators.aggregate.slots import (
-    NO_SLOTS,
     WINDOW_NUMBER,
     ClosedWindows,
     InputRows,
     Slots,
 )
 from cec_store.operators.aggregate.windows import TimeWindow
+from cec_store.operators.contract import NO_SLOTS
 from cec_store.operators.keys.encoder import KeyEncoder, KeyWords
 from cec_store.operators.keys.words import WordTable
 

@@ -19,6 +19,7 @@ from cec_store.format.columns import Ints, flags_of, values_of
 from cec_store.operators.keys.dictionary import Dictionary, is_text
 from cec_store.operators.keys.words import WordTable
 
+_NULL_BITS = 64
 DEAD_MIN = 4096
 """Keys that may be dead before it is worth looking for them."""
 
@@ -76,7 +77,10 @@ class KeyEncoder:
         self.schema = pa.schema(fields)
         self._dictionaries = [Dictionary() if is_text(field.type) else None for field in fields]
         self._widths = [1 if is_text(field.type) else _word_count(field.type) for field in fields]
-        self._table = WordTable(sum(self._widths))
+        # The nulls of the first 64 columns have a place of their own in the table, for keys that
+        # have any; those of each 64 after them are a word of the key, before those of its columns.
+        self._null_words = (len(fields) - 1) // _NULL_BITS
+        self._table = WordTable(self._null_words + sum(self._widths))
 
     @property
     def bound(self) -> int:
@@ -106,6 +110,7 @@ class KeyEncoder:
         """The words of the leading columns of the key; the rest come by ``with_word``."""
         words: list[Ints] = []
         nulls: Ints | None = None
+        later_nulls = [np.zeros(len(columns[0]), np.int64) for _ in range(self._null_words)]
         for place, column in enumerate(columns):
             if pa.types.is_dictionary(column.type):
                 column = column.dictionary_decode()
@@ -117,18 +122,24 @@ class KeyEncoder:
             valid = valid_of(column)
             if valid is not None:
                 of_column = [np.where(valid, word, 0) for word in of_column]
-                nulls = np.zeros(len(column), np.int64) if nulls is None else nulls
-                nulls |= (~valid).astype(np.int64) << place
+                bits = (~valid).astype(np.int64) << place % _NULL_BITS
+                if place >= _NULL_BITS:
+                    later_nulls[place // _NULL_BITS - 1] |= bits
+                else:
+                    nulls = bits if nulls is None else nulls | bits
             words += of_column
-        return KeyWords(words, nulls)
+        return KeyWords([*later_nulls, *words], nulls)
 
     def keys(self, codes: Ints) -> pa.StructArray:
         """The keys of these codes, one struct a code."""
-        nulls = None if self._table.nulls is None else self._table.nulls[codes]
+        first_nulls = None if self._table.nulls is None else self._table.nulls[codes]
         words = [held[codes] for held in self._table.words]
+        all_nulls = [first_nulls, *words[: self._null_words]]
+        words = words[self._null_words :]
         columns = []
         for place, field in enumerate(self.schema):
-            valid = None if nulls is None else (nulls >> place) & 1 == 0
+            nulls = all_nulls[place // _NULL_BITS]
+            valid = None if nulls is None else (nulls >> place % _NULL_BITS) & 1 == 0
             mine, words = words[: self._widths[place]], words[self._widths[place] :]
             dictionary = self._dictionaries[place]
             if dictionary is None:
@@ -144,7 +155,7 @@ class KeyEncoder:
 
     def trim(self, live: Ints) -> None:
         """Forget all keys but those of these codes (ascending), which keep their codes."""
-        first = 0
+        first = self._null_words
         for place, dictionary in enumerate(self._dictionaries):
             if dictionary is not None and len(dictionary) > 2 * max(len(live), DEAD_MIN):
                 held = self._table.words[first]

@@ -147,7 +147,9 @@ class WordTable:
     def _reserve(self, more: int) -> None:
         """Room for ``more`` tuples at no more than half load."""
         if 2 * (self.size + more) > len(self._cells):
-            self._rehash(np.sort(self._cells[self._cells >= 0]).astype(np.int64), more)
+            is_live = np.ones(self.bound, np.bool_)
+            is_live[self._free] = False
+            self._rehash(np.flatnonzero(is_live), more)
 
     def _rehash(self, live: Ints, more: int = 0) -> None:
         cell_count = CELLS_MIN

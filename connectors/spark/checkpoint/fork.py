@@ -19,6 +19,7 @@ from cec_store.connectors.spark.checkpoint.fork_plan import Part, chosen_batch, 
 from cec_store.connectors.spark.checkpoint.layout import METADATA, Checkpoint
 from cec_store.errors import StorageError
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.paths import AnyPath
 from cec_store.storage.publishing import write_file
 from cec_store.storage.retrying import retry_when_changed
 from cec_store.storage.trees import check_new, copy, link, new_tree
@@ -44,8 +45,8 @@ class ForkReport:
 
 
 def fork(
-    checkpoint: str | PurePath,
-    new: str | PurePath,
+    checkpoint: AnyPath,
+    new: AnyPath,
     *,
     at: datetime | int | None = None,
     batch: int | None = None,
@@ -96,9 +97,7 @@ def fork(
     return retry_when_changed(work, FileNotFoundError)
 
 
-def _carry_out(
-    old: Checkpoint, new: str | PurePath, parts: Sequence[Part], query_id: str
-) -> list[Part]:
+def _carry_out(old: Checkpoint, new: AnyPath, parts: Sequence[Part], query_id: str) -> list[Part]:
     """Make the new checkpoint; returns the parts that could be linked."""
     with new_tree(new) as tree:
         folders = {PurePath(): tree}

@@ -34,6 +34,8 @@ from cec_store.connectors.spark.checkpoint.parsing import (
 from cec_store.errors import NotACheckpoint, OutOfRange, UnsupportedVersion
 from cec_store.storage.folder import Folder
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import segment_id_of
+from cec_store.storage.paths import AnyPath
 from cec_store.storage.trees import subfolders
 from cec_store.values import format_timestamp_us, to_timestamp_us
 
@@ -45,6 +47,8 @@ STATE = "state"
 METADATA_FOLDER = "_metadata"
 """Inside state/: what Spark notes of an operator, or of a store (schemas)."""
 DEFAULT_STORE = "default"
+JOIN_SIDES = {side: f"{side}-keyWithIndexToValue" for side in ("left", "right")}
+"""What a join waits with on a side, and the store that has it."""
 NO_OFFSET = "-"
 """What stands in offsets/N for a source that has not begun."""
 # The order of their unique ids in commits/N, as SymmetricHashJoinStateManager puts them.
@@ -99,7 +103,7 @@ class StateFolder(NamedTuple):
 class Checkpoint:
     """A Spark query's checkpoint directory. Every method reads it again; none writes."""
 
-    def __init__(self, path: str | PurePath) -> None:
+    def __init__(self, path: AnyPath) -> None:
         """Raises :class:`NotACheckpoint` where no streaming query has left one."""
         self.folder = LocalFolder(path)
         there = self.folder.names() if self.folder.exists() else []
@@ -225,6 +229,10 @@ class Checkpoint:
 
     # -- state --------------------------------------------------------------------------------
 
+    def operator_folder(self, operator: int) -> LocalFolder:
+        """Where Spark keeps all of a stateful operator."""
+        return self.folder.folder(STATE).folder(str(operator))
+
     def state_folders(self, operator: int | None = None) -> list[StateFolder]:
         """Where the state stores of an operator, or of all, have their logs.
 
@@ -256,9 +264,12 @@ class Checkpoint:
 
 def _stores_of(operator: int, folder: LocalFolder) -> list[StateFolder]:
     partitions = dict(_numbered(folder))
-    # A folder that begins with an underscore is Spark's: schemas.
+    # A folder that begins with an underscore is Spark's: schemas. One that is called as a segment
+    # is damage of the only store, and no other store.
     stores = sorted(
-        {s for each in partitions.values() for s in subfolders(each) if s[0] not in "._"}
+        name
+        for name in {name for each in partitions.values() for name in subfolders(each)}
+        if name[0] not in "._" and segment_id_of(name) is None
     )
     return [
         StateFolder(operator, partition, store or DEFAULT_STORE, LocalFolder(at))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -22,7 +23,7 @@ import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER
 from cec_store.connectors.spark.checkpoint.parsing import damaged, read_whole
-from cec_store.errors import NotAQueue, SchemaMismatch, UnsupportedVersion
+from cec_store.errors import CecError, NotAQueue, SchemaMismatch, UnsupportedVersion
 from cec_store.storage.local import LocalFolder
 
 _ARROW_TYPES = {
@@ -86,6 +87,30 @@ def read_state_schema(operator_folder: LocalFolder, store: str) -> StateSchema:
     # Where all rows have one key, as with a limit, only one task has any: the others never run.
     is_one_key = all(pa.types.is_null(field.type) for field in keys)
     return StateSchema(path, keys, values, prefix_fields, 1 if is_one_key else partitions)
+
+
+_OPERATORS = {
+    "stateStoreSave": "aggregate",
+    "dedupe": "dedupe",
+    "dedupeWithinWatermark": "dedupe",
+    "symmetricHashJoin": "join",
+    "sessionWindowStateStoreSaveExec": "session windows",
+    "flatMapGroupsWithState": "groups with state",
+    "applyInPandasWithState": "groups with state",
+    "transformWithStateExec": "transform with state",
+    "transformWithStateInPySparkExec": "transform with state",
+    "globalLimit": "limit",
+}
+"""What Spark calls its stateful operators, and what people do."""
+
+
+def operator_name(operator_folder: LocalFolder) -> str:
+    """What kind of operator it is; empty where Spark's file does not say."""
+    with suppress(CecError, FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
+        _, data = _noted(operator_folder, "metadata")
+        name = json.loads(data.partition(b"\n")[2])["operatorInfo"]["operatorName"]
+        return _OPERATORS.get(str(name), str(name))
+    return ""
 
 
 def store_folder(operator_folder: LocalFolder, partition: int, store: str) -> LocalFolder:

@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, STATE, Checkpoint
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, JOIN_SIDES, Checkpoint
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
-from cec_store.connectors.spark.checkpoint.state_schema import read_state_schema, store_folder
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    operator_name,
+    read_state_schema,
+    store_folder,
+)
 from cec_store.errors import OutOfRange, SchemaMismatch
 from cec_store.state_logs.state_log import StateLog
-
-_JOIN_SIDES = {side: f"{side}-keyWithIndexToValue" for side in ("left", "right")}
+from cec_store.storage.paths import AnyPath
 
 
 def read_state(
-    checkpoint: str | PurePath,
+    checkpoint: AnyPath,
     *,
-    operator: int = 0,
+    operator: int | None = None,
     store: str = DEFAULT_STORE,
     partition: int | None = None,
     version: int | None = None,
@@ -33,15 +35,17 @@ def read_state(
     """The state of a query's operator: a row for each key that is open, in no certain order.
 
     Columns are ``key`` and ``value`` (structs) and ``partition_id``, as Spark's reader
-    ``statestore`` has them. ``store`` may be ``"left"`` or ``"right"`` for the rows that a join
-    waits with on a side, as ``joinSide`` has them. Batch N makes version N + 1; the default is the
-    newest version committed, and ``at`` (a datetime, or epoch microseconds) means the newest of a
-    batch that had begun by then. Spark may run or not; nothing is written.
+    ``statestore`` has them. ``operator`` has to be named where several keep state. ``store`` may be
+    ``"left"`` or ``"right"`` for the rows that a join waits with on a side, as ``joinSide`` has
+    them. Batch N makes version N + 1; the default is the newest version committed, and ``at`` (a
+    datetime, or epoch microseconds) means the newest of a batch that had begun by then. Spark may
+    run or not; nothing is written.
 
     Raises:
         NotACheckpoint, NotAQueue: no checkpoint, no such operator, or state kept by another
             provider.
-        ValueError: no such store or partition, or both ``version`` and ``at``.
+        ValueError: no such store or partition, or both ``version`` and ``at``, or several operators
+            and none is named.
         OutOfRange: a version or moment that is not kept any more, or not committed yet.
         SchemaMismatch: a column of a type that cannot be read; nothing has been read then.
         CorruptLog, UnsupportedVersion: refused.
@@ -50,17 +54,18 @@ def read_state(
         raise ValueError("give version or at, not both")
     found = Checkpoint(checkpoint)
     batch = found.batch_at(at) if at is not None else _batch_of(found, version)
-    reader = _Reader(found, batch, operator, _JOIN_SIDES.get(store, store))
+    number = _only_operator(found) if operator is None else operator
+    reader = _Reader(found, batch, number, JOIN_SIDES.get(store, store))
     table = reader.table(reader.state, partition)
-    return _side(table) if store in _JOIN_SIDES else table
+    return _side(table) if store in JOIN_SIDES else table
 
 
 def read_changes(
-    checkpoint: str | PurePath,
+    checkpoint: AnyPath,
     from_version: int,
     to_version: int,
     *,
-    operator: int = 0,
+    operator: int | None = None,
     store: str = DEFAULT_STORE,
     partition: int | None = None,
 ) -> pa.Table:
@@ -79,8 +84,22 @@ def read_changes(
     if not 1 <= from_version <= to_version:
         raise ValueError(f"versions {from_version} to {to_version} are no range of versions")
     found = Checkpoint(checkpoint)
-    reader = _Reader(found, _batch_of(found, to_version), operator, store)
+    number = _only_operator(found) if operator is None else operator
+    reader = _Reader(found, _batch_of(found, to_version), number, store)
     return reader.table(lambda each: reader.changes(each, from_version), partition)
+
+
+def _only_operator(checkpoint: Checkpoint) -> int:
+    """The one that keeps state; 0 where none has any yet."""
+    numbers = sorted({each.operator for each in checkpoint.state_folders()})
+    if len(numbers) > 1:
+        names = ", ".join(
+            f"operator={number} ({name})" if name else f"operator={number}"
+            for number in numbers
+            for name in [operator_name(checkpoint.operator_folder(number))]
+        )
+        raise ValueError(f"{checkpoint.path}: several operators keep state; name one: {names}")
+    return numbers[0] if numbers else 0
 
 
 def _batch_of(checkpoint: Checkpoint, version: int | None) -> int:
@@ -99,18 +118,25 @@ def _batch_of(checkpoint: Checkpoint, version: int | None) -> int:
 
 def _side(table: pa.Table) -> pa.Table:
     """The rows that a join waits with, without what it notes of each for itself."""
-    key, value = (_without_last(table[name]) for name in ("key", "value"))
-    if table["value"].type[-1].name != "matched":  # as in the first of Spark's formats
-        value = table["value"]
-    return pa.table({"key": key, "value": value, "partition_id": table["partition_id"]})
+    columns = {name: side_column(table[name], name) for name in ("key", "value")}
+    return pa.table({**columns, "partition_id": table["partition_id"]})
 
 
-def _without_last(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    fields = list(column.type)[:-1]
+def side_type(stored: pa.StructType, name: str) -> pa.StructType:
+    """Of a key or a value that a join waits with, without what it notes of each for itself."""
+    if name == "value" and stored[-1].name != "matched":  # as in the first of Spark's formats
+        return stored
+    return pa.struct(list(stored)[:-1])
+
+
+def side_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """The column ``key`` or ``value`` in that type."""
+    kind = side_type(column.type, name)
     chunks = [
-        pa.StructArray.from_arrays(each.flatten()[:-1], fields=fields) for each in column.chunks
+        pa.StructArray.from_arrays(each.flatten()[: kind.num_fields], fields=list(kind))
+        for each in column.chunks
     ]
-    return pa.chunked_array(chunks, type=pa.struct(fields))
+    return pa.chunked_array(chunks, type=kind)
 
 
 class _Reader:
@@ -121,7 +147,7 @@ class _Reader:
         self._batch = batch
         self._operator = operator
         self._store = store
-        self._folder = checkpoint.folder.folder(STATE).folder(str(operator))
+        self._folder = checkpoint.operator_folder(operator)
         self._schema = read_state_schema(self._folder, store)
         self._decoder = StateDecoder(self._schema)
 

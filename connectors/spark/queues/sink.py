@@ -22,20 +22,24 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from cec_store.connectors.spark.queues.repeated import say_repeated
 from cec_store.connectors.spark.queues.source_options import by_lower_name
 from cec_store.connectors.spark.queues.spark_types import fit, stored_schema
 from cec_store.errors import CecError
 from cec_store.format.commit import Staged
+from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.staging import Stager
 from cec_store.storage.local import LocalFolder
 
-_OPTIONS = ("path", "timestampColumn", "keyColumns", "segmentBytes")
+_OPTIONS = ("path", "timestampColumn", "keyColumns", "segmentBytes", "retention")
 _TRANSACTION = ("txnAppId", "txnVersion")
 _APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEGMENT_BYTES = (4 << 10, 64 << 20, 1 << 30)
 """Least, default and most."""
+_OTHER_NAME = "A new checkpoint, or a fork, needs a txnAppId of its own"
+_OTHER_CHECKPOINT = "A copy of a checkpoint has its query's id: cec-store fork makes one of its own"
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _committers: dict[tuple[str, str], Committer] = {}
 """Those with open files, in the process that Spark runs commits in."""
@@ -57,6 +61,7 @@ class Target:
     path: str
     schema: RecordSchema
     segment_bytes: int
+    retention: Retention | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> Target:
@@ -66,7 +71,13 @@ class Target:
         )
         column = given.get("timestampcolumn")
         stored = RecordSchema(stored_schema(schema), timestamp_column=column, key_columns=keys)
-        return cls(given["path"], stored, _segment_bytes(given.get("segmentbytes")))
+        retention = given.get("retention")
+        return cls(
+            given["path"],
+            stored,
+            _segment_bytes(given.get("segmentbytes")),
+            None if retention is None else Retention.of(retention),
+        )
 
     def folder(self) -> LocalFolder:
         """Where the queue is; tests put a folder that fails in its place."""
@@ -74,7 +85,12 @@ class Target:
 
     def committer(self) -> Committer:
         """Makes the queue where there is none; refuses one that does not fit."""
-        return Committer(self.folder(), self.schema, segment_bytes=self.segment_bytes)
+        return Committer(
+            self.folder(),
+            self.schema,
+            segment_bytes=self.segment_bytes,
+            retention=self.retention,
+        )
 
     def kept_committer(self) -> Committer:
         """The one of this process, with the files of the last commit open."""
@@ -82,6 +98,19 @@ class Target:
         if name not in _committers:
             _committers[name] = self.committer()
         return _committers[name]
+
+    def commit(
+        self,
+        query: str,
+        batch: int,
+        written: Sequence[Written],
+        advice: str,
+        is_stream: bool = True,
+    ) -> None:
+        """On the driver: the batch is in the queue, once. Rows that it has no use for are told."""
+        staged = [one.staged for one in written if one.staged is not None]
+        if not self.kept_committer().commit(query, batch, staged, is_stream=is_stream):
+            say_repeated(self.folder(), query, batch, staged, advice)
 
     def write(self, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Written:
         """One task attempt: stage all rows of a partition."""
@@ -123,8 +152,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         """On the driver, once all tasks are done. Once it returns the batch is on disk."""
         written = _written(messages)
         if written:
-            staged = [one.staged for one in written if one.staged is not None]
-            self._target.kept_committer().commit(written[0].query, batchId, staged)
+            self._target.commit(written[0].query, batchId, written, _OTHER_CHECKPOINT)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """On the driver. What a commit may have named stays; other leftovers go with the next."""
@@ -155,9 +183,8 @@ class BatchSink(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, once all tasks are done."""
-        staged = [one.staged for one in _written(messages) if one.staged is not None]
-        committer = self._target.kept_committer()
-        committer.commit(self._query, self._batch, staged, is_stream=self._is_stream)
+        written = _written(messages)
+        self._target.commit(self._query, self._batch, written, _OTHER_NAME, self._is_stream)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver: forget what the tasks have written."""

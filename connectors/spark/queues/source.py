@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -38,16 +40,18 @@ from cec_store.connectors.spark.queues.offsets import (
 )
 from cec_store.connectors.spark.queues.source_options import SourceOptions
 from cec_store.connectors.spark.queues.spark_types import fit, spark_schema
-from cec_store.errors import ConsumerInUse
+from cec_store.errors import ConsumerInUse, OutOfRange
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
 from cec_store.log.selection import METADATA_COLUMNS, PARTITION_COLUMN, Selection
 from cec_store.partitioned.partitions import Partitions
 from cec_store.queues.consumers import Consumer
+from cec_store.queues.output_queue import OutputQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.retrying import retry_while_busy
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position, to_timestamp_us
 
 _RELEASE_S = 3.0
+_log = logging.getLogger(__name__)
 _KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
 
 
@@ -95,11 +99,11 @@ class _Reader:
             Position(piece.start), Position(piece.stop), options.kinds,
             options.include_metadata, options.has_control_records,
         )  # fmt: skip
-        partitions = Partitions(LocalFolder(options.path))
-        for batch in partitions.replay(piece.partition, selection):
-            if options.include_metadata:
-                batch = _with_kind_names(batch)
-            yield fit(batch.select(self._wanted.names), self._wanted)
+        with closing(Partitions(LocalFolder(options.path))) as partitions:
+            for batch in partitions.replay(piece.partition, selection):
+                if options.include_metadata:
+                    batch = _with_kind_names(batch)
+                yield fit(batch.select(self._wanted.names), self._wanted)
 
     def _available(self) -> AvailableOffsets:
         partitions = self._partitions
@@ -208,6 +212,9 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """Where the next batch ends."""
         ends = self._partitions.ends()
+        # Spark asks once the batch before is in its checkpoint: after the last one of a run, and
+        # while it waits, as well. It calls commit() only when the next batch has rows.
+        self.commit(start)
         begin = self._begin(_from_spark(start), ends)
         self._hold(begin)
         if self._target is not None:
@@ -243,6 +250,8 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         consumers, self._consumers = self._consumers, {}
         for consumer in consumers.values():
             consumer.close()
+        if "_partitions" in vars(self):
+            self._partitions.close()
 
     def _hold(self, start: Offsets) -> None:
         """Act as the consumer that the options name, in every partition there is.
@@ -254,9 +263,24 @@ class StreamSource(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         for number in sorted(start.keys() - self._consumers.keys()) if name is not None else ():
             offset = max(start[number], self._partitions.first(number))
             queue = self._partitions.queue(number)
-            register = partial(queue.consumer, name or "", start=offset)
+            register = partial(self._register, queue, name or "", offset)
             # A query that has just been stopped may not have let go yet.
             self._consumers[number] = retry_while_busy(register, ConsumerInUse, _RELEASE_S)
+
+    def _register(self, queue: OutputQueue, name: str, start: int) -> Consumer:
+        """As the consumer of this name; anew where what it had asked for is gone.
+
+        Raises:
+            OutOfRange: it is gone, and ``failOnDataLoss`` is on.
+        """
+        try:
+            return queue.consumer(name, start=start)
+        except OutOfRange as error:
+            if self._options.fail_on_data_loss:
+                raise
+            _log.warning("%s; going on without what is missing", error)
+            queue.drop_consumer(name)
+            return queue.consumer(name, start=start)
 
     def _begin(self, start: Offsets, ends: Offsets) -> Offsets:
         """``start``, with partitions that were added since, from their beginning."""

@@ -30,8 +30,7 @@ from cec_store.cli import app
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.inspector.verifying.log import verify
 from cec_store.state_logs.tree import StateTree
-from cec_store.storage import local as files
-from cec_store.storage import trees
+from cec_store.storage import local_files, trees
 from cec_store.storage.local import LocalFolder
 from support.places.checkpoints import JOIN, Made, began_us, tree_of, write
 from support.places.state_logs import Commit, Writer, contents, grow
@@ -476,7 +475,7 @@ class Steps:
 
     CALLS = (
         (LocalFolder, ("make", "create", "sync_names")),
-        (files._LocalAppendFile, ("write", "sync", "close")),
+        (local_files.LocalFile, ("write", "sync", "close")),
         (os, ("link", "rename", "fsync")),
     )
 

@@ -167,6 +167,20 @@ def test_sides_of_a_join_come_without_what_the_join_notes_for_itself(tmp_path: P
         read_state(made.path)
 
 
+def test_the_operator_is_asked_for_where_several_keep_state(tmp_path: Path) -> None:
+    made = MadeCheckpoint(tmp_path / "c", KEY, VALUE, partitions=1)
+    made.batch({("ann", 1): (1, "a")})
+    made.close()
+    only = read_state(made.path)
+    shutil.copytree(tmp_path / "c" / "state" / "0", tmp_path / "c" / "state" / "1")
+    asks = r"several operators.*operator=0 \(aggregate\), operator=1 \(aggregate\)"
+    with pytest.raises(ValueError, match=asks):
+        read_state(made.path)
+    with pytest.raises(ValueError, match=asks):
+        read_changes(made.path, 1, 1)
+    assert read_state(made.path, operator=1) == only == read_state(made.path, operator=0)
+
+
 def test_columns_of_one_name_are_told_apart(tmp_path: Path) -> None:
     value = pa.struct([("sum", pa.int64()), ("sum_2", pa.int64()), ("total", pa.int64())])
     made = MadeCheckpoint(tmp_path, KEY, value, partitions=1)

@@ -94,3 +94,11 @@ def assert_sound(root: Path, runs: int) -> None:
     for log in logs:
         found = verify(LocalFolder(log))
         assert found.is_sound, f"{log}: {found.faults}"
+
+
+@pytest.mark.parametrize("v2", [False, True], ids=["V1", "V2"])
+def test_a_lease_of_a_dead_writer_is_recovered_and_idle_streams_are_left(
+    tmp_path: Path, v2: bool
+) -> None:
+    found = run_jvm("leases", root=f"leased:{tmp_path}", v2=v2)
+    assert found == {"idle": [[1], [0, 1, 3, 4]], "versions": 4}

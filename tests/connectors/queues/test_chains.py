@@ -71,9 +71,9 @@ def start(session: Any, queue: Path, checkpoint: Path, consumer: str) -> Any:
     return rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
 
 
-def append(session: Any, queue: Path, rows: int) -> None:
+def append(session: Any, queue: Path, rows: int, retention: str = "forever") -> None:
     writer = session.range(rows).write.format("cec").mode("append").option("segmentBytes", 4096)
-    writer.save(str(queue))
+    writer.option("retention", retention).save(str(queue))
 
 
 def test_a_consumer_acknowledges_what_its_query_has_done(session: Any, tmp_path: Path) -> None:
@@ -82,11 +82,26 @@ def test_a_consumer_acknowledges_what_its_query_has_done(session: Any, tmp_path:
     query = start(session, queue, tmp_path / "c", "hourly")
     query.processAllAvailable()
     append(session, queue, 10)
-    query.processAllAvailable()  # tells the source that the batch before is done
-    query.stop()
+    query.processAllAvailable()
     with open_queue(queue / "partition-00000") as part:
         (state,) = part.consumers()
-    assert (state.name, state.effects_saved) == ("hourly", 50)
+    query.stop()
+    assert (state.name, state.effects_saved, state.lag_records) == ("hourly", 55, 0)
+
+
+def test_a_run_to_the_end_leaves_no_lag(session: Any, tmp_path: Path) -> None:
+    queue = tmp_path / "q"
+    rows = session.readStream.format("cec").option("startingOffsets", "earliest")
+    for _ in range(2):
+        append(session, queue, 100)
+        loaded = rows.option("consumer", "hourly").option("maxOffsetsPerTrigger", 30)
+        stream = loaded.load(str(queue)).writeStream.format("noop").trigger(availableNow=True)
+        query = stream.option("checkpointLocation", str(tmp_path / "c")).start()
+        assert query.awaitTermination(120)
+        for number in range(2):
+            with open_queue(queue / f"partition-{number:05}") as part:
+                (state,) = part.consumers()
+            assert (state.lag_records, state.waiting_since_us) == (0, None)
 
 
 def test_two_queries_cannot_be_one_consumer(session: Any, tmp_path: Path) -> None:
@@ -108,7 +123,7 @@ def test_a_sink_keeps_what_a_consumer_has_not_done_and_no_more(
     session: Any, tmp_path: Path
 ) -> None:
     queue = tmp_path / "q"
-    append(session, queue, 10)
+    append(session, queue, 10, "consumers")
     query = start(session, queue, tmp_path / "c", "hourly")
     for _ in range(6):
         append(session, queue, 4000)
@@ -123,3 +138,39 @@ def test_a_sink_keeps_what_a_consumer_has_not_done_and_no_more(
     query = start(session, queue, tmp_path / "c", "hourly")
     query.processAllAvailable()
     query.stop()
+
+
+def test_a_consumer_deletes_nothing_where_the_queue_keeps_all(session: Any, tmp_path: Path) -> None:
+    queue = tmp_path / "q"
+    append(session, queue, 10)
+    query = start(session, queue, tmp_path / "c", "hourly")
+    for _ in range(4):
+        append(session, queue, 4000)
+        query.processAllAvailable()
+    query.stop()
+    assert Partitions(LocalFolder(queue)).first(0) == 0
+    assert read_queue(queue).read_all().num_rows == 16_010
+
+
+def test_a_consumer_that_comes_too_late_is_told_what_is_left(session: Any, tmp_path: Path) -> None:
+    queue = tmp_path / "q"
+    append(session, queue, 10, "1us")
+    query = start(session, queue, tmp_path / "c", "hourly")
+    query.processAllAvailable()
+    query.stop()
+    for _ in range(4):
+        append(session, queue, 4000)
+    first = Partitions(LocalFolder(queue)).first(0)
+    assert first > 10
+    late = start(session, queue, tmp_path / "c", "hourly")
+    with pytest.raises(Exception, match=rf"(needs records from|trimmed).*{first}"):
+        late.awaitTermination(60)
+    rows = session.readStream.format("cec").option("consumer", "hourly")
+    rows = rows.option("failOnDataLoss", "false").load(str(queue))
+    stream = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
+    goes_on = stream.start()
+    goes_on.processAllAvailable()
+    goes_on.stop()
+    with open_queue(queue / "partition-00000") as part:
+        (state,) = part.consumers()
+    assert state.effects_saved >= first

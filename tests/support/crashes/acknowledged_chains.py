@@ -165,6 +165,8 @@ class Chain:
     def rounds(self, last: int, trims: bool = True) -> None:
         """Once after the other up to round ``last``, from where the queues stand."""
         with self.opened() as queues, self._runners(queues) as (runners, app):
+            for queue in queues.values() if trims else ():
+                queue.set_retention("consumers")
             begin = queues["right"].durable_offset // 10
             for number in range(min(begin, last), last + 1):
                 self._append(queues["rows"], number, 30)

@@ -17,10 +17,12 @@ from cec_store.format.frame import Codec
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
+from cec_store.log.creating import create
 from cec_store.log.epochs import newest_epoch
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
-from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
+from cec_store.log.reopening import reopen
+from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.appendable_queue import AppendableQueue
 from support.disks.simulated_folder import Fault, Image, SimulatedFolder, Snapshot, images
 
@@ -43,6 +45,8 @@ class Marks:
     """Where the log may begin: more than one while a trim runs."""
     created: bool = False
     """A queue must be there."""
+    within: frozenset[int] = frozenset()
+    """Frames in front of which no log may end: they belong to the step of the one before."""
 
 
 class BrokenPromise(AssertionError):
@@ -84,16 +88,24 @@ class Log:
         """Take over by recovery; what it found is what counts from then on."""
         self.writer, _ = reopen(self.folder, schema(), self.around)
         found = self.writer.cursor.seq
-        self.note(appended=self.marks.appended[:found], acked=found, created=True)
+        within = frozenset(number for number in self.marks.within if number < found)
+        appended = self.marks.appended[:found]
+        self.note(appended=appended, acked=found, created=True, within=within)
 
-    def append(self, size: int = 40) -> None:
+    def append(self, size: int = 40, continues: bool = False) -> None:
         number = next(self.texts)
         stored = f"{self.seed}/{len(self.marks.appended)}/{number}/".encode()
         stored = (stored * (size // len(stored) + 1))[:size]
         text = (stored, number % 3 + 1)
         self.note(appended=(*self.marks.appended, text))
         body = Body(stored, len(stored), Codec.NONE, text[1], number * 10, number * 10 + 5)
-        self.writer.append(body, FrameMarks())
+        self.writer.append(body, FrameMarks.of_part(0) if continues else FrameMarks())
+
+    def append_step(self, frames: int, size: int = 40) -> None:
+        first = len(self.marks.appended)
+        self.note(within=self.marks.within | frozenset(range(first + 1, first + frames)))
+        for number in range(1, frames + 1):
+            self.append(size, continues=number < frames)
 
     def sync(self) -> None:
         self.writer.sync()
@@ -162,6 +174,8 @@ def require_prefix(
         raise BrokenPromise(f"{who}: begins at frame {first}, trimmed to {marks.first_seq}")
     if list(marks.appended[first:end]) != texts:
         raise BrokenPromise(f"{who}: frames {first} … {end} are not what was appended")
+    if end in marks.within:
+        raise BrokenPromise(f"{who}: ends in front of frame {end}, within a step")
     if end < at_least:
         raise BrokenPromise(f"{who}: {end} frames, {at_least} were promised")
     return end
@@ -222,6 +236,7 @@ def weakest(one: Marks, other: Marks) -> bool:
         and other.appended == one.appended[: len(other.appended)]
         and set(other.first_seq) <= set(one.first_seq)
         and one.created <= other.created
+        and one.within <= other.within
     )
 
 
@@ -258,7 +273,7 @@ def kills(snapshots: list[Snapshot]) -> Iterator[tuple[SimulatedFolder, Marks, s
         how = f"kill after step {snapshot.step} ({snapshot.operation})"
         yield SimulatedFolder.after_kill(snapshot), marks, how
         if snapshot.operation.startswith("write"):
-            number = max(n for n, file in snapshot.files.items() if file.pending)
+            number = snapshot.seen_names[snapshot.operation.removeprefix("write ")]
             size = len(snapshot.files[number].pending[-1].data)
             for cut in {1, size // 2, size - 1}:
                 folder = SimulatedFolder.after_kill_inside_write(snapshot, number, cut)
@@ -285,6 +300,25 @@ def large_frames(log: Log) -> None:
         log.sync()
     log.append(2100)
     log.append(600)
+
+
+def steps(log: Log) -> None:
+    """Steps of several frames: written, synced, rolled behind, carried over and cut."""
+    log.create()
+    log.append_step(3)
+    log.sync()
+    log.append()
+    log.append_step(2, 150)
+    log.sync()
+    log.append_step(3, 60)
+    log.roll()
+    log.append_step(2)
+    log.writer.close()
+    log.reopen()
+    log.append_step(4)
+    log.reopen()
+    log.append_step(2)
+    log.sync()
 
 
 def rolls(log: Log) -> None:
@@ -348,7 +382,8 @@ def failed_roll(log: Log, step: int) -> None:
     log.append(50)
     log.sync()
     log.append(50)
-    _failing(log, Fault(step, sticky=True), log.roll)
+    changes = frozenset({"create", "write", "sync", "close", "rename", "sync_names"})
+    _failing(log, Fault(step, sticky=True, operations=changes), log.roll)
     log.reopen()
     log.append()
     log.sync()
@@ -440,6 +475,31 @@ def queue(log: Log, sync: SyncMode) -> None:
     log.note(acked=14)
 
 
+def queue_of_steps(log: Log, sync: SyncMode) -> None:
+    """As :func:`queue`, by steps of one to four frames."""
+    options = QueueOptions(sync=sync, segment_bytes=1500, group_max_bytes=400, group_max_wait_ms=1)
+    x = schema()
+    with AppendableQueue(log.folder, "x", x, options, clock_us=lambda: 7) as opened:
+        log.note(created=True)
+        for number in range(8):
+            first = len(log.marks.appended)
+            parts = []
+            for part in range(number % 4 + 1):
+                batch = pa.record_batch({"x": [first, number, part]})
+                stamps = to_timestamps(pa.array([number] * 3, pa.int64()))
+                parts.append(data_records(x, batch, stamps))
+            texts = [(encode_body(part, 1).stored, 3) for part in parts]
+            log.note(
+                appended=(*log.marks.appended, *texts),
+                within=log.marks.within | frozenset(range(first + 1, first + len(parts))),
+            )
+            seq = opened.append_step(parts, FrameMarks())
+            if number % 3 == 2:
+                opened.await_durable(seq)
+                log.note(acked=seq + 1)
+    log.note(acked=len(log.marks.appended))
+
+
 def _failing(log: Log, fault: Fault, call: Callable[[], None]) -> None:
     log.folder.fault = fault
     try:
@@ -455,12 +515,16 @@ WORKLOADS: dict[str, Callable[[Log], None]] = {
     **{
         work.__name__: work
         for work in (
-            groups, large_frames, rolls, unsynced_roll, trims, openings, failed_syncs,
+            groups, large_frames, steps, rolls, unsynced_roll, trims, openings, failed_syncs,
             takeover, failed_creation,
         )
     },
     **{f"queue_{mode.value}": partial(queue, sync=mode) for mode in SyncMode},
-    **{f"failed_roll_{step}": partial(failed_roll, step=step) for step in range(15)},
+    **{
+        f"queue_of_steps_{mode.value}": partial(queue_of_steps, sync=mode)
+        for mode in (SyncMode.COMMIT, SyncMode.GROUP)
+    },
+    **{f"failed_roll_{step}": partial(failed_roll, step=step) for step in range(19)},
     **{f"failed_recovery_{step}": partial(failed_recovery, step=step) for step in range(6)},
 }  # fmt: skip
 

@@ -20,20 +20,20 @@ ERRORS = ("EIO", "ENOSPC", "EDQUOT", "EFBIG", "EINTR")
 KINDS = (*ERRORS, "short", "kill")
 
 
-def library() -> Path:
+def library(source: Path = SOURCE) -> Path:
     """The shared object, compiled once for each source; skips where there is no C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("no C compiler: the shim that fails system calls cannot be built")
+        pytest.skip(f"no C compiler: {source.name} cannot be built")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cec-store-tests"
     cache.mkdir(parents=True, exist_ok=True)
-    target = cache / f"faultshim-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}.so"
+    target = cache / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}.so"
     if not target.exists():
         # Several test processes may do so at once; the rename makes one of them count.
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             made = Path(folder) / "made.so"
             subprocess.run(
-                [compiler, "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", made, SOURCE,
+                [compiler, "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", made, source,
                  "-ldl", "-lpthread"],
                 check=True,
             )  # fmt: skip

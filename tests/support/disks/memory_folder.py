@@ -33,6 +33,19 @@ class MemoryFile:
         self.closed = True
 
 
+class MemoryHeldFile(MemoryFile):
+    def write_at(self, byte: int, data: bytes) -> None:
+        assert not self.closed
+        self._folder.before("write", self.name)
+        content = self._folder.held[self]
+        content.extend(bytes(max(0, byte + len(data) - len(content))))
+        content[byte : byte + len(data)] = data
+
+    def close(self) -> None:
+        super().close()
+        self._folder.held.pop(self, None)
+
+
 class MemoryLock:
     def __init__(self, folder: MemoryFolder, name: str) -> None:
         self._folder = folder
@@ -51,6 +64,7 @@ class MemoryFolder:
         self.files: dict[str, bytearray] = {n: bytearray(d) for n, d in (files or {}).items()}
         self.locks: set[str] = set()
         self.opened: list[MemoryFile] = []
+        self.held: dict[MemoryHeldFile, bytearray] = {}
         self.before: Before = lambda call, name: None
 
     @property
@@ -101,6 +115,19 @@ class MemoryFolder:
         self.files[name] = bytearray()
         self.opened.append(MemoryFile(self, name))
         return self.opened[-1]
+
+    def create_held(self, name: str) -> MemoryHeldFile:
+        self.before("create", check_name(name))
+        if name in self.files:
+            raise FileExistsError(f"{self.path}/{name}")
+        self.files[name] = bytearray()
+        file = MemoryHeldFile(self, name)
+        self.held[file] = self.files[name]
+        self.opened.append(file)
+        return file
+
+    def is_held(self, name: str) -> bool:
+        return any(content is self.files.get(name) for content in self.held.values())
 
     def truncate(self, name: str, size: int) -> None:
         # Not in place: a reader may be looking at the bytes.

@@ -26,11 +26,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from cec_store.errors import QueueLocked
 from cec_store.storage.folder import check_name
-from cec_store.storage.local import os_errors_of
+from cec_store.storage.system_errors import os_errors_of
 
 SECTOR_BYTES = 512
 HEADER_BYTES = 128
@@ -210,11 +210,25 @@ class _SimulatedFile:
     def write(self, parts: Sequence[bytes]) -> None:
         self._folder._write(self._name, self, b"".join(bytes(part) for part in parts))
 
+    def renamed(self, number: int, name: str) -> None:
+        if number == self.number:
+            self._name = name
+
     def sync(self) -> None:
         self._folder._sync(self._name, self.number)
 
     def close(self) -> None:
         self._folder._close(self._name, self)
+
+
+class _SimulatedHeldFile(_SimulatedFile):
+    def write_at(self, byte: int, data: bytes) -> None:
+        self.position = byte
+        self.write([data])
+
+    def close(self) -> None:
+        self._folder.held.discard(self.number)
+        super().close()
 
 
 class _SimulatedLock:
@@ -224,6 +238,9 @@ class _SimulatedLock:
 
     def close(self) -> None:
         self._folder.locks.discard(self._name)
+
+
+_Opened = TypeVar("_Opened", bound=_SimulatedFile)
 
 
 class SimulatedFolder:
@@ -240,6 +257,8 @@ class SimulatedFolder:
         self.snapshots: list[Snapshot] = []
         self.open_files: set[_SimulatedFile] = set()
         self.locks: set[str] = set()
+        self.held: set[int] = set()
+        """Numbers of the files that are locked by whoever has them open."""
         self.before_operation = lambda operation, name: None
         """Called ahead of every operation, without the folder's own lock: a place to stop at."""
         self._record = record
@@ -276,7 +295,10 @@ class SimulatedFolder:
         file = snapshot.files[number]
         last = file.pending[-1]
         torn = file._replace(pending=(*file.pending[:-1], Write(last.byte, last.data[:cut])))
-        seen = snapshot.seen[number][: last.byte + cut]
+        # What was read there before, which the write may have gone over.
+        seen = file.durable
+        for write in (*file.doubtful, *torn.pending):
+            seen = put(seen, *write)
         return cls.after_kill(
             snapshot._replace(
                 files={**snapshot.files, number: torn}, seen={**snapshot.seen, number: seen}
@@ -352,6 +374,18 @@ class SimulatedFolder:
                 return self._seen[self._number(name)][byte : byte + size]
 
     def create(self, name: str) -> _SimulatedFile:
+        return self._create(name, _SimulatedFile)
+
+    def create_held(self, name: str) -> _SimulatedHeldFile:
+        file = self._create(name, _SimulatedHeldFile)
+        self.held.add(file.number)
+        return file
+
+    def is_held(self, name: str) -> bool:
+        with self._guard:
+            return self._names.get(name, -1) in self.held
+
+    def _create(self, name: str, kind: type[_Opened]) -> _Opened:
         with os_errors_of(f"{self.path}/{name}"):
             self._begin("create", check_name(name))
             with self._guard:
@@ -361,7 +395,7 @@ class SimulatedFolder:
                 self._next_number += 1
                 self._files[number], self._seen[number] = File(), b""
                 self._rename_now(NameOp("create", name, name, number))
-                file = _SimulatedFile(self, name, number)
+                file = kind(self, name, number)
                 self.open_files.add(file)
                 self._done("create", name, number)
                 return file
@@ -389,7 +423,10 @@ class SimulatedFolder:
         with os_errors_of(f"{self.path}/{target}"):
             self._begin("rename", check_name(target))
             with self._guard:
-                self._rename_now(NameOp("rename", source, target, self._number(source)))
+                number = self._number(source)
+                self._rename_now(NameOp("rename", source, target, number))
+                for file in self.open_files:
+                    file.renamed(number, target)
                 self._done("rename", target)
 
     def unlink(self, name: str) -> None:

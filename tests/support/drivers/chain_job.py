@@ -59,6 +59,7 @@ class Job:
 
     def append(self, rows: Any) -> Any:
         writer = rows.writeStream.format("cec").option("segmentBytes", SEGMENT_BYTES)
+        writer = writer.option("retention", "consumers")
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint-distinct"))
         return writer.start(str(self.folder / "distinct"))
 

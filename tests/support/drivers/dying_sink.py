@@ -22,7 +22,8 @@ from pyspark.sql.types import StructType
 from cec_store.connectors.spark.queues.data_source import CecDataSource
 from cec_store.connectors.spark.queues.sink import StreamSink, Target
 from cec_store.storage.folder import AppendFile, Lock
-from cec_store.storage.local import LocalFolder, os_errors_of
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.system_errors import os_errors_of
 
 _counts: dict[str, int] = {}
 
@@ -60,6 +61,9 @@ class DyingFile:
     def sync(self) -> None:
         with os_errors_of("the file"):
             perform(self._plan, self._file.sync)
+
+    def rest(self) -> None:
+        self._file.rest()
 
     def close(self) -> None:
         self._file.close()
@@ -120,5 +124,5 @@ class DyingSource(CecDataSource):
         plan = options.pop("plan")
         sink = StreamSink(options, schema)
         target = sink._target
-        sink._target = DyingTarget(target.path, target.schema, 20_000, plan)
+        sink._target = DyingTarget(target.path, target.schema, 20_000, plan=plan)
         return sink

@@ -118,7 +118,11 @@ def rows_of(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:
 
 
 def forget_last_commit(path: Path) -> None:
-    """What a power cut may do to a queue: its last COMMIT frame, never synced, is lost."""
+    """What a power cut may do to a queue: its last COMMIT frame, never synced, is lost.
+
+    So is the note of the durable end, which is not synced each time either. Without both, nothing
+    vouches for the last frames.
+    """
     chain = chain_of(path)
     reader = SegmentReader(LocalFolder(path), chain.segments[-1])
     commits = [byte for byte, header in reader.frames(stop=reader.size())
@@ -126,3 +130,5 @@ def forget_last_commit(path: Path) -> None:
     if commits:
         with open(path / reader.name, "r+b") as file:
             file.truncate(commits[-1])
+        for note in path.glob("durable-*"):
+            note.unlink()

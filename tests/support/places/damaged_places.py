@@ -90,7 +90,7 @@ def partitioned(path: Path) -> Path:
 def store(path: Path) -> Path:
     """A state log of four segments with three versions each."""
     path.mkdir(parents=True)
-    writer, last = Writer(LocalFolder(path), Random(4), lengths=True), EMPTY
+    writer, last = Writer(LocalFolder(path), Random(4), lengths=True, links=True), EMPTY
     for version in range(12):
         if version and version % 3 == 0:
             writer.roll()
@@ -272,10 +272,17 @@ def partition_emptied(path: Path) -> Expected:
     return Expected("log-missing", partition(path, 2), 0, "partition 2")
 
 
+def without_notes(folder: Path) -> None:
+    """The copy was made before there were any, or they were moved away."""
+    for note in folder.glob("durable-*"):
+        note.unlink()
+
+
 def partition_rolled_back(path: Path) -> Expected:
     """What a copy from before the third commit would be: sound by itself, and short."""
     file = made.segments(partition(path, 0))[-1]
     cut(file, batch_at(file, 1))
+    without_notes(partition(path, 0))
     return Expected("partition-short", partition(path, 0), 0, "partition 0")
 
 
@@ -302,6 +309,7 @@ def commits_damaged(path: Path) -> Expected:
 def commits_rolled_back(path: Path) -> Expected:
     file = made.segments(path / "commits")[-1]
     cut(file, batch_at(file, 1))
+    without_notes(path / "commits")
     return Expected("commits-behind", path / "commits", 0, "commits")
 
 
@@ -319,7 +327,8 @@ def commit_that_does_not_follow(path: Path) -> Expected:
 
 def partition_of_other_columns(path: Path) -> Expected:
     shutil.rmtree(partition(path, 2))
-    with open_queue(partition(path, 2), "x", schema=pa.schema([("m", pa.int64())])) as log:
+    columns = RecordSchema(pa.schema([("m", pa.int64())]))
+    with AppendableQueue(LocalFolder(partition(path, 2)), "x", columns) as log:
         log.append(pa.record_batch({"m": list(range(60))}))
     return Expected("schema", partition(path, 2), 0, "partition 2")
 
@@ -341,6 +350,15 @@ def store_of_another_life(path: Path) -> Expected:
     byte = batch_at(file, 1)
     made.patch_header(file, byte, salt=12345)
     return Expected("frame-damaged", file, byte, versions=(11, 12))
+
+
+def store_link(path: Path) -> Expected:
+    """A frame that says that other frames stand before it; the last one, so it is one fault."""
+    file = made.segments(path)[-1]
+    byte, header = made.batches(file)[-1]
+    assert header.epoch
+    made.patch_header(file, byte, epoch=header.epoch ^ 1)
+    return Expected("link", file, byte)
 
 
 def store_header(path: Path) -> Expected:
@@ -424,27 +442,28 @@ def checkpoint_body(path: Path) -> Expected:
     file = made.segments(state(path, 1))[-1]
     byte = batch_at(file, 3)
     made.flip(file, byte + FRAME_HEADER_BYTES + 4)
-    log = "operator 0, partition 1"
+    log = "operator 0 (aggregate), partition 1"
     return Expected("body-checksum", file, byte, log, (8, 8))
 
 
 def checkpoint_partition_lost(path: Path) -> Expected:
     shutil.rmtree(state(path, 1))
-    return Expected("log-missing", state(path, 1), 0, "operator 0, partition 1", (1, 8))
+    return Expected("log-missing", state(path, 1), 0, "operator 0 (aggregate), partition 1", (1, 8))
 
 
 def checkpoint_rolled_back(path: Path) -> Expected:
     """One store from a copy that is two batches older, and as sound as it was then."""
     file = made.segments(state(path, 0))[-1]
     cut(file, batch_at(file, 2))
-    return Expected("version-missing", state(path, 0), 0, "operator 0, partition 0", (7, 8))
+    log = "operator 0 (aggregate), partition 0"
+    return Expected("version-missing", state(path, 0), 0, log, (7, 8))
 
 
 def checkpoint_rolled_back_v2(path: Path) -> Expected:
     file = made.segments(state(path, 0))[-1]
     byte = batch_at(file, 2)
     cut(file, byte)
-    return Expected("version-missing", file, byte, "operator 0, partition 0", (7, 8))
+    return Expected("version-missing", file, byte, "operator 0 (aggregate), partition 0", (7, 8))
 
 
 def checkpoint_wrong_id(path: Path) -> Expected:
@@ -457,7 +476,7 @@ def checkpoint_wrong_id(path: Path) -> Expected:
     file.write_text(text.replace(names[0], "@").replace(names[1], names[0]).replace("@", names[1]))
     add_checksums(file)
     lost = state(path, 0) / f"{second}.seg"
-    return Expected("version-missing", lost, 0, "operator 0, partition 0", (8, 8))
+    return Expected("version-missing", lost, 0, "operator 0 (aggregate), partition 0", (8, 8))
 
 
 def checkpoint_metadata_lost(path: Path) -> Expected:
@@ -531,7 +550,7 @@ DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
         partition_of_other_columns,
     )),
     *((store, damage) for damage in (
-        store_body, store_of_another_life, store_header, store_zeroed, store_cut,
+        store_body, store_of_another_life, store_link, store_header, store_zeroed, store_cut,
         store_segment_header, store_duplicated,
         store_foreign, store_rolled_back, store_of_the_future,
     )),

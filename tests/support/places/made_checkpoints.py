@@ -81,8 +81,10 @@ class MadeCheckpoint:
         for name in ("offsets", "commits"):
             (self.path / name).mkdir(parents=True)
         (self.path / "metadata").write_text('{"id":"8899ad08-fb7f-40e5-b571-232e78756679"}')
+        is_join = any(store.startswith("left-") for store in self.stores)
+        name = "symmetricHashJoin" if is_join else "stateStoreSave"
         about = {
-            "operatorInfo": {"operatorId": 0, "operatorName": "stateStoreSave"},
+            "operatorInfo": {"operatorId": 0, "operatorName": name},
             "stateStoreInfo": [
                 {"storeName": s, "numColsPrefixKey": self.prefix, "numPartitions": self.partitions}
                 for s in self.stores

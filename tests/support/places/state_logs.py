@@ -101,6 +101,8 @@ class Writer:
     segment_bytes: int = 64 << 20
     object_per_commit: bool = False
     syncs: bool = True
+    links: bool = False
+    """The chain CRC in each frame header, as Spark's provider does it."""
     clock_us: int = START_US
 
     def __post_init__(self) -> None:
@@ -194,7 +196,13 @@ class Writer:
             created_us=self.clock_us,
         )
         self._segment = SegmentWriter(self.folder, header)
-        append_frame(self._segment, FrameType.SCHEMA, base, SCHEMA.encode(), upto=base.version)
+        append_frame(
+            self._segment, FrameType.SCHEMA, base, SCHEMA.encode(), upto=base.version,
+            epoch=self._link(),
+        )  # fmt: skip
+
+    def _link(self) -> int:
+        return self._segment.running_crc if self.links and self._segment is not None else 0
 
     def _append(
         self,
@@ -220,7 +228,7 @@ class Writer:
             upto=base.version + 1, raw_bytes=body.raw_bytes, codec=codec, record_count=len(rows),
             min_timestamp_us=body.min_timestamp_us, max_timestamp_us=body.max_timestamp_us,
             open_windows=len(state) if is_last else NOT_COUNTED,
-            extent_records=offset - oldest if is_last else 0,
+            extent_records=offset - oldest if is_last else 0, epoch=self._link(),
         )  # fmt: skip
         header = self._segment.header
         return Commit(
@@ -266,23 +274,30 @@ def merge(folder: Folder, ids: list[int]) -> int:
     schema = readers[0].header_at(SEGMENT_HEADER_BYTES)
     body = readers[0].body_at(SEGMENT_HEADER_BYTES, schema).to_pybytes()
     previous = (schema.prev_segment, schema.prev_byte)
-    made.append(encode_again(schema, previous, made.header.salt), body)
+    is_linked = schema.epoch != 0
+
+    def again(header: FrameHeader) -> bytes:
+        link = made.running_crc if is_linked else 0
+        return encode_again(header, previous, made.header.salt, link)
+
+    made.append(again(schema), body)
     for reader, stop in zip(readers, stops, strict=True):
         for byte, header in reader.frames(stop=stop):
             if header.type == FrameType.BATCH:
                 stored = reader.body_at(byte, header).to_pybytes()
-                again = encode_again(header, previous, made.header.salt)
-                previous = made.header.segment_id, made.append(again, stored)
+                previous = made.header.segment_id, made.append(again(header), stored)
     made.sync()
     made.close()
     return made.header.segment_id
 
 
-def encode_again(header: FrameHeader, previous: tuple[int, int], salt: int) -> bytes:
+def encode_again(
+    header: FrameHeader, previous: tuple[int, int], salt: int, epoch: int = 0
+) -> bytes:
     """The header with another address before it, and of another segment."""
     prev_segment, prev_byte = previous
     again = header._replace(
-        salt=salt, durable_upto=0, prev_segment=prev_segment, prev_byte=prev_byte
+        salt=salt, durable_upto=0, prev_segment=prev_segment, prev_byte=prev_byte, epoch=epoch
     )
     return again.encode()
 
@@ -354,8 +369,11 @@ def grow(folder: Folder, random: Random, steps: int = 14, merges: bool = True) -
                 folder, random, level=random.choice((0, 1)), lengths=random.random() < 0.7,
                 segment_bytes=random.choice((2_000, 1 << 20)),
                 object_per_commit=random.random() < 0.2, syncs=random.random() < 0.7,
+                links=random.random() < 0.7,
             )  # fmt: skip
-            twin = Writer(folder, random, lengths=True) if random.random() < 0.3 else None
+            twin = (
+                Writer(folder, random, lengths=True, links=True) if random.random() < 0.3 else None
+            )
             writers += [(each, base) for each in (writer, twin) if each is not None]
         place = len(writers) - 1 if random.random() < 0.8 else random.randrange(len(writers))
         writer, base = writers[place]

@@ -52,7 +52,9 @@ def join() -> WindowJoin:
 
 def write_plain(folder: Path) -> None:
     """Three segments, two consumers, the oldest records trimmed."""
-    with open_queue(folder, "a", schema=BIDS, timestamp_column="at") as queue:
+    with open_queue(
+        folder, "a", schema=BIDS, timestamp_column="at", retention="consumers"
+    ) as queue:
         readers = [queue.consumer(name) for name in ("billing", "audit")]
         for start in range(0, 60, 10):
             (batch,) = bids(start, start + 10).to_batches()

@@ -82,7 +82,7 @@ class Run:
 
     def ask_for_more(self, queue: OutputQueue) -> None:
         """Either the queue goes on in full, or not at all."""
-        failed = queue._pipeline._failure is not None  # type: ignore[union-attr]
+        failed = queue._pipeline.failure is not None  # type: ignore[union-attr]
         try:
             self.append(queue, 1)
             self.sync(queue)

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from cec_store.errors import NotAQueue, OutOfRange
 from cec_store.format.schema import RecordKind, RecordSchema
+from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions
-from cec_store.log.writer import FrameMarks
 from cec_store.opening import open_queue
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.storage.folder import AppendFile

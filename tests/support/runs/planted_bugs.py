@@ -16,21 +16,26 @@ from types import FunctionType
 from cec_store import indexes
 from cec_store.format import frame
 from cec_store.format.commit import Commit, Staged
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import LOG_STREAM, BadHeader, FrameType
 from cec_store.indexes import stored
+from cec_store.log import known_end, segment, tail, writer
 from cec_store.log import reopening as recovery
-from cec_store.log import segment, tail, writer
 from cec_store.log.forward_scan import running_crcs_of
 from cec_store.log.segment import SegmentReader, SegmentWriter
 from cec_store.log.writer import Cursor, LogWriter
 from cec_store.operators.acknowledging import NeededInput
 from cec_store.operators.runner import Runner
 from cec_store.partitioned.committer import Committer
+from cec_store.partitioned.partitions import Partitions
 from cec_store.partitioned.staging import StagedReader
 from cec_store.queues import appendable_queue, consumers, trimming
-from cec_store.storage import local as files
+from cec_store.queues.holding import Holding
+from cec_store.storage import local_files as files
+from cec_store.storage.local import LocalFolder
 from cec_store.values import Address
 from support.disks.simulated_folder import SimulatedFolder
+from support.spark import planted as provider
 
 VARIABLE = "CEC_PLANT"
 BUGS: dict[str, Callable[[], None]] = {}
@@ -56,10 +61,43 @@ def vouches_before_the_sync() -> None:
         self._segment.synced_bytes = self._segment.bytes
         self._append(FrameType.COMMIT, LOG_STREAM)
         self._segment.sync()
-        self._check_epoch()
+        self._refuse_if_fenced()
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     LogWriter.sync = sync
+
+
+@bug
+def notes_the_durable_end_before_the_sync() -> None:
+    first = SegmentWriter.sync
+
+    def sync(self: LogWriter) -> None:
+        self._segment.synced_bytes = self._segment.bytes
+        self._note_durable_end()
+        first(self._segment)
+        self._refuse_if_fenced()
+        self._append(FrameType.COMMIT, LOG_STREAM)
+        self.durable = Cursor(self.cursor.seq, self.cursor.offset)
+
+    LogWriter.sync = sync
+
+
+@bug
+def takes_the_segments_word_for_its_end() -> None:
+    """As if nobody had noted how far it was on disk."""
+    known_end._newest_of = lambda manifest, notes: None
+
+
+@bug
+def removes_segments_that_an_older_manifest_does_not_know() -> None:
+    known_end._refuse_unknown_notes = lambda folder, manifest, notes: None
+    for place in (known_end, recovery):
+        place.refuse_unknown_segments = lambda folder, manifest, names: None
+
+
+@bug
+def leaves_a_takeover_unlocked() -> None:
+    appendable_queue.refuse_if_held = lambda folder: None
 
 
 @bug
@@ -68,7 +106,7 @@ def acknowledges_before_the_commit() -> None:
 
     def sync(self: LogWriter) -> None:
         self._segment.sync()
-        self._check_epoch()
+        self._refuse_if_fenced()
         self.durable = Cursor(self.cursor.seq, self.cursor.offset)
 
     LogWriter.sync = sync
@@ -93,7 +131,9 @@ def tries_a_failed_sync_again() -> None:
 
 
 def with_all_vouched(reader: SegmentReader, found: tail.Tail) -> tail.Tail:
-    crc = running_crcs_of(reader.header, found.frames)[found.end]
+    start = 0 if found.noted is None else found.noted.byte
+    behind = [(byte, header) for byte, header in found.frames if byte >= start]
+    crc = running_crcs_of(reader.header, behind, found.noted)[found.end]
     return replace(found, vouched_end=found.end, running_crc=crc)
 
 
@@ -102,11 +142,22 @@ def trusts_whole_frames_that_nobody_vouched_for() -> None:
     """After a failed sync they are read back from memory, and left where they are."""
     read = recovery.read_tail
 
-    def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
-        found = read(reader, sealed_end)
+    def read_tail(
+        reader: SegmentReader,
+        sealed_end: int | None = None,
+        noted: DurableEnd | None = None,
+        proven: DurableEnd | None = None,
+    ) -> tail.Tail:
+        found = read(reader, sealed_end, noted, proven)
         return with_all_vouched(reader, found)
 
     recovery.read_tail = read_tail
+
+
+@bug
+def takes_a_part_of_a_step_for_the_step() -> None:
+    """Every whole frame counts at once, whatever it says about the next one."""
+    tail.without_unfinished_step = lambda frames: frames
 
 
 @bug
@@ -114,8 +165,13 @@ def takes_a_footers_word() -> None:
     """As if a FOOTER that can be read were on disk, with all that stands before it."""
     read = recovery.read_tail
 
-    def read_tail(reader: SegmentReader, sealed_end: int | None = None) -> tail.Tail:
-        found = read(reader, sealed_end)
+    def read_tail(
+        reader: SegmentReader,
+        sealed_end: int | None = None,
+        noted: DurableEnd | None = None,
+        proven: DurableEnd | None = None,
+    ) -> tail.Tail:
+        found = read(reader, sealed_end, noted, proven)
         if found.verdict is not tail.Verdict.COMPLETE:
             return found
         return with_all_vouched(reader, found)
@@ -125,14 +181,14 @@ def takes_a_footers_word() -> None:
 
 @bug
 def reads_the_manifest_before_its_claim() -> None:
-    claim, read, found = recovery.claim_epoch, recovery.read_manifest, []
+    claim, read, found = recovery.claim_epoch, recovery.read_known_end, []
 
     def claim_epoch(folder: SimulatedFolder) -> int:
         found.append(read(folder))
         return claim(folder)
 
     recovery.claim_epoch = claim_epoch
-    recovery.read_manifest = lambda folder: found.pop() if found else read(folder)
+    recovery.read_known_end = lambda folder: found.pop() if found else read(folder)
 
 
 @bug
@@ -155,7 +211,7 @@ def looks_for_a_successor_before_the_write() -> None:
     write = LogWriter.append
 
     def append(self: LogWriter, *record: object) -> None:
-        self._check_epoch()
+        self._refuse_if_fenced()
         write(self, *record)
 
     def sync(self: LogWriter) -> None:
@@ -169,10 +225,10 @@ def looks_for_a_successor_before_the_write() -> None:
 
 @bug
 def ignores_a_short_write() -> None:
-    def write(self: files._LocalAppendFile, parts: list[bytes]) -> None:
-        os.writev(self._descriptor, parts)
+    def write(self: files.LocalFile, parts: list[bytes]) -> None:
+        os.writev(self._descriptor.number, parts)
 
-    files._LocalAppendFile.write = write
+    files.LocalFile.write = write
 
 
 @bug
@@ -187,7 +243,8 @@ def does_not_check_the_headers_sum() -> None:
 
 @bug
 def believes_any_length() -> None:
-    names = {**vars(frame), "BODY_BYTES_MAX": 2**32, "raw_bytes_max": lambda body_bytes: 2**32}
+    limits = ("body_bytes_max", "raw_bytes_max")
+    names = {**vars(frame), **dict.fromkeys(limits, lambda *sizes: 2**32)}
     believing = FunctionType(frame.decode_frame_header.__code__, names, None, (0,))
     frame.decode_frame_header = segment.decode_frame_header = believing
 
@@ -299,6 +356,16 @@ def applies_a_batch_before_it_is_committed() -> None:
 
 
 @bug
+def takes_rows_of_others_for_those_of_a_batch() -> None:
+    Committer._require_none_ahead = lambda *_: None  # type: ignore[method-assign]
+
+
+@bug
+def takes_a_cut_partition_for_one_that_is_behind() -> None:
+    Partitions._require_staged = lambda *_: None  # type: ignore[method-assign]
+
+
+@bug
 def leaves_a_commit_unfinished() -> None:
     apply = Committer._apply
 
@@ -328,8 +395,30 @@ def forgets_pieces_before_they_are_copied_to_the_disk() -> None:
     LogWriter.sync = only_commits  # type: ignore[method-assign]
 
 
+@bug
+def takes_handles_of_a_task_that_has_ended() -> None:
+    provider.plant(
+        "state/Instance.scala", "if (generation != generation_) throw", "if (false) throw"
+    )
+
+
 def plant_what_is_asked_for() -> None:
     """Called once a test process, before any test."""
     name = os.environ.get(VARIABLE)
     if name:
         BUGS[name]()
+
+
+@bug
+def makes_folders_whose_names_are_not_on_disk() -> None:
+    LocalFolder.make = lambda self: os.makedirs(self.path, 0o700, exist_ok=True)
+
+
+@bug
+def goes_on_after_an_unfinished_step() -> None:
+    Runner._refuse_if_unfinished = lambda self: None
+
+
+@bug
+def lets_a_consumer_acknowledge_that_was_taken_over() -> None:
+    Holding.check = lambda self: None

@@ -47,10 +47,14 @@ SUITES = {
     "flips": Suite(
         "flips and damaged sectors", "the corpus' name and part", ("faults/test_bit_flips.py",)
     ),
+    "blind": Suite(
+        "mangled directories", "the place's and the mangling's names", ("faults/test_blind.py",)
+    ),
     "index": Suite("damaged indexes", "the workload's name", ("faults/test_index_crashes.py",)),
     "fencing": Suite(
         "interleavings and takeovers", "the script's name", ("faults/test_fencing.py",)
     ),
+    "interrupts": Suite("interrupted writers", "none", ("queues/test_interrupts.py",)),
     "commits": Suite(
         "crashes of a commit to many partitions",
         "the round's number",

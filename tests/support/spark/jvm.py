@@ -12,9 +12,11 @@ from cec_store.connectors import spark
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.java import find_java
 from support.paths import SCALA
-from support.spark import archive
+from support.spark import archive, planted
 
 PROGRAMS = SCALA / "provider"
+_RULES = SCALA / "rules"
+_LOGS = SCALA / "logs"
 OURS = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STORE = "spark.sql.streaming.stateStore"
@@ -33,8 +35,9 @@ def _programs_jar() -> Path:
     With the provider's sources: programs that read and write logs call what is inside it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        for sources in (compiler.SOURCES, PROGRAMS):
+        for sources in (compiler.SOURCES, PROGRAMS, _RULES, _LOGS):
             shutil.copytree(sources, Path(folder) / sources.name)
+        planted.into(Path(folder) / compiler.SOURCES.name)
         return compiler.jar(sources=Path(folder), carried=PROGRAMS / "never")
 
 
@@ -70,6 +73,8 @@ def run_jvm(program: str, timeout_s: float = 240, **words: object) -> dict[str, 
     assert isinstance(settings, dict)
     provider = words.setdefault("provider", OURS)
     jars = [*([spark.jar()] if provider == OURS else []), _programs_jar()]
+    if planted.is_any():
+        jars.reverse()  # the provider that is in it has the bug
     said = {**words, **settings}
     command = [
         str(find_java().executable), "-Xmx1g", *_java_options(), *_module_options(),

@@ -171,6 +171,11 @@ def unproven(ours: Run, kept: Kept) -> list[str]:
     found += [f"{path.name} is not ours" for path in state if path.suffix in (".delta", ".zip")]
     if ours.sum_of("cecLoadedRecords") == 0:
         found.append("the restart loaded nothing")
+    if ours.sum_of("cecPutCount") == 0:
+        found.append("nothing was put")
+    names = {name for batch in ours.custom.values() for each in batch for name in each}
+    if not any(name.startswith("CecExtentRecords.partition_") for name in names):
+        found.append("no partition tells its extent")
     commits = [p for p in (ours.checkpoint / "commits").iterdir() if p.name.isdigit()]
     for commit in commits:
         # The version of the file, and then one line of JSON.

@@ -19,6 +19,7 @@ import zstandard
 from cec_store.format.acknowledgement import Acknowledgement
 from cec_store.format.bodies import encode_body
 from cec_store.format.checksum import crc32c
+from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import (
     NONE,
     Codec,
@@ -29,10 +30,13 @@ from cec_store.format.frame import (
     decode_frame_header,
 )
 from cec_store.format.manifest import Manifest
+from cec_store.format.retention import KeptRetention, Retention, RetentionMode
 from cec_store.format.schema import RecordKind, RecordSchema
-from cec_store.log.reopening import create, reopen
-from cec_store.log.writer import ClockAndEntropy, FrameMarks, LogWriter
-from cec_store.storage.names import WRITER_LOCK, segment_name
+from cec_store.log.creating import create
+from cec_store.log.frames import FrameMarks
+from cec_store.log.reopening import reopen
+from cec_store.log.writer import ClockAndEntropy, LogWriter
+from cec_store.storage.names import WRITER_LOCK, durable_epoch_of, segment_name
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
@@ -134,6 +138,20 @@ MANIFESTS = {
          "newest_segment": 2**64 - 2},
     ),
 }  # fmt: skip
+DURABLE_ENDS = {
+    "durable-first": (
+        "What the first writer of a queue notes once it has published the first segment.",
+        {"epoch": 0, "log_id": LOG_ID.hex(), "segment_id": 0, "salt": SALT, "byte": 384,
+         "seq": 0, "offset": 0, "last_segment": NONE, "last_byte": 0, "frames": 1, "counter": 0,
+         "running_crc": 0x01020304},
+    ),
+    "durable-later": (
+        "Every field near its limit.",
+        {"epoch": 2**32 - 1, "log_id": "ff" * 16, "segment_id": 2**63, "salt": 2**64 - 1,
+         "byte": 2**62, "seq": 2**63 - 1, "offset": 2**63 - 2, "last_segment": 2**63 - 1,
+         "last_byte": 2**61, "frames": 2**60, "counter": 2**59, "running_crc": 2**32 - 1},
+    ),
+}  # fmt: skip
 SEGMENT_HEADERS = {
     "segment-first": (
         "The header of a queue's first segment: it continues none.",
@@ -158,6 +176,16 @@ ACKNOWLEDGEMENTS = {
         "One that has received much and saved little; its clock stood before 1970.",
         {"log_id": "ff" * 16, "start": 0, "received": 2**63 - 1, "effects_saved": 2**32,
          "acknowledged_us": -1},
+    ),
+}  # fmt: skip
+RETENTIONS = {
+    "retention-time": (
+        "A queue that keeps a week.",
+        {"log_id": LOG_ID.hex(), "mode": 2, "value": 604_800_000_000, "set_us": CREATED_US},
+    ),
+    "retention-consumers": (
+        "One that keeps what its consumers need; the clock stood before 1970.",
+        {"log_id": "ff" * 16, "mode": 1, "value": 0, "set_us": -1},
     ),
 }  # fmt: skip
 
@@ -203,6 +231,12 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
          "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
+    "frame-batch-step-part": (
+        "The first frame of a step of several: bit 7 of the codec, and no windows counted yet.",
+        {"type": 1, "codec": 0x81, "record_count": 6, "min_timestamp_us": 9,
+         "max_timestamp_us": 12, "input_upto": 8, "open_windows": 2**32 - 1},
+        {"schema": "operator", "rows": OPERATOR_ROWS},
+    ),
     "frame-batch-extreme": (
         "The smallest and the largest timestamp; the first of all frames of its stream.",
         {"type": 1, "record_count": 3, "min_timestamp_us": MIN_TIMESTAMP_US,
@@ -232,11 +266,20 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+FRAME_HEADERS: dict[str, tuple[str, dict[str, int]]] = {
+    "frame-header-one-record": (
+        "The header alone of the largest frame there can be, which has one record.",
+        {"type": 1, "codec": 0, "record_count": 1, "min_timestamp_us": 7, "max_timestamp_us": 7,
+         "body_bytes": 2**31 - 65_536, "raw_bytes": 2**31 - 65_536, "body_crc": 0xC0FFEE},
+    ),
+}  # fmt: skip
+
+
 def frame_bytes(fields: dict[str, int], body: dict[str, Any]) -> bytes:
     fields = {**_HEADER, **fields}
     raw = body_bytes(body)
     stored = raw
-    if fields["codec"] == Codec.ZSTD:
+    if fields["codec"] & 0x7F == Codec.ZSTD:
         stored = zstandard.ZstdCompressor(level=1).compress(raw)
     elif fields["codec"] == Codec.ZSTD_LENGTHS:
         stored = with_lengths(records_of(SCHEMAS[body["schema"]], body["rows"]))
@@ -308,10 +351,42 @@ def queue_files() -> dict[str, bytes]:
     return {name: bytes(data) for name, data in folder.files.items() if name != WRITER_LOCK}
 
 
+QUEUE_OF_STEPS = "queue-steps"
+QUEUE_OF_STEPS_STEPS = [[(1, 1), (2, 2), (3, 3)], [(4, 4)], [(5, 5), (6, None)]]
+"""Of each step its frames, each of one record: timestamp and n."""
+QUEUE_OF_STEPS_SAYS = (
+    "Two segments. A step of three frames is vouched for, in the first; a step of one and one of "
+    "two were not when their writer died, and were written again into the second. At the end stand "
+    "two frames of a step that was not finished: nobody is shown them."
+)
+
+
+def queue_of_steps_files() -> dict[str, bytes]:
+    folder = MemoryFolder({})
+    around = clock_and_entropy()
+
+    def append(writer: LogWriter, frames: list[tuple[int, int | None]], is_whole: bool) -> None:
+        for number, row in enumerate(frames, 1):
+            records = records_of(SCHEMAS["plain"], plain_rows(row))
+            ends = is_whole and number == len(frames)
+            marks = FrameMarks() if ends else FrameMarks.of_part(0)
+            writer.append(encode_body(records, 1), marks)
+
+    writer = create(folder, SCHEMAS["plain"], around)
+    append(writer, QUEUE_OF_STEPS_STEPS[0], True)
+    writer.sync()
+    append(writer, QUEUE_OF_STEPS_STEPS[1], True)
+    append(writer, QUEUE_OF_STEPS_STEPS[2], True)
+    writer, _ = reopen(folder, SCHEMAS["plain"], around)
+    append(writer, [(7, 7), (8, 8)], False)
+    writer.close()
+    return {name: bytes(data) for name, data in folder.files.items() if name != WRITER_LOCK}
+
+
 # -- state logs -------------------------------------------------------------------------------
 
 STATE_LOG, STATE_LOG_MERGED = "state-python", "state-python-merged"
-STATE_LOG_SCALA = "state-scala"
+STATE_LOG_SCALA, STATE_LOG_LINKED = "state-scala", "state-scala-linked"
 STATE_SAYS = (
     "A state log as Python writes it. The first writer makes versions 1 to 3, not compressed, "
     "version 3 in two frames. The second one begins again at version 2: its version 3 counts, as "
@@ -330,6 +405,7 @@ STATE_SCALA_SAYS = (
     "footprints; version 3 is in two frames; version 4 gives a column family up and renews "
     "three; version 5, which changes nothing, begins a second segment."
 )
+STATE_LINKED_SAYS = "The same with the chain CRC in each frame header."
 # Column family, key and value in hex: what a version holds, in the order of family and key.
 _TIMERS = ["0", "74696d657273", "0200"]
 STATE_VERSIONS = {
@@ -427,12 +503,11 @@ def _expected(
     }  # fmt: skip
 
 
-def state_scala_case() -> dict[str, Any]:
+def state_scala_case(name: str) -> dict[str, Any]:
     versions = [_expected(n, *each) for n, each in enumerate(STATE_SCALA_VERSIONS, 1)]
     expect = {"versions": versions, "others": []}
-    return {
-        "name": STATE_LOG_SCALA, "is": "state log", "says": STATE_SCALA_SAYS, "expect": expect
-    }  # fmt: skip
+    says = STATE_SCALA_SAYS if name == STATE_LOG_SCALA else STATE_LINKED_SAYS
+    return {"name": name, "is": "state log", "says": says, "expect": expect}
 
 
 # -- the worked example of docs/format.md -----------------------------------------------------
@@ -499,18 +574,29 @@ def all_files() -> dict[str, bytes]:
     files = {}
     for name, (_, fields) in MANIFESTS.items():
         files[f"{name}.bin"] = Manifest(**_with_bytes(fields)).encode()
+    for name, (_, fields) in DURABLE_ENDS.items():
+        files[f"{name}.bin"] = DurableEnd(**_with_bytes(fields)).encode()
     for name, (_, fields) in SEGMENT_HEADERS.items():
         files[f"{name}.bin"] = SegmentHeader(**_with_bytes(fields)).encode()
     for name, (_, fields) in ACKNOWLEDGEMENTS.items():
         files[f"{name}.bin"] = Acknowledgement(**_with_bytes(fields)).encode()
+    for name, (_, fields) in RETENTIONS.items():
+        retention = Retention(RetentionMode(fields["mode"]), fields["value"])
+        log_id = bytes.fromhex(fields["log_id"])
+        files[f"{name}.bin"] = KeptRetention(log_id, retention, fields["set_us"]).encode()
     for name, (_, fields, body) in FRAMES.items():
         files[f"{name}.bin"] = frame_bytes(fields, body)
+    for name, (_, fields) in FRAME_HEADERS.items():
+        files[f"{name}.bin"] = FrameHeader(**{**_HEADER, **fields}).encode()
     logs = {
         QUEUE: queue_files(),
+        QUEUE_OF_STEPS: queue_of_steps_files(),
         STATE_LOG: state_log()[0],
         STATE_LOG_MERGED: state_log_merged()[0],
     }
     for folder, inside in logs.items():
+        # The queue is one of a release that did not note its durable end.
+        inside = {n: data for n, data in inside.items() if durable_epoch_of(n) is None}
         files |= {f"{folder}/{name}": data for name, data in inside.items()}
     return files
 
@@ -531,11 +617,24 @@ def all_cases() -> list[dict[str, Any]]:
             schema = SCHEMAS[body["schema"]]
             cases[-1]["columns"] = SCHEMA_COLUMNS[body["schema"]]
             cases[-1]["timestamp_column"] = schema.timestamp_column
+    for name, (says, fields) in FRAME_HEADERS.items():
+        expect = {**_HEADER, **fields}
+        cases.append({"name": name, "is": "frame header", "says": says, "expect": expect})
     for name, (says, fields) in ACKNOWLEDGEMENTS.items():
         cases.append({"name": name, "is": "acknowledgement", "says": says, "expect": fields})
+    for name, (says, fields) in DURABLE_ENDS.items():
+        cases.append({"name": name, "is": "durable end", "says": says, "expect": fields})
+    for name, (says, fields) in RETENTIONS.items():
+        cases.append({"name": name, "is": "retention", "says": says, "expect": fields})
     queue = {"batches": QUEUE_BATCHES, "segments": QUEUE_FRAMES, "epoch": 1}
     cases.append({"name": QUEUE, "is": "queue", "says": QUEUE_SAYS, "expect": queue})
-    return [*cases, state_case(STATE_LOG), state_case(STATE_LOG_MERGED), state_scala_case()]
+    steps = {"steps": QUEUE_OF_STEPS_STEPS}
+    cases.append(
+        {"name": QUEUE_OF_STEPS, "is": "steps", "says": QUEUE_OF_STEPS_SAYS, "expect": steps}
+    )
+    by_python = [state_case(name) for name in (STATE_LOG, STATE_LOG_MERGED)]
+    by_scala = [state_scala_case(name) for name in (STATE_LOG_SCALA, STATE_LOG_LINKED)]
+    return [*cases, *by_python, *by_scala]
 
 
 def write() -> None:

@@ -26,6 +26,8 @@ private[cecstore] object Body {
   import Format._
 
   private val Nodes = 9
+  /** More than the message around the buffers takes. */
+  private val MetadataRoomBytes = 4096
   private val Buffers = 18
   // Positions in the list of buffers, in the order of the schema.
   private val (kindAt, timestampAt, inputAt, familyAt, keyEndsAt, keysAt) = (1, 3, 5, 8, 10, 11)
@@ -79,6 +81,9 @@ private[cecstore] object Body {
     sizes(valueEndsAt) = (n + 1) * 4
     sizes(valuesAt) = rows.valueEnds(until) - rows.valueEnds(from)
     sizes(renewedAt) = (n + 7) / 8
+    val needed = sizes.map(size => (size + 7L) & ~7L).sum + MetadataRoomBytes
+    if (needed > OneRecordBytesMax) throw new CecLogException(s"key and value of ${sizes(keysAt).toLong + sizes(valuesAt)} bytes, " +
+      s"with what a frame needs besides, are above $OneRecordBytesMax bytes: let the query keep less under one key")
     val starts = sizes.scanLeft(0)((at, size) => at + padded(size))
     val metadata = message(n, results, sizes, starts)
     val bodyAt = 8 + padded(metadata.remaining)
@@ -97,10 +102,9 @@ private[cecstore] object Body {
       putEnds(raw, bodyAt + starts(valueEndsAt), rows.valueEnds, from, n, asLengths)
       raw
     }
-    if (raw.length > BodyBytesMax) throw new CecLogException(
-      s"a record of ${raw.length} bytes does not fit in a frame ($BodyBytesMax bytes)")
-    val stored = if (level == 0) null else Zstd.compress(withEnds(asLengths = true), level)
-    if (stored == null || stored.length >= raw.length || raw.length > rawBytesMax(stored.length)) {
+    // Above, there would be another two gigabytes of heap to compress into.
+    val stored = if (level == 0 || raw.length > RawBytesMax) null else Zstd.compress(withEnds(asLengths = true), level)
+    if (stored == null || stored.length >= raw.length || raw.length > rawBytesMax(stored.length, n)) {
       StoredBody(withEnds(asLengths = false), raw.length, CodecNone)
     } else StoredBody(stored, raw.length, CodecZstdLengths)
   }

@@ -20,13 +20,20 @@ private[cecstore] object Format {
   val RecordStream = 1
   val NamesFamily = 0
   val DefaultFamily = 1
-  val BodyBytesMax: Int = 64 << 20
-  private val RawBytesMax = 256L << 20
+  private val BodyBytesMax = 64 << 20
+  val RawBytesMax: Int = 256 << 20
+  /** A frame of one record, which cannot be cut, may have this much, stored and inflated. */
+  val OneRecordBytesMax: Int = Int.MaxValue - 65535
+  /** Of one key and its value; the rest of a frame is what stands around them. */
+  val RowBytesMax: Int = OneRecordBytesMax - (64 << 10)
   private val RatioMax = 200L
   private val RatioSlackBytes = 64L << 10
 
   /** Readers refuse a body that inflates further, whoever wrote it. */
-  def rawBytesMax(bodyBytes: Int): Long = math.min(RawBytesMax, RatioMax * bodyBytes + RatioSlackBytes)
+  def rawBytesMax(bodyBytes: Int, records: Int): Long =
+    math.min(if (records == 1) OneRecordBytesMax else RawBytesMax, RatioMax * bodyBytes + RatioSlackBytes)
+
+  def bodyBytesMax(records: Int): Int = if (records == 1) OneRecordBytesMax else BodyBytesMax
 
   def crc32c(bytes: Array[Byte], length: Int): Int = {
     val crc = new CRC32C

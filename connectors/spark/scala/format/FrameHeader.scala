@@ -1,8 +1,12 @@
 package org.apache.spark.sql.cecstore.format
 
-/** The first 128 bytes of a frame. docs/format.md §4. */
+/**
+ * The first 128 bytes of a frame. docs/format.md §4.
+ *
+ * @param crcBefore the segment's running CRC before the frame, in place of an epoch; 0 where an older writer left it out
+ */
 private[cecstore] final case class FrameHeader(
-    kind: Byte, codec: Byte, streamId: Int, seq: Long, firstOffset: Long, prevSegment: Long,
+    kind: Byte, codec: Byte, streamId: Int, crcBefore: Int, seq: Long, firstOffset: Long, prevSegment: Long,
     prevByte: Long, schemaByte: Long, durableUpto: Long, salt: Long, minTimestampUs: Long,
     maxTimestampUs: Long, extentRecords: Long, inputUpto: Long, recordCount: Int, openWindows: Int,
     bodyBytes: Int, rawBytes: Int, bodyCrc: Int) {
@@ -19,7 +23,7 @@ private[cecstore] final case class FrameHeader(
     val bytes = new Array[Byte](HeaderBytes)
     val out = littleEndian(bytes)
     out.putInt(FrameHeader.Magic).put(kind).put(codec).putShort(HeaderBytes.toShort).putInt(streamId)
-    out.putInt(0).putLong(seq).putLong(firstOffset).putLong(prevSegment).putLong(prevByte)
+    out.putInt(crcBefore).putLong(seq).putLong(firstOffset).putLong(prevSegment).putLong(prevByte)
     out.putLong(schemaByte).putLong(durableUpto).putLong(salt).putLong(minTimestampUs)
     out.putLong(maxTimestampUs).putLong(extentRecords).putLong(inputUpto).putInt(recordCount)
     out.putInt(openWindows).putInt(bodyBytes).putInt(rawBytes).putInt(bodyCrc)
@@ -39,7 +43,7 @@ private[cecstore] object FrameHeader {
     val in = littleEndian(bytes)
     if (in.getInt(0) != Magic) throw new BadFrame("frame magic is wrong")
     if (in.getInt(124) != crc32c(bytes, 124)) throw new BadFrame("frame header fails its checksum")
-    val h = FrameHeader(in.get(4), in.get(5), in.getInt(8), in.getLong(16), in.getLong(24), in.getLong(32),
+    val h = FrameHeader(in.get(4), in.get(5), in.getInt(8), in.getInt(12), in.getLong(16), in.getLong(24), in.getLong(32),
       in.getLong(40), in.getLong(48), in.getLong(56), in.getLong(64), in.getLong(72), in.getLong(80),
       in.getLong(88), in.getLong(96), in.getInt(104), in.getInt(108), in.getInt(112), in.getInt(116),
       in.getInt(120))
@@ -49,8 +53,8 @@ private[cecstore] object FrameHeader {
     if (h.codec < CodecNone || h.codec > CodecZstdLengths) {
       throw new BadFrame(s"body with unknown codec ${h.codec}: upgrade cec-store")
     }
-    if (h.bodyBytes < 0 || h.bodyBytes > BodyBytesMax || h.rawBytes < 0 ||
-        h.rawBytes > rawBytesMax(h.bodyBytes)) {
+    if (h.bodyBytes < 0 || h.bodyBytes > bodyBytesMax(h.recordCount) || h.rawBytes < 0 ||
+        h.rawBytes > rawBytesMax(h.bodyBytes, h.recordCount)) {
       throw new BadFrame(s"frame of ${h.bodyBytes} bytes, ${h.rawBytes} inflated: beyond the limits")
     }
     h

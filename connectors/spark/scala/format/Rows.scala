@@ -12,6 +12,8 @@ import org.apache.spark.sql.cecstore.CecLogException
 private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int, valueBytesHint: Int) {
   var count = 0
   var liveCount = 0
+  /** Bytes of the keys and values of live rows. */
+  var liveBytes = 0L
   /** Offset of row 0 in the stream. */
   var firstOffset = 0L
   /** Frames of the log that hold these rows. */
@@ -50,8 +52,14 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     keyLength(row) == length && Arrays.equals(keys, start, start + length, key, from, from + length)
   }
 
-  def markDead(row: Int): Unit = { live.clear(row); liveCount -= 1 }
-  def markLive(row: Int): Unit = { live.set(row); liveCount += 1 }
+  def markDead(row: Int): Unit = { live.clear(row); liveCount -= 1; liveBytes -= bytesOf(row) }
+  def markLive(row: Int): Unit = { live.set(row); liveCount += 1; liveBytes += bytesOf(row) }
+  private def bytesOf(row: Int): Long = keyLength(row).toLong + valueLength(row)
+  /** Bytes of all keys and values. */
+  def usedBytes: Long = keyStart(count).toLong + valueStart(count)
+  def isSmallerThan(bytes: Int): Boolean = keyStart(count) < bytes && valueStart(count) < bytes
+  def hasRoom(keyBytes: Int, valueBytes: Int, max: Int): Boolean =
+    keyStart(count).toLong + keyBytes <= max && valueStart(count).toLong + valueBytes <= max
 
   /** The first live row from `row` on; `count` if there is none. */
   def nextLive(row: Int): Int = {
@@ -132,7 +140,7 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     val needed = used.toLong + more
     if (needed <= bytes.length) bytes
     else if (needed > Int.MaxValue - 64) throw new CecLogException(
-      "one batch puts more than 2 GB of keys or values into one partition: use more partitions")
+      s"a key or value of $more bytes is more than a state store can hold: let the query keep less under one key")
     else Arrays.copyOf(bytes, math.max(needed, math.min(bytes.length * 2L, Int.MaxValue - 64L)).toInt)
   }
 }

@@ -1,14 +1,10 @@
 package org.apache.spark.sql.cecstore.log
 
-import java.io.{Closeable, FileNotFoundException, IOException, RandomAccessFile}
+import java.io.{Closeable, File, IOException, RandomAccessFile}
 import java.nio.channels.FileChannel
 import java.nio.file.{Files, Path => LocalPath, Paths, StandardOpenOption}
-import java.util.EnumSet
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{Abortable, FSDataInputStream, FSDataOutputStream, FileSystem, Path, StreamCapabilities}
-import org.apache.hadoop.hdfs.client.{HdfsDataInputStream, HdfsDataOutputStream}
-import org.apache.hadoop.hdfs.client.HdfsDataOutputStream.SyncFlag
-import org.apache.spark.internal.Logging
+import org.apache.hadoop.fs.Path
 
 /**
  * The directory of one state log: only its implementations touch a file system. Task threads and
@@ -18,11 +14,18 @@ private[cecstore] trait SegmentFolder {
   def location: String
   /** Ids of the segments that exist, ascending; empty where there is no directory yet. */
   def list(): Array[Long]
+  /** The same with their bytes, as far as a listing knows. */
+  def sizes(): Map[Long, Long]
   /** Raises FileNotFoundException. */
   def open(id: Long): SegmentInput
   /** Make the segment exclusively, hold these bytes, and return once they are durable if `sync`. */
-  def create(id: Long, bytes: Array[Array[Byte]], sync: Boolean): SegmentOutput
+  def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput
   def delete(id: Long): Unit
+  /**
+   * Where the writer of a segment died with the file open, have the file system close it, so that all that it had
+   * synced can be read. False if there was nothing to do.
+   */
+  def settle(id: Long): Boolean = false
   def pathOf(id: Long): String = s"$location/${SegmentFolder.name(id)}"
 }
 
@@ -36,7 +39,9 @@ private[cecstore] trait SegmentInput extends Closeable {
 private[cecstore] trait SegmentOutput extends Closeable {
   /** False where the file system cannot append: the segment is complete. */
   def grows: Boolean
-  def append(at: Long, bytes: Array[Array[Byte]], sync: Boolean): Unit
+  /** Whether it can be appended to now; then it can until that is done. */
+  def hold(): Boolean
+  def append(at: Long, bytes: Iterator[Array[Byte]], sync: Boolean): Unit
 }
 
 private[cecstore] object SegmentFolder {
@@ -64,27 +69,29 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
     if (names == null) Array.empty else names.flatMap(SegmentFolder.idOf).sorted
   }
 
+  override def sizes(): Map[Long, Long] = list().map(id => id -> new File(pathOf(id)).length).toMap
+
   override def open(id: Long): SegmentInput = new SegmentInput {
     private val file = new RandomAccessFile(pathOf(id), "r")
     override def size: Long = file.length
     override def read(from: Long, length: Int): Array[Byte] = {
       file.seek(from)
       val bytes = new Array[Byte](math.max(0L, math.min(length.toLong, file.length - from)).toInt)
-      file.readFully(bytes)
+      bytes.indices.by(LocalFolder.CallBytes).foreach(at => file.readFully(bytes, at, math.min(LocalFolder.CallBytes, bytes.length - at)))
       bytes
     }
     override def close(): Unit = file.close()
   }
 
-  override def create(id: Long, bytes: Array[Array[Byte]], sync: Boolean): SegmentOutput = {
-    val isNew = !Files.isDirectory(path)
-    Files.createDirectories(path)
+  override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = {
+    val holders = LocalFolder.made(path)
     Files.createFile(Paths.get(pathOf(id)))
     val output = new LocalOutput(pathOf(id))
-    output.append(0, bytes, sync)
+    output.write(0, bytes, sync)
     if (sync) {
       syncDirectory(path)
-      if (isNew) syncDirectory(path.getParent)
+      if (!areFoldersSynced) (holders ++ LocalFolder.checkpointFolders(path)).distinct.foreach(syncDirectory)
+      areFoldersSynced = true
     }
     output
   }
@@ -94,17 +101,23 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
     try channel.force(true) finally channel.close()
   }
 
+  /** The names of the folders down to this one are on disk. */
+  @volatile private var areFoldersSynced = false
+
   override def delete(id: Long): Unit = Files.deleteIfExists(Paths.get(pathOf(id)))
 
   /** Holds no file between commits: an executor may have thousands of stores. */
   private final class LocalOutput(file: String) extends SegmentOutput {
     override def grows: Boolean = true
-    override def append(at: Long, bytes: Array[Array[Byte]], sync: Boolean): Unit = {
+    override def hold(): Boolean = true
+    override def append(at: Long, bytes: Iterator[Array[Byte]], sync: Boolean): Unit = write(at, bytes, sync)
+
+    def write(at: Long, bytes: Iterator[Array[Byte]], sync: Boolean): Unit = {
       val out = new RandomAccessFile(file, "rw")
       try {
         if (out.length != at) throw new IOException(s"$file has ${out.length} bytes where $at were written")
         out.seek(at)
-        bytes.foreach(out.write(_))
+        for (part <- bytes; from <- part.indices.by(LocalFolder.CallBytes)) out.write(part, from, math.min(LocalFolder.CallBytes, part.length - from))
         if (sync) out.getFD.sync()
       } finally out.close()
     }
@@ -112,58 +125,22 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
   }
 }
 
-/** Any Hadoop file system. Where its streams can be synced, segments grow; elsewhere each is one object. */
-private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends SegmentFolder with Logging {
-  override def location: String = path.toString
+private[cecstore] object LocalFolder {
+  /** `state/<operator>/<partition>/<store>` in the checkpoint's folder: Spark makes them, and syncs none. */
+  private val CheckpointLevels = 5
+  /** The JVM copies what it is given at once into memory outside of the heap. */
+  private[log] val CallBytes = 1 << 20
 
-  override def list(): Array[Long] =
-    try fs.listStatus(path).flatMap(status => SegmentFolder.idOf(status.getPath.getName)).sorted
-    catch { case _: FileNotFoundException => Array.empty }
-
-  override def open(id: Long): SegmentInput = new SegmentInput {
-    private val file = new Path(pathOf(id))
-    private val in: FSDataInputStream = fs.open(file)
-    // A file that is still being written is longer than its directory entry says.
-    override val size: Long = in match {
-      case hdfs: HdfsDataInputStream => hdfs.getVisibleLength
-      case _ => fs.getFileStatus(file).getLen
-    }
-    override def read(from: Long, length: Int): Array[Byte] = {
-      val bytes = new Array[Byte](math.max(0L, math.min(length.toLong, size - from)).toInt)
-      in.readFully(from, bytes)
-      bytes
-    }
-    override def close(): Unit = in.close()
+  /** Make the folder; returns those that hold the names of the ones that were not there. */
+  def made(path: LocalPath): Seq[LocalPath] = {
+    val absent = above(path).takeWhile(!Files.isDirectory(_)).toVector
+    Files.createDirectories(path)
+    absent.map(_.getParent)
   }
 
-  override def create(id: Long, bytes: Array[Array[Byte]], sync: Boolean): SegmentOutput = {
-    val out = fs.create(new Path(pathOf(id)), false)
-    try {
-      bytes.foreach(out.write(_))
-      val canGrow = out.hasCapability(StreamCapabilities.HSYNC)
-      if (canGrow) flush(out, sync) else out.close()
-      new HadoopOutput(out, canGrow)
-    } catch { case e: Throwable => giveUp(out); throw e }
-  }
+  /** The folders above, in which Spark may just have made names, as far as they may be read. */
+  private[log] def checkpointFolders(path: LocalPath): Seq[LocalPath] =
+    above(path).slice(1, CheckpointLevels + 1).filter(Files.isReadable(_)).toVector
 
-  override def delete(id: Long): Unit = fs.delete(new Path(pathOf(id)), false)
-
-  /** Do not publish half an object; where the file system cannot help it, its frames are not whole. */
-  private def giveUp(out: FSDataOutputStream): Unit = out.getWrappedStream match {
-    case stream: Abortable if out.hasCapability(StreamCapabilities.ABORTABLE_STREAM) => stream.abort()
-    case _ => try out.close() catch { case e: IOException => logWarning(s"cec: $location: closing a segment given up", e) }
-  }
-
-  private def flush(out: FSDataOutputStream, sync: Boolean): Unit = out match {
-    case hdfs: HdfsDataOutputStream if sync => hdfs.hsync(EnumSet.of(SyncFlag.UPDATE_LENGTH))
-    case _ => if (sync) out.hsync() else out.hflush()
-  }
-
-  private final class HadoopOutput(out: FSDataOutputStream, override val grows: Boolean) extends SegmentOutput {
-    override def append(at: Long, bytes: Array[Array[Byte]], sync: Boolean): Unit = {
-      if (out.getPos != at) throw new IOException(s"$path: ${out.getPos} bytes where $at were written")
-      try { bytes.foreach(out.write(_)); flush(out, sync) } catch { case e: Throwable => giveUp(out); throw e }
-    }
-    override def close(): Unit = if (grows) out.close()
-  }
+  private def above(path: LocalPath): Iterator[LocalPath] = Iterator.iterate(path.toAbsolutePath)(_.getParent).takeWhile(_ != null)
 }

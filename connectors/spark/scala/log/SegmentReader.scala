@@ -1,29 +1,29 @@
 package org.apache.spark.sql.cecstore.log
 
-import java.io.{Closeable, FileNotFoundException}
-import java.nio.file.NoSuchFileException
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Body, Format, FrameHeader, Rows, RunningCrc, SegmentHeader}
 
 /** A whole frame of a segment; `runningCrc` is the segment's at its end. */
-private[cecstore] final case class FrameAt(
-    segment: SegmentReader, index: Int, byte: Long, header: FrameHeader, runningCrc: Int) {
+private[cecstore] final case class FrameAt(segment: SegmentReader, byte: Long, header: FrameHeader, runningCrc: Int) {
   def end: Long = byte + header.frameBytes
+  def isBefore(next: FrameAt): Boolean = end == next.byte && runningCrc == next.header.crcBefore
 }
 
-/** One segment file, its frame headers read forward. docs/format.md §3, §4, §7. For one thread. */
-private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long) extends Closeable {
+/**
+ * One segment file. Its frames are found from the newest one back, each proven by the one behind it; forward from
+ * the start where an older writer left no proofs, or one of them fails. docs/format.md §3, §4, §7, §9. For one thread.
+ */
+private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   import SegmentReader._
 
-  val path: String = folder.pathOf(id)
-  private val input = try folder.open(id) catch {
-    case e @ (_: FileNotFoundException | _: NoSuchFileException) =>
-      throw new CecLogException(s"$path: the segment is missing", e)
-  }
+  val path: String = inputs.pathOf(id)
+  val size: Long = inputs(id).size
   private var window = new Array[Byte](0)
   private var windowFrom = 0L
-  val size: Long = input.size
+  // Who reads on will go on reading: each window is larger than the one before.
+  private var ahead = FirstWindowBytes
+  private var back = FirstBackBytes
 
   /** The first byte that is no sound header or whole frame, and why. */
   private var bad: (Long, String) = (0, "")
@@ -37,49 +37,103 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
   /** Raise if there is no sound header. */
   def checkHeader(): Unit = if (header.isEmpty) throw damaged(bad._1, bad._2)
 
-  /** All whole frames by their headers, in order. Bodies are proven when they are read. */
-  lazy val frames: IndexedSeq[FrameAt] = header.map(scan).getOrElse(IndexedSeq.empty)
-
-  /** Where the whole frames end, and why there: the file's end, or what is wrong with the bytes behind. */
-  private[log] def framesEnd: (Long, String) = { frames; bad }
-
-  /** The frames with which versions end. */
-  def versionEnds: IndexedSeq[FrameAt] = frames.filter(_.header.endsVersion)
-
-  def frameNumbered(seq: Long): Option[FrameAt] = frames.find(f => f.header.isBatch && f.header.seq == seq)
-
-  /** The version that the segment builds on; none where its first two headers are not whole. */
-  def baseVersion: Option[Long] = header.flatMap { head =>
-    try Some(frameHeader(headerBytes(Format.HeaderBytes), head)).filter(_.kind == Format.Schema).map(_.inputUpto)
+  /** The SCHEMA frame's header, where it is sound. */
+  lazy val schema: Option[FrameHeader] = header.flatMap { head =>
+    try Some(frameHeader(read(Format.HeaderBytes, Format.HeaderBytes), head)).filter(_.kind == Format.Schema)
     catch { case _: BadFrame => None }
   }
 
+  /** The version that the segment builds on; none where its first two headers are not whole. */
+  def baseVersion: Option[Long] = schema.map(_.inputUpto)
+
+  // -- from the end back ------------------------------------------------------------------------
+
+  private lazy val tail: Option[SegmentTail.Found] =
+    if (schema.exists(_.crcBefore != 0) && hasSoundSchema) SegmentTail.find(this) else None
+  private var isBroken = false
+
+  /** Raise if a frame here was found not to follow the one before it. */
+  def checkLinks(): Unit = if (isBroken) { val (byte, reason) = framesEnd; throw damaged(byte, reason) }
+
+  private def hasSoundSchema: Boolean =
+    try { checkSchema(Format.HeaderBytes, schema.get); true } catch { case _: BadFrame => false }
+
+  /** Where the whole frames end, and why there: the file's end, or what is wrong with the bytes behind. */
+  private[log] def framesEnd: (Long, String) = tail.filter(_ => !isBroken).map(_.end).getOrElse { scanned; bad }
+
+  /** The BATCH frames, newest first, no more of them read than are asked for. */
+  def backward: Iterator[FrameAt] = tail match {
+    case Some(found) => Iterator.iterate(found.newest)(_.flatMap(before)).takeWhile(_.nonEmpty).flatten
+    case None => scanned.reverseIterator.filter(_.header.isBatch)
+  }
+
+  /** The BATCH frame before this one in the segment. */
+  def before(frame: FrameAt): Option[FrameAt] = {
+    val head = frame.header
+    def isFirst = head.prevSegment != id
+    if (tail.nonEmpty && !isFirst) at(head.prevByte, frame.byte).filter(_.isBefore(frame)) match {
+      case found: Some[FrameAt] => found
+      case None => isBroken = true; scannedBefore(frame)
+    } else if (tail.nonEmpty && at(Format.HeaderBytes, frame.byte).exists(_.isBefore(frame))) None
+    else { isBroken ||= tail.nonEmpty; scannedBefore(frame) }
+  }
+
+  private def scannedBefore(frame: FrameAt): Option[FrameAt] =
+    scanned.reverseIterator.find(f => f.header.isBatch && f.byte < frame.byte)
+
+  /** The frame at a byte, if one is there, proven up to its end only by its own checksum. */
+  private[log] def at(byte: Long, upto: Long = 0): Option[FrameAt] = {
+    if (upto > byte) loadBack(byte, upto)
+    header.flatMap { head =>
+      try {
+        val bytes = read(byte, Format.HeaderBytes)
+        val h = frameHeader(bytes, head)
+        Option.when(byte + h.frameBytes <= size)(FrameAt(this, byte, h, RunningCrc.extended(h.crcBefore, bytes)))
+      } catch { case _: BadFrame => None }
+    }
+  }
+
+  /** The last frame of the newest attempt at a version that is here. */
+  def ending(version: Long): Option[FrameAt] =
+    backward.takeWhile(_.header.inputUpto >= version).find(_.header.endsVersion(version))
+
+  def frameNumbered(seq: Long): Option[FrameAt] = backward.takeWhile(_.header.seq >= seq).find(_.header.seq == seq)
+
+  /** The BATCH frame at a byte, whose running CRC is that of all before it. */
+  def batchAt(byte: Long): Option[FrameAt] =
+    if (schema.exists(_.crcBefore != 0)) at(byte).filter(_.header.isBatch)
+    else scanned.find(f => f.byte == byte && f.header.isBatch)
+
+  /** The frames with which versions end, newest first. */
+  def versionEnds: Iterator[FrameAt] = backward.filter(_.header.endsVersion)
+
+  // -- from the start ---------------------------------------------------------------------------
+
+  private lazy val scanned: IndexedSeq[FrameAt] = header.map(scan).getOrElse(IndexedSeq.empty)
+
   private def scan(head: SegmentHeader): IndexedSeq[FrameAt] = {
     val found = ArrayBuffer.empty[FrameAt]
-    val runningCrc = new RunningCrc
-    runningCrc.add(headerBytes(0))
+    var runningCrc = RunningCrc.extended(0, read(0, Format.HeaderBytes))
     var byte = Format.HeaderBytes.toLong
     var due = head.firstSeq
     try {
       while (byte < size) {
-        val bytes = headerBytes(byte)
+        val bytes = read(byte, Format.HeaderBytes)
         val h = frameHeader(bytes, head)
         if (h.seq != due) throw new BadFrame(s"frame number ${h.seq} where $due is due")
         if (byte + h.frameBytes > size) throw new BadFrame("body cut short")
         if (found.isEmpty) checkSchema(byte, h)
-        runningCrc.add(bytes)
-        found += FrameAt(this, found.size, byte, h, runningCrc.value)
+        runningCrc = RunningCrc.extended(runningCrc, bytes)
+        found += FrameAt(this, byte, h, runningCrc)
         byte += h.frameBytes
         if (h.isBatch) due += 1
       }
-      bad = (byte, "the file ends here")
+      bad = (byte, SegmentTail.FileEnd)
     } catch { case e: BadFrame => bad = (byte, e.reason) }
     found.toIndexedSeq
   }
 
-  private def headerBytes(byte: Long): Array[Byte] = read(byte, Format.HeaderBytes)
-
-  private def frameHeader(bytes: Array[Byte], head: SegmentHeader): FrameHeader = {
+  private[log] def frameHeader(bytes: Array[Byte], head: SegmentHeader): FrameHeader = {
     val h = FrameHeader.decode(bytes)
     if (h.salt != head.salt) throw new BadFrame("the frame belongs to another segment")
     h
@@ -91,6 +145,11 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
     if (Format.crc32c(body, body.length) != h.bodyCrc) throw new BadFrame("schema fails its checksum")
     Body.checkSchema(body)
   }
+
+  // -- bodies -----------------------------------------------------------------------------------
+
+  /** The stored body of the SCHEMA frame, which is sound if there are any others. */
+  def schemaBody: Array[Byte] = read(Format.HeaderBytes * 2, schema.get.bodyBytes)
 
   /** The stored body of a frame, its checksum proven; raises CecLogException. */
   def body(frame: FrameAt): Array[Byte] = {
@@ -111,20 +170,42 @@ private[cecstore] final class SegmentReader(folder: SegmentFolder, val id: Long)
   def damaged(byte: Long, reason: String): CecLogException =
     new CecLogException(s"$path: byte $byte: $reason: the state log is damaged")
 
+  // -- bytes ------------------------------------------------------------------------------------
+
   /** Small reads come out of a window, so that neighbouring ones cost one call. */
   private[log] def read(from: Long, length: Int): Array[Byte] = {
-    if (length > WindowBytes) return input.read(from, length)
-    if (from < windowFrom || from + length > windowFrom + window.length) {
-      window = input.read(from, WindowBytes)
-      windowFrom = from
+    if (!isLoaded(from, from + length)) {
+      if (length > ahead) return inputs(id).read(from, length)
+      load(from, ahead)
+      ahead = math.min(ahead * 2, WindowBytes)
     }
-    val start = (from - windowFrom).toInt
-    java.util.Arrays.copyOfRange(window, start, math.min(start + length, window.length))
+    val start = math.min(from - windowFrom, window.length.toLong).toInt // nothing is beyond the end of the file
+    java.util.Arrays.copyOfRange(window, start, math.max(start, math.min(start + length, window.length)))
   }
 
-  override def close(): Unit = input.close()
+  /** Who reads backward will want what stands before: the window ends where this read does. */
+  private[log] def loadBack(from: Long, until: Long): Unit =
+    if (until - from <= BackWindowBytes && !isLoaded(from, until)) {
+      val start = math.max(0, until - math.max(back, until - from))
+      load(start, (until - start).toInt)
+      back = math.min(back * 2, BackWindowBytes)
+    }
+
+  private def isLoaded(from: Long, until: Long): Boolean =
+    from >= windowFrom && (until <= windowFrom + window.length || windowFrom + window.length == size)
+
+  private def load(from: Long, length: Int): Unit = {
+    window = inputs(id).read(from, length)
+    windowFrom = from
+  }
+
+  /** Let go of what is in memory of it; it is read again if need be. */
+  private[log] def letGo(): Unit = { window = new Array[Byte](0); windowFrom = 0 }
 }
 
 private[cecstore] object SegmentReader {
-  private val WindowBytes = 32 << 10
+  private val FirstWindowBytes = 4 << 10
+  private val WindowBytes = 64 << 10
+  private val FirstBackBytes = 64 << 10
+  private val BackWindowBytes = 1 << 20
 }

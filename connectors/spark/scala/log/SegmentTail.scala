@@ -2,13 +2,65 @@ package org.apache.spark.sql.cecstore.log
 
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader}
 
-/** What stands behind the last whole frame of a segment: the unfinished write of a dead writer, or damage. docs/format.md §9. */
+/**
+ * The end of a segment: its newest whole frame, and whether what stands behind that is the unfinished write of a
+ * dead writer, or damage. docs/format.md §9.
+ */
 private[log] object SegmentTail {
+  private val FirstSearchBytes = 64 << 10
   private val SearchBytes = 1 << 20
+  val FileEnd = "the file ends here"
+
+  /** The newest BATCH frame, and where the whole frames end, and why there. */
+  final case class Found(newest: Option[FrameAt], end: (Long, String))
+
+  /** Look for the newest frame from the file's end on; none where no frame follows the one before it. */
+  def find(segment: SegmentReader): Option[Found] = {
+    var to = segment.size
+    var length = FirstSearchBytes
+    while (to > Format.HeaderBytes) {
+      val from = math.max(Format.HeaderBytes, to - length)
+      segment.loadBack(from, math.min(segment.size, to + Format.HeaderBytes))
+      val block = segment.read(from, (math.min(segment.size, to + Format.HeaderBytes) - from).toInt)
+      var at = math.min((to - from).toInt - 1, block.length - Format.HeaderBytes)
+      while (at >= 0) {
+        if (startsFrame(block, at)) {
+          val found = foundAt(segment, from + at, block, at)
+          if (found.nonEmpty) return found
+        }
+        at -= 1
+      }
+      to = from
+      length = SearchBytes
+    }
+    None
+  }
+
+  private def startsFrame(block: Array[Byte], at: Int): Boolean =
+    block(at) == 'C' && block(at + 1) == 'E' && block(at + 2) == 'C' && block(at + 3) == 'F'
+
+  private def foundAt(segment: SegmentReader, byte: Long, block: Array[Byte], at: Int): Option[Found] = try {
+    val h = segment.frameHeader(block.slice(at, at + Format.HeaderBytes), segment.header.get)
+    if (byte == Format.HeaderBytes) return Some(Found(None, endAt(segment, byte + h.frameBytes)))
+    if (!h.isBatch) return None
+    val before = segment.at(if (h.prevSegment == segment.id) h.prevByte else Format.HeaderBytes)
+      .filter(p => p.end == byte && p.runningCrc == h.crcBefore)
+    before.map { previous =>
+      if (byte + h.frameBytes > segment.size) Found(Some(previous).filter(_.header.isBatch), (byte, "body cut short"))
+      else Found(segment.at(byte), endAt(segment, byte + h.frameBytes))
+    }
+  } catch { case _: BadFrame => None }
+
+  private def endAt(segment: SegmentReader, byte: Long): (Long, String) = byte ->
+    (if (byte == segment.size) FileEnd
+    else try {
+      segment.frameHeader(segment.read(byte, Format.HeaderBytes), segment.header.get)
+      "the frame does not follow the one before it"
+    } catch { case e: BadFrame => e.reason })
 
   /**
-   * Raise if it can only be damage: somebody builds on it, more of this segment's frames follow, or a frame
-   * is all there and wrong.
+   * Raise if what stands behind the last whole frame can only be damage: somebody builds on it, more of this
+   * segment's frames follow, or a frame is all there and wrong.
    *
    * @param builtOn how many bytes of the segment others build on
    */
@@ -30,7 +82,7 @@ private[log] object SegmentTail {
     val salt = segment.header.map(_.salt)
     Iterator.iterate(from)(_ + SearchBytes).takeWhile(_ < segment.size).exists { at =>
       val block = segment.read(at, SearchBytes + Format.HeaderBytes)
-      (0 to math.min(block.length - Format.HeaderBytes, SearchBytes - 1)).exists(i => block(i) == 'C' && isFrame(block, i, salt))
+      (0 to math.min(block.length - Format.HeaderBytes, SearchBytes - 1)).exists(i => startsFrame(block, i) && isFrame(block, i, salt))
     }
   }
 

@@ -1,22 +1,26 @@
 package org.apache.spark.sql.cecstore.log
 
 import java.util.Random
-import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.format.{Body, Format, FrameHeader, RunningCrc, SegmentHeader, StoredBody}
 
-/** A version as it goes into the log: its bodies with their numbers of records, and what its last header says. */
+/**
+ * A version as it goes into the log: its bodies with their numbers of records, one at least, and what its last header
+ * says.
+ */
 private[cecstore] final case class Commit(
-    version: Long, bodies: Seq[(StoredBody, Int)], extentRecords: Long, openWindows: Long, timestampUs: Long)
+    version: Long, bodies: Iterator[(StoredBody, Int)], extentRecords: Long, openWindows: Long, timestampUs: Long)
 
 /**
  * Appends commits to segments of its own. docs/format.md §9. After a failed write or sync the segment is never
  * touched again: the next commit begins another, on the last version that succeeded. Only the thread of the
  * task that owns the instance calls it.
  *
+ * @param isLastToCount whether a commit has to stand behind all that are in the directory: checkpoint format V1
  * @param ordinalSeen the highest ordinal in the directory when the base was loaded
  */
 private[cecstore] final class SegmentWriter(
-    folder: SegmentFolder, segmentBytes: Long, isSynced: Boolean, ordinalSeen: Long, random: Random, clockUs: () => Long) {
+    folder: SegmentFolder, segmentBytes: Long, isSynced: Boolean, isLastToCount: Boolean,
+    ordinalSeen: Long, random: Random, clockUs: () => Long) {
   import Format._
 
   private var ordinal = ordinalSeen
@@ -25,7 +29,7 @@ private[cecstore] final class SegmentWriter(
   /** Bytes of the segment, those about to be written included. */
   private var bytes = 0L
   private var syncedBytes = 0L
-  private var runningCrc = new RunningCrc
+  private var runningCrc = 0
   /** The version that ends the segment. */
   private var last: Base = null
 
@@ -34,58 +38,63 @@ private[cecstore] final class SegmentWriter(
 
   /** Make the version durable on top of `base`; returns where it ends, and the bytes written. */
   def append(base: Base, commit: Commit): (Base, Long) = {
-    val goesOn = output != null && output.grows && (last eq base) && bytes < segmentBytes
+    val highest = if (isLastToCount) folder.list().lastOption else None
+    val isHighest = output != null && highest.forall(_ <= StateLog.mergedId(header.segmentId))
+    val goesOn = isHighest && (last eq base) && bytes < segmentBytes && output.hold()
     val before = if (goesOn) bytes else 0L
-    val parts = ArrayBuffer.empty[Array[Byte]]
-    if (!goesOn) { close(); begin(base, parts) }
-    val end = addFrames(base, commit, parts)
+    val head = if (goesOn) Seq.empty else {
+      close()
+      ordinal = math.max(ordinal, highest.fold(0L)(_ >>> 32))
+      begin(base)
+    }
+    var end = base
+    val parts = head.iterator ++ commit.bodies.flatMap { case (body, records) =>
+      val (made, frame) = frameOf(end, commit, body, records, isLast = !commit.bodies.hasNext)
+      end = made
+      frame
+    }
     val growing = output
     output = null // until it has succeeded
-    output = if (goesOn) { growing.append(before, parts.toArray, isSynced); growing }
-      else folder.create(header.segmentId, parts.toArray, isSynced)
+    output = if (goesOn) { growing.append(before, parts, isSynced); growing }
+      else folder.create(header.segmentId, parts, isSynced)
     grows = output.grows
     if (isSynced) syncedBytes = bytes
     last = end
     (end, bytes - before)
   }
 
-  private def begin(base: Base, parts: ArrayBuffer[Array[Byte]]): Unit = {
+  private def begin(base: Base): Seq[Array[Byte]] = {
     ordinal += 1
     val id = ordinal << 32 | (random.nextInt() & 0x7fffffffL) << 1
     val logId = if (base.isEmpty) { val fresh = new Array[Byte](16); random.nextBytes(fresh); fresh } else base.logId
     header = SegmentHeader(
       logId, id, random.nextLong(), base.nextSeq, base.segment, base.end, base.salt, base.runningCrc, clockUs())
-    runningCrc = new RunningCrc
+    runningCrc = 0
     bytes = 0
     syncedBytes = 0
-    add(parts, header.encoded, Array.emptyByteArray)
     val schema = Body.schemaMessage
-    add(parts, FrameHeader(Schema, CodecNone, RecordStream, base.nextSeq, base.nextOffset, base.segment, base.byte,
-      HeaderBytes, 0, header.salt, Long.MaxValue, Long.MinValue, 0, base.version, 0, 0, schema.length, schema.length,
-      Format.crc32c(schema, schema.length)).encoded, schema)
+    added(header.encoded, Array.emptyByteArray) ++
+      added(FrameHeader(Schema, CodecNone, RecordStream, runningCrc, base.nextSeq, base.nextOffset, base.segment, base.byte,
+        HeaderBytes, 0, header.salt, Long.MaxValue, Long.MinValue, 0, base.version, 0, 0, schema.length, schema.length,
+        Format.crc32c(schema, schema.length)).encoded, schema)
   }
 
-  private def addFrames(base: Base, commit: Commit, parts: ArrayBuffer[Array[Byte]]): Base = {
-    var end = base
-    commit.bodies.zipWithIndex.foreach { case ((body, records), i) =>
-      val isLast = i == commit.bodies.size - 1
-      val (low, high) = if (records == 0) (Long.MaxValue, Long.MinValue) else (commit.timestampUs, commit.timestampUs)
-      val byte = bytes
-      add(parts, FrameHeader(Batch, body.codec, RecordStream, end.nextSeq, end.nextOffset, end.segment, end.byte,
-        HeaderBytes, syncedBytes, header.salt, low, high, if (isLast) commit.extentRecords else 0, commit.version,
-        records, if (isLast) commit.openWindows.toInt else NotCounted, body.bytes.length, body.rawBytes,
-        Format.crc32c(body.bytes, body.bytes.length)).encoded, body.bytes)
-      end = Base(commit.version, header.logId, header.segmentId, header.salt, end.nextSeq, byte, bytes,
-        runningCrc.value, end.nextOffset + records)
-    }
-    end
+  private def frameOf(before: Base, commit: Commit, body: StoredBody, records: Int, isLast: Boolean): (Base, Seq[Array[Byte]]) = {
+    val (low, high) = if (records == 0) (Long.MaxValue, Long.MinValue) else (commit.timestampUs, commit.timestampUs)
+    val byte = bytes
+    val frame = added(FrameHeader(Batch, body.codec, RecordStream, runningCrc, before.nextSeq, before.nextOffset, before.segment,
+      before.byte, HeaderBytes, syncedBytes, header.salt, low, high, if (isLast) commit.extentRecords else 0, commit.version,
+      records, if (isLast) commit.openWindows.toInt else NotCounted, body.bytes.length, body.rawBytes,
+      Format.crc32c(body.bytes, body.bytes.length)).encoded, body.bytes)
+    val end = Base(commit.version, header.logId, header.segmentId, header.salt, before.nextSeq, byte, bytes,
+      runningCrc, before.nextOffset + records)
+    (end, frame)
   }
 
-  private def add(parts: ArrayBuffer[Array[Byte]], head: Array[Byte], body: Array[Byte]): Unit = {
-    parts += head
-    if (body.nonEmpty) parts += body
-    runningCrc.add(head)
+  private def added(head: Array[Byte], body: Array[Byte]): Seq[Array[Byte]] = {
+    runningCrc = RunningCrc.extended(runningCrc, head)
     bytes += head.length + body.length
+    Seq(head, body)
   }
 
   /** Let go of the segment; the next commit begins another. */

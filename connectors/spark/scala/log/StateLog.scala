@@ -6,17 +6,34 @@ import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Format
 
 /** The segments of one directory as a tree, read backward. docs/format.md §9. For one load and one thread; then closed. */
-private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable {
+private[cecstore] final class StateLog(folder: SegmentFolder, val ids: Array[Long]) extends Closeable {
   import StateLog._
 
   val location: String = folder.location
-  val ids: Array[Long] = folder.list()
   private val idSet = ids.toSet
+  private val inputs = new OpenInputs(folder)
   private val readers = mutable.Map.empty[Long, SegmentReader]
+  private var reading: SegmentReader = null
 
-  def reader(id: Long): SegmentReader = readers.getOrElseUpdate(id, new SegmentReader(folder, id))
+  def this(folder: SegmentFolder) = this(folder, folder.list())
+
+  /** Only the one that is read from keeps bytes in memory. */
+  def reader(id: Long): SegmentReader = {
+    val found = readers.getOrElseUpdate(id, new SegmentReader(inputs, id))
+    if (reading != null && (reading ne found)) reading.letGo()
+    reading = found
+    found
+  }
+
   def highestOrdinal: Long = ids.lastOption.map(_ >>> 32).getOrElse(0L)
-  override def close(): Unit = readers.values.foreach(_.close())
+  override def close(): Unit = inputs.close()
+
+  /** End what a dead writer has left open; true if the segment is to be read again. */
+  private def settle(id: Long): Boolean = {
+    val isSettled = inputs.settle(id)
+    if (isSettled) readers.remove(id)
+    isSettled
+  }
 
   /** The frame that ends a version: by its unique id, or by the rule for checkpoint format V1. */
   def find(version: Long, uniqueId: Option[String]): FrameAt =
@@ -25,8 +42,11 @@ private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable 
   private def findUnique(version: Long, uniqueId: String): FrameAt = uniqueId match {
     case UniqueId(segment, salt, seq) =>
       val id = java.lang.Long.parseUnsignedLong(segment, 16)
-      val in = reader(if (idSet(id)) id else holderOf(id))
-      val found = in.frameNumbered(java.lang.Long.parseUnsignedLong(seq, 16))
+      val holder = if (idSet(id)) id else holderOf(id)
+      val number = java.lang.Long.parseUnsignedLong(seq, 16)
+      val found = reader(holder).frameNumbered(number)
+        .orElse(if (settle(holder)) reader(holder).frameNumbered(number) else None)
+      val in = reader(holder)
       in.checkHeader()
       if (in.header.get.salt != java.lang.Long.parseUnsignedLong(salt, 16)) {
         throw in.damaged(0, s"not the segment of version $version ($uniqueId)")
@@ -42,12 +62,13 @@ private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable 
     var lost = -1L
     ids.reverseIterator.foreach { id =>
       if (lost > id) reader(lost)
-      val in = reader(id)
       // Only segments that build on an older version can hold this one; an unreadable header might.
-      if (in.baseVersion.forall(_ < version)) {
-        in.frames.reverseIterator.find(_.header.endsVersion(version)).foreach(return _)
-        SegmentTail.check(in, builtOn(id))
+      if (reader(id).baseVersion.forall(_ < version)) {
+        reader(id).ending(version).foreach(return _)
+        if (settle(id)) reader(id).ending(version).foreach(return _)
+        SegmentTail.check(reader(id), builtOn(id))
       }
+      val in = reader(id)
       in.header.filter(_.prevSegment != Format.NoSegment).foreach { head =>
         val base = holderOf(head.prevSegment)
         if (base == head.prevSegment) builtOn(base) = math.max(builtOn(base), head.prevBytes)
@@ -59,15 +80,12 @@ private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable 
   }
 
   private def missing(version: Long) =
-    new CecLogException(s"$location: version $version is not in the state log")
+    new VersionMissing(s"$location: version $version is not in the state log")
 
   /** The stream's previous BATCH frame, in this segment or in the one it builds on. */
-  private def previous(frame: FrameAt): Option[FrameAt] = {
-    val in = frame.segment
-    in.frames.lastIndexWhere(_.header.isBatch, frame.index - 1) match {
-      case -1 => baseOf(in)
-      case i => Some(in.frames(i))
-    }
+  private def previous(frame: FrameAt): Option[FrameAt] = reader(frame.segment.id).before(frame).orElse {
+    frame.segment.checkLinks()
+    baseOf(frame.segment)
   }
 
   /** The frame on which a segment builds; none for a state that began empty. */
@@ -75,24 +93,32 @@ private[cecstore] final class StateLog(folder: SegmentFolder) extends Closeable 
     val head = in.header.get
     if (head.prevSegment == Format.NoSegment) return None
     val id = holderOf(head.prevSegment)
+    val isSame = id == head.prevSegment
     val base = reader(id)
-    val found = base.frameNumbered(head.firstSeq - 1)
+    def isRight(f: FrameAt): Boolean =
+      !isSame || f.header.seq == head.firstSeq - 1 && f.end == head.prevBytes && f.runningCrc == head.prevRunningCrc
+    // The SCHEMA frame says where it stands, unless it was merged since.
+    val found = (if (isSame) in.schema.flatMap(s => base.batchAt(s.prevByte)).filter(isRight) else None)
+      .orElse(base.frameNumbered(head.firstSeq - 1))
     base.checkHeader()
     if (!base.header.exists(_.salt == head.prevSalt)) throw base.damaged(0, s"not the segment that ${in.path} builds on")
-    val isSame = id == head.prevSegment
-    found.filter(f => !isSame || f.end == head.prevBytes && f.runningCrc == head.prevRunningCrc).orElse(throw base.damaged(
+    found.filter(isRight).orElse(throw base.damaged(
       if (isSame) head.prevBytes else 0, s"frame ${head.firstSeq - 1}, on which ${in.path} builds, is not there"))
   }
 
   /** The segment that has the frames of this one: that into which it was merged, if any. */
-  private def holderOf(id: Long): Long = if (idSet(mergedId(id))) mergedId(id) else id
+  def holderOf(id: Long): Long = if (idSet(mergedId(id))) mergedId(id) else id
 
-  /** Frames of the extent of a version, newest first, each with the first of its rows that is in it. */
-  def extent(last: FrameAt): Seq[(FrameAt, Int)] = {
+  /**
+   * Frames of the extent of a version, newest first, each with the first of its rows that is in it. Each is read when
+   * it is asked for.
+   */
+  def extent(last: FrameAt): Iterator[(FrameAt, Int)] = {
     val from = last.header.endOffset - last.header.extentRecords
-    if (last.header.extentRecords == 0) return Nil
-    val (newer, rest) = Iterator.iterate(last)(previousInExtent(_, last)).span(_.header.firstOffset > from)
-    (newer.toSeq :+ rest.next()).map(frame => frame -> math.max(0L, from - frame.header.firstOffset).toInt)
+    if (last.header.extentRecords == 0) return Iterator.empty
+    def older(frame: FrameAt) = Option.when(frame.header.firstOffset > from)(previousInExtent(frame, last))
+    Iterator.iterate(Option(last))(_.flatMap(older)).takeWhile(_.nonEmpty).flatten
+      .map(frame => frame -> math.max(0L, from - frame.header.firstOffset).toInt)
   }
 
   private def previousInExtent(at: FrameAt, last: FrameAt): FrameAt = {

@@ -3,6 +3,9 @@ package org.apache.spark.sql.cecstore.log
 import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
 
+/** No segment holds the version. */
+private[cecstore] final class VersionMissing(message: String) extends CecLogException(message)
+
 /** Tells of a version that cannot be read which versions can. */
 private[cecstore] object VersionErrors {
   /** Do what needs a version; an error then names it, and the newest version that is sound. */
@@ -29,9 +32,9 @@ private[cecstore] object VersionErrors {
   /** The version from which on each has its extent, whatever vanishes meanwhile. Ids name segments before their merging. */
   private def oldestKept(log: StateLog, byId: Boolean): Option[Long] = {
     val kept = log.ids.flatMap { id =>
-      val ends = attempt(log.reader(id).versionEnds).toSeq.flatten
-      if (byId && StateLog.isMerged(id)) ends.lastOption else ends
-    }.filter(end => isReadable(log.extent(end))).map(_.header.inputUpto).toSet
+      val ends = attempt(log.reader(id).versionEnds.toSeq).toSeq.flatten
+      if (byId && StateLog.isMerged(id)) ends.headOption else ends
+    }.filter(end => isReadable(log.extent(end).foreach(_ => ()))).map(_.header.inputUpto).toSet
     kept.maxOption.map(Iterator.iterate(_)(_ - 1).takeWhile(kept).toSeq.last)
   }
 

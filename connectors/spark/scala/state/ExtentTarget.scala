@@ -7,14 +7,21 @@ private[cecstore] final case class ExtentTarget(factor: Double, maxRecords: Opti
   /** The most that an extent may cost, in records, with so many open windows. A number that was given has no floor. */
   def costMax(openWindows: Long): Long = {
     val asked = maxRecords.getOrElse(math.max(FloorRecords,
-      recoveryTimeMs.map(LoadRate.recordsIn).getOrElse((openWindows * factor).toLong)))
+      recoveryTimeMs.map(ms => math.min(LoadRate.recordsIn(ms), openWindows * HeldFactor)).getOrElse((openWindows * factor).toLong)))
     math.max(asked, (openWindows * FactorMin).toLong)
   }
 
-  /** Whether fewer records are asked for than the open windows need. */
-  def cannotBeMet(openWindows: Long): Boolean =
-    recoveryTimeMs.map(LoadRate.recordsIn).orElse(maxRecords)
-      .exists(asked => asked < openWindows * FactorMin && asked < openWindows)
+  /** The most bytes that the extent's keys and values may have, dead ones included: all of it is in the heap. */
+  def bytesMax(liveBytes: Long): Long = math.max(FloorBytes, (liveBytes * math.max(factor, HeldFactor.toDouble)).toLong)
+
+  /** Why the open windows alone are more than what is asked for, if they are: by what loads have taken, not by what is aimed at. */
+  def unmet(openWindows: Long): Option[String] = recoveryTimeMs match {
+    case Some(ms) => LoadRate.expectedMs(openWindows) match {
+      case (expected, how) if expected > ms => Some(s"loading takes about $expected ms ($how) where $ms ms are asked for")
+      case _ => None
+    }
+    case None => maxRecords.filter(_ < openWindows).map(asked => s"$asked records are asked for")
+  }
 }
 
 private[cecstore] object ExtentTarget {
@@ -22,6 +29,9 @@ private[cecstore] object ExtentTarget {
   val FrameCostRecords = 128L
   /** Nearer to the open windows, almost every commit would write all of them again. */
   private val FactorMin = 1.1
+  /** Whatever the target, dead rows may not fill the heap. */
+  private val HeldFactor = 4L
+  private val FloorBytes = 4L << 20
   /** An extent of so few records is read in no time. */
   private val FloorRecords = 64 * FrameCostRecords
 }

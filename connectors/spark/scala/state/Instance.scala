@@ -1,21 +1,28 @@
 package org.apache.spark.sql.cecstore.state
 
+import java.util.concurrent.locks.ReentrantLock
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.format.{Body, Rows}
 import org.apache.spark.sql.cecstore.log.{Base, Commit, SegmentWriter}
+import org.apache.spark.sql.execution.streaming.state.StateStoreErrors
 
 /**
  * A state in memory together with where it stands in the log and the segments it writes. A task owns it from
- * the moment it asks for a store until it ends, and only its thread calls it; attempts that overlap have one
- * each, so they never mix.
+ * the moment it asks for a store until it ends; attempts that overlap have one each, so they never mix. Only the
+ * task's own thread should call it, but Python's state server may be late: what changes it does so through
+ * [[exclusively]].
  */
 private[cecstore] final class Instance(
     val state: LiveState, private var base_ : Base, writer: SegmentWriter, target: ExtentTarget, checkTimeMs: Long,
     compressionLevel: Int, clockUs: () => Long, val loadedRecords: Long, val loadMs: Long) {
 
   private var previous: Base = null
+  private val lock = new ReentrantLock
+  @volatile private var generation_ = 0L
   /** A store that may still put is open on it. */
   var isWriting = false
+  /** How many stores were opened on it since a task took it. */
+  var opened = 0
   /** A commit was made since a task took it. */
   var hasCommitted = false
 
@@ -26,6 +33,38 @@ private[cecstore] final class Instance(
   var extentRecords = 0L
   /** False until a progress report has had the figures of the load. */
   var isLoadReported = false
+
+  // Calls since a task took it.
+  var gets = 0L
+  var puts = 0L
+  var removals = 0L
+
+  /** Which ownership this is; handles of another one are refused. */
+  def generation: Long = generation_
+
+  def check(generation: Long): Unit =
+    if (generation != generation_) throw StateStoreErrors.invalidStamp(generation, generation_)
+
+  /** Change the state as a handle of this generation: nobody else does so, or takes it over, meanwhile. */
+  def exclusively[A](generation: Long)(change: => A): A = {
+    lock.lock()
+    try { check(generation); change } finally lock.unlock()
+  }
+
+  /**
+   * The owner is done: its handles are good for nothing from now on, and what it has not committed is gone. False if
+   * one of its threads is still at it: then nobody can have this instance next.
+   */
+  def disown(): Boolean = {
+    generation_ += 1
+    val isFree = lock.tryLock()
+    if (isFree) try rollback() finally lock.unlock()
+    opened = 0
+    gets = 0
+    puts = 0
+    removals = 0
+    isFree
+  }
 
   def base: Base = base_
   def grows: Boolean = writer.grows
@@ -47,21 +86,31 @@ private[cecstore] final class Instance(
   /** The next version begins: the last one can no longer be taken back. */
   def begin(): Unit = { state.begin(); previous = null; isWriting = true }
 
-  def rollback(): Unit = if (isWriting) { isWriting = false; state.rollback() }
+  /** Take back what a handle of this generation has put; one of another has nothing here any more. */
+  def rollback(generation: Long): Unit = {
+    lock.lock()
+    try if (generation == generation_) rollback() finally lock.unlock()
+  }
+
+  private def rollback(): Unit = if (isWriting) { isWriting = false; state.rollback() }
 
   /** Write what was put since [[begin]], and the oldest footprints again as the policy asks. */
   def commit(version: Long): Unit = {
     val started = System.nanoTime()
-    val changes = state.compact().count
-    renewedRecords = state.renew(target.costMax, started + checkTimeMs * 1000000L)
-    val rows = state.compact()
+    val changes = state.compact().map(_.count).sum
+    renewedRecords = state.renew(target, started + checkTimeMs * 1000000L)
+    val parts = state.compact()
     val timestampUs = clockUs()
     extentRecords = state.extentRecords
-    val bodies = Instance.cuts(rows).map { case (from, until) =>
-      Body.encode(rows, from, until, changes, version, timestampUs, compressionLevel) -> (until - from)
-    }
+    // A body is made when it is written, so that a large version is not in memory twice.
+    val cuts = parts.map(Instance.cuts)
+    val renewedFrom = parts.scanLeft(changes)(_ - _.count)
+    val bodies = for {
+      ((rows, cutsOfPart), renewed) <- parts.iterator.zip(cuts).zip(renewedFrom)
+      (from, until) <- cutsOfPart
+    } yield Body.encode(rows, from, until, renewed, version, timestampUs, compressionLevel) -> (until - from)
     val (end, bytes) = writer.append(base_, Commit(version, bodies, extentRecords, state.openWindows, timestampUs))
-    state.markCommitted(bodies.size, bytes)
+    state.markCommitted(cuts.map(_.size), bytes)
     previous = base_
     base_ = end
     isWriting = false
@@ -74,15 +123,15 @@ private[cecstore] final class Instance(
 }
 
 private[cecstore] object Instance {
-  /** Bytes of a body before compression: a few MB, so that a load never holds much that it throws away. */
-  private val BodyBytes = 16 << 20
+  /** Bytes of a body before compression: a few MB, so that a load never holds much that it throws away. Tests lower it. */
+  @volatile private[cecstore] var bodyBytes: Int = 16 << 20
   private val BytesPerRow = 32
 
-  /** Row ranges of a version's frames; one, unless it is large. */
+  /** Row ranges of the frames of a part; one, unless it is large. A row above the limit has a frame of its own. */
   def cuts(rows: Rows): Seq[(Int, Int)] = {
     def bytesUpto(row: Int): Long = rows.keyEnds(row).toLong + rows.valueEnds(row) + row.toLong * BytesPerRow
     val ends = ArrayBuffer(0)
-    (1 until rows.count).foreach(row => if (bytesUpto(row + 1) - bytesUpto(ends.last) > BodyBytes) ends += row)
+    (1 until rows.count).foreach(row => if (bytesUpto(row + 1) - bytesUpto(ends.last) > bodyBytes) ends += row)
     ends += rows.count
     ends.toSeq.zip(ends.tail.toSeq)
   }

@@ -1,13 +1,13 @@
 package org.apache.spark.sql.cecstore.state
 
-import java.util.Arrays
-import scala.collection.mutable.ArrayBuilder
+import scala.collection.mutable.{ArrayBuffer, ArrayBuilder}
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
 
 /**
  * The state of one store in memory: the rows of its extent as they stand in the log, and an index from
  * each key to its newest row. A version is made in place: puts go to `delta`, and an undo log takes them
- * back. Renewing the oldest rows bounds the extent and frees memory at once.
+ * back. One array holds at most 2 GB, so a large version has several such parts. Renewing the oldest rows bounds
+ * the extent and frees memory at once.
  *
  * For one thread: that of the task which owns it.
  *
@@ -19,59 +19,58 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   import LiveState.Counters
 
   private val rows = new RowsTable
-  private var indexes = new Array[KeyIndex](2)
+  private val index = new FamilyIndexes(rows, isOrdered, keysHint)
   /** The oldest live row. */
   private var oldestId = 1
   private var oldestRow = 0
-  /** What the version in progress has put. */
+  /** What the version in progress has put, and what each of its keys had before, part by part. */
+  private val parts = ArrayBuffer.empty[Rows]
+  private val undoLogs = ArrayBuffer.empty[UndoLog]
+  /** The last part, to which rows are appended. */
   private var delta: Rows = null
   /** N. */
   private var open = 0L
   private var nextOffset = 0L
 
-  private val undoLog = new UndoLog
   private var beforeVersion: Counters = null
   private var isCommitted = false
 
   def openWindows: Long = open
   def rowsOf(reference: Long): Rows = rows.of(reference)
-  def keyCount(family: Int): Int = if (family < indexes.length && indexes(family) != null) index(family).size else 0
-
-  def index(family: Int): KeyIndex = {
-    if (family >= indexes.length) indexes = Arrays.copyOf(indexes, family + 1)
-    if (indexes(family) == null) {
-      indexes(family) = if (isOrdered(family)) new OrderedIndex
-        else new HashIndex(rows, if (family == DefaultFamily) keysHint else 0)
-    }
-    indexes(family)
-  }
+  def keyCount(family: Int): Int = index.size(family)
 
   /** Keep this family's keys in order from now on: its use is known only once it is declared. */
-  def order(family: Int): OrderedIndex = index(family) match {
-    case ordered: OrderedIndex => ordered
-    case hashed =>
-      val ordered = new OrderedIndex
-      hashed.references.foreach { reference =>
-        val (in, row) = (rowsOf(reference), reference.toInt)
-        ordered.swap(in.keys, in.keyStart(row), in.keyLength(row), reference)
-      }
-      indexes(family) = ordered
-      ordered
-  }
+  def order(family: Int): OrderedIndex = index.order(family)
 
   /** Begin the next version; what the last one did can no longer be taken back. */
   def begin(): Unit = {
     advance()
     rows.dropBelow(oldestId)
     val last = delta
-    val id = if (last == null) rows.firstId else if (isCommitted) last.id + 1 else last.id
-    delta = if (last == null) new Rows(id, 16, 256, 256)
-      else new Rows(id, last.count, last.keyStart(last.count), last.valueStart(last.count))
-    rows.put(delta)
+    val id = if (last == null) oldestId else if (isCommitted) last.id + 1 else parts.head.id
+    rows.dropFrom(id)
+    parts.clear()
+    val isLike = last != null && last.isSmallerThan(LiveState.partBytes)
+    addPart(if (isLike) new Rows(id, last.count, last.keyStart(last.count), last.valueStart(last.count)) else new Rows(id, 16, 256, 256))
     delta.firstOffset = nextOffset
     beforeVersion = Counters(oldestId, oldestRow, open, nextOffset)
     isCommitted = false
   }
+
+  private def addPart(part: Rows): Unit = {
+    delta = part
+    parts += part
+    if (undoLogs.size < parts.size) undoLogs += new UndoLog
+    undoLogs.remove(parts.size, undoLogs.size - parts.size)
+    rows.put(part)
+  }
+
+  /** Have the next row, with so many bytes, find room in `delta`. */
+  private def makeRoom(keyBytes: Int, valueBytes: Int): Unit =
+    if (delta.count > 0 && !delta.hasRoom(keyBytes, valueBytes, LiveState.partBytes)) addPart(new Rows(delta.id + 1, 16, 256, 256))
+
+  private def undoLogOf(reference: Long): UndoLog = undoLogs((reference >>> 32).toInt - parts.head.id)
+  private def kindOf(reference: Long): Byte = rowsOf(reference).kinds(reference.toInt)
 
   /** The reference of the key's value, or [[KeyIndex.Absent]]. */
   def find(family: Int, key: Array[Byte], from: Int, length: Int): Long = {
@@ -79,16 +78,17 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     if (reference != Absent && isRemoved(reference)) Absent else reference
   }
 
-  private def inDelta(reference: Long): Boolean = rowsOf(reference) eq delta
+  private def inDelta(reference: Long): Boolean = (reference >>> 32) >= parts.head.id
   private def isRemoved(reference: Long): Boolean =
-    inDelta(reference) && !isCommitted && delta.kinds(reference.toInt) == Result
+    inDelta(reference) && !isCommitted && kindOf(reference) == Result
 
   def put(family: Int, key: Array[Byte], from: Int, length: Int, value: Array[Byte], valueFrom: Int,
       valueLength: Int): Unit = {
+    makeRoom(length, valueLength)
     val row = delta.append(Check, family, key, from, length, value, valueFrom, valueLength)
     val old = index(family).swap(key, from, length, delta.reference(row))
     if (old == Absent) { delta.kinds(row) = Open; open += 1 }
-    else if (inDelta(old) && delta.kinds(old.toInt) != Result) delta.kinds(row) = delta.kinds(old.toInt)
+    else if (inDelta(old) && kindOf(old) != Result) delta.kinds(row) = kindOf(old)
     else if (inDelta(old)) open += 1
     replace(old, row)
   }
@@ -97,10 +97,11 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     val old = find(family, key, from, length)
     if (old == Absent) return
     open -= 1
-    if (inDelta(old) && delta.kinds(old.toInt) == Open) {
-      delta.markDead(old.toInt)
+    if (inDelta(old) && kindOf(old) == Open) {
+      rowsOf(old).markDead(old.toInt)
       index(family).delete(key, from, length)
     } else {
+      makeRoom(length, 0)
       val row = delta.append(Result, family, key, from, length, key, 0, 0)
       index(family).swap(key, from, length, delta.reference(row))
       replace(old, row)
@@ -109,7 +110,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   /** The row of the version in progress takes the place of what its key had. */
   private def replace(old: Long, row: Int): Unit = {
-    undoLog.note(row, if (old != Absent && inDelta(old)) undoLog.before(old.toInt) else old)
+    undoLogs.last.note(row, if (old != Absent && inDelta(old)) undoLogOf(old).before(old.toInt) else old)
     if (old != Absent) rowsOf(old).markDead(old.toInt)
   }
 
@@ -121,93 +122,128 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       else find(family, in.keys, in.keyStart(row), in.keyLength(row))
     }.filter(_ != Absent)
 
-  /** Write the oldest footprints again while the extent costs more than the target; returns how many. */
-  def renew(costMax: Long => Long, deadlineNs: Long): Int = {
+  /** What the key had when the version in progress began. */
+  def findBefore(family: Int, key: Array[Byte], from: Int, length: Int): Long =
+    before(index(family).find(key, from, length))
+
+  /** As [[live]], of the rows that were live when the version in progress began. */
+  def liveBefore(family: Int, scan: KeyIndex => Iterator[Long]): Iterator[Long] =
+    scan(index(family)).map(before).filter(_ != Absent)
+
+  private def before(reference: Long): Long =
+    if (reference != Absent && !isCommitted && inDelta(reference)) undoLogOf(reference).before(reference.toInt) else reference
+
+  /** Write the oldest footprints again while the extent costs or holds more than the target; returns how many. */
+  def renew(target: ExtentTarget, deadlineNs: Long): Int = {
     advance()
-    val before = delta.count
+    val before = count
     var frames = framesBefore + 1
-    val most = costMax(open)
-    while (oldestId < delta.id && cost(frames) > most &&
+    val (costMax, bytesMax) = (target.costMax(open), target.bytesMax(held(_.liveBytes)))
+    var bytes = held(_.usedBytes)
+    while (oldestId < parts.head.id && (cost(frames) > costMax || bytes > bytesMax) &&
         ((delta.count & 255) != 0 || System.nanoTime() < deadlineNs)) {
       val (in, row) = (rows(oldestId), oldestRow)
+      makeRoom(in.keyLength(row), in.valueLength(row))
       val copy = delta.appendFrom(in, row, Check)
       replace(index(in.family(row)).swap(in.keys, in.keyStart(row), in.keyLength(row), delta.reference(copy)), copy)
+      bytes += in.keyLength(row) + in.valueLength(row)
       val was = oldestId
       advance()
-      (was until oldestId).foreach(id => frames -= rows(id).frames)
+      (was until oldestId).foreach { id => frames -= rows(id).frames; bytes -= rows(id).usedBytes }
     }
-    delta.count - before
+    count - before
   }
 
+  /** Rows of the version in progress, live or not. */
+  private def count: Int = parts.iterator.map(_.count).sum
+
+  /** Bytes of keys and values in memory, as [[Rows]] counts them. */
+  private def held(bytes: Rows => Long): Long = (oldestId to delta.id).iterator.map(id => bytes(rows(id))).sum
+
   /** Frames of the extent that older versions wrote. */
-  private def framesBefore: Long = (oldestId until delta.id).map(rows(_).frames.toLong).sum
+  private def framesBefore: Long = (oldestId until parts.head.id).iterator.map(rows(_).frames.toLong).sum
 
-  private def cost(frames: Long): Long =
-    nextOffset + delta.liveCount - rows(oldestId).firstOffset - oldestRow + ExtentTarget.FrameCostRecords * frames
+  private def cost(frames: Long): Long = nextOffset + parts.iterator.map(_.liveCount.toLong).sum -
+    rows(oldestId).firstOffset - oldestRow + ExtentTarget.FrameCostRecords * frames
 
-  private def advance(): Unit = {
-    if (delta == null) return
-    while (oldestId < delta.id && {
+  private def advance(): Unit = if (delta != null) {
+    val end = if (isCommitted) delta.id else parts.head.id
+    while (oldestId < end && {
       oldestRow = rows(oldestId).nextLive(oldestRow)
       oldestRow == rows(oldestId).count
     }) { oldestId += 1; oldestRow = 0 }
   }
 
   /** What the version writes: each key's last record, in the order of the calls; renewed ones last. */
-  def compact(): Rows = {
-    if (delta.liveCount < delta.count) {
-      val whole = delta
-      val packed = new Rows(whole.id, whole.liveCount, whole.keyEnds(whole.count), whole.valueEnds(whole.count))
-      packed.firstOffset = whole.firstOffset
-      var row = whole.nextLive(0)
-      while (row < whole.count) {
-        val moved = packed.appendFrom(whole, row, whole.kinds(row))
-        index(whole.family(row)).swap(whole.keys, whole.keyStart(row), whole.keyLength(row), packed.reference(moved))
-        undoLog.note(moved, undoLog.before(row))
-        row = whole.nextLive(row + 1)
-      }
-      delta = packed
-      rows.put(packed)
+  def compact(): Seq[Rows] = {
+    var offset = parts.head.firstOffset
+    parts.indices.foreach { i =>
+      if (parts(i).liveCount < parts(i).count) parts(i) = packed(parts(i), undoLogs(i))
+      parts(i).firstOffset = offset
+      offset += parts(i).count
     }
-    delta
+    delta = parts.last
+    parts.toSeq
+  }
+
+  private def packed(whole: Rows, undoLog: UndoLog): Rows = {
+    val packed = new Rows(whole.id, whole.liveCount, whole.keyEnds(whole.count), whole.valueEnds(whole.count))
+    var row = whole.nextLive(0)
+    while (row < whole.count) {
+      val moved = packed.appendFrom(whole, row, whole.kinds(row))
+      index(whole.family(row)).swap(whole.keys, whole.keyStart(row), whole.keyLength(row), packed.reference(moved))
+      undoLog.note(moved, undoLog.before(row))
+      row = whole.nextLive(row + 1)
+    }
+    rows.put(packed)
+    packed
   }
 
   /** q of the version as it stands after [[compact]]. */
   def extentRecords: Long = if (open == 0) 0 else {
     advance()
-    val oldest = if (oldestId < delta.id) rows(oldestId).firstOffset + oldestRow
-      else delta.firstOffset + delta.kinds.indexWhere(_ != Result)
-    nextOffset + delta.count - oldest
+    val oldest = if (oldestId < parts.head.id) rows(oldestId).firstOffset + oldestRow
+      else parts.iterator.map(part => part -> (0 until part.count).indexWhere(part.kinds(_) != Result))
+        .collectFirst { case (part, row) if row >= 0 => part.firstOffset + row }.get
+    nextOffset + count - oldest
   }
 
   /** What loading this state costs, in records; frames count too. */
   def loadCostRecords: Long = cost(framesBefore)
 
   /** Stored bytes of the frames that a rebuild would read. */
-  def extentBytes: Long = (oldestId to delta.id).map(id => rows(id).storedBytes).sum
+  def extentBytes: Long = held(_.storedBytes)
 
-  /** The version is in the log. It can be taken back until the next one begins. */
-  def markCommitted(frames: Int, storedBytes: Long): Unit = {
-    delta.frames = frames
-    delta.storedBytes = storedBytes
-    nextOffset += delta.count
-    (0 until delta.count).foreach(row => if (delta.kinds(row) == Result) {
-      delta.markDead(row)
-      index(delta.family(row)).delete(delta.keys, delta.keyStart(row), delta.keyLength(row))
-    })
-    delta.trim()
+  /**
+   * The version is in the log. It can be taken back until the next one begins.
+   *
+   * @param frames how many hold each part
+   */
+  def markCommitted(frames: Seq[Int], storedBytes: Long): Unit = {
+    parts.lazyZip(frames).foreach { (part, n) =>
+      part.frames = n
+      part.storedBytes = storedBytes / parts.size
+      nextOffset += part.count
+      (0 until part.count).foreach(row => if (part.kinds(row) == Result) {
+        part.markDead(row)
+        index(part.family(row)).delete(part.keys, part.keyStart(row), part.keyLength(row))
+      })
+      part.trim()
+    }
     isCommitted = true
   }
 
   /** Back to where [[begin]] was called, before or after [[markCommitted]]. */
   def rollback(): Unit = {
     // Each key has one row: a live one, or after the commit perhaps the RESULT that closed it.
-    (0 until delta.count).foreach(row => if (isCommitted || delta.isLive(row)) {
-      val (keys, old) = (index(delta.family(row)), undoLog.before(row))
-      val (start, length) = (delta.keyStart(row), delta.keyLength(row))
-      if (old == Absent) keys.delete(delta.keys, start, length)
-      else { keys.swap(delta.keys, start, length, old); rowsOf(old).markLive(old.toInt) }
-    })
+    parts.lazyZip(undoLogs).foreach { (part, undoLog) =>
+      (0 until part.count).foreach(row => if (isCommitted || part.isLive(row)) {
+        val (keys, old) = (index(part.family(row)), undoLog.before(row))
+        val (start, length) = (part.keyStart(row), part.keyLength(row))
+        if (old == Absent) keys.delete(part.keys, start, length)
+        else { keys.swap(part.keys, start, length, old); rowsOf(old).markLive(old.toInt) }
+      })
+    }
     oldestId = beforeVersion.oldestId
     oldestRow = beforeVersion.oldestRow
     open = beforeVersion.open
@@ -216,7 +252,8 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     begin()
   }
 
-  def memoryBytes: Long = rows.memoryBytes + indexes.filter(_ != null).map(_.memoryBytes).sum + undoLog.memoryBytes
+  def memoryBytes: Long = rows.memoryBytes + index.memoryBytes +
+    undoLogs.iterator.map(_.memoryBytes).sum
 
   private var closed = new ArrayBuilder.ofLong
 
@@ -237,20 +274,23 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     frame.renewed = null
   }
 
-  /** All frames are in: forget the closed keys, and stand at the end of rows `lastId`. */
-  def finishLoad(lastId: Int, endOffset: Long): Unit = {
+  /** All frames are in: forget the closed keys, and stand at the end of the newest. */
+  def finishLoad(endOffset: Long): Unit = {
     closed.result().foreach { reference =>
       val (in, row) = (rowsOf(reference), reference.toInt)
       index(in.family(row)).delete(in.keys, in.keyStart(row), in.keyLength(row))
     }
     closed = null
     nextOffset = endOffset
-    if (lastId > 0) { delta = rows(lastId); isCommitted = true }
+    if (!rows.isEmpty) { delta = rows(RowsTable.NewestLoadedId); parts += delta; oldestId = rows.firstId; isCommitted = true }
     begin()
   }
 }
 
 private[cecstore] object LiveState {
+  /** How many bytes of keys, and of values, one part may hold, unless it is one row; tests make it smaller. */
+  @volatile private[cecstore] var partBytes: Int = 1 << 30
+
   /** What a version changes besides rows and indexes. */
   private final case class Counters(oldestId: Int, oldestRow: Int, open: Long, nextOffset: Long)
 }

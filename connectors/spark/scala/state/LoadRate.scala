@@ -23,8 +23,13 @@ private[cecstore] object LoadRate {
     isMeasured = true
   }
 
-  def recordsIn(ms: Long): Long = {
-    val inTurn = math.max(1.0, stores.get.toDouble / Runtime.getRuntime.availableProcessors)
-    (math.max(ms / inTurn - FixedMs, ms * 0.1) * recordsPerMs * Margin).toLong
+  def recordsIn(ms: Long): Long = (math.max(ms / inTurn - FixedMs, ms * 0.1) * recordsPerMs * Margin).toLong
+
+  /** What loading so many records takes, for each of the stores that one core loads in turn, and how that is known. */
+  def expectedMs(records: Long): (Long, String) = synchronized {
+    val known = if (isMeasured) f"$recordsPerMs%.0f records a ms were measured" else "no load has been timed yet"
+    (((records / recordsPerMs + FixedMs) * inTurn).toLong, f"$known; $inTurn%.1f stores a core")
   }
+
+  private def inTurn: Double = math.max(1.0, stores.get.toDouble / Runtime.getRuntime.availableProcessors)
 }

@@ -3,27 +3,53 @@ package org.apache.spark.sql.cecstore.state
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.format.Rows
 
-/** All rows of a state by their id. The oldest are dropped first: an array that begins at some id holds them. */
+/**
+ * All rows of a state by their id. The oldest are dropped first: an array that begins at some id holds them. A load
+ * puts in the newest first and goes back from [[RowsTable.NewestLoadedId]].
+ */
 private[cecstore] final class RowsTable {
   private var table = new Array[Rows](16)
   /** The id of table(0); 0 is not an id, so that no reference is [[KeyIndex.Absent]]. */
-  private[state] var firstId = 1
+  private var base = 1
+  /** The oldest id that was put and not dropped; above all ids while there is none. */
+  private var oldest = Int.MaxValue
 
-  def apply(id: Int): Rows = table(id - firstId)
+  def isEmpty: Boolean = oldest == Int.MaxValue
+  def firstId: Int = oldest
+  def apply(id: Int): Rows = table(id - base)
   def of(reference: Long): Rows = apply((reference >>> 32).toInt)
 
   def put(rows: Rows): Unit = {
-    while (rows.id - firstId >= table.length) table = Arrays.copyOf(table, table.length * 2)
-    table(rows.id - firstId) = rows
+    if (isEmpty) base = math.max(1, rows.id - table.length + 1)
+    if (rows.id < base) {
+      val more = math.min(table.length, base - 1)
+      val longer = new Array[Rows](table.length + more)
+      System.arraycopy(table, 0, longer, more, table.length)
+      table = longer
+      base -= more
+    }
+    while (rows.id - base >= table.length) table = Arrays.copyOf(table, table.length * 2)
+    table(rows.id - base) = rows
+    oldest = math.min(oldest, rows.id)
   }
 
-  def dropBelow(id: Int): Unit = {
-    Arrays.fill(table.asInstanceOf[Array[AnyRef]], 0, id - firstId, null)
-    if (id - firstId > table.length / 2) {
-      table = Arrays.copyOfRange(table, id - firstId, id - firstId + table.length)
-      firstId = id
+  def dropBelow(id: Int): Unit = if (id > oldest) {
+    Arrays.fill(table.asInstanceOf[Array[AnyRef]], oldest - base, id - base, null)
+    oldest = id
+    if (id - base > table.length / 2) {
+      table = Arrays.copyOfRange(table, id - base, id - base + table.length)
+      base = id
     }
   }
 
+  /** Those of a version that was given up. */
+  def dropFrom(id: Int): Unit =
+    if (id - base < table.length) Arrays.fill(table.asInstanceOf[Array[AnyRef]], id - base, table.length, null)
+
   def memoryBytes: Long = table.filter(_ != null).map(_.memoryBytes).sum + table.length * 8L
+}
+
+private[cecstore] object RowsTable {
+  /** Room for a thousand million frames on either side. */
+  val NewestLoadedId: Int = 1 << 30
 }

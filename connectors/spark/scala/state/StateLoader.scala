@@ -10,16 +10,15 @@ private[cecstore] object StateLoader extends Logging {
   /** A load that takes longer than a second says how far it is, and of which store. */
   def load(stateLog: StateLog, last: FrameAt, isOrdered: Int => Boolean, store: String): LiveState = {
     var saidNs = System.nanoTime()
-    val frames = stateLog.extent(last)
     val state = new LiveState(isOrdered, last.header.openWindows)
-    frames.zipWithIndex.foreach { case ((frame, fromRow), i) =>
-      state.load(frame.segment.rows(frame, frames.size - i), fromRow)
+    stateLog.extent(last).zipWithIndex.foreach { case ((frame, fromRow), i) =>
+      state.load(frame.segment.rows(frame, RowsTable.NewestLoadedId - i), fromRow)
       if (System.nanoTime() - saidNs >= ProgressNs) {
         saidNs += ProgressNs
         logInfo(s"cec: loading version ${last.header.inputUpto} of $store: ${state.openWindows} of ${last.header.openWindows} windows")
       }
     }
-    state.finishLoad(frames.size, last.header.endOffset)
+    state.finishLoad(last.header.endOffset)
     if (state.openWindows != last.header.openWindows) throw last.segment.damaged(
       last.byte, s"the frame counts ${last.header.openWindows} open windows, its extent has ${state.openWindows}")
     state
@@ -28,7 +27,7 @@ private[cecstore] object StateLoader extends Logging {
   /** A state that begins without any version. */
   def empty(isOrdered: Int => Boolean): LiveState = {
     val state = new LiveState(isOrdered, 0)
-    state.finishLoad(0, 0)
+    state.finishLoad(0)
     state
   }
 }

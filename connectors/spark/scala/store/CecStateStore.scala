@@ -3,26 +3,32 @@ package org.apache.spark.sql.cecstore.store
 import java.util.Locale
 import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.cecstore.CecStateStoreProvider
-import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, KeyIndex, OrderedIndex}
+import org.apache.spark.sql.cecstore.{CecLogException, CecStateStoreProvider}
+import org.apache.spark.sql.cecstore.format.Format
+import org.apache.spark.sql.cecstore.log.Base
+import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, KeyIndex, LiveState, OrderedIndex, StateView}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
 /**
- * One version of one store, open to a task and used by its thread only. Checks the rules of use that Spark's
- * RocksDB provider checks.
+ * One version of one store, open to a task. Checks the rules of use that Spark's RocksDB provider checks. A thread
+ * of the task that comes late, after its end, is refused: another task may own the state by then. A reader sees
+ * its version whatever a writer of the same task does.
  */
 private[cecstore] final class CecStateStore(
-    provider: CecStateStoreProvider, instance: Instance, override val version: Long, isReadOnly: Boolean,
-    baseUniqueId: Option[String], onEnd: () => Unit) extends StateStore {
+    provider: CecStateStoreProvider, opened: Instance, override val version: Long, isReadOnly: Boolean,
+    baseUniqueId: Option[String], isInTask: Boolean, onEnd: () => Unit) extends StateStore {
   import KeyIndex.Absent
   import StateStore.DEFAULT_COL_FAMILY_NAME
 
   private object Stage extends Enumeration { val Updating, Committed, Ended = Value }
   import Stage._
-  private var stage = Updating
-  private val state = instance.state
-  private val numbers = new FamilyNumbers(state)
+  @volatile private var stage = Updating
+  private var instance = opened
+  private var generation = opened.generation
+  private var base = opened.base
+  private var view = new StateView(opened.state, isReadOnly)
+  private var numbers = new FamilyNumbers(view)
   private val pair = new UnsafeRowPair
   private val families = mutable.Map.empty[String, Family]
   private var lastName: String = null
@@ -31,8 +37,29 @@ private[cecstore] final class CecStateStore(
   override def id: StateStoreId = provider.stateStoreId
   override def hasCommitted: Boolean = stage == Committed
 
-  private def reading(): Unit = if (stage != Updating) throw outOfOrder("read")
-  private def updating(): Unit = if (stage != Updating || isReadOnly) throw outOfOrder("update")
+  private def state: LiveState = view.state
+
+  private def reading(): Unit = {
+    if (stage != Updating) throw outOfOrder("read")
+    if (isReadOnly && (if (instance.generation == generation) instance.base ne base else !isInTask)) readAlone()
+    instance.check(generation)
+  }
+
+  /** Whoever writes beside this reader has committed: what it reads is loaded once more, for it alone. */
+  private def readAlone(): Unit = {
+    instance = provider.loadAgain(version, base)
+    generation = instance.generation
+    base = instance.base
+    view = new StateView(instance.state, isReadOnly)
+    numbers = new FamilyNumbers(view)
+    forgetFamilies()
+  }
+
+  private def updating[A](change: => A): A = {
+    if (stage != Updating || isReadOnly) throw outOfOrder("update")
+    instance.exclusively(generation)(change)
+  }
+
   private def outOfOrder(what: String) = StateStoreErrors.stateStoreOperationOutOfOrder(
     s"cannot $what state of version $version of $id after ${stage.toString.toLowerCase(Locale.ROOT)}" +
       (if (isReadOnly) " (read only)" else ""))
@@ -44,7 +71,7 @@ private[cecstore] final class CecStateStore(
     /** The reference of the key's row, or [[Absent]]. */
     def find(key: UnsafeRow): Long = {
       val bytes = codec.keyOf(key)
-      state.find(number, bytes.array, 0, bytes.length)
+      view.find(number, bytes.array, 0, bytes.length)
     }
 
     def requireMultiple(operation: String): Unit =
@@ -56,7 +83,10 @@ private[cecstore] final class CecStateStore(
     if (name ne lastName) {
       lastFamily = families.getOrElseUpdate(name, {
         provider.checkFamilyName(name, operation)
-        val found = for (codec <- provider.codec(name); number <- numbers.numberOf(name)) yield new Family(number, codec.ownCopy)
+        val found = for (codec <- provider.codec(name); number <- numbers.numberOf(name)) yield {
+          if (codec.isOrdered) state.order(number)
+          new Family(number, codec.ownCopy)
+        }
         found.getOrElse(throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily(operation, name))
       })
       lastName = name
@@ -67,8 +97,7 @@ private[cecstore] final class CecStateStore(
   override def allColumnFamilyNames: Set[String] = numbers.names
 
   override def createColFamilyIfAbsent(name: String, keySchema: StructType, valueSchema: StructType,
-      spec: KeyStateEncoderSpec, isMultiple: Boolean, isInternal: Boolean): Unit = {
-    updating()
+      spec: KeyStateEncoderSpec, isMultiple: Boolean, isInternal: Boolean): Unit = updating {
     provider.checkFamilyName(name, "create_col_family")
     if (!isInternal && name.startsWith("$")) throw StateStoreErrors.cannotCreateColumnFamilyWithReservedChars(name)
     if (name == DEFAULT_COL_FAMILY_NAME) throw StateStoreErrors.cannotUseColumnFamilyWithInvalidName("create_col_family", name)
@@ -80,13 +109,11 @@ private[cecstore] final class CecStateStore(
       spec: KeyStateEncoderSpec, isMultiple: Boolean, isInternal: Boolean): Unit = {
     provider.register(name, spec, valueSchema, isMultiple)
     forgetFamilies()
-    if (provider.codec(name).exists(_.isOrdered)) numbers.numberOf(name).foreach(state.order)
   }
 
   private def forgetFamilies(): Unit = { families.clear(); lastName = null }
 
-  override def removeColFamilyIfExists(name: String): Boolean = {
-    updating()
+  override def removeColFamilyIfExists(name: String): Boolean = updating {
     provider.checkFamilyName(name, "remove")
     if (name == DEFAULT_COL_FAMILY_NAME) throw StateStoreErrors.cannotUseColumnFamilyWithInvalidName("remove_col_family", name)
     val number = numbers.numberOf(name)
@@ -114,6 +141,7 @@ private[cecstore] final class CecStateStore(
   private def lookUp(key: UnsafeRow, name: String, operation: String): (Family, Long) = {
     reading()
     require(key != null, "Key cannot be null")
+    instance.gets += 1
     val in = family(name, operation)
     (in, in.find(key))
   }
@@ -123,7 +151,8 @@ private[cecstore] final class CecStateStore(
   override def valuesIterator(key: UnsafeRow, name: String): Iterator[UnsafeRow] = {
     val (in, reference) = lookUp(key, name, "valuesIterator")
     in.requireMultiple("valuesIterator")
-    if (reference == Absent) Iterator.empty else in.codec.decodeValues(state.rowsOf(reference), reference.toInt)
+    if (reference == Absent) Iterator.empty
+    else in.codec.decodeValues(state.rowsOf(reference), reference.toInt).map(provider.validated(key, _))
   }
 
   private def pairs(name: String, operation: String, isMultiple: Boolean)(scan: (FamilyCodec, KeyIndex) => Iterator[Long]) = {
@@ -131,19 +160,28 @@ private[cecstore] final class CecStateStore(
     val in = family(name, operation)
     val codec = in.codec
     val (key, value) = (codec.newKeyRow, codec.newValueRow)
-    val references = state.live(in.number, scan(codec, _))
+    val (from, readAt) = (base, generation)
+    val references = view.live(in.number, scan(codec, _)).map { reference => goingOn(from, readAt); reference }
+    val state = this.state
     val found = if (isMultiple) {
       in.requireMultiple(operation)
       references.flatMap { reference =>
         val (rows, row) = (state.rowsOf(reference), reference.toInt)
         val keyRow = codec.decodeKey(rows, row, key)
-        codec.decodeValues(rows, row).map(pair.withRows(keyRow, _))
+        codec.decodeValues(rows, row).map(value => pair.withRows(keyRow, provider.validated(keyRow, value)))
       }
     } else references.map { reference =>
       val (rows, row) = (state.rowsOf(reference), reference.toInt)
-      new UnsafeRowPair().withRows(codec.decodeKey(rows, row, key), codec.decodeValue(rows, row, value))
+      val keyRow = codec.decodeKey(rows, row, key)
+      new UnsafeRowPair().withRows(keyRow, provider.validated(keyRow, codec.decodeValue(rows, row, value)))
     }
     new StateStoreIterator(found, () => ())
+  }
+
+  /** Raise if what an iterator runs over is not there any more. */
+  private def goingOn(from: Base, generation: Long): Unit = {
+    instance.check(generation)
+    if (isReadOnly && (instance.base ne from)) throw outOfOrder("go on with an iterator over")
   }
 
   override def iterator(name: String): StateStoreIterator[UnsafeRowPair] =
@@ -174,42 +212,52 @@ private[cecstore] final class CecStateStore(
     keys.asInstanceOf[OrderedIndex].between(start.map(codec.boundOf).orNull, end.map(codec.boundOf).orNull)
   }
 
-  override def put(key: UnsafeRow, value: UnsafeRow, name: String): Unit = {
-    updating()
+  override def put(key: UnsafeRow, value: UnsafeRow, name: String): Unit = updating {
     require(key != null, "Key cannot be null")
     require(value != null, "Cannot put a null value")
     val in = family(name, "put")
-    putBytes(in.number, in.codec.keyOf(key), in.codec.valueOf(value))
+    checkSize(in, key, value.getSizeInBytes)
+    putBytes(in, in.codec.keyOf(key), in.codec.valueOf(value))
   }
 
-  private def putBytes(number: Int, key: ReusedBytes, value: ReusedBytes): Unit =
-    state.put(number, key.array, 0, key.length, value.array, 0, value.length)
+  /** Before anything is encoded: the bytes may be more than the heap has. */
+  private def checkSize(in: Family, key: UnsafeRow, valueBytes: Long): Unit = {
+    val bytes = key.getSizeInBytes + valueBytes
+    if (bytes > Format.RowBytesMax) throw new CecLogException(
+      s"state of operator ${id.operatorId}, partition ${id.partitionId}, store ${id.storeName}: the key ${in.codec.shown(key)} " +
+        s"and its value have $bytes bytes; a row of a state log can have ${Format.RowBytesMax}. Let the key keep less, " +
+        "or split its state over several keys")
+  }
+
+  private def putBytes(in: Family, key: ReusedBytes, value: ReusedBytes): Unit = {
+    instance.puts += 1
+    state.put(in.number, key.array, 0, key.length, value.array, 0, value.length)
+  }
 
   override def putList(key: UnsafeRow, values: Array[UnsafeRow], name: String): Unit = setList(key, values, name, "putList", keep = false)
   override def mergeList(key: UnsafeRow, values: Array[UnsafeRow], name: String): Unit = setList(key, values, name, "mergeList", keep = true)
   override def merge(key: UnsafeRow, value: UnsafeRow, name: String): Unit = setList(key, Array(value), name, "merge", keep = true)
 
-  private def setList(key: UnsafeRow, values: Array[UnsafeRow], name: String, operation: String, keep: Boolean): Unit = {
-    updating()
+  private def setList(key: UnsafeRow, values: Array[UnsafeRow], name: String, operation: String, keep: Boolean): Unit = updating {
     require(key != null, "Key cannot be null")
     require(values != null && !values.contains(null), s"Cannot $operation null values")
     val in = family(name, operation)
     in.requireMultiple(operation)
     val old = if (keep) in.find(key) else Absent
     val before = if (old == Absent) Nil else Seq(state.rowsOf(old).value(old.toInt))
-    putBytes(in.number, in.codec.keyOf(key), in.codec.joined(before ++ values.map(in.codec.encoded)))
+    checkSize(in, key, before.map(_.length.toLong).sum + values.map(_.getSizeInBytes + 2L).sum)
+    putBytes(in, in.codec.keyOf(key), in.codec.joined(before ++ values.map(in.codec.encoded)))
   }
 
-  override def remove(key: UnsafeRow, name: String): Unit = {
-    updating()
+  override def remove(key: UnsafeRow, name: String): Unit = updating {
     require(key != null, "Key cannot be null")
     val in = family(name, "remove")
     val bytes = in.codec.keyOf(key)
+    instance.removals += 1
     state.remove(in.number, bytes.array, 0, bytes.length)
   }
 
-  override def deleteRange(start: UnsafeRow, end: UnsafeRow, name: String): Unit = {
-    updating()
+  override def deleteRange(start: UnsafeRow, end: UnsafeRow, name: String): Unit = updating {
     require(start != null && end != null, "Begin and end key cannot be null")
     val in = family(name, "deleteRange")
     require(in.codec.supportsDeleteRange, "deleteRange requires a range scan encoder!")
@@ -219,23 +267,27 @@ private[cecstore] final class CecStateStore(
 
   override def commit(): Long = {
     if (stage != Updating || isReadOnly) throw outOfOrder("commit")
-    provider.commit(instance, version + 1)
-    stage = Committed
+    instance.exclusively(generation) {
+      provider.commit(instance, version + 1)
+      base = instance.base
+      stage = Committed
+    }
     onEnd()
     version + 1
   }
 
   override def abort(): Unit = {
     if (stage == Committed) throw outOfOrder("abort")
-    if (stage == Updating && !isReadOnly) instance.rollback()
+    if (stage == Updating && !isReadOnly) instance.rollback(generation)
     if (stage == Updating) { stage = Ended; onEnd() }
   }
 
   override def release(): Unit = if (isReadOnly) abort()
 
   override def metrics: StateStoreMetrics =
-    StateStoreMetrics(state.openWindows - numbers.records, state.memoryBytes, CecMetrics.of(instance))
+    StateStoreMetrics(state.openWindows - numbers.records, state.memoryBytes, CecMetrics.of(instance, provider.maintenanceFailures),
+    CecMetrics.ofPartition(id, instance))
 
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo = StateStoreCheckpointInfo(
-    id.partitionId, version + 1, Option.when(provider.hasCheckpointIds)(instance.base.uniqueId), baseUniqueId)
+    id.partitionId, version + 1, Option.when(provider.hasCheckpointIds)(base.uniqueId), baseUniqueId)
 }

@@ -12,7 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{Base, Maintenance, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
 import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, StateLoader}
-import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, Settings}
+import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, ExtentOfPartition, FamilyCodec, InstancePool, LoadErrors, Settings, SparksSettings}
+import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
@@ -54,9 +55,11 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     this.keySchema = keySchema
     this.valueSchema = valueSchema
     settings = Settings.parse(storeConf.sqlConfs)
+    SparksSettings.sayIgnored(storeConf)
     folder = SegmentFolder(stateStoreId.storeCheckpointLocation(), hadoopConf)
     pool = new InstancePool(folder)
-    maintenance = new Maintenance(folder, settings.segmentBytes, conf.minVersionsToRetain, conf.minDeltasForSnapshot)
+    maintenance = new Maintenance(folder, settings.segmentBytes, conf.minVersionsToRetain, conf.minDeltasForSnapshot,
+      conf.maxVersionsToDeletePerMaintenance)
     register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey)
     LoadRate.stores.incrementAndGet()
   }
@@ -87,22 +90,31 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     new WrappedReadStateStore(open(version, uniqueId, isReadOnly = true, loadEmpty = false))
 
   private def open(version: Long, uniqueId: Option[String], isReadOnly: Boolean, loadEmpty: Boolean): CecStateStore = {
-    require(version >= 0, s"version $version is below 0")
+    if (version < 0) throw QueryExecutionErrors.unexpectedStateStoreVersion(version)
     val id = if (hasCheckpointIds && version > 0) uniqueId else None
     val task = Option(TaskContext.get())
     val owner = task.map(_.taskAttemptId()).getOrElse(-Thread.currentThread.getId)
     val (instance, isNew) = pool.take(owner, version, id, isUsable = !loadEmpty)(reload(version, id, loadEmpty))
+    val generation = instance.generation
     if (!isReadOnly) instance.begin()
-    if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => pool.giveBack(owner, instance)))
-    val onEnd = if (task.nonEmpty) () => () else () => pool.giveBack(owner, instance)
-    new CecStateStore(this, instance, version, isReadOnly, id, onEnd)
+    if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => pool.giveBack(owner, instance, generation)))
+    val onEnd = if (task.nonEmpty) () => () else () => pool.release(owner, instance, generation)
+    new CecStateStore(this, instance, version, isReadOnly, id, task.nonEmpty, onEnd)
   }
 
+  /** The same state once more, for a reader alone: its task's writer has gone on. */
+  private[cecstore] def loadAgain(version: Long, base: Base): Instance =
+    reload(version, Option.when(!base.isEmpty)(base.uniqueId), loadEmpty = base.isEmpty)
+
+  private def reload(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance =
+    LoadErrors.asSparks(folder)(loadWhileItChanges(version, uniqueId, loadEmpty))
+
   /** Maintenance merges and forgets segments while a load reads them: then it looks again. */
-  private def reload(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = {
+  private def loadWhileItChanges(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = {
     val seen = folder.list()
     try load(version, uniqueId, loadEmpty) catch {
-      case _: CecLogException | _: FileNotFoundException if !folder.list().sameElements(seen) => reload(version, uniqueId, loadEmpty)
+      case _: CecLogException | _: FileNotFoundException if !folder.list().sameElements(seen) =>
+        loadWhileItChanges(version, uniqueId, loadEmpty)
       case e: CecLogException => throw VersionErrors.withOldestKept(e, folder, version, uniqueId.nonEmpty)
     }
   }
@@ -119,15 +131,22 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
       val ms = (System.nanoTime() - started) / 1000000
       LoadRate.measured(state.loadCostRecords, ms)
       maintenance.loaded(version)
-      logInfo(s"cec: loaded version $version of $id_: ${state.openWindows} windows from ${last.header.extentRecords} records in $ms ms")
+      sayLoaded(version, state, last.header.extentRecords, ms)
       newInstance(log, state, Base.at(last), last.header.extentRecords, ms)
     }
+  }
+
+  private def sayLoaded(version: Long, state: LiveState, records: Long, ms: Long): Unit = {
+    val what = s"cec: loaded version $version of $id_: ${state.openWindows} windows from $records records " +
+      s"(${state.extentBytes} bytes of the log) in $ms ms"
+    if (ms <= CecStateStoreProvider.SlowLoadMs) logInfo(what)
+    else logWarning(s"$what. For shorter restarts use more partitions, or set ${Settings.Prefix}recoveryTimeMs")
   }
 
   private def newInstance(log: StateLog, state: LiveState, base: Base, loadedRecords: Long, loadMs: Long): Instance = {
     val clockUs = () => System.currentTimeMillis() * 1000
     val writer = new SegmentWriter(
-      folder, settings.segmentBytes, settings.isSynced, log.highestOrdinal, CecStateStoreProvider.random, clockUs)
+      folder, settings.segmentBytes, settings.isSynced, !hasCheckpointIds, log.highestOrdinal, CecStateStoreProvider.random, clockUs)
     new Instance(state, base, writer, settings.target, settings.checkTimeMs, settings.compressionLevel, clockUs, loadedRecords, loadMs)
   }
 
@@ -135,14 +154,14 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     instance.commit(version)
     maintenance.committed(instance.base, instance.grows)
     if (conf.commitValidationEnabled) StateStore.reportCommitToCoordinator(version, id_, hadoopConf)
-    if (!hasWarned && settings.target.cannotBeMet(instance.state.openWindows)) {
+    if (!hasWarned) settings.target.unmet(instance.state.openWindows).foreach { why =>
       hasWarned = true
-      logWarning(s"cec: $id_ has ${instance.state.openWindows} open windows: more than the extent target of " +
-        s"${settings.target.costMax(0)} records: the extent is kept near the number of open windows instead. " +
-        "Use more partitions, or allow a longer recovery time")
+      logWarning(s"cec: $id_ has ${instance.state.openWindows} open windows: more than the extent target: $why. The extent " +
+        "is kept near the number of open windows instead. Use more partitions, or allow a longer recovery time")
     }
   }
 
+  private[cecstore] def maintenanceFailures: Long = maintenance.failures
   private[cecstore] def hasCheckpointIds: Boolean = conf.enableStateStoreCheckpointIds
 
   /** Spark's own check that the rows read fit the schema; once, on the first. */
@@ -164,12 +183,14 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     CecMetrics.all
   }
 
+  override def supportedInstanceMetrics: Seq[StateStoreInstanceMetric] = Seq(ExtentOfPartition())
+
   override def replayStateFromSnapshot(snapshotVersion: Long, endVersion: Long, readOnly: Boolean,
       snapshotVersionStateStoreCkptId: Option[String], endVersionStateStoreCkptId: Option[String]): StateStore = {
     // Any version is rebuilt exactly; that the one to start from exists is what is left of the question.
-    if (snapshotVersion > 0) Using.resource(new StateLog(folder)) { log =>
+    if (snapshotVersion > 0) LoadErrors.asSparks(folder)(Using.resource(new StateLog(folder)) { log =>
       VersionErrors.explained(log, snapshotVersion)(log.find(snapshotVersion, snapshotVersionStateStoreCkptId))
-    }
+    })
     open(endVersion, endVersionStateStoreCkptId, readOnly, loadEmpty = false)
   }
 
@@ -178,12 +199,15 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     val name = colFamilyNameOpt.getOrElse(DEFAULT_COL_FAMILY_NAME)
     val codec = this.codec(name).getOrElse(throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily("changes", name))
     val id = if (hasCheckpointIds) endVersionStateStoreCkptId else None
-    val log = new StateLog(folder)
-    try new ChangeReader(log, startVersion, endVersion, id, name, codec.ownCopy)
-    catch { case e: Throwable => log.close(); throw e }
+    LoadErrors.asSparks(folder) {
+      val log = new StateLog(folder)
+      try new ChangeReader(log, startVersion, endVersion, id, name, codec.ownCopy)
+      catch { case e: Throwable => log.close(); throw e }
+    }
   }
 }
 
 private[cecstore] object CecStateStoreProvider {
   private val random = new SecureRandom
+  private val SlowLoadMs = 1000L
 }

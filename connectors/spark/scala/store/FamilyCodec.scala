@@ -16,7 +16,7 @@ private[cecstore] final class ReusedBytes {
   /** As [[UnsafeRowDataEncoder]] writes a row: a version byte, then the row. */
   def set(row: UnsafeRow): ReusedBytes = {
     val size = row.getSizeInBytes + 1
-    if (array.length < size) array = new Array[Byte](size * 2)
+    if (array.length < size) array = new Array[Byte](math.min(size * 2L, Int.MaxValue - 64L).toInt)
     array(0) = RocksDBStateStoreProvider.STATE_ENCODING_VERSION
     Platform.copyMemory(row.getBaseObject, row.getBaseOffset, array, Platform.BYTE_ARRAY_OFFSET + 1, size - 1)
     length = size
@@ -63,6 +63,9 @@ private[cecstore] final class FamilyCodec(
 
   def newKeyRow: UnsafeRow = new UnsafeRow(spec.keySchema.length)
   def newValueRow: UnsafeRow = new UnsafeRow(valueSchema.length)
+
+  /** The key as a message can name it. */
+  def shown(key: UnsafeRow): String = key.toSeq(spec.keySchema).mkString("[", ",", "]").take(200)
 
   /** The key of a row; a plain one is pointed at where it lies. */
   def decodeKey(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =

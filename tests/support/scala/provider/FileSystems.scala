@@ -81,7 +81,9 @@ object NarrowFiles {
 
   def register(conf: Configuration): Unit = {
     conf.set("fs.objects.impl", classOf[ObjectFiles].getName)
+    conf.set("fs.flaky.impl", classOf[FlakyFiles].getName)
     conf.set("fs.synced.impl", classOf[SyncedFiles].getName)
+    conf.set("fs.leased.impl", classOf[LeasedFiles].getName)
   }
 
   def counts: Map[String, Any] =
@@ -102,7 +104,7 @@ final class LocalInput(file: File) extends FSInputStream {
 }
 
 /** As an object store: an object is there, whole, once its stream is closed; none is ever changed. */
-final class ObjectFiles extends NarrowFiles("objects") {
+abstract class ObjectStore(scheme: String) extends NarrowFiles(scheme) {
   override protected def output(path: Path): OutputStream = new ByteArrayOutputStream {
     private var isOpen = true
     override def close(): Unit = if (isOpen) {
@@ -118,15 +120,44 @@ final class ObjectFiles extends NarrowFiles("objects") {
   }
 }
 
+final class ObjectFiles extends ObjectStore("objects")
+
 /** As HDFS: streams can be synced, and a power cut takes what was not. */
-final class SyncedFiles extends NarrowFiles("synced") {
+class SyncedFiles(scheme: String) extends NarrowFiles(scheme) {
+  def this() = this("synced")
   override protected def output(path: Path): OutputStream = new SyncedOutput(local(path), path)
+}
+
+/** Also as HDFS: what a dead writer left open is short until its lease is recovered, which takes a while. */
+final class LeasedFiles extends SyncedFiles("leased") with LeaseRecoverable {
+  private def writers(path: Path) = SyncedFiles.outputs.keySet.asScala.filter(_.file == local(path))
+  private def isAbandoned(path: Path): Boolean = writers(path).exists(o => o.isDead && !LeasedFiles.recovered.contains(o.file))
+
+  override def getFileStatus(path: Path): FileStatus = {
+    val found = super.getFileStatus(path)
+    if (!isAbandoned(path)) found
+    else new FileStatus(LeasedFiles.ShortBytes, false, 1, 1 << 20, found.getModificationTime, found.getPath)
+  }
+
+  override def recoverLease(path: Path): Boolean = {
+    LeasedFiles.asked.incrementAndGet()
+    LeasedFiles.recovered.add(local(path))
+    false // not yet: ask again
+  }
+
+  override def isFileClosed(path: Path): Boolean = writers(path).forall(o => !o.isOpen || LeasedFiles.recovered.contains(o.file))
+}
+
+object LeasedFiles {
+  val ShortBytes = 200L
+  val asked = new AtomicInteger
+  val recovered: java.util.Set[File] = ConcurrentHashMap.newKeySet[File]()
 }
 
 final class SyncedOutput(val file: File, path: Path) extends OutputStream with Syncable with StreamCapabilities {
   private val out = new RandomAccessFile(file, "rw")
   private val buffer = new ByteArrayOutputStream
-  private var isOpen = true
+  var isOpen = true
   var synced = 0L
   @volatile var isDead = false
   NarrowFiles.published(path)

@@ -5,7 +5,7 @@ import java.util.Random
 
 import org.apache.spark.sql.cecstore.format.Body
 import org.apache.spark.sql.cecstore.log.{Base, Commit, SegmentWriter}
-import org.apache.spark.sql.cecstore.state.{LiveState, StateLoader}
+import org.apache.spark.sql.cecstore.state.{ExtentTarget, LiveState, StateLoader}
 import org.apache.spark.sql.cecstore.store.Settings
 
 /** Writes the golden state log of the provider: the same bytes every time. */
@@ -34,7 +34,7 @@ private[cecstore] object Golden {
     var now = 1357016400000000L // 2013-01-01 05:00 UTC
     val clock = () => { now += 1000000; now }
     def writer(seen: Long) = new SegmentWriter(
-      Logs.onDisk(path), settings.segmentBytes, settings.isSynced, seen, random, clock)
+      Logs.onDisk(path), settings.segmentBytes, settings.isSynced, isLastToCount = false, seen, random, clock)
     val state = StateLoader.empty(_ => false)
     var writing = writer(0)
     var base = Base.empty(0)
@@ -57,18 +57,18 @@ private[cecstore] object Golden {
         case None => state.remove(family, key, 0, key.length)
       }
     }
-    val changed = state.compact().count
+    val changed = state.compact().head.count
     if (renewing(number)) {
-      Check.that(s"version $number renews none", state.renew(_ => 0L, System.nanoTime() + 60000000000L) > 0)
+      Check.that(s"version $number renews none", state.renew(ExtentTarget(2.0, Some(1), None), System.nanoTime() + 60000000000L) > 0)
     }
-    val rows = state.compact()
+    val rows = state.compact().head
     val middle = if (number == inTwoFrames) Seq(0, 2, rows.count) else Seq(0, rows.count)
     val bodies = middle.zip(middle.tail).map { case (from, until) =>
       Body.encode(rows, from, until, changed, number, now, settings.compressionLevel) -> (until - from)
     }
     val (end, bytes) = writing.append(base, Commit(
-      number, bodies, state.extentRecords, state.openWindows, now))
-    state.markCommitted(bodies.size, bytes)
+      number, bodies.iterator, state.extentRecords, state.openWindows, now))
+    state.markCommitted(Seq(bodies.size), bytes)
     end
   }
 }

@@ -83,6 +83,7 @@ private[cecstore] final class MemoryFolder(override val location: String, files:
   def without(id: Long): MemoryFolder = new MemoryFolder(location, files.removed(id))
 
   override def list(): Array[Long] = files.keys.toArray.sorted
+  override def sizes(): Map[Long, Long] = files.map { case (id, bytes) => id -> bytes.length.toLong }
 
   override def open(id: Long): SegmentInput = {
     val bytes = files.getOrElse(id, throw new FileNotFoundException(pathOf(id)))
@@ -94,7 +95,7 @@ private[cecstore] final class MemoryFolder(override val location: String, files:
     }
   }
 
-  override def create(id: Long, bytes: Array[Array[Byte]], sync: Boolean): SegmentOutput =
+  override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput =
     throw new UnsupportedOperationException("read only")
   override def delete(id: Long): Unit = throw new UnsupportedOperationException("read only")
 }

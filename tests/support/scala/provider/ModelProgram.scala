@@ -6,20 +6,27 @@ import java.nio.file.Paths
 import scala.util.Random
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.cecstore.state.{Instance, LiveState}
 import org.apache.spark.sql.execution.streaming.state._
 
 /** Random calls against a provider and a model, one seed after the other. */
-object ModelProgram {
+private[cecstore] object ModelProgram {
   private val Flags = Seq("families", "v2", "maintenance")
 
   /** `every=true`: with each of the flags and without, all in this JVM; else with the flags given. */
-  def run(words: Arguments): Programs.Result =
+  def run(words: Arguments): Programs.Result = {
+    if (words.flag("parts")) {
+      // As if a version were larger than an array can be.
+      LiveState.partBytes = 300
+      Instance.bodyBytes = 200
+    }
     if (!words.flag("every")) runAs(words)
     else (0 until 1 << Flags.size).map { bits =>
       val chosen = Flags.zipWithIndex.map { case (flag, bit) => flag -> s"${(bits >> bit & 1) == 1}" }
       val name = chosen.collect { case (flag, "true") => flag }.mkString(" ")
       name -> runAs(words ++ (chosen :+ ("root" -> s"${words.text("root")}/$bits")))
     }.toMap
+  }
 
   private def runAs(words: Arguments): Programs.Result = {
     val runs = Seeded.run(words, until = 1)(new ModelRun(words, _))

@@ -16,7 +16,14 @@ object Programs {
     "races" -> Races.run,
     "interrupts" -> Interrupts.run,
     "manyStores" -> ManyStores.run,
-    "retention" -> Retention.run)
+    "retention" -> Retention.run,
+    "reads" -> Reads.run,
+    "load" -> Reads.load,
+    "large" -> Sizes.large,
+    "heap" -> Sizes.heap,
+    "leases" -> Leases.run,
+    "feed" -> Feed.run,
+    "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {
     val pairs = words.tail.map { word =>

@@ -1,12 +1,13 @@
 package org.apache.spark.sql.cecstore.testing
 
-import java.io.IOException
 import java.util.concurrent._
 
 import scala.collection.concurrent.TrieMap
 import scala.util.Random
 
 import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkException
+import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.execution.streaming.state._
 
 /** Maintenance forgets and merges beside commits and loads: what is kept loads, what is not vanishes. */
@@ -110,13 +111,13 @@ final class RetentionRun(words: Arguments, seed: Long) extends Seeded {
     try Tasks.run {
       StoreReader.same(s"$name", fresh.getReadStore(name.number, name.id), family, model)
     } catch {
-      case e: IOException if e.getClass.getSimpleName == "CecLogException" =>
+      case e: SparkException if e.getCause.isInstanceOf[CecLogException] =>
         Check.that(s"version $version is kept of $begun, and refused: $e", version < begun - kept)
-        val oldest = "versions from (\\d+) on have".r.findFirstMatchIn(e.getMessage).map(_.group(1).toLong)
+        val oldest = "versions from (\\d+) on have".r.findFirstMatchIn(e.getCause.getMessage).map(_.group(1).toLong)
         // A merged copy may still be whole where the segment that the version is named by is not.
         val isMerged = root.startsWith("objects")
-        Check.that(s"version $version: no word of the oldest: ${e.getMessage}", isMerged || oldest.exists(_ > version))
-        if (done && !isMerged) Check.that(s"version $version: another is the oldest: ${e.getMessage}", oldest.exists(_ <= head - kept))
+        Check.that(s"version $version: no word of the oldest: ${e.getCause.getMessage}", isMerged || oldest.exists(_ > version))
+        if (done && !isMerged) Check.that(s"version $version: another is the oldest: ${e.getCause.getMessage}", oldest.exists(_ <= head - kept))
         refused += 1
     } finally fresh.close()
   }

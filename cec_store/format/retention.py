@@ -1,0 +1,135 @@
+"""How long a queue keeps its records, as it stands on disk. docs/format.md §10."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+from struct import Struct
+
+from cec_store.errors import CorruptLog, unknown_version, upgrade_needed
+from cec_store.format.checksum import crc_is_right, with_crc
+
+_MAGIC = b"CECRETN\0"
+_VERSION = 1
+_LAYOUT = Struct("<8sHHI16sQq12xI")
+RETENTION_BYTES = _LAYOUT.size
+assert RETENTION_BYTES == 64
+_VALUE_END = 1 << 63
+_WRITTEN = re.compile(r"([0-9]+)\s*([a-z]+)")
+_TIMES_US = {
+    "w": 604_800_000_000, "d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000,
+    "s": 1_000_000, "ms": 1000, "us": 1,
+}  # fmt: skip
+_SIZES = {
+    "tib": 1 << 40, "gib": 1 << 30, "mib": 1 << 20, "kib": 1 << 10,
+    "tb": 10**12, "gb": 10**9, "mb": 10**6, "kb": 10**3, "b": 1,
+}  # fmt: skip
+_SIZE_NAMES = {"tib": "TiB", "gib": "GiB", "mib": "MiB", "kib": "KiB"}
+
+
+class RetentionMode(IntEnum):
+    """What may be deleted without being asked. Frozen numbers."""
+
+    FOREVER = 0
+    """Nothing."""
+    CONSUMERS = 1
+    """What all registered consumers have acknowledged as saved."""
+    TIME = 2
+    """What was written longer ago."""
+    BYTES = 3
+    """What is more than so many bytes."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """A queue's setting. ``str`` of one is what :meth:`of` makes it from again."""
+
+    mode: RetentionMode = RetentionMode.FOREVER
+    value: int = 0
+    """Microseconds or bytes; 0 for the modes that have none."""
+
+    @classmethod
+    def of(cls, wanted: Retention | str | timedelta | int) -> Retention:
+        """``forever``, ``consumers``, a length of time or a number of bytes.
+
+        As text ``7d`` (of w, d, h, min, s, ms, us) or ``10GiB`` (of B, kB … TB, KiB … TiB).
+
+        Raises:
+            ValueError: anything else.
+        """
+        if isinstance(wanted, Retention):
+            return wanted
+        if isinstance(wanted, timedelta):
+            return cls._checked(RetentionMode.TIME, wanted // timedelta(microseconds=1), wanted)
+        if isinstance(wanted, int) and not isinstance(wanted, bool):
+            return cls._checked(RetentionMode.BYTES, wanted, wanted)
+        text = wanted.strip().lower() if isinstance(wanted, str) else ""
+        if text in ("forever", "consumers"):
+            return cls(RetentionMode[text.upper()])
+        match = _WRITTEN.fullmatch(text)
+        number, unit = (int(match[1]), match[2]) if match else (0, "")
+        if unit in _TIMES_US:
+            return cls._checked(RetentionMode.TIME, number * _TIMES_US[unit], wanted)
+        return cls._checked(RetentionMode.BYTES, number * _SIZES.get(unit, 0), wanted)
+
+    @classmethod
+    def _checked(cls, mode: RetentionMode, value: int, wanted: object) -> Retention:
+        if not 0 < value < _VALUE_END:
+            raise ValueError(
+                f"no retention: {wanted!r}; it is forever, consumers, a time above 0 such as 7d or "
+                "a size such as 10GiB"
+            )
+        return cls(mode, value)
+
+    def __str__(self) -> str:
+        if self.mode is RetentionMode.TIME:
+            unit = next(name for name, size in _TIMES_US.items() if self.value % size == 0)
+            return f"{self.value // _TIMES_US[unit]}{unit}"
+        if self.mode is RetentionMode.BYTES:
+            units = ((name, _SIZES[unit]) for unit, name in _SIZE_NAMES.items())
+            fits = next(((n, size) for n, size in units if self.value % size == 0), ("B", 1))
+            return f"{self.value // fits[1]}{fits[0]}"
+        return self.mode.name.lower()
+
+
+FOREVER = Retention()
+
+
+@dataclass(frozen=True)
+class KeptRetention:
+    """The file's content."""
+
+    log_id: bytes
+    retention: Retention
+    set_us: int
+
+    def encode(self) -> bytes:
+        said = self.retention
+        data = _LAYOUT.pack(
+            _MAGIC, _VERSION, RETENTION_BYTES, said.mode, self.log_id, said.value, self.set_us, 0
+        )
+        return with_crc(data)
+
+    @classmethod
+    def decode(cls, data: bytes, path: str) -> KeptRetention:
+        """Raises :class:`UnsupportedVersion` or :class:`CorruptLog`."""
+        version = int.from_bytes(data[8:10], "little")
+        is_ours, is_whole = data.startswith(_MAGIC), len(data) == RETENTION_BYTES
+        is_sound = is_ours and is_whole and crc_is_right(data)
+        if is_ours and version > _VERSION and (is_sound or not is_whole):
+            raise upgrade_needed(path, unknown_version(version, _VERSION))
+        if not is_sound or version != _VERSION:
+            raise damaged_retention(path, 0, "the queue's retention fails its checksum")
+        _, _, _, mode, log_id, value, set_us, _ = _LAYOUT.unpack(data)
+        has_value = mode in (RetentionMode.TIME, RetentionMode.BYTES)
+        if mode not in set(RetentionMode) or has_value != (0 < value < _VALUE_END):
+            raise upgrade_needed(path, f"retention {mode} of {value}")
+        return cls(log_id, Retention(RetentionMode(mode), value), set_us)
+
+
+def damaged_retention(path: str, byte: int, reason: str) -> CorruptLog:
+    """The error for a setting that cannot be believed."""
+    advice = "set it again by `cec-store consumers --retention`; until then nothing is trimmed"
+    return CorruptLog(path, byte, reason, advice)

@@ -1,0 +1,1 @@
+"""Appends in the background: callers stand in line, and one thread writes."""

@@ -1,0 +1,135 @@
+"""Local files that are open for writing or locked: each is closed with its holder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from weakref import WeakSet
+
+from cec_store.errors import Forked, StorageError
+from cec_store.storage.forking import Descriptor
+from cec_store.storage.regular_files import open_file
+from cec_store.storage.system_errors import os_errors_of
+
+
+class LocalFile:
+    """Open for writing: at its end, or at any byte."""
+
+    def __init__(self, descriptor: Descriptor, *, locked: bool = False) -> None:
+        """``locked``: as :func:`lock_file` has done, and is done anew after a rest."""
+        self._path = descriptor.path
+        self._descriptor = descriptor
+        self._locked = locked
+        self._resting: tuple[int, int, int] | None = None
+        """Which file it was and how long, while it has no descriptor."""
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        with os_errors_of(self._path):
+            number = self._number()
+            written = os.writev(number, parts)
+            rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
+            while rest:
+                rest = rest[os.write(number, rest) :]
+
+    def write_at(self, byte: int, data: bytes) -> None:
+        with os_errors_of(self._path):
+            rest = memoryview(data)
+            while rest:
+                written = os.pwrite(self._number(), rest, byte + len(data) - len(rest))
+                rest = rest[written:]
+
+    def sync(self) -> None:
+        with os_errors_of(self._path):
+            os.fdatasync(self._number())
+
+    def rest(self, name: str | None = None) -> None:
+        with os_errors_of(self._path):
+            if name is not None:
+                self._path = os.path.join(os.path.dirname(self._path), name)
+            if self._resting is None:
+                self._resting = _state(self._descriptor)
+                self._descriptor.close()
+
+    def _number(self) -> int:
+        # Asked even while it rests: in a child of the process that opened it, this is an error.
+        if self._descriptor.number < 0 and self._resting is not None:
+            descriptor = open_file(self._path, os.O_WRONLY)
+            if _state(descriptor) != self._resting:
+                raise StorageError(f"{self._path}: is not as its writer left it")
+            if self._locked:
+                lock_file(descriptor)
+            os.lseek(descriptor.number, 0, os.SEEK_END)
+            self._descriptor, self._resting = descriptor, None
+        return self._descriptor.number
+
+    def close(self) -> None:
+        self._resting = None
+        # Some network file systems report a lost write only here.
+        with os_errors_of(self._path):
+            self._descriptor.close()
+
+
+def _state(descriptor: Descriptor) -> tuple[int, int, int]:
+    found = os.fstat(descriptor.number)
+    return found.st_dev, found.st_ino, found.st_size
+
+
+class LocalLock:
+    """A file that is locked for as long as it is open."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self._descriptor = descriptor
+        self._file = _identity(os.fstat(descriptor.number))
+        _locks.add(self)
+
+    def is_on(self, file: tuple[int, int]) -> bool:
+        """Whether this process holds this file's lock by it."""
+        try:
+            return self._file == file and self._descriptor.number >= 0
+        except Forked:
+            return False
+
+    def close(self) -> None:
+        # No write is lost by an error here: nothing is ever written to this file.
+        with suppress(OSError):
+            self._descriptor.close()
+
+
+_locks: WeakSet[LocalLock] = WeakSet()
+"""Those that this process has taken."""
+
+
+def is_locked_here(path: str) -> bool:
+    """Whether a :class:`LocalLock` of this process is on the file."""
+    try:
+        file = _identity(os.stat(path))
+    except FileNotFoundError:
+        return False
+    return any(lock.is_on(file) for lock in list(_locks))
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def created_file(path: str) -> Descriptor:
+    """A new file."""
+    descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        os.fchmod(descriptor.number, 0o600)  # whatever the umask
+    except BaseException:
+        descriptor.close()
+        raise
+    return descriptor
+
+
+def lock_file(descriptor: Descriptor, shared: bool = False) -> None:
+    """Lock or raise ``BlockingIOError``; what could not be locked is closed."""
+    try:
+        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(descriptor.number, how | fcntl.LOCK_NB)
+    except BaseException:
+        descriptor.close()
+        raise

@@ -1,0 +1,63 @@
+"""Opening files that are files: never a link, a folder, a FIFO or a device."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cec_store.errors import CorruptLog
+from cec_store.storage.forking import Descriptor
+
+# A FIFO or a device is opened without waiting for its other end, and then refused.
+_OPEN_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_NO_FILE = {errno.ELOOP, errno.EISDIR, errno.ENXIO}
+
+
+def open_file(path: str, flags: int) -> Descriptor:
+    """A regular file; never a link, a folder, or what stands for something else than bytes.
+
+    Raises:
+        CorruptLog: something else is in its place.
+    """
+    try:
+        number = os.open(path, flags | _OPEN_FLAGS, 0o600)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise no_file(path, os.lstat(path).st_mode) from None
+        raise
+    try:
+        mode = os.fstat(number).st_mode
+        if not stat.S_ISREG(mode):
+            raise no_file(path, mode)
+    except BaseException:
+        os.close(number)
+        raise
+    return Descriptor(path, number)  # which closes it from here on
+
+
+def no_file(path: str, mode: int) -> CorruptLog:
+    """The error for what stands in the place of a file."""
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+    }
+    kind = kinds.get(stat.S_IFMT(mode), "a device")
+    return CorruptLog(
+        path, 0, f"{kind} is in the place of a file",
+        "move it away; if the file had been written to, restore it from a copy",
+    )  # fmt: skip
+
+
+@contextmanager
+def opened(path: str, flags: int) -> Iterator[int]:
+    """The number of a file that is open for the block; raises as :func:`open_file`."""
+    descriptor = open_file(path, flags)
+    try:
+        yield descriptor.number
+    finally:
+        descriptor.close()

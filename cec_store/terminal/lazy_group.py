@@ -1,0 +1,81 @@
+"""A group of verbs, each imported when it is called: `--help` needs none of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from cec_store.errors import CecError
+from cec_store.terminal.exit_status import CUT_OFF, INTERRUPTED, status_of
+from cec_store.terminal.streams import close_output
+
+
+class Verb(NamedTuple):
+    """A verb before it is imported."""
+
+    help: str
+    """The first line of what its own `--help` says."""
+    load: Callable[[], Any]
+    """Gives its function, or a `typer.Typer` with verbs below it."""
+
+
+class _Completion(NamedTuple):
+    value: str
+    help: str
+    type: str = "plain"
+
+
+class LazyGroup(TyperGroup):
+    """Turns what can go wrong into one line and a status."""
+
+    verbs: ClassVar[Mapping[str, Verb]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*self.verbs]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        verb = self.verbs.get(cmd_name)
+        if verb is None:
+            return None
+        loaded = verb.load()
+        if not isinstance(loaded, typer.Typer):
+            single = typer.Typer(
+                add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+            )
+            single.command(cmd_name)(loaded)
+            loaded = single
+        return typer.main.get_command(loaded)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.help) for name, verb in self.verbs.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        found = [_Completion(n, v.help) for n, v in self.verbs.items() if n.startswith(incomplete)]
+        return found or super().shell_complete(ctx, incomplete)
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        try:
+            return super().make_context(*args, **extra)  # prints the help
+        except BrokenPipeError:
+            close_output()
+            raise typer.Exit(CUT_OFF) from None
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            close_output()
+            raise typer.Exit(CUT_OFF) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except (CecError, FileExistsError, FileNotFoundError) as error:
+            sys.stderr.write(f"cec-store: {error}\n")
+            raise typer.Exit(status_of(error)) from error

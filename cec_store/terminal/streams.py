@@ -1,0 +1,50 @@
+"""Standard output and error: what they cannot encode, and when nobody reads them any more."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from cec_store.terminal.exit_status import CUT_OFF
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """As JSON escapes it, so that documents stay what they are."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    numbers = zip(units[::2], units[1::2], strict=True)
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in numbers), error.end
+
+
+codecs.register_error("cec-store-escaped", _escaped)
+
+
+def escape_what_cannot_be_shown() -> None:
+    """A character that the terminal's encoding lacks is shown as its number, and no error."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="cec-store-escaped")
+
+
+def close_output() -> None:
+    """Nobody reads it any more; what is buffered goes nowhere."""
+    with suppress(BrokenPipeError):
+        sys.stdout.close()
+
+
+@contextmanager
+def flushed() -> Iterator[None]:
+    """Write all that the block has printed, however it ends."""
+    try:
+        try:
+            yield
+        finally:
+            if not sys.stdout.closed:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        close_output()
+        sys.exit(CUT_OFF)

@@ -1,0 +1,48 @@
+"""The provider against the rules that Spark's own suites set for a state store, one fact a test."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from support.spark.jvm import run_jvm
+
+RULES = (
+    "a late put reaches no other task's commit",
+    "a late commit or abort changes nothing for the next task",
+    "a call that is under way when its task ends keeps the state from the next task",
+    "a reader never sees what a writer of its task does",
+    "a reader never sees what a writer of its thread does",
+    "a reader closed late takes nothing from the next writer",
+    "a reader never sees a family that a writer makes or removes",
+    "a version that is not there has Spark's condition and our cause",
+    "a version below zero has Spark's condition",
+    "a damaged version has Spark's condition and our cause",
+    "the last to commit a version counts",
+    "a row that is too large is refused with its key, operator and what to do",
+    "an error in maintenance is counted and tried again",
+    "a fatal error in maintenance passes",
+    "maintenance deletes no more versions at a time than Spark says",
+    "settings of Spark's that change nothing are told once",
+    "a load is told, and one of more than a second is a warning",
+    "a target counts as unmet by what loads have taken",
+    "gets, puts and removals of a task are counted",
+    "an extent is told for each partition",
+)
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What one run of all of them says: nothing of those that hold, with V1 and with V2."""
+    root: Path = tmp_path_factory.mktemp("rules")
+    return run_jvm("rules", root=root, timeout_s=300)
+
+
+def test_every_rule_is_run(said: dict[str, str]) -> None:
+    assert set(said) == set(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rule(rule: str, said: dict[str, str]) -> None:
+    assert said[rule] == ""

@@ -1,0 +1,121 @@
+package org.apache.spark.sql.cecstore.testing
+
+import java.io.RandomAccessFile
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Random
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
+import org.apache.spark.unsafe.Platform
+
+/** What is loaded, and what is said where it cannot be. */
+object LoadingRules {
+  import Setting.{causes, refused}
+
+  val rules: Seq[(String, Setting => Unit)] = Seq(
+    "a version that is not there has Spark's condition and our cause" -> missing,
+    "a version below zero has Spark's condition" -> belowZero,
+    "a damaged version has Spark's condition and our cause" -> damaged,
+    "the last to commit a version counts" -> lastCounts,
+    "a row that is too large is refused with its key, operator and what to do" -> tooLarge)
+
+  private def condition(error: Throwable): String = error match {
+    case named: SparkThrowable => named.getCondition
+    case other => throw other
+  }
+
+  private def ours(error: Throwable): String = causes(error).find(_.getClass.getSimpleName == "CecLogException")
+    .getOrElse(throw new Wrong(s"no cause of ours: $error")).getMessage
+
+  private def missing(setting: Setting): Unit = {
+    import setting._
+    val provider = setting.provider()
+    val base = version(provider, Stores.Start, 1 -> 1)
+    val id = base.id.map(_.replaceFirst("-[0-9a-f]+$", "-ff"))
+    for (open <- Seq[() => Any](() => provider.getReadStore(7, id), () => Stores.open(provider, Version(7, id)))) {
+      val error = refused(Tasks.run(open()))
+      Check.equal("condition", condition(error), "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE")
+      val said = ours(error)
+      Check.that(said, said.contains("version 7 was wanted") && said.contains("the newest sound version is 1"))
+    }
+    segments(folder).foreach(Files.delete)
+    val error = refused(loaded(base))
+    Check.equal("condition without any file", condition(error), "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE")
+    ours(error)
+  }
+
+  private def belowZero(setting: Setting): Unit = {
+    val provider = setting.provider()
+    for (open <- Seq[() => Any](() => provider.getReadStore(-1, None), () => Stores.open(provider, Version(-1, None)))) {
+      Check.equal("condition", condition(refused(Tasks.run(open()))), "CANNOT_LOAD_STATE_STORE.UNEXPECTED_VERSION")
+    }
+  }
+
+  private def damaged(setting: Setting): Unit = {
+    import setting._
+    val base = version(setting.provider(), Stores.Start, 1 -> 1)
+    val file = new RandomAccessFile(segments(folder).head.toFile, "rw")
+    file.seek(file.length - 3)
+    val was = file.read()
+    file.seek(file.length - 3)
+    file.write(~was)
+    file.close()
+    val error = refused(loaded(base))
+    Check.equal("condition", condition(error), "CANNOT_LOAD_STATE_STORE.UNCATEGORIZED")
+    Check.that(ours(error), ours(error).contains("byte "))
+  }
+
+  def segments(folder: Path): Vector[Path] = {
+    val found = Files.walk(folder)
+    try found.iterator.asScala.filter(_.toString.endsWith(".seg")).toVector finally found.close()
+  }
+
+  /** Attempts that have all begun, with segments kept from before or without, commit in any order. */
+  private def lastCounts(setting: Setting): Unit = {
+    import setting._
+    val random = new Random(7)
+    val providers = Vector.fill(3)(setting.provider("spark.sql.streaming.stateStore.cec.syncMode" -> "none"))
+    var head = version(providers(0), Stores.Start, 1 -> 0)
+    for (round <- 0 until 40) {
+      val begun = (0 until 3).toVector.map { n =>
+        val provider = if (random.nextInt(5) == 0) providers(0) else providers(n)
+        Setting.inThread(Stores.open(provider, head))
+      }
+      val order = random.shuffle(begun.indices.toVector)
+      val made = order.map { n =>
+        put(begun(n), 1, 10 + n)
+        commit(begun(n)) -> (10 + n)
+      }
+      val (last, value) = if (v2) made(random.nextInt(made.size)) else made.last
+      Check.equal(s"round $round, committed in the order $order", loaded(last), Map(1 -> value))
+      providers.foreach(warm => Check.equal(s"round $round, elsewhere",
+        Setting.inThread { val store = warm.getReadStore(last.number, last.id); try content(store) finally store.abort() }, Map(1 -> value)))
+      head = last
+    }
+  }
+
+  /** Rows that only say that they are so large: they are refused before anybody looks into them. */
+  private def tooLarge(setting: Setting): Unit = {
+    import setting._
+    val row = new UnsafeRow(2)
+    row.pointTo(new Array[Long](8), Platform.LONG_ARRAY_OFFSET, Int.MaxValue - 7)
+    val lists = Family.kinds("plain")("default", true)
+    val providers = Seq[(StateStoreProvider, StateStore => Any)](
+      setting.provider() -> (_.put(family.key(20), row, "default")),
+      stores().provider(lists, families = true, partition = 1) -> (_.putList(lists.key(20), Array(row), "default")),
+      stores().provider(lists, families = true, partition = 2) -> (_.merge(lists.key(20), row, "default")))
+    for (((provider, put), partition) <- providers.zipWithIndex) Tasks.run {
+      val store = Stores.open(provider, Stores.Start)
+      store.put(family.key(2), Values.row(2), "default")
+      val error = refused(put(store))
+      for (word <- Seq("operator 0", s"partition $partition", s"${Int.MaxValue / 1000000}", "bytes", "[aa,", "split")) {
+        Check.that(s"no '$word' in: ${error.getMessage}", error.getMessage.contains(word))
+      }
+      commit(store)
+      Check.equal("keys that are put", store.metrics.numKeys, 1L)
+    }
+  }
+}

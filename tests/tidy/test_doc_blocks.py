@@ -1,0 +1,79 @@
+"""Every Python block of README and docs runs as it stands, given what its text speaks of."""
+
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cec_store import open_queue
+from support.paths import DOCS, ROOT
+from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint
+
+_FENCE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_OF_SPARK = re.compile(r"\b(SparkSession|session|writeStream)\b")
+
+
+def blocks(of_spark: bool) -> list[Any]:
+    found = []
+    for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))):
+        for number, match in enumerate(_FENCE.finditer(path.read_text("utf-8"))):
+            code = dedent(match[2])
+            if bool(_OF_SPARK.search(code)) is of_spark:
+                found.append(pytest.param(code, id=f"{path.stem}-{number}"))
+    return found
+
+
+def make_checkpoint(path: Path, *stores: str) -> None:
+    value = pa.struct([*VALUE, pa.field("matched", pa.bool_())]) if stores else VALUE
+    made = MadeCheckpoint(path, KEY, value, stores or ("default",), partitions=1)
+    for batch in range(42):
+        row = (batch, "", True) if stores else (batch, "")
+        made.batch({("ann", 1): row})
+    made.close()
+
+
+@pytest.fixture
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_blocks_are_found() -> None:
+    assert len(blocks(of_spark=False)) >= 4
+    assert len(blocks(of_spark=True)) >= 5
+
+
+@pytest.mark.usefixtures("_here")
+@pytest.mark.parametrize("code", blocks(of_spark=False))
+def test_block(code: str, tmp_path: Path) -> None:
+    if "read_state" in code:
+        make_checkpoint(tmp_path / "checkpoint")
+        sides = [f"{side}-{of}" for side in ("left", "right")
+                 for of in ("keyToNumValues", "keyWithIndexToValue")]  # fmt: skip
+        make_checkpoint(tmp_path / "joined", *sides)
+    with open_queue(tmp_path / "q", "x", schema=pa.schema([("n", pa.int64())])) as queue:
+        queue.append(pa.table({"n": [1]}), sync=True)
+        exec(compile(code, "block", "exec"), {"chain": queue.chain(), "t": 0})
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("_here")
+@pytest.mark.parametrize("code", blocks(of_spark=True))
+def test_block_of_spark(code: str, spark: Any, tmp_path: Path) -> None:
+    from cec_store.connectors import spark as connector
+
+    connector.register(spark)
+    trades = spark.readStream.format("rate").load()
+    rows = spark.range(3).selectExpr("timestamp_micros(id) AS timestamp", "id AS value")
+    # Spark's own processes stand in another folder than this one.
+    code = code.replace('"queues/', f'"{tmp_path}/queues/').replace('"…"', f'"{tmp_path}/c"')
+    rows.write.format("cec").mode("append").save(f"{tmp_path}/queues/trades")
+    given = {"session": spark, "spark": connector, "trades": trades,
+             "totals": trades.groupBy("value").count()}  # fmt: skip
+    try:
+        exec(compile(code, "block", "exec"), given)
+    finally:
+        for query in spark.streams.active:
+            query.stop()
