@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.errors import FrameTooLarge, SchemaMismatch
+from cec_store.errors import SchemaMismatch
 from cec_store.format.columns import values_of
 from cec_store.format.schema import (
     TIMESTAMP_TYPE,
@@ -39,22 +39,19 @@ def to_timestamps(values: pa.Array) -> pa.Array:
         raise SchemaMismatch(f"timestamps: {error}") from error
 
 
-def as_batch(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
-    """A table as one batch, a batch as it is.
+def as_batches(rows: pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:
+    """A batch as it is; a table as few, one as far as its columns fit in arrays.
 
     Raises:
-        FrameTooLarge: a column of the table is longer than one array can be.
         SchemaMismatch: neither.
     """
     if isinstance(rows, pa.RecordBatch):
-        return rows
+        return [rows]
     if not isinstance(rows, pa.Table):
         what = f"append takes a pyarrow.RecordBatch or Table, not {type(rows).__name__}"
         raise SchemaMismatch(what)
-    batches = rows.combine_chunks().to_batches() or [empty_batch(rows.schema)]
-    if len(batches) > 1:
-        raise FrameTooLarge(f"a table of {rows.num_rows:,} rows is no single batch; append parts")
-    return batches[0]
+    batches: list[pa.RecordBatch] = rows.combine_chunks().to_batches()
+    return batches or [empty_batch(rows.schema)]
 
 
 def data_records(

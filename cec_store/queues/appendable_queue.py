@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from weakref import finalize
 
@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
-from cec_store.format.records import as_batch, data_records, fit_columns, to_timestamps
+from cec_store.format.bodies import RECORDS_BYTES_MAX, check_body_size, cut_to_frames
+from cec_store.format.records import as_batches, data_records, fit_columns, to_timestamps
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
@@ -128,15 +129,17 @@ class AppendableQueue(ConsumableQueue):
         *,
         sync: bool = False,
     ) -> int:
-        """Append a batch of data, or a table, as one atomic frame and return the frame's number.
+        """Append a batch of data, or a table, atomically, and return its frame's number.
 
-        It is *acknowledged* once :meth:`await_durable` of that number returns. ``timestamps``
-        (Arrow timestamps or int64 microseconds, one a row) default to the queue's timestamp
-        column, and without one to the time of this call. A batch without rows writes nothing.
+        It is one frame, or where it is more than a frame may hold several that count as one; then
+        the number is that of the last. It is *acknowledged* once :meth:`await_durable` of that
+        number returns. ``timestamps`` (Arrow timestamps or int64 microseconds, one a row) default
+        to the queue's timestamp column, and without one to the time of this call. A batch without
+        rows writes nothing.
 
         Raises:
             SchemaMismatch: columns or timestamps of another type.
-            FrameTooLarge: split the batch.
+            FrameTooLarge: a single row is more than a frame may hold; nothing is written.
             OutOfRange: the numbers of frames or records, below 2^63, are used up.
             ReadOnly, Poisoned: this queue cannot be appended to, or not any more.
         """
@@ -145,21 +148,39 @@ class AppendableQueue(ConsumableQueue):
             raise SchemaMismatch(
                 f"{self.folder.path}: an operator writes this queue; run it by a Runner"
             )
-        batch = as_batch(batch)
-        fit_columns(self.schema.data, batch)
-        if timestamps is None and self.schema.timestamp_column is not None:
-            timestamps = batch.column(self.schema.timestamp_column)
-        if timestamps is None:
-            timestamps = pa.array(np.full(batch.num_rows, self._clock_us(), np.int64))
-        if len(timestamps) != batch.num_rows:
-            raise SchemaMismatch(f"{len(timestamps)} timestamps for {batch.num_rows} rows")
-        if isinstance(timestamps, pa.ChunkedArray):  # a table's column
-            timestamps = timestamps.combine_chunks()
-        records = data_records(self.schema, batch, to_timestamps(timestamps))
-        seq = self.append_records(records) if batch.num_rows else pipeline.end.seq - 1
+        parts = list(self._data_parts(as_batches(batch), timestamps))
+        if len(parts) > 1:
+            # The pipeline finds what is too large as it comes to it: too late for a step.
+            for part in parts:
+                check_body_size(part, self.folder.path)
+        seq = self.append_step(parts, FrameMarks()) if parts else pipeline.end.seq - 1
         if sync:
             self.await_durable(seq)
         return seq
+
+    def _data_parts(
+        self, batches: list[pa.RecordBatch], timestamps: pa.Array | None
+    ) -> Iterator[pa.RecordBatch]:
+        """A user's rows as records, in parts that frames can hold."""
+        for batch in batches:
+            fit_columns(self.schema.data, batch)
+        rows = sum(batch.num_rows for batch in batches)
+        if timestamps is None and self.schema.timestamp_column is None:
+            timestamps = pa.array(np.full(rows, self._clock_us(), np.int64))
+        if timestamps is not None and len(timestamps) != rows:
+            raise SchemaMismatch(f"{len(timestamps)} timestamps for {rows} rows")
+        start = 0
+        for batch in batches:
+            if timestamps is None:
+                stamps = batch.column(self.schema.timestamp_column)
+            else:
+                stamps = timestamps[start : start + batch.num_rows]
+            if isinstance(stamps, pa.ChunkedArray):  # a table's column
+                stamps = stamps.combine_chunks()
+            records = data_records(self.schema, batch, to_timestamps(stamps))
+            if batch.num_rows:
+                yield from cut_to_frames(records, RECORDS_BYTES_MAX)
+            start += batch.num_rows
 
     def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
         """Append records of any kind, in the record schema, as one atomic frame."""

@@ -22,6 +22,7 @@ from cec_store.storage.folder import AppendFile, Folder, HeldFile, Lock, check_n
 from cec_store.storage.local_files import (
     LocalFile,
     LocalLock,
+    closed_on_failure,
     created_file,
     is_locked_here,
     lock_file,
@@ -152,8 +153,8 @@ class LocalFolder:
         """
         path = self._at(name)
         with os_errors_of(path):
-            descriptor = created_file(path)
-            lock_file(descriptor)
+            with closed_on_failure(created_file(path)) as descriptor:
+                lock_file(descriptor)
             return LocalFile(descriptor, locked=True)
 
     def is_held(self, name: str) -> bool:
@@ -200,7 +201,7 @@ class LocalFolder:
         with os_errors_of(path):
             descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
             try:
-                lock_file(descriptor)
+                return LocalLock(descriptor)
             except BlockingIOError:
                 if is_locked_here(path):
                     what = "this process has this queue open for append already; close it first"
@@ -208,7 +209,6 @@ class LocalFolder:
                     what = "another process has this queue open for append; close it, or open "
                     what += "with takeover=True if it hangs"
                 raise QueueLocked(f"{self.path}: {what}") from None
-            return LocalLock(descriptor)
 
 
 def folder_at(path: AnyPath | _Folder) -> LocalFolder | _Folder:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from weakref import WeakSet
 
 from cec_store.errors import Forked, StorageError
@@ -55,12 +55,12 @@ class LocalFile:
     def _number(self) -> int:
         # Asked even while it rests: in a child of the process that opened it, this is an error.
         if self._descriptor.number < 0 and self._resting is not None:
-            descriptor = open_file(self._path, os.O_WRONLY)
-            if _state(descriptor) != self._resting:
-                raise StorageError(f"{self._path}: is not as its writer left it")
-            if self._locked:
-                lock_file(descriptor)
-            os.lseek(descriptor.number, 0, os.SEEK_END)
+            with closed_on_failure(open_file(self._path, os.O_WRONLY)) as descriptor:
+                if _state(descriptor) != self._resting:
+                    raise StorageError(f"{self._path}: is not as its writer left it")
+                if self._locked:
+                    lock_file(descriptor)
+                os.lseek(descriptor.number, 0, os.SEEK_END)
             self._descriptor, self._resting = descriptor, None
         return self._descriptor.number
 
@@ -80,8 +80,11 @@ class LocalLock:
     """A file that is locked for as long as it is open."""
 
     def __init__(self, descriptor: Descriptor) -> None:
+        """Raises ``BlockingIOError`` where somebody else has locked it."""
+        with closed_on_failure(descriptor):
+            lock_file(descriptor)
+            self._file = _identity(os.fstat(descriptor.number))
         self._descriptor = descriptor
-        self._file = _identity(os.fstat(descriptor.number))
         _locks.add(self)
 
     def is_on(self, file: tuple[int, int]) -> bool:
@@ -114,22 +117,24 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def created_file(path: str) -> Descriptor:
-    """A new file."""
-    descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+@contextmanager
+def closed_on_failure(descriptor: Descriptor) -> Iterator[Descriptor]:
+    """What the block opens is nobody's to close yet, should it fail."""
     try:
-        os.fchmod(descriptor.number, 0o600)  # whatever the umask
+        yield descriptor
     except BaseException:
         descriptor.close()
         raise
+
+
+def created_file(path: str) -> Descriptor:
+    """A new file."""
+    with closed_on_failure(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)) as descriptor:
+        os.fchmod(descriptor.number, 0o600)  # whatever the umask
     return descriptor
 
 
 def lock_file(descriptor: Descriptor, shared: bool = False) -> None:
-    """Lock or raise ``BlockingIOError``; what could not be locked is closed."""
-    try:
-        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        fcntl.flock(descriptor.number, how | fcntl.LOCK_NB)
-    except BaseException:
-        descriptor.close()
-        raise
+    """Lock or raise ``BlockingIOError``."""
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(descriptor.number, how | fcntl.LOCK_NB)

@@ -22,6 +22,7 @@ from cec_store.errors import (
     ReadOnly,
     SchemaMismatch,
 )
+from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import read_manifest
@@ -210,8 +211,10 @@ def test_what_does_not_fit_is_refused_and_the_queue_goes_on() -> None:
         for records in (batch(1), pa.RecordBatch.from_pylist([], schema=TIMED.arrow)):
             with pytest.raises(SchemaMismatch):
                 q.append_records(records)
+        stamps = pa.array(range(5_000_000))
+        records = data_records(PLAIN, batch(*range(5_000_000)), to_timestamps(stamps))
         with pytest.raises(FrameTooLarge):
-            q.append(batch(*range(5_000_000)))
+            q.append_records(records)
         with pytest.raises(ValueError, match="has not been appended"):
             q.await_durable(0)
         assert q.append(batch(1), sync=True) == 0
@@ -631,3 +634,20 @@ def test_a_real_folder(tmp_path: Path, mode: SyncMode) -> None:
     names = (tmp_path / "deep" / "queue").iterdir()
     assert {path.stat().st_mode & 0o777 for path in names} == {0o600}
     assert (tmp_path / "deep" / "queue").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("as_table", [False, True], ids=["batch", "table"])
+def test_a_batch_above_the_limit_of_a_frame_is_several_that_count_as_one(as_table: bool) -> None:
+    folder = MemoryFolder({})
+    rows = batch(*range(5_000_000))
+    with queue(folder) as q:
+        q.append(batch(-1))
+        appended = pa.Table.from_batches([rows, rows]) if as_table else rows
+        last = q.append(appended, pa.array(range(appended.num_rows)), sync=True)
+        assert last > 1
+    chain = Chain(folder)
+    headers = [frame.header for frame in chain.frames()]
+    assert [header.continues for header in headers] == [False, *[True] * (last - 1), False]
+    found = pa.Table.from_batches(chain.records(frame) for frame in chain.frames())[1:]
+    assert found["n"].to_pylist() == list(range(5_000_000)) * (1 + as_table)
+    assert found["_timestamp"].cast(pa.int64()).to_pylist() == list(range(appended.num_rows))
