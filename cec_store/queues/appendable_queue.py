@@ -100,9 +100,13 @@ class AppendableQueue(ConsumableQueue):
         try:
             lock = self.folder.lock(WRITER_LOCK)
         except QueueLocked:
-            # Whoever is making the queue cannot be fenced: it has no epoch yet.
-            if not takeover or not exists:
+            if not takeover:
                 raise
+            if not exists:  # whoever makes it has no epoch yet, so it cannot be fenced
+                raise QueueLocked(
+                    f"{self.folder.path}: another process is making this queue; nothing is in it "
+                    "yet, so if that process hangs, end it and open again"
+                ) from None
         clock_and_entropy = ClockAndEntropy(self._clock_us)
         try:
             # Looked for again: somebody may have made it before this one had the lock.

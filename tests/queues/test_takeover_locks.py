@@ -47,6 +47,16 @@ def test_a_second_takeover_passes_the_first(tmp_path: Path) -> None:
             open_queue(path, "a")
 
 
+def test_who_is_making_a_queue_is_not_taken_over_from(tmp_path: Path) -> None:
+    (tmp_path / "queue").mkdir()
+    maker = LocalFolder(tmp_path / "queue").lock(WRITER_LOCK)
+    for _ in range(2):
+        with pytest.raises(QueueLocked, match="is making this queue; .* end it and open again"):
+            open_queue(tmp_path / "queue", "a", schema=SCHEMA, takeover=True)
+    maker.close()
+    open_queue(tmp_path / "queue", "a", schema=SCHEMA, takeover=True).close()
+
+
 def test_looking_whether_it_is_held_takes_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "queue")
     open_queue(path, "a", schema=SCHEMA).close()
