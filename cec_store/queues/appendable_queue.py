@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from weakref import finalize
 
-import numpy as np
 import pyarrow as pa
 
 from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
-from cec_store.format.bodies import RECORDS_BYTES_MAX, check_body_size, cut_to_frames
-from cec_store.format.records import as_batches, data_records, fit_columns, to_timestamps
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
@@ -27,6 +24,7 @@ from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumable_queue import ConsumableQueue
 from cec_store.queues.retention import settings_folder, warn_of_other_retention
 from cec_store.queues.trimming import Asked, Retaining, trim
+from cec_store.queues.user_rows import records_of
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import WRITER_LOCK
@@ -152,39 +150,11 @@ class AppendableQueue(ConsumableQueue):
             raise SchemaMismatch(
                 f"{self.folder.path}: an operator writes this queue; run it by a Runner"
             )
-        parts = list(self._data_parts(as_batches(batch), timestamps))
-        if len(parts) > 1:
-            # The pipeline finds what is too large as it comes to it: too late for a step.
-            for part in parts:
-                check_body_size(part, self.folder.path)
+        parts = records_of(self.schema, batch, timestamps, self._clock_us, self.folder.path)
         seq = self.append_step(parts, FrameMarks()) if parts else pipeline.end.seq - 1
         if sync:
             self.await_durable(seq)
         return seq
-
-    def _data_parts(
-        self, batches: list[pa.RecordBatch], timestamps: pa.Array | None
-    ) -> Iterator[pa.RecordBatch]:
-        """A user's rows as records, in parts that frames can hold."""
-        for batch in batches:
-            fit_columns(self.schema.data, batch)
-        rows = sum(batch.num_rows for batch in batches)
-        if timestamps is None and self.schema.timestamp_column is None:
-            timestamps = pa.array(np.full(rows, self._clock_us(), np.int64))
-        if timestamps is not None and len(timestamps) != rows:
-            raise SchemaMismatch(f"{len(timestamps)} timestamps for {rows} rows")
-        start = 0
-        for batch in batches:
-            if timestamps is None:
-                stamps = batch.column(self.schema.timestamp_column)
-            else:
-                stamps = timestamps[start : start + batch.num_rows]
-            if isinstance(stamps, pa.ChunkedArray):  # a table's column
-                stamps = stamps.combine_chunks()
-            records = data_records(self.schema, batch, to_timestamps(stamps))
-            if batch.num_rows:
-                yield from cut_to_frames(records, RECORDS_BYTES_MAX)
-            start += batch.num_rows
 
     def append_records(self, records: pa.RecordBatch, marks: FrameMarks | None = None) -> int:
         """Append records of any kind, in the record schema, as one atomic frame."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cec_store.errors import CecError, OutOfRange
+from cec_store.inspector.measuring.consumer_lags import consumer_lags
 from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.overview import At
 from cec_store.inspector.places.places import Place
@@ -57,6 +58,9 @@ def report_on(
         "sound": not damage,
         "version": _version(place, wanted, logs),
         "retention": place.retention(),
+        "consumers": [
+            asdict(each) for each in consumer_lags([c for facts in logs for c in facts.consumers])
+        ],
         "verified": verified,
         "damage": [asdict(each) for each in damage],
         "logs": [_row(facts) for facts in logs],

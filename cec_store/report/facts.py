@@ -15,6 +15,8 @@ from cec_store.inspector.measuring.footprint_statistics import (
 from cec_store.inspector.measuring.log_history import LogHistory, read_log_history
 from cec_store.inspector.measuring.overview import At
 from cec_store.inspector.places.places import Log, Place
+from cec_store.log.chain import Chain
+from cec_store.queues.consumers import ConsumerState, consumer_states
 
 _LOOKS = 4
 
@@ -61,6 +63,8 @@ class LogFacts:
     """``None`` where no operator keeps windows in this log, or damage hides them."""
     is_operators: bool = False
     """Whether an operator writes this log."""
+    consumers: list[ConsumerState] = field(default_factory=list)
+    """Who reads it, now; of a queue."""
     damage: list[Damage] = field(default_factory=list)
 
     @property
@@ -132,6 +136,13 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
         facts.is_operators = log_reader.schema().inputs > 0
         if last is not None and facts.has_windows:
             facts.footprints = footprint_statistics(log_reader, last)
+    except OutOfRange:
+        raise
+    except CecError as error:
+        facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
+    try:
+        if log_reader is not None and not place.has_versions:
+            facts.consumers = consumer_states(Chain(log.folder))
     except OutOfRange:
         raise
     except CecError as error:

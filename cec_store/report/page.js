@@ -183,6 +183,22 @@ function tiles(view) {
   if (report.retention !== null) tile("retention", text.safe(report.retention), "what the queue deletes by itself");
 }
 
+/* Of a queue, whatever view is shown. */
+function readers() {
+  if (report.has_versions) return;
+  const box = at("readers");
+  box.hidden = false;
+  const kept = { forever: "The queue keeps everything.", consumers: "The queue deletes what all of these have acknowledged." };
+  const what = report.retention === null ? "What the queue deletes by itself cannot be read."
+    : kept[report.retention] ?? `The queue keeps ${text.safe(report.retention)}, whoever needs more.`;
+  if (!report.consumers.length) return void made("p", `No consumer is registered. ${what}`, box);
+  made("p", what, box);
+  const columns = ["consumer", "partitions", "records not received", "waiting since, by the clock", "behind in event time", "acknowledged"];
+  table(made("figure", null, box), "Consumers", { columns, texts: [0], rows: report.consumers.map((each) => [text.safe(each.name),
+    text.whole(each.partitions), text.whole(each.lag_records), each.waiting_since_us === null ? "nothing waits" : text.moment(each.waiting_since_us),
+    text.duration(each.lag_us), text.moment(each.acknowledged_us)]) });
+}
+
 function header() {
   at("path").textContent = text.safe(report.path);
   const version = report.version === null ? "" : ` · version ${text.whole(report.version)}`;
@@ -216,6 +232,7 @@ function chooser() {
 }
 
 header();
+readers();
 chooser();
 at("foot").textContent = `Times are for one log after the other, at ${report.rates.source === "default" ? "guessed rates: cec-store extent --calibrate measures this machine's"
   : "the rates of the machine that made this page"}. cec-store ${report.release} · plots by Chart.js ${Chart.version} · this page loads nothing`;

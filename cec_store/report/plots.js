@@ -62,7 +62,7 @@ function alongOf(rows, by) {
   const times = rows.timestamp_us, number = rows.number;
   const differs = times.filter((us, at) => at && us > times[at - 1]).length;
   if (by !== "version" && (by === "time" || (number.length > 2 && differs > number.length / 2)))
-    return { name: "time (UTC)", at: times, say: text.moment, isTime: true };
+    return { name: report.has_versions ? "time of the commit (UTC)" : "time of the records (UTC)", at: times, say: text.moment, isTime: true };
   const name = by === "version" ? "version" : "frame";
   return { name, at: number, say: (n) => `${name} ${text.whole(n)}`, isTime: false };
 }

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.format.retention import Retention, RetentionMode
+from cec_store.inspector.measuring.consumer_lags import ConsumerLag, consumer_lags
 from cec_store.inspector.places.places import Log, Place, place_at
 from cec_store.log.chain import Chain
 from cec_store.opening import set_retention
@@ -80,10 +81,10 @@ def consumers_verb(
             _drop(screen, place, plan_drops(place, drop), drop, yes, as_json)
             return
     found = gather(place, queues, _readers)
-    totals = _totals(found)
+    totals = consumer_lags([each for _, there in found.answers for each in there.consumers])
     if as_json:
         counts = {"logs": len(queues), "consumers": len(totals)}
-        more = {"retention": place.retention(), "consumers": totals}
+        more = {"retention": place.retention(), "consumers": [*map(asdict, totals)]}
         screen.document(found.as_json(asdict, counts, **more))
     else:
         _show(screen, place, found, totals)
@@ -95,30 +96,8 @@ def _readers(log: Log) -> _Readers:
     return _Readers(chain.first_offset(), chain.end.offset, consumer_states(chain))
 
 
-def _totals(found: Gathered[_Readers]) -> list[dict[str, Any]]:
-    """Each consumer over all partitions."""
-    states = [state for _, readers in found.answers for state in readers.consumers]
-    named = {
-        name: [s for s in states if s.name == name] for name in sorted({s.name for s in states})
-    }
-    return [
-        {
-            "name": name,
-            "partitions": len(those),
-            "lag_records": sum(each.lag_records for each in those),
-            "lag_us": max(each.lag_us for each in those),
-            "acknowledged_us": max(each.acknowledged_us for each in those),
-            "waiting_since_us": min(
-                (each.waiting_since_us for each in those if each.waiting_since_us is not None),
-                default=None,
-            ),
-        }
-        for name, those in named.items()
-    ]
-
-
 def _show(
-    screen: Screen, place: Place, found: Gathered[_Readers], totals: list[dict[str, Any]]
+    screen: Screen, place: Place, found: Gathered[_Readers], totals: list[ConsumerLag]
 ) -> None:
     screen.line(f"{place.path}: retention {place.retention() or 'unreadable'}")
     if not totals:
@@ -131,9 +110,8 @@ def _show(
     cells: list[list[Cell]] = [[str(log.partition), *_row(state)] for log, state in rows]
     screen.table(f"{place.path}: consumers", ("partition", *_NAMES), cells)
     sums: list[list[Cell]] = [
-        [each["name"], each["partitions"], each["lag_records"],
-         _waits_s(each["waiting_since_us"]), _seconds(each["lag_us"]),
-         format_timestamp_us(each["acknowledged_us"])]
+        [each.name, each.partitions, each.lag_records, _waits_s(each.waiting_since_us),
+         _seconds(each.lag_us), format_timestamp_us(each.acknowledged_us)]
         for each in totals
     ]  # fmt: skip
     names = ("name", "partitions", "lag", "longest lag s", "longest event-time lag s",

@@ -51,7 +51,7 @@ def test_who_is_making_a_queue_is_not_taken_over_from(tmp_path: Path) -> None:
     (tmp_path / "queue").mkdir()
     maker = LocalFolder(tmp_path / "queue").lock(WRITER_LOCK)
     for _ in range(2):
-        with pytest.raises(QueueLocked, match="is making this queue; .* end it and open again"):
+        with pytest.raises(QueueLocked, match=r"is making this queue; .* end it and open again"):
             open_queue(tmp_path / "queue", "a", schema=SCHEMA, takeover=True)
     maker.close()
     open_queue(tmp_path / "queue", "a", schema=SCHEMA, takeover=True).close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from cec_store import open_queue
 from cec_store.cli import app
 from support.places import damaged_queues as made
 from support.places.reported_places import HOSTILE, grown, hostile, large, partitioned
@@ -124,6 +125,18 @@ def test_each_log_has_plots_of_its_own(tab: Chromium, page_of: Any, places: Path
     assert all(count >= 20 for count in tab.value(PAINTED))
     assert tab.complaints() == []
     assert tab.value("document.getElementById('plot-skew')") is None, "of many logs only"
+
+
+def test_a_queues_page_says_who_reads_it(tab: Chromium, page_of: Any, tmp_path: Path) -> None:
+    made.make_operator_queue(tmp_path / "queue", 900)
+    said = "document.getElementById('readers').innerText"
+    tab.open(page_of(tmp_path / "queue"), *DESK)
+    assert "No consumer is registered. The queue keeps everything." in tab.value(said)
+    open_queue(tmp_path / "queue").consumer("late")
+    tab.open(page_of(tmp_path / "queue"), *PHONE)
+    assert "late" in tab.value(said)
+    assert tab.complaints() == []
+    assert tab.value(OVERFLOW) == 0
 
 
 def test_the_numbers_are_there_as_tables(tab: Chromium, page_of: Any, places: Path) -> None:

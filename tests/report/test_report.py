@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -172,6 +173,23 @@ def test_a_queue_of_many_partitions_is_reported_without_windows(tmp_path: Path) 
     written = sum(whole["written"]["bytes"])
     assert 0 < written < document["totals"]["bytes"]
     assert sum(whole["written"]["records"]) == document["totals"]["records"] == 5 * 61
+
+
+def test_who_reads_a_queue_is_reported_as_the_command_lists_it(tmp_path: Path) -> None:
+    path = tmp_path / "queue"
+    rows = pa.record_batch({"n": pa.array(range(10))})
+    with open_queue(path, "a", schema=rows.schema, retention="consumers") as queue:
+        queue.append(rows, pa.array(range(0, 10_000_000, 1_000_000)), sync=True)
+        queue.consumer("caught-up").acknowledge(received=10)
+        queue.consumer("late")
+    listed = json.loads(CliRunner().invoke(app, ["consumers", str(path), "--json"]).stdout)
+    document = document_of(path)
+    assert (document["retention"], document["consumers"]) == ("consumers", listed["consumers"])
+    assert [each["lag_records"] for each in document["consumers"]] == [0, 10]
+    (path / "consumer-late.ack").write_bytes(bytes(10))
+    document = document_of(path, status=1)
+    assert document["consumers"] == []
+    assert any("consumer-late" in each["path"] for each in document["damage"])
 
 
 def test_places_with_nothing_in_them_are_sound(tmp_path: Path) -> None:

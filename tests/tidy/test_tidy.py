@@ -33,7 +33,10 @@ ORDER = {
     "log.pipeline": "line pipeline",
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild",
     "indexes": "entries recent lmdb_file files stored timestamp",
-    "queues": "holding consumers retention trimming consumable_queue appendable_queue output_queue",
+    "queues": """
+        holding consumers retention trimming consumable_queue user_rows appendable_queue
+        output_queue
+    """,
     "partitioned": "commits staging making kept_writers partitions committer",
     "state_logs": "segments tree versions state_log",
     "operators": """
@@ -63,8 +66,8 @@ ORDER = {
         state_record_checks state_log log spark_files partitioned place
     """,
     "inspector.measuring": """
-        crash_costs kept_rates sketches totals extent_history oldest_footprints extents what_if
-        overview log_history footprint_statistics
+        consumer_lags crash_costs kept_rates sketches totals extent_history oldest_footprints
+        extents what_if overview log_history footprint_statistics
     """,
     "inspector.showing": "dump_filter dump_rows dumping following place_dump states differences",
     "report": "facts windows restart_costs views document page",

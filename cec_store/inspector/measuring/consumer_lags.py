@@ -1,0 +1,45 @@
+"""How far a consumer is over all partitions of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cec_store.queues.consumers import ConsumerState
+
+
+@dataclass(frozen=True)
+class ConsumerLag:
+    """One consumer of a queue, of one partition or many."""
+
+    name: str
+    partitions: int
+    """In how many it is registered."""
+    lag_records: int
+    """Records of every kind that it has not received, of all of them."""
+    lag_us: int
+    """Microseconds of event time from the next of these to the newest, where they are most."""
+    acknowledged_us: int
+    """When it last acknowledged more than before."""
+    waiting_since_us: int | None
+    """Since when, by the clock, the oldest of these has been there; ``None``: there is none."""
+
+
+def consumer_lags(states: Sequence[ConsumerState]) -> list[ConsumerLag]:
+    """Of each consumer in what the partitions say, by name."""
+    by_name: dict[str, list[ConsumerState]] = {}
+    for state in states:
+        by_name.setdefault(state.name, []).append(state)
+    return [_over(name, those) for name, those in sorted(by_name.items())]
+
+
+def _over(name: str, states: list[ConsumerState]) -> ConsumerLag:
+    waiting = [each.waiting_since_us for each in states if each.waiting_since_us is not None]
+    return ConsumerLag(
+        name,
+        len(states),
+        sum(each.lag_records for each in states),
+        max(each.lag_us for each in states),
+        max(each.acknowledged_us for each in states),
+        min(waiting, default=None),
+    )

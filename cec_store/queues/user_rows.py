@@ -1,0 +1,64 @@
+"""A user's rows as the records of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.errors import SchemaMismatch
+from cec_store.format.bodies import RECORDS_BYTES_MAX, check_body_size, cut_to_frames
+from cec_store.format.records import as_batches, data_records, fit_columns, to_timestamps
+from cec_store.format.schema import RecordSchema
+
+
+def records_of(
+    schema: RecordSchema,
+    rows: pa.RecordBatch | pa.Table,
+    timestamps: pa.Array | None,
+    clock_us: Callable[[], int],
+    path: str,
+) -> list[pa.RecordBatch]:
+    """Records for one frame, or for several where they are more than one may hold.
+
+    ``timestamps``, one a row, are by default those of the schema's timestamp column, and without
+    one the time of this call. None at all for no rows. ``path`` is the queue's, for errors.
+
+    Raises:
+        SchemaMismatch: columns or timestamps of another type.
+        FrameTooLarge: a single row is more than a frame may hold.
+    """
+    parts = list(_parts(schema, as_batches(rows), timestamps, clock_us))
+    if len(parts) > 1:
+        # The pipeline finds what is too large as it comes to it: too late for a step.
+        for part in parts:
+            check_body_size(part, path)
+    return parts
+
+
+def _parts(
+    schema: RecordSchema,
+    batches: list[pa.RecordBatch],
+    timestamps: pa.Array | None,
+    clock_us: Callable[[], int],
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        fit_columns(schema.data, batch)
+    rows = sum(batch.num_rows for batch in batches)
+    if timestamps is None and schema.timestamp_column is None:
+        timestamps = pa.array(np.full(rows, clock_us(), np.int64))
+    if timestamps is not None and len(timestamps) != rows:
+        raise SchemaMismatch(f"{len(timestamps)} timestamps for {rows} rows")
+    start = 0
+    for batch in batches:
+        if timestamps is None:
+            stamps = batch.column(schema.timestamp_column)
+        else:
+            stamps = timestamps[start : start + batch.num_rows]
+        if isinstance(stamps, pa.ChunkedArray):  # a table's column
+            stamps = stamps.combine_chunks()
+        records = data_records(schema, batch, to_timestamps(stamps))
+        if batch.num_rows:
+            yield from cut_to_frames(records, RECORDS_BYTES_MAX)
+        start += batch.num_rows
