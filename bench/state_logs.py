@@ -92,7 +92,8 @@ class StateLogMaker:
         self._append(
             FrameType.BATCH, stored, at.version + 1, raw_bytes=raw_bytes,
             codec=Codec.ZSTD_LENGTHS, record_count=len(rows),
-            timestamps_us=(self._now_us, self._now_us), open_windows=len(self._counts),
+            min_timestamp_us=self._now_us, max_timestamp_us=self._now_us,
+            open_windows=len(self._counts),
             extent_records=end - int(self._footprints.min()),
         )  # fmt: skip
         at.version, at.seq, at.offset = at.version + 1, at.seq + 1, end
