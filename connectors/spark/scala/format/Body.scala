@@ -4,8 +4,9 @@ import java.io.ByteArrayInputStream
 import java.nio.ByteBuffer
 import java.nio.channels.{Channels, ClosedByInterruptException}
 import java.util.Arrays
+import java.util.concurrent.ConcurrentLinkedQueue
 import scala.util.control.NonFatal
-import com.github.luben.zstd.Zstd
+import com.github.luben.zstd.{Zstd, ZstdCompressCtx, ZstdDecompressCtx, ZstdException}
 import com.google.flatbuffers.FlatBufferBuilder
 import org.apache.arrow.flatbuf.{Buffer, FieldNode, Message, MessageHeader, MetadataVersion, RecordBatch}
 import org.apache.arrow.vector.ipc.ReadChannel
@@ -103,7 +104,7 @@ private[cecstore] object Body {
       raw
     }
     // Above, there would be another two gigabytes of heap to compress into.
-    val stored = if (level == 0 || raw.length > RawBytesMax) null else Zstd.compress(withEnds(asLengths = true), level)
+    val stored = if (level == 0 || raw.length > RawBytesMax) null else deflate(withEnds(asLengths = true), level)
     if (stored == null || stored.length >= raw.length || raw.length > rawBytesMax(stored.length, n)) {
       StoredBody(withEnds(asLengths = false), raw.length, CodecNone)
     } else StoredBody(stored, raw.length, CodecZstdLengths)
@@ -170,11 +171,22 @@ private[cecstore] object Body {
     case e @ (_: IndexOutOfBoundsException | _: NegativeArraySizeException | _: ClassCastException) => throw new BadFrame(s"body: $e")
   }
 
+  // One for each thread that is at it. Making one takes longer than a small body does.
+  private val deflating = new ConcurrentLinkedQueue[ZstdCompressCtx]
+  private val inflating = new ConcurrentLinkedQueue[ZstdDecompressCtx]
+
+  private def deflate(raw: Array[Byte], level: Int): Array[Byte] = {
+    val context = Option(deflating.poll()).getOrElse(new ZstdCompressCtx)
+    try context.setLevel(level).compress(raw) finally deflating.offer(context)
+  }
+
   private def inflate(stored: Array[Byte], rawBytes: Int): Array[Byte] = {
     if (Zstd.getFrameContentSize(stored) != rawBytes) throw new BadFrame("zstd frame claims another size than its header")
     val raw = new Array[Byte](rawBytes)
-    val size = Zstd.decompress(raw, stored)
-    if (Zstd.isError(size)) throw new BadFrame(s"zstd: ${Zstd.getErrorName(size)}")
+    val context = Option(inflating.poll()).getOrElse(new ZstdDecompressCtx)
+    val size = try context.decompress(raw, stored) catch {
+      case e: ZstdException => throw new BadFrame(s"zstd: ${e.getMessage}")
+    } finally inflating.offer(context)
     if (size != rawBytes) throw new BadFrame(s"zstd frame of $size bytes, not $rawBytes")
     raw
   }
