@@ -110,9 +110,11 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = chosen
 
 
-def results(reports: Iterable[pytest.TestReport]) -> dict[str, Result]:
+def results(reports: Iterable[pytest.TestReport | pytest.CollectReport]) -> dict[str, Result]:
     found: dict[str, Result] = {}
     for report in reports:
+        if not isinstance(report, pytest.TestReport):  # a file that was skipped as a whole
+            continue
         facts = dict(report.user_properties)
         if "suite" not in facts:
             continue
