@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from cec_store.errors import CorruptLog
 from cec_store.storage.forking import Descriptor
@@ -53,11 +51,18 @@ def no_file(path: str, mode: int) -> CorruptLog:
     )  # fmt: skip
 
 
-@contextmanager
-def opened(path: str, flags: int) -> Iterator[int]:
+class opened:  # noqa: N801 - used as a function; a generator would take longer than a read
     """The number of a file that is open for the block; raises as :func:`open_file`."""
-    descriptor = open_file(path, flags)
-    try:
-        yield descriptor.number
-    finally:
-        descriptor.close()
+
+    __slots__ = ("_descriptor", "_flags", "_path")
+
+    def __init__(self, path: str, flags: int) -> None:
+        self._path = path
+        self._flags = flags
+
+    def __enter__(self) -> int:
+        self._descriptor = open_file(self._path, self._flags)
+        return self._descriptor.number
+
+    def __exit__(self, *_: object) -> None:
+        self._descriptor.close()

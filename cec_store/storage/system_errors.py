@@ -6,8 +6,6 @@ import errno
 import os
 import pwd
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from cec_store.errors import DiskFull, ReadOnly, StorageError, Unreadable
 
@@ -15,25 +13,35 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
-@contextmanager
-def os_errors_of(path: str, *, reading: bool = False) -> Iterator[None]:
+class os_errors_of:  # noqa: N801 - used as a function; a generator would take longer than a read
     """Turn what the system says about ``path`` into the store's own errors."""
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError):
-        raise
-    except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFull(
-                f"{path}: no space left ({error.strerror}); free some and reopen"
-            ) from error
-        if error.errno in _DENIED and reading:
-            what = f"may not be read by {_me()} ({error.strerror}); {_whose(path)}"
-            raise Unreadable(f"{path}: {what}") from error
-        if error.errno in _DENIED:
-            what = f"cannot be written by {_me()} ({error.strerror}); {_whose(path)}"
-            raise ReadOnly(f"{path}: {what}") from error
-        raise StorageError(f"{path}: {error.strerror or error}") from error
+
+    __slots__ = ("_path", "_reading")
+
+    def __init__(self, path: str, *, reading: bool = False) -> None:
+        self._path = path
+        self._reading = reading
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, OSError) and not isinstance(
+            error, (FileNotFoundError, FileExistsError)
+        ):
+            raise _own_error(self._path, error, self._reading) from error
+
+
+def _own_error(path: str, error: OSError, reading: bool) -> StorageError:
+    if error.errno in _FULL:
+        return DiskFull(f"{path}: no space left ({error.strerror}); free some and reopen")
+    if error.errno in _DENIED and reading:
+        what = f"may not be read by {_me()} ({error.strerror}); {_whose(path)}"
+        return Unreadable(f"{path}: {what}")
+    if error.errno in _DENIED:
+        what = f"cannot be written by {_me()} ({error.strerror}); {_whose(path)}"
+        return ReadOnly(f"{path}: {what}")
+    return StorageError(f"{path}: {error.strerror or error}")
 
 
 def _me() -> str:
