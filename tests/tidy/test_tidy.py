@@ -24,7 +24,7 @@ ORDER = {
     """,
     "format": """
         checksum columns arrow_limits frame manifest durable_end acknowledgement retention
-        offset_lengths schema records bodies commit
+        offset_lengths schema records bodies whole_segment commit references
     """,
     "log": """
         frames options segment epochs notes known_end forward_scan reader visible_end chain tail
