@@ -16,11 +16,16 @@
     │   ├── DurabilityLost        the sync that should have acknowledged this failed
     │   ├── Unreadable            (PermissionError) this user may not read the files
     │   ├── DiskFull              (OSError) no space; nothing was acknowledged
-    │   └── ReadOnly              (PermissionError) the queue cannot be written here
+    │   ├── ReadOnly              (PermissionError) the queue cannot be written here
+    │   ├── NoExclusiveCreate     a store that cannot make an object only where there is none
+    │   ├── NoSuchBucket          the store has no bucket, or container, of this name
+    │   ├── CredentialsRefused    (PermissionError) none were found, or the store refuses them
+    │   └── StoreUnreachable      (ConnectionError) no answer, or only that the store is busy
     ├── SchemaMismatch            (TypeError) columns or types do not fit
     ├── FrameTooLarge             (ValueError) more than a frame may hold
     ├── OutOfRange                (LookupError) a position that is trimmed, or not there yet
     ├── RecoveryError             the log is sound but cannot rebuild this state
+    ├── StoreNotInstalled         (ImportError) a package for this kind of store is missing or too old
     └── SparkUnavailable          no pyspark, no Java or not the right ones
         └── CompilationFailed     the provider does not compile against this Spark
 
@@ -108,6 +113,22 @@ class ReadOnly(StorageError, PermissionError):
     """The queue was opened for reading, or its files cannot be written."""
 
 
+class NoExclusiveCreate(StorageError):
+    """This store cannot make an object only where there is none, so that two writers could win."""
+
+
+class NoSuchBucket(StorageError):
+    """There is no bucket, or container, of this name. It is made by whoever runs the store."""
+
+
+class CredentialsRefused(StorageError, PermissionError):
+    """No credentials were found, or the store does not accept those that were."""
+
+
+class StoreUnreachable(StorageError, ConnectionError):
+    """The store gave no answer, or only that it is busy, however often it was asked."""
+
+
 class SchemaMismatch(CecError, TypeError):
     """Columns or types do not fit the queue's schema."""
 
@@ -122,6 +143,10 @@ class OutOfRange(CecError, LookupError):
 
 class RecoveryError(CecError):
     """The log is sound, yet this state cannot be rebuilt from it."""
+
+
+class StoreNotInstalled(CecError, ImportError):
+    """A package that reaches this kind of store is not installed, or is too old."""
 
 
 class SparkUnavailable(CecError):

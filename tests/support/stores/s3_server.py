@@ -1,0 +1,91 @@
+"""A real S3 server, moto's, in this process: the store's own client talks to it over HTTP.
+
+Where s3fs or moto is not installed its tests are skipped; with CEC_STORES=required they fail.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+REQUIRED = os.environ.get("CEC_STORES") == "required"
+BUCKET = "bucket"
+
+
+def need_s3() -> None:
+    for name in ("s3fs", "moto.server", "boto3"):
+        try:
+            import_module(name)
+        except ImportError as error:
+            if REQUIRED:
+                raise
+            pytest.skip(f"no S3 server here: {name} cannot be imported ({error})", True)
+
+
+class _OneWriteAtATime:
+    """S3 decides about two puts of one name one after the other; moto looks and then writes."""
+
+    def __init__(self, app: Callable[..., Iterable[bytes]]) -> None:
+        self._app = app
+        self._writing = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return self._app(environ, start)
+        with self._writing:
+            return list(self._app(environ, start))
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """The address of a server with an empty bucket."""
+    need_s3()
+    from moto.moto_server import werkzeug_app
+    from moto.server import ThreadedMotoServer
+
+    made = werkzeug_app.create_backend_app
+
+    def one_at_a_time(service: str) -> Any:
+        app = made(service)
+        app.wsgi_app = _OneWriteAtATime(app.wsgi_app)
+        return app
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(werkzeug_app, "create_backend_app", one_at_a_time)
+        # By another name, so that the application is made anew, by the function above.
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        host, port = server.get_host_and_port()
+        address = f"http://{host}:{port}"
+        try:
+            make_bucket(address)
+            yield address
+        finally:
+            server.stop()
+
+
+def make_bucket(address: str) -> None:
+    from urllib.request import Request, urlopen
+
+    for path in ("moto-api/reset", None):
+        method, where = ("POST", path) if path else ("PUT", BUCKET)
+        with urlopen(Request(f"{address}/{where}", method=method), timeout=30) as answer:
+            assert answer.status == 200
+
+
+def options_of(address: str, **config: Any) -> dict[str, Any]:
+    """What the store is to be made with to talk to a server at this address."""
+    settings = {"connect_timeout": 5, "read_timeout": 20, **config}
+    return {
+        "key": "id",
+        "secret": "secret",
+        "endpoint_url": address,
+        "client_kwargs": {"region_name": "us-east-1"},
+        "config_kwargs": settings,
+    }
