@@ -160,3 +160,35 @@ def is_index_data(name: str) -> bool:
 def temporary_name(name: str) -> str:
     """What a file is called until it is complete and renamed to ``name``."""
     return f"{name}.tmp"
+
+
+_COMMITS_PER_FOLDER = 1000
+LOG_FOLDER = "log"
+_LOG_FOLDER = re.compile(r"[0-9]{17}")
+_LOG_OBJECT = re.compile(r"([0-9]{20})\.(commit|summary)")
+
+
+def commit_object_name(number: int) -> str:
+    """Where a commit by reference is, below the queue."""
+    return f"{log_folder_name(number)}/{number:020d}.commit"
+
+
+def summary_object_name(number: int) -> str:
+    """Where the summary at a commit is."""
+    return f"{log_folder_name(number)}/{number:020d}.summary"
+
+
+def log_folder_name(number: int) -> str:
+    """The folder of a commit."""
+    return f"{LOG_FOLDER}/{number // _COMMITS_PER_FOLDER:017d}"
+
+
+def is_log_folder(name: str) -> bool:
+    """Whether it is the last part of such a folder's name."""
+    return _LOG_FOLDER.fullmatch(name) is not None
+
+
+def commit_number_of(name: str) -> int | None:
+    """The number in the last part of a commit's name; ``None`` for any other."""
+    match = _LOG_OBJECT.fullmatch(name)
+    return int(match.group(1)) if match and match.group(2) == "commit" else None

@@ -41,7 +41,9 @@ ORDER = {
         holding consumers retention trimming consumable_queue user_rows appendable_queue
         output_queue
     """,
-    "partitioned": "commits staging making kept_writers partitions committer",
+    "partitioned": """
+        commits staging making kept_writers partitions committer queue_state reference_log
+    """,
     "state_logs": "segments tree versions state_log",
     "operators": """
         contract inputs keys aggregate join stateless acknowledging frame_builder recovery runner
