@@ -23,8 +23,9 @@ ORDER = {
         trees
     """,
     "format": """
-        checksum columns arrow_limits frame manifest durable_end acknowledgement retention
-        offset_lengths schema records bodies commit
+        checksum columns arrow_metadata arrow_limits frame manifest durable_end acknowledgement
+        retention offset_lengths schema records zstd_frames column_messages dictionaries
+        column_bodies bodies commit
     """,
     "log": """
         frames options segment epochs notes known_end forward_scan reader visible_end chain tail
