@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import zstandard
 
 from cec_store.errors import FrameTooLarge
-from cec_store.format import column_bodies
 from cec_store.format.arrow_limits import ARROW_ERRORS, is_plain_batch
+from cec_store.format.by_columns import body as by_columns
 from cec_store.format.frame import (
     BODY_BYTES_MAX,
     ONE_RECORD_BYTES_MAX,
@@ -114,11 +114,11 @@ def encode_columns(records: pa.RecordBatch, level: int) -> Body:
     raw_bytes = int(pa.ipc.get_record_batch_size(records))
     if raw_bytes < COLUMNS_BYTES_MIN:
         return encode_body(records, level)
-    stored = column_bodies.pack(records, level)
+    stored = by_columns.pack(records, level)
     # As in encode_body: what a reader would refuse must not be written.
     fits = len(stored) <= min(raw_bytes, BODY_BYTES_MAX)
     inflates = raw_bytes > raw_bytes_max(len(stored), records.num_rows)
-    if not fits or inflates or not column_bodies.is_within(stored, raw_bytes):
+    if not fits or inflates or not by_columns.is_within(stored, raw_bytes):
         return encode_body(records, level)
     return _body(records, stored, raw_bytes, Codec.COLUMNS)
 
@@ -148,7 +148,7 @@ def decode_body(
     """
     try:
         if codec == Codec.COLUMNS:
-            return column_bodies.unpack(
+            return by_columns.unpack(
                 stored, raw_bytes, schema.arrow, record_count, columns, keep_dictionaries
             )
         raw = stored if codec == Codec.NONE else inflate(stored, raw_bytes)

@@ -24,9 +24,9 @@ ORDER = {
     """,
     "format": """
         checksum columns arrow_metadata arrow_limits frame manifest durable_end acknowledgement
-        retention offset_lengths schema records zstd_frames column_messages dictionaries
-        column_bodies bodies commit
+        retention offset_lengths schema records zstd_frames by_columns bodies commit
     """,
+    "format.by_columns": "messages dictionaries body",
     "log": """
         frames options segment epochs notes known_end forward_scan reader visible_end chain tail
         writer creating reopening pipeline selection replay

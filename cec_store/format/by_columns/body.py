@@ -8,8 +8,7 @@ from struct import Struct
 
 import pyarrow as pa
 
-from cec_store.format.column_messages import ColumnMessage, read_messages
-from cec_store.format.dictionaries import (
+from cec_store.format.by_columns.dictionaries import (
     INDEX_TYPES,
     Dictionaries,
     change_columns,
@@ -18,6 +17,7 @@ from cec_store.format.dictionaries import (
     string_fields,
     with_dictionaries,
 )
+from cec_store.format.by_columns.messages import ColumnMessage, read_messages
 from cec_store.format.frame import BadHeader
 
 _HEAD = Struct("<II")
