@@ -181,7 +181,8 @@ def read_body(data: bytes) -> None:
         whole = decode_body(pa.py_buffer(body), codec, raw_bytes, schema, count)
         for name in schema.arrow.names:
             part = decode_body(pa.py_buffer(body), codec, raw_bytes, schema, count, [name])
-            assert part.equals(whole.select([name])), "a column apart is another"
+            same = part.serialize().equals(whole.select([name]).serialize())  # as nan is not nan
+            assert same, "a column apart is another"
         return
     if codec != Codec.NONE:
         # What comes is the raw message: a zstd frame that is changed hardly ever opens.
