@@ -49,9 +49,11 @@ class Selection:
         """Those of the user's columns that are returned.
 
         Raises:
-            SchemaMismatch: there is no such column.
+            SchemaMismatch: there is no such column, or none is named.
         """
         names: list[str] = data.names if self.columns is None else list(self.columns)
+        if self.columns is not None and not names:
+            raise SchemaMismatch(f"{path}: no columns: name one at least of {data.names}")
         unknown = [name for name in names if name not in data.names]
         if unknown or len(set(names)) < len(names):
             what = f"there is no column {unknown}" if unknown else f"columns named twice: {names}"
