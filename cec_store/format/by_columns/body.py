@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from struct import Struct
 
 import pyarrow as pa
@@ -71,7 +71,7 @@ def unpack(
         BadHeader: sizes or messages are not what they claim.
         ARROW_ERRORS: nor is the rest.
     """
-    strings = string_fields(schema)
+    strings, numbers = _fields_of(schema)
     listed = _read_listed(stored, strings)
     start = _HEAD.size + len(listed) * _LISTED.size
     *dictionaries, batch = read_messages(stored, start, len(listed), raw_bytes)
@@ -79,13 +79,13 @@ def unpack(
         raise BadHeader(f"body has {batch.rows} records, its header says {record_count}")
     names = schema.names if columns is None else list(dict.fromkeys(columns))
     included = sorted(schema.names.index(name) for name in names)
-    found = _read_batch(stored, batch, _with_indices(schema, listed), included)
+    message = _index_schema(schema, tuple(listed.items()))
+    found = _read_batch(stored, batch, message, included)
     values = {
         number: partial(_values_of, message, strings[number])
         for number, message in zip(listed, dictionaries, strict=True)
     }
     restoring = Dictionaries(values, raw_bytes, keep_dictionaries)
-    numbers = column_numbers(schema)
     if not included:
         return found.select([])
     arrays = [
@@ -117,24 +117,34 @@ def _read_listed(stored: pa.Buffer, strings: dict[int, pa.DataType]) -> dict[int
     return listed
 
 
-def _with_indices(schema: pa.Schema, listed: dict[int, int]) -> pa.Schema:
-    """What the record batch holds: integers in the place of what is in dictionaries."""
-    if not listed:
-        return schema
+# A log has one schema, and its frames hardly differ in what they store as dictionaries.
+@lru_cache(maxsize=64)
+def _fields_of(schema: pa.Schema) -> tuple[dict[int, pa.DataType], list[int]]:
+    """The fields that may be listed, and the number of each column."""
+    return string_fields(schema), column_numbers(schema)
+
+
+@lru_cache(maxsize=64)
+def _index_schema(schema: pa.Schema, listed: tuple[tuple[int, int], ...]) -> bytes:
+    """The message of what the record batch holds: integers for what is in dictionaries."""
+    index_bytes = dict(listed)
 
     def change(number: int, field: pa.Field) -> pa.Field:
-        return field.with_type(INDEX_TYPES[listed[number]]) if number in listed else field
+        return field.with_type(INDEX_TYPES[index_bytes[number]]) if number in index_bytes else field
 
-    return change_fields(schema, change)
+    return bytes(change_fields(schema, change).serialize())
 
 
 def _read_batch(
-    stored: pa.Buffer, batch: ColumnMessage, schema: pa.Schema, included: list[int]
+    stored: pa.Buffer, batch: ColumnMessage, schema: bytes, included: list[int]
 ) -> pa.RecordBatch:
-    """The record batch with the included columns only; where there is none, the first one."""
+    """The record batch with the included columns only; where there is none, the first one.
+
+    ``schema``: the message of that name.
+    """
     # No fields at all would be all of them.
     options = pa.ipc.IpcReadOptions(included_fields=included or [0], use_threads=False)
-    stream = b"".join([schema.serialize(), stored.slice(batch.start)])
+    stream = b"".join([schema, stored.slice(batch.start)])
     records = pa.ipc.open_stream(stream, options=options).read_next_batch()
     # Offsets may point outside the buffers: whoever made the body could make its CRC right.
     records.validate(full=True)
