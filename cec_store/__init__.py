@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from cec_store.format.retention import Retention
     from cec_store.format.schema import RecordKind, RecordSchema
-    from cec_store.log.options import QueueOptions, SyncMode
+    from cec_store.log.options import Compression, QueueOptions, SyncMode
     from cec_store.log.replay import Replay
     from cec_store.opening import open_queue, read_queue, set_retention
     from cec_store.queues.consumers import Consumer, ConsumerState
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Budget",
     "CecError",
+    "Compression",
     "Consumer",
     "ConsumerInUse",
     "ConsumerState",
@@ -120,7 +121,7 @@ _HOMES = {
     ),
     "cec_store.format.retention": ("Retention",),
     "cec_store.format.schema": ("RecordKind", "RecordSchema"),
-    "cec_store.log.options": ("QueueOptions", "SyncMode"),
+    "cec_store.log.options": ("Compression", "QueueOptions", "SyncMode"),
     "cec_store.log.replay": ("Replay",),
     "cec_store.opening": ("open_queue", "read_queue", "set_retention"),
     "cec_store.queues.consumers": ("Consumer", "ConsumerState"),

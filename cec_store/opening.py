@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -140,6 +140,7 @@ def read_queue(
     kinds: Collection[RecordKind] = OUTPUT_KINDS,
     include_metadata: bool = False,
     from_moment: Moment | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a queue with since ≤ timestamp < until, in the order in which they stand there.
 
@@ -147,17 +148,21 @@ def read_queue(
     this was called. ``from_moment`` begins each partition with its first record at or after it, and
     leaves out nothing behind that, unless ``since`` or ``until`` do. Moments are as for
     :meth:`OutputQueue.replay`; a :class:`Position` is one of a queue without partitions.
-    ``include_metadata`` adds ``_timestamp``, ``_kind``, ``_offset`` and ``_partition``.
+    ``include_metadata`` adds ``_timestamp``, ``_kind``, ``_offset`` and ``_partition``; ``columns``
+    returns only these of the user's, in this order.
 
     Raises:
         NotAQueue: there is none.
+        SchemaMismatch: there is no such column.
         ValueError: a position in a queue of many partitions.
         OutOfRange: a position that is trimmed or does not exist yet.
         CorruptLog: damage; from the reader, once everything before it has been returned.
     """
     queue = Partitions(folder_at(path))
     ends = queue.ends()
-    wanted = Selection(since, until, kinds, include_metadata, from_moment=from_moment)
+    wanted = Selection(
+        since, until, kinds, include_metadata, from_moment=from_moment, columns=columns
+    )
     if queue.is_partitioned and wanted.positions():
         raise ValueError(f"{queue.folder.path} has partitions: give moments, not positions")
     parts = [(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
@@ -165,7 +170,8 @@ def read_queue(
     found = (queue.replay(n, part) for n, part in parts)
     replays = found if queue.is_partitioned else [*found]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
-    schema = pa.schema([*queue.schema.data, *metadata])
+    names = wanted.of_columns(queue.schema.data, queue.folder.path)
+    schema = pa.schema([*(queue.schema.data.field(name) for name in names), *metadata])
 
     def batches() -> Iterator[pa.RecordBatch]:
         with closing(queue):

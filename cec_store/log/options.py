@@ -21,6 +21,16 @@ class SyncMode(str, Enum):
     """Only when asked, at a roll and at close."""
 
 
+class Compression(str, Enum):
+    """What of a frame is compressed together."""
+
+    BODY = "body"
+    """All of it: the least work where records are read whole, and the smallest small frames."""
+    COLUMNS = "columns"
+    """Each column apart, strings of few values as dictionaries: who reads two of ten columns
+    decompresses two. Earlier releases refuse such frames by name."""
+
+
 @dataclass(frozen=True)
 class QueueOptions:
     """How a queue writes. Checked at construction: an impossible value is a ``ValueError``."""
@@ -31,6 +41,8 @@ class QueueOptions:
     sync_interval_ms: float = 1000.0
     segment_bytes: int = 64 << 20
     """A segment that has grown beyond is completed; also what a trim gives back at a time."""
+    compression: Compression | str = Compression.BODY
+    """Of queues without state; those with state, and small frames, are compressed as a whole."""
     compression_level: int = 1
     frame_bytes_max: int = 16 << 20
     """What an operator does in a step is cut into frames of so many bytes before compression."""
@@ -43,6 +55,12 @@ class QueueOptions:
         except ValueError:
             modes = ", ".join(mode.value for mode in SyncMode)
             raise ValueError(f"sync={self.sync!r}: choose one of {modes}") from None
+        try:
+            object.__setattr__(self, "compression", Compression(self.compression))
+        except ValueError:
+            kinds = ", ".join(kind.value for kind in Compression)
+            what = f"compression={self.compression!r}: choose one of {kinds}"
+            raise ValueError(what) from None
         for name in ("group_max_wait_ms", "sync_interval_ms", "group_max_bytes", "segment_bytes",
                      "outstanding_frames_max", "outstanding_bytes_max"):  # fmt: skip
             if getattr(self, name) <= 0:

@@ -158,9 +158,16 @@ class LogReader(ABC):
         return self.frame_at(self.end.last) if self.end.last else None
 
     def records(
-        self, frame: Frame, backward: bool = False, columns: Sequence[str] | None = None
+        self,
+        frame: Frame,
+        backward: bool = False,
+        columns: Sequence[str] | None = None,
+        keep_dictionaries: bool = False,
     ) -> pa.RecordBatch:
         """A frame's records, or these columns of them, checksum and structure proven.
+
+        ``keep_dictionaries``: strings that are stored as dictionaries come as such, which differs
+        from frame to frame.
 
         Raises:
             CorruptLog: they are damaged.
@@ -170,8 +177,9 @@ class LogReader(ABC):
             body = reader.body_at(frame.address.byte, header, backward)
             schema = reader.schema(header)
             return decode_body(
-                body, header.body_codec, header.raw_bytes, schema, header.record_count, columns
-            )
+                body, header.body_codec, header.raw_bytes, schema, header.record_count, columns,
+                keep_dictionaries,
+            )  # fmt: skip
         except BadHeader as error:
             raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
 

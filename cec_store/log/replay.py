@@ -55,7 +55,7 @@ def offset_at(chain: LogReader, lookup: FrameLookup, moment: Moment) -> int:
         frame = lookup.find_timestamp(timestamp_us)
         if frame is None:
             return chain.end.offset
-        row = _first_at_or_after(chain.records(frame), timestamp_us)
+        row = _first_at_or_after(chain.records(frame, columns=[TIMESTAMP]), timestamp_us)
         return frame.header.first_offset + row
 
     return despite_trims(chain, search)
@@ -131,7 +131,7 @@ class Replay(Iterator[pa.RecordBatch]):
         """The next unread record."""
         schema = chain.schema()
         extra = [n for n in (KEY, STATE) if selection.include_state and n in schema.arrow.names]
-        self._names = [*schema.data.names, *extra]
+        self._names = [*selection.of_columns(schema.data, chain.folder.path), *extra]
         self._empty = self._select(empty_batch(schema.arrow), 0, True)
         self.schema: pa.Schema = self._empty.schema
         """Of every batch."""
@@ -215,9 +215,10 @@ class Replay(Iterator[pa.RecordBatch]):
         end = max(start, end)
         part = None
         if self._times.may_be_in(frame) and start < end:
-            records = self._chain.records(frame)
+            is_all_of_time = self._times.hold_all_of(frame)
+            records = self._chain.records(frame, columns=self._needed(is_all_of_time))
             part = records.slice(start - first, end - start)
-            part = self._select(part, start, self._times.hold_all_of(frame))
+            part = self._select(part, start, is_all_of_time)
         self.cursor = Position(end)
         return part if part is not None and part.num_rows else None
 
@@ -238,6 +239,11 @@ class Replay(Iterator[pa.RecordBatch]):
         if not is_all_of_time:
             wanted = pc.and_(wanted, self._times.wanted(records))
         return columns if pc.all(wanted).as_py() else columns.filter(wanted)
+
+    def _needed(self, is_all_of_time: bool) -> list[str] | None:
+        """The columns of a frame that are looked at; others are not even decompressed."""
+        has_times = self._selection.include_metadata or not is_all_of_time
+        return [KIND, *([TIMESTAMP] if has_times else []), *self._names]
 
     def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """What is returned of records, besides their metadata."""

@@ -22,6 +22,7 @@ from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.frames import FrameMarks
+from cec_store.log.options import Compression
 from cec_store.log.writer import ClockAndEntropy
 from cec_store.partitioned.commits import more_than_committed, newest
 from cec_store.partitioned.kept_writers import KeptWriters, Part
@@ -89,10 +90,12 @@ class Committer:
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def stager(self, query: str, batch: int, number: int) -> Stager:
+    def stager(
+        self, query: str, batch: int, number: int, compression: Compression = Compression.BODY
+    ) -> Stager:
         """For one task attempt: what it writes of partition ``number`` of a batch."""
         clock_us = self._clock_and_entropy.clock_us
-        return Stager(self._folder, self.schema, query, batch, number, clock_us)
+        return Stager(self._folder, self.schema, query, batch, number, clock_us, compression)
 
     # -- committing ---------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from cec_store.errors import CorruptLog, NotAQueue, StorageError
-from cec_store.format.references import ReferenceObject
+from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.partitioned.queue_state import QueueState, summary_base
 from cec_store.storage.names import (
     LOG_FOLDER,

@@ -18,6 +18,7 @@ from cec_store.format.bodies import (
     check_body_size,
     cut_to_frames,
     encode_body,
+    encode_columns,
 )
 from cec_store.format.commit import Staged
 from cec_store.format.frame import BadHeader, FrameHeader, FrameType
@@ -25,6 +26,7 @@ from cec_store.format.manifest import Manifest
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import FrameMarks
+from cec_store.log.options import Compression
 from cec_store.log.segment import BadFrame, SegmentReader
 from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.queues.appendable_queue import now_us
@@ -53,12 +55,14 @@ class Stager:
         batch: int,
         partition: int,
         clock_us: Callable[[], int] = now_us,
+        compression: Compression = Compression.BODY,
     ) -> None:
         """For one task attempt of a query's batch; nothing is written before the first row."""
         self._folder = staged_folder(queue, query, batch)
         self._partition = partition
         self._schema = schema
         self._clock_us = clock_us
+        self._encode = encode_columns if compression is Compression.COLUMNS else encode_body
         self._segment_id = secrets.randbits(63)
         self._writer: LogWriter | None = None
         self._gathered: list[pa.RecordBatch] = []
@@ -99,7 +103,7 @@ class Stager:
             check_body_size(part, self._folder.path)
             if self._writer is None:
                 self._writer = self._begin()
-            self._writer.append(encode_body(part, _COMPRESSION_LEVEL), FrameMarks())
+            self._writer.append(self._encode(part, _COMPRESSION_LEVEL), FrameMarks())
             self._frames += 1
 
     def _begin(self) -> LogWriter:

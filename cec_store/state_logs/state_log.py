@@ -158,6 +158,9 @@ class StateLog:
 
 
 class _ChangeReplay(Replay):
+    def _needed(self, is_all_of_time: bool) -> None:
+        """All columns."""
+
     def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:
         family, key = records.column(KEY).flatten()
         value, _ = records.column(STATE).flatten()

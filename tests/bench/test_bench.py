@@ -12,6 +12,7 @@ from support.paths import BENCH
 
 FIGURES = {
     "append.py": {"append_vs_ipc", "append_vs_sqlite"},
+    "columns.py": {"two_of_ten_read_ratio", "bytes_vs_body", "write_ratio"},
     "burst.py": {"burst_windows", "burst_rss_gb", "burst_lost", "burst_pause_s"},
     "rebuild.py": {"rebuild_vs_reference", "rebuild_vs_read"},
     "opening.py": {"open_reads_per_gb", "follow_vs_frames", "help_cpu_ms"},

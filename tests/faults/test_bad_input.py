@@ -190,7 +190,7 @@ def test_a_later_segment() -> None:
     assert "version 7" in refused(folder, UnsupportedVersion, named=segment_name(0))
 
 
-@pytest.mark.parametrize(("at", "value"), [(4, b"\x0a"), (5, b"\x03"), (6, b"\x00\x01")])
+@pytest.mark.parametrize(("at", "value"), [(4, b"\x0a"), (5, b"\x04"), (6, b"\x00\x01")])
 def test_a_later_frame(at: int, value: bytes) -> None:
     for number in range(5):
         folder = a_queue()

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from cec_store.errors import CorruptLog, UnsupportedVersion
 from cec_store.format.bodies import encode_body
-from cec_store.format.frame import NONE, SegmentHeader
-from cec_store.format.records import data_records, to_timestamps
-from cec_store.format.references import (
+from cec_store.format.by_reference.commits import (
     SEGMENT_COLUMNS,
     Operation,
     ReferenceCommit,
     ReferenceObject,
     segments_of,
 )
+from cec_store.format.by_reference.whole_segment import decode_whole, encode_whole
+from cec_store.format.frame import NONE, SegmentHeader
+from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
-from cec_store.format.whole_segment import decode_whole, encode_whole
 
 PLAIN = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
 PATH = "s3://bucket/trades/log/x.commit"

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cec_store.errors import CorruptLog, NotAQueue
-from cec_store.format.references import (
+from cec_store.format.by_reference.commits import (
     Operation,
     ReferenceCommit,
     ReferenceObject,

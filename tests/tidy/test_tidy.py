@@ -27,9 +27,11 @@ ORDER = {
         by_url
     """,
     "format": """
-        checksum columns arrow_limits frame manifest durable_end acknowledgement retention
-        offset_lengths schema records bodies whole_segment commit references
+        checksum columns arrow_metadata arrow_limits frame manifest durable_end acknowledgement
+        retention offset_lengths schema records zstd_frames by_columns bodies commit by_reference
     """,
+    "format.by_columns": "messages dictionaries body",
+    "format.by_reference": "whole_segment commits",
     "log": """
         frames options segment epochs notes known_end forward_scan reader visible_end chain tail
         writer creating reopening pipeline selection replay

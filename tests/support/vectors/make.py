@@ -41,6 +41,7 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
 from support.places.state_logs import EMPTY, Commit, Writer, merge, with_lengths
+from support.vectors.column_bodies import columns_body
 
 FOLDER = VECTORS
 SUMS = "SHA256SUMS"
@@ -231,6 +232,25 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
          "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
+    "frame-batch-columns": (
+        "The same records, their columns compressed apart; carriers as dictionaries, in the key "
+        "(field 5, int8) and as a column (field 11, int16).",
+        {"type": 1, "codec": 3, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
+         "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
+        {"schema": "operator", "rows": OPERATOR_ROWS},
+    ),
+    "frame-batch-columns-apart": (
+        "Columns compressed apart and no dictionaries; it is not the last frame of its step.",
+        {"type": 1, "codec": 0x83, "record_count": 3, "min_timestamp_us": -5,
+         "max_timestamp_us": 1000, "open_windows": 2**32 - 1},
+        {"schema": "plain", "rows": PLAIN_ROWS},
+    ),
+    "frame-batch-columns-stored": (
+        "Columns and dictionaries as the first, with every buffer as it is: none is compressed.",
+        {"type": 1, "codec": 3, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
+         "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
+        {"schema": "operator", "rows": OPERATOR_ROWS},
+    ),
     "frame-batch-step-part": (
         "The first frame of a step of several: bit 7 of the codec, and no windows counted yet.",
         {"type": 1, "codec": 0x81, "record_count": 6, "min_timestamp_us": 9,
@@ -275,7 +295,11 @@ FRAME_HEADERS: dict[str, tuple[str, dict[str, int]]] = {
 }  # fmt: skip
 
 
-def frame_bytes(fields: dict[str, int], body: dict[str, Any]) -> bytes:
+# Fields as dictionaries: their numbers, where they stand, and the bytes of an index.
+CARRIERS = {5: ((4, 0), 1), 11: ((6,), 2)}
+
+
+def frame_bytes(name: str, fields: dict[str, int], body: dict[str, Any]) -> bytes:
     fields = {**_HEADER, **fields}
     raw = body_bytes(body)
     stored = raw
@@ -283,6 +307,10 @@ def frame_bytes(fields: dict[str, int], body: dict[str, Any]) -> bytes:
         stored = zstandard.ZstdCompressor(level=1).compress(raw)
     elif fields["codec"] == Codec.ZSTD_LENGTHS:
         stored = with_lengths(records_of(SCHEMAS[body["schema"]], body["rows"]))
+    elif fields["codec"] & 0x7F == Codec.COLUMNS:
+        listed = CARRIERS if body["schema"] == "operator" else {}
+        records = records_of(SCHEMAS[body["schema"]], body["rows"])
+        stored = columns_body(records, listed, as_they_are=name.endswith("stored"))
     header = FrameHeader(
         body_bytes=len(stored), raw_bytes=len(raw), body_crc=crc32c(stored), **fields
     )
@@ -585,7 +613,7 @@ def all_files() -> dict[str, bytes]:
         log_id = bytes.fromhex(fields["log_id"])
         files[f"{name}.bin"] = KeptRetention(log_id, retention, fields["set_us"]).encode()
     for name, (_, fields, body) in FRAMES.items():
-        files[f"{name}.bin"] = frame_bytes(fields, body)
+        files[f"{name}.bin"] = frame_bytes(name, fields, body)
     for name, (_, fields) in FRAME_HEADERS.items():
         files[f"{name}.bin"] = FrameHeader(**{**_HEADER, **fields}).encode()
     logs = {

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from cec_store.errors import CorruptLog, upgrade_needed
 from cec_store.format.bodies import encode_body
+from cec_store.format.by_reference.whole_segment import WholeSegment, decode_whole, encode_whole
 from cec_store.format.frame import NONE, RECORD_STREAM, BadHeader, SegmentHeader
 from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
-from cec_store.format.whole_segment import WholeSegment, decode_whole, encode_whole
 
 SUMMARY_STREAM = 2
 _COMPRESSION_LEVEL = 3
