@@ -192,3 +192,13 @@ def commit_number_of(name: str) -> int | None:
     """The number in the last part of a commit's name; ``None`` for any other."""
     match = _LOG_OBJECT.fullmatch(name)
     return int(match.group(1)) if match and match.group(2) == "commit" else None
+
+
+def data_object_name(query: str, batch: int, partition: int, segment_id: int) -> str:
+    """A segment that a task of a query's batch has made, below the queue."""
+    return f"{data_folder_name(query, batch)}/{partition:05d}-{segment_id:020d}.seg"
+
+
+def data_folder_name(query: str, batch: int) -> str:
+    """What the tasks of a batch make."""
+    return f"data/{check_consumer_name(query)}/{batch}"

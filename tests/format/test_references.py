@@ -28,7 +28,7 @@ PLAIN = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
 PATH = "s3://bucket/trades/log/x.commit"
 ROW = {
     "partition": 1, "first_offset": 5, "records": 7, "file": "data/q/3/00001-9.seg", "byte": 900,
-    "bytes": 77, "least_us": -5, "greatest_us": 8, "frames": 2,
+    "bytes": 77, "least_us": -5, "greatest_us": 8, "frames": 2, "salt": 2**64 - 1,
 }  # fmt: skip
 COMMIT = ReferenceCommit(
     Operation.APPEND, "q", 3, (0, 2), (0, 12), {"q": 3, "old": 9}, {"ab": (4, 0)},

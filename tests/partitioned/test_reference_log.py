@@ -78,7 +78,7 @@ def row(number: int, first_offset: int, records: int, **more: Any) -> dict[str, 
     return {
         "partition": 0, "first_offset": first_offset, "records": records,
         "file": f"data/q/{number}.seg", "byte": 0, "bytes": 10, "least_us": 0, "greatest_us": 9,
-        "frames": 1, **more,
+        "frames": 1, "salt": 7, **more,
     }  # fmt: skip
 
 

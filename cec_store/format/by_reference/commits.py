@@ -40,6 +40,7 @@ SEGMENT_COLUMNS = pa.schema(
         ("file", pa.string()),
         ("byte", pa.int64()),
         ("bytes", pa.int64()),
+        ("salt", pa.uint64()),
         ("least_us", pa.int64()),
         ("greatest_us", pa.int64()),
         ("frames", pa.int32()),
