@@ -26,6 +26,7 @@ SPARK_FILES = (
     "connectors/setup/test_configure.py",
     "connectors/provider/test_calls.py",
     "connectors/provider/test_readers.py",
+    "connectors/queues/test_spark_partitions.py",
     "connectors/provider/test_folders.py",
     "connectors/checkpoint/test_spark_read_state.py",
     "connectors/provider/test_vectors.py",
