@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -31,10 +31,48 @@ from cec_store.values import Address
 _Found = TypeVar("_Found")
 
 
+class FrameLookup(Protocol):
+    """Finds frames: an index, or a scan of the headers (the log itself)."""
+
+    def find_timestamp(self, timestamp_us: int) -> Frame | None:
+        """The first frame that can hold a record at or after the moment; ``None`` at the end."""
+
+    def find_offset(self, offset: int) -> Frame | None:
+        """The frame that holds the record; ``None`` at the end."""
+
+
+class ReplayedLog(FrameLookup, Protocol):
+    """What is replayed: :class:`LogReader`, or a partition of a queue by reference."""
+
+    @property
+    def path(self) -> str:
+        """For errors."""
+
+    @property
+    def end(self) -> LogEnd: ...
+
+    @property
+    def segments(self) -> Sequence[int]: ...
+
+    def refresh(self) -> LogEnd: ...
+
+    def schema(self) -> RecordSchema: ...
+
+    def first_offset(self, segment_id: int | None = None) -> int: ...
+
+    def frames(self, start: Address | None = None) -> Iterator[Frame]: ...
+
+    def records(self, frame: Frame, *, columns: Sequence[str] | None = None) -> pa.RecordBatch: ...
+
+
 class LogReader(ABC):
     """Reads frames and records. Subclasses say which segments there are and where each ends."""
 
     folder: Folder
+
+    @property
+    def path(self) -> str:
+        return self.folder.path
 
     @property
     @abstractmethod
@@ -222,7 +260,7 @@ class LogReader(ABC):
         return next((f for f in frames if f.header.max_timestamp_us >= timestamp_us), None)
 
 
-def despite_trims(log: LogReader, search: Callable[[], _Found]) -> _Found:
+def despite_trims(log: ReplayedLog, search: Callable[[], _Found]) -> _Found:
     """What ``search`` finds, repeated where a segment that it only passed was trimmed meanwhile.
 
     Raises:
