@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,11 @@ class Queue:
             records = sum(row["records"] for row in old)
             number = state.number + 1
             new = self.made(number, first, self.times[first : first + records])
-            gone = [
-                {k: v for k, v in {**row, "removed": True}.items() if k != "added"} for row in old
-            ]
+            gone = [{**row, "removed": True} for row in old]
+            for row in gone:
+                del row["added"]
             segments = segments_of([{**new, "first_offset": first}, *gone])
-            commit = state.commit.__class__(**{**vars(state.commit), "operation": Operation.MERGE,
-                                               "schema": None})  # fmt: skip
+            commit = replace(state.commit, operation=Operation.MERGE, schema=None)
             return ReferenceObject(number, state.log_id, commit, segments, 9)
 
         self.state = self.log.add(self.state, merged)
@@ -131,7 +131,7 @@ def test_a_segment_without_a_wanted_row_is_not_read(tmp_path: Path) -> None:
     for begin in range(0, 100, 10):
         queue.append([begin, begin + 1])
     for entry in sorted((tmp_path / "data").rglob("*.seg")):
-        if not entry.parent.name == "4":
+        if entry.parent.name != "4":
             entry.unlink()
     assert numbers(queue.replay(since=30, until=32)) == [6, 7]
     assert numbers(queue.replay(since=Position(6), until=Position(8))) == [6, 7]
