@@ -46,28 +46,27 @@ class _OneWriteAtATime:
 def s3_server() -> Iterator[str]:
     """The address of a server with an empty bucket."""
     need_s3()
-    from moto.moto_server import werkzeug_app
-    from moto.server import ThreadedMotoServer
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
+    from werkzeug.serving import WSGIRequestHandler, make_server
 
-    made = werkzeug_app.create_backend_app
+    class Quiet(WSGIRequestHandler):
+        def log_request(self, *facts: object) -> None: ...
 
-    def one_at_a_time(service: str) -> Any:
-        app = made(service)
-        app.wsgi_app = _OneWriteAtATime(app.wsgi_app)
-        return app
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(werkzeug_app, "create_backend_app", one_at_a_time)
-        # By another name, so that the application is made anew, by the function above.
-        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-        server.start()
-        host, port = server.get_host_and_port()
-        address = f"http://{host}:{port}"
-        try:
-            make_bucket(address)
-            yield address
-        finally:
-            server.stop()
+    app = _OneWriteAtATime(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        make_bucket(address)
+        yield address
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def make_bucket(address: str) -> None:
