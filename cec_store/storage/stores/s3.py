@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from itertools import islice
 
 from botocore.exceptions import (
-    BotoCoreError,
+    ConnectionError as NoConnectionError,
+)
+from botocore.exceptions import (
     HTTPClientError,
     NoCredentialsError,
     PartialCredentialsError,
     ProfileNotFound,
-    ReadTimeoutError,
     ResponseStreamingError,
     TokenRetrievalError,
     UnauthorizedSSOTokenError,
@@ -24,7 +25,7 @@ from cec_store.storage.stores.file_system import CreatingFileSystem, Options, to
 from cec_store.storage.stores.store import Entry
 
 _DELETES_MAX = 1000  # of one request
-_PASSING = (HTTPClientError, ReadTimeoutError, ResponseStreamingError, ResponseParserError)
+_PASSING = (NoConnectionError, HTTPClientError, ResponseStreamingError, ResponseParserError)
 _NO_CREDENTIALS = (
     NoCredentialsError,
     PartialCredentialsError,
@@ -108,8 +109,6 @@ class S3FileSystem(CreatingFileSystem):
             return Failure.NO_CREDENTIALS
         if isinstance(error, _PASSING) or type(error).__module__.startswith("aiohttp"):
             return Failure.PASSING
-        if isinstance(error, BotoCoreError):
-            return Failure.OTHER
         # What s3fs has made of an answer says less than the answer, which it was raised from.
         return Failure.OTHER if error.__cause__ is not None else failure_of(error)
 

@@ -20,7 +20,7 @@ connection is closed instead. ``failed after``: passed on, and then answered 500
 on, and no answer. ``late``: no answer before the client gives up. ``torn``: half of the answer.
 ``twice``: passed on two times; the answer is the second one.
 """
-LATE_S = 1.5
+LATE_S = 1.0
 _SAID = {
     "busy": (503, "SlowDown"),
     "conflict": (409, "ConditionalRequestConflict"),
