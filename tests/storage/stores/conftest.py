@@ -11,6 +11,7 @@ import pytest
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store
 from support.stores.s3_server import BUCKET, options_of, s3_server
+from support.stores.webhdfs_double import webhdfs_double
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +20,13 @@ def s3_address() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(scope="session")
+def hdfs_port() -> Iterator[int]:
+    with webhdfs_double() as server:
+        yield server.port
+
+
+@pytest.fixture(params=["local", "memory", "s3", "webhdfs"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """An empty store, whose root is not there yet."""
     if request.param == "local":
@@ -27,5 +34,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     root = f"tests/{secrets.token_hex(8)}"
     if request.param == "memory":
         return store_at(f"memory://{root}")
+    if request.param == "webhdfs":
+        port = request.getfixturevalue("hdfs_port")
+        return store_at(f"webhdfs://127.0.0.1:{port}/{root}", {"user": "me"})
     address = request.getfixturevalue("s3_address")
     return store_at(f"s3://{BUCKET}/{root}", options_of(address))

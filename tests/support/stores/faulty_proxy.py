@@ -79,6 +79,7 @@ class FaultyProxy(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two packets; the second need not wait
     server: FaultyProxy
 
     def log_message(self, *facts: object) -> None: ...
