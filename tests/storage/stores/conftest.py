@@ -10,6 +10,7 @@ import pytest
 
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store
+from support.stores.needed import need
 from support.stores.s3_server import BUCKET, options_of, s3_server
 from support.stores.webhdfs_double import webhdfs_double
 
@@ -32,9 +33,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "local":
         return store_at(tmp_path / "above" / "root")
     root = f"tests/{secrets.token_hex(8)}"
+    need("fsspec")
     if request.param == "memory":
         return store_at(f"memory://{root}")
     if request.param == "webhdfs":
+        need("requests")
         port = request.getfixturevalue("hdfs_port")
         return store_at(f"webhdfs://127.0.0.1:{port}/{root}", {"user": "me"})
     address = request.getfixturevalue("s3_address")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Entry, Store, check_object_name
 from support.stores.counting import CountingStore
+from support.stores.needed import need
 
 HOSTILE = ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "../a", ".a", "a/.b", "_a", "a b", "ä",
            "a\0", "a?versionId=1", "a#b", "x" * 128, "s3://b/a", "a\\b", "a\n"]  # fmt: skip
@@ -218,6 +219,7 @@ def test_a_name_that_is_taken_stays_inside(name: str) -> None:
 
 
 def test_flags_say_what_a_store_can(tmp_path: Path) -> None:
+    need("fsspec")
     local, memory = store_at(tmp_path), store_at("memory://x")
     assert (local.appends, local.creates_exclusively) == (True, True)
     assert (memory.appends, memory.creates_exclusively) == (False, True)

@@ -28,6 +28,7 @@ from cec_store.storage.stores.fsspec_store import FsspecStore
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Store
+from support.stores.needed import need
 from support.stores.s3_server import BUCKET, options_of
 
 FEW = Retries(attempts=2, first_pause_s=0.01)
@@ -52,7 +53,7 @@ def test_a_bucket_that_is_not_there_is_named(call: Call, s3_address: str) -> Non
 def test_a_store_without_an_answer_is_unreachable(call: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    pytest.importorskip("s3fs")
+    need("s3fs")
     store = store_at("s3://bucket/q", options_of(f"http://127.0.0.1:{port}"), retries=FEW)
     with pytest.raises(StoreUnreachable, match="check the address"):
         call(store)
@@ -120,7 +121,7 @@ class Answering(FileSystem):
 def test_answers_of_s3_become_typed_errors(
     status: int, code: str, of_reads: type[Exception], of_writes: type[Exception] | None
 ) -> None:
-    pytest.importorskip("s3fs")
+    need("s3fs")
     calls = Answering(status, code)
     store = FsspecStore("s3://bucket/q", lambda: (calls, "bucket/q"), retries=FEW)
     for call in READS:
@@ -149,6 +150,7 @@ def test_an_object_that_could_not_be_deleted_is_not_passed_over(
 
 def without_conditional_creates(single_writer: bool) -> Store:
     """Memory, as a store that only puts."""
+    need("fsspec")
     memory = store_at("memory://plain")
     assert isinstance(memory, FsspecStore)
     calls = FileSystem(memory._calls.calls)
@@ -159,6 +161,7 @@ def without_conditional_creates(single_writer: bool) -> Store:
 
 
 def test_a_store_without_conditional_creates_is_refused_before_anything_is_written() -> None:
+    need("fsspec")
     with pytest.raises(NoExclusiveCreate, match="memory://plain: this store cannot make an object"):
         without_conditional_creates(single_writer=False)
     with pytest.raises(NoExclusiveCreate, match=r"none is known for sftp://.*single_writer=True"):

@@ -10,8 +10,12 @@ from cec_store.errors import ReadOnly, StoreUnreachable
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.fsspec_store import FsspecStore
 from cec_store.storage.stores.retrying import Retries
-from cec_store.storage.stores.webhdfs import WebHdfsFileSystem
+from support.stores.needed import need
 from support.stores.webhdfs_double import WebHdfs, webhdfs_double
+
+need("fsspec", "requests")
+
+from cec_store.storage.stores.webhdfs import WebHdfsFileSystem  # noqa: E402
 
 FEW = Retries(attempts=3, first_pause_s=0.01)
 

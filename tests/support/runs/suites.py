@@ -113,7 +113,7 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 def results(reports: Iterable[pytest.TestReport]) -> dict[str, Result]:
     found: dict[str, Result] = {}
     for report in reports:
-        facts = dict(report.user_properties)
+        facts = dict(getattr(report, "user_properties", ()))  # a file that is skipped has none
         if "suite" not in facts:
             continue
         result = found.setdefault(str(facts["suite"]), Result())
