@@ -1,9 +1,11 @@
-"""What every store promises, tried on local files, in memory and on a real S3 server."""
+"""What every store promises, tried on local files, in memory, on a real S3 server and WebHDFS."""
 
 from __future__ import annotations
 
 import os
 import random
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -15,9 +17,34 @@ from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Entry, Store, check_object_name
 from support.stores.counting import CountingStore
 from support.stores.needed import need
+from support.stores.s3_server import BUCKET, options_of
+from support.stores.webhdfs_double import webhdfs_double
 
 HOSTILE = ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "../a", ".a", "a/.b", "_a", "a b", "ä",
            "a\0", "a?versionId=1", "a#b", "x" * 128, "s3://b/a", "a\\b", "a\n"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hdfs_port() -> Iterator[int]:
+    with webhdfs_double() as server:
+        yield server.port
+
+
+@pytest.fixture(params=["local", "memory", "s3", "webhdfs"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store, whose root is not there yet."""
+    if request.param == "local":
+        return store_at(tmp_path / "above" / "root")
+    need("fsspec")
+    root = f"tests/{secrets.token_hex(8)}"
+    if request.param == "memory":
+        return store_at(f"memory://{root}")
+    if request.param == "webhdfs":
+        need("requests")
+        port = request.getfixturevalue("hdfs_port")
+        return store_at(f"webhdfs://127.0.0.1:{port}/{root}", {"user": "me"})
+    address = request.getfixturevalue("s3_address")
+    return store_at(f"s3://{BUCKET}/{root}", options_of(address))
 
 
 def test_what_was_made_is_read_in_whole_and_by_range(store: Store) -> None:
