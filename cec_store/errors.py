@@ -25,7 +25,7 @@
     ├── FrameTooLarge             (ValueError) more than a frame may hold
     ├── OutOfRange                (LookupError) a position that is trimmed, or not there yet
     ├── RecoveryError             the log is sound but cannot rebuild this state
-    ├── StoreNotInstalled         (ImportError) a package for this kind of store is missing or too old
+    ├── StoreNotInstalled         (ImportError) a package for this kind of store is missing
     └── SparkUnavailable          no pyspark, no Java or not the right ones
         └── CompilationFailed     the provider does not compile against this Spark
 

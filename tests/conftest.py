@@ -132,3 +132,12 @@ def references(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     from support.spark.runs import References
 
     return References(spark, tmp_path_factory.mktemp)
+
+
+@pytest.fixture(scope="session")
+def s3_address() -> Iterator[str]:
+    """Of a real S3 server with a bucket; skips, or fails, where its packages are missing."""
+    from support.stores.s3_server import s3_server
+
+    with s3_server() as address:
+        yield address

@@ -20,7 +20,7 @@ from cec_store.storage.stores.memory import MemoryFileSystem
 from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Store
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*)://(.*)", re.DOTALL)
 
 
 class _Kind(NamedTuple):

@@ -145,7 +145,7 @@ class FsspecStore:
         return self._asked(self._place_of(name), lambda calls: calls.size(path))
 
     def list(self, folder: str = "") -> list[Entry]:
-        path = self._path_of(folder) if folder else self._root
+        path = self._path_of(folder) if folder else self._root or "/"
         found = self._asked(self._place_of(folder), lambda calls: calls.list(path))
         return sorted(
             (each for each in found if is_object_name(each.name)),

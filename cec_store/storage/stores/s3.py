@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from itertools import islice
 
 from botocore.exceptions import (
-    BotoCoreError,
+    ConnectionError as NoConnectionError,
+)
+from botocore.exceptions import (
     HTTPClientError,
     NoCredentialsError,
     PartialCredentialsError,
     ProfileNotFound,
-    ReadTimeoutError,
     ResponseStreamingError,
     TokenRetrievalError,
     UnauthorizedSSOTokenError,
@@ -24,7 +25,8 @@ from cec_store.storage.stores.file_system import CreatingFileSystem, Options, to
 from cec_store.storage.stores.store import Entry
 
 _DELETES_MAX = 1000  # of one request
-_PASSING = (HTTPClientError, ReadTimeoutError, ResponseStreamingError, ResponseParserError)
+_PUT_BYTES_MAX = 5 * 2**30  # of one request
+_PASSING = (NoConnectionError, HTTPClientError, ResponseStreamingError, ResponseParserError)
 _NO_CREDENTIALS = (
     NoCredentialsError,
     PartialCredentialsError,
@@ -73,6 +75,10 @@ class S3FileSystem(CreatingFileSystem):
         config = {"retries": {"total_max_attempts": 1}, **given.get("config_kwargs", {})}
         return "s3://" + url.partition("://")[2], {**given, "config_kwargs": config}
 
+    def create(self, path: str, data: bytes) -> None:
+        # In one request: the parts of an upload whose writer dies stay, unseen, and are paid for.
+        self.calls.pipe_file(path, data, mode="create", chunksize=_PUT_BYTES_MAX)
+
     def list(self, path: str) -> list[Entry]:
         # Not by `ls`, which lists the folder above as well where this one is empty.
         bucket, key, _ = self.calls.split_path(path)
@@ -108,8 +114,6 @@ class S3FileSystem(CreatingFileSystem):
             return Failure.NO_CREDENTIALS
         if isinstance(error, _PASSING) or type(error).__module__.startswith("aiohttp"):
             return Failure.PASSING
-        if isinstance(error, BotoCoreError):
-            return Failure.OTHER
         # What s3fs has made of an answer says less than the answer, which it was raised from.
         return Failure.OTHER if error.__cause__ is not None else failure_of(error)
 

@@ -71,7 +71,7 @@ class WebHdfsFileSystem(FileSystem):
         first = self.calls._call("CREATE", "put", path, redirect=False, overwrite=overwrite)
         target = self.calls._apply_proxy(first.headers["Location"])
         kind = {"content-type": "application/octet-stream"}
-        self.calls.session.put(target, data=data, headers=kind).raise_for_status()
+        _check(self.calls.session.put(target, data=data, headers=kind))
 
     def read(self, path: str, byte: int, end: int | None) -> bytes:
         # HDFS refuses to begin behind the end, and does not say so by a name of its own.
@@ -94,3 +94,15 @@ class WebHdfsFileSystem(FileSystem):
         if type(error) is RuntimeError:
             return Failure.PASSING
         return failure_of(error)
+
+
+def _check(answer: Any) -> None:
+    """Raise what fsspec raises for such an answer, which it reads for calls of its own only."""
+    try:
+        said = answer.json()["RemoteException"]
+    except (ValueError, KeyError, TypeError):
+        answer.raise_for_status()
+        return
+    if said["exception"] in ("SecurityException", "AccessControlException"):
+        raise PermissionError(said["message"])
+    raise RuntimeError(said["message"])

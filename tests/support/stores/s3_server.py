@@ -1,35 +1,23 @@
-"""A real S3 server, moto's, in this process: the store's own client talks to it over HTTP.
-
-Where s3fs or moto is not installed its tests are skipped; with CEC_STORES=required they fail.
-"""
+"""A real S3 server, moto's, in this process: the store's own client talks to it over HTTP."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
-import pytest
+from support.stores.needed import need
 
-REQUIRED = os.environ.get("CEC_STORES") == "required"
 BUCKET = "bucket"
 
 
-def need_s3() -> None:
-    for name in ("s3fs", "moto.server", "boto3"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            if REQUIRED:
-                raise
-            pytest.skip(f"no S3 server here: {name} cannot be imported ({error})", True)
-
-
 class _OneWriteAtATime:
-    """S3 decides about two puts of one name one after the other; moto looks and then writes."""
+    """S3 decides about two puts of one name one after the other.
+
+    moto looks and then writes: of racing puts with If-None-Match, two may win. So writes come to
+    it one after the other; what each is answered is moto's.
+    """
 
     def __init__(self, app: Callable[..., Iterable[bytes]]) -> None:
         self._app = app
@@ -45,29 +33,28 @@ class _OneWriteAtATime:
 @contextmanager
 def s3_server() -> Iterator[str]:
     """The address of a server with an empty bucket."""
-    need_s3()
-    from moto.moto_server import werkzeug_app
-    from moto.server import ThreadedMotoServer
+    need("s3fs", "moto.server")
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
+    from werkzeug.serving import WSGIRequestHandler, make_server
 
-    made = werkzeug_app.create_backend_app
+    class Quiet(WSGIRequestHandler):
+        def log_request(self, *facts: object) -> None: ...
 
-    def one_at_a_time(service: str) -> Any:
-        app = made(service)
-        app.wsgi_app = _OneWriteAtATime(app.wsgi_app)
-        return app
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(werkzeug_app, "create_backend_app", one_at_a_time)
-        # By another name, so that the application is made anew, by the function above.
-        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-        server.start()
-        host, port = server.get_host_and_port()
-        address = f"http://{host}:{port}"
-        try:
-            make_bucket(address)
-            yield address
-        finally:
-            server.stop()
+    app = _OneWriteAtATime(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        make_bucket(address)
+        yield address
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def make_bucket(address: str) -> None:

@@ -1,0 +1,274 @@
+"""What is wrong with a remote store is said by a typed error, in words that help."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cec_store.errors import (
+    CredentialsRefused,
+    NoExclusiveCreate,
+    NoSuchBucket,
+    ReadOnly,
+    StorageError,
+    StoreNotInstalled,
+    StoreUnreachable,
+    Unreadable,
+)
+from cec_store.storage.stores import by_url
+from cec_store.storage.stores.by_url import store_at
+from cec_store.storage.stores.file_system import FileSystem
+from cec_store.storage.stores.fsspec_store import FsspecStore
+from cec_store.storage.stores.local_store import LocalStore
+from cec_store.storage.stores.retrying import Retries
+from cec_store.storage.stores.store import Store
+from support.stores.needed import need
+from support.stores.s3_server import BUCKET, options_of
+
+FEW = Retries(attempts=2, first_pause_s=0.01)
+
+Call = Callable[[Store], object]
+WRITES: list[Call] = [lambda store: store.create("a/b", [b"x"]), lambda store: store.delete(["a"])]
+READS: list[Call] = [
+    lambda store: store.read("a/b"),
+    lambda store: store.size("a/b"),
+    lambda store: store.list("a"),
+]
+
+
+@pytest.mark.parametrize("call", WRITES + READS)
+def test_a_bucket_that_is_not_there_is_named(call: Call, s3_address: str) -> None:
+    store = store_at("s3://nowhere/q", options_of(s3_address))
+    with pytest.raises(NoSuchBucket, match=r"s3://nowhere/q.*no such bucket or container; make it"):
+        call(store)
+
+
+@pytest.mark.parametrize("call", WRITES + READS)
+def test_a_store_without_an_answer_is_unreachable(call: Call) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    need("s3fs")
+    store = store_at("s3://bucket/q", options_of(f"http://127.0.0.1:{port}"), retries=FEW)
+    with pytest.raises(StoreUnreachable, match="check the address"):
+        call(store)
+
+
+def test_missing_credentials_are_said_to_be_missing(
+    s3_address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "BOTO_CONFIG"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    options = options_of(s3_address)
+    del options["key"], options["secret"]
+    store = store_at(f"s3://{BUCKET}/q", options, retries=FEW)
+    for call in WRITES + READS:
+        with pytest.raises(CredentialsRefused, match="no credentials were found"):
+            call(store)
+
+
+class Answering(FileSystem):
+    """Every call ends in the error of an S3 answer, as s3fs raises it."""
+
+    creates_exclusively = True
+
+    def __init__(self, status: int, code: str) -> None:
+        self.status, self.code = status, code
+
+    def fail(self, *facts: object) -> Any:
+        from botocore.exceptions import ClientError
+        from s3fs.errors import translate_boto_error
+
+        facts_of_answer = {
+            "Error": {"Code": self.code, "Message": f"said {self.code}"},
+            "ResponseMetadata": {"HTTPStatusCode": self.status},
+        }
+        raise translate_boto_error(ClientError(facts_of_answer, "Call"))  # type: ignore[arg-type]
+
+    create = put = read = size = list = delete = fail
+
+    def failure_of(self, error: BaseException) -> Any:
+        from cec_store.storage.stores.s3 import S3FileSystem
+
+        return S3FileSystem.failure_of(self, error)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "of_reads", "of_writes"),
+    [
+        (403, "AccessDenied", Unreadable, ReadOnly),
+        (403, "403", Unreadable, ReadOnly),
+        (403, "InvalidAccessKeyId", CredentialsRefused, CredentialsRefused),
+        (403, "SignatureDoesNotMatch", CredentialsRefused, CredentialsRefused),
+        (400, "ExpiredToken", CredentialsRefused, CredentialsRefused),
+        (404, "NoSuchBucket", NoSuchBucket, NoSuchBucket),
+        (503, "SlowDown", StoreUnreachable, StoreUnreachable),
+        (503, "", StoreUnreachable, StoreUnreachable),
+        (429, "TooMany", StoreUnreachable, StoreUnreachable),
+        (400, "Strange", StorageError, StorageError),
+        (301, "PermanentRedirect", StorageError, StorageError),
+        (501, "NotImplemented", StorageError, None),
+    ],
+)
+def test_answers_of_s3_become_typed_errors(
+    status: int, code: str, of_reads: type[Exception], of_writes: type[Exception] | None
+) -> None:
+    need("s3fs")
+    calls = Answering(status, code)
+    store = FsspecStore("s3://bucket/q", lambda: (calls, "bucket/q"), retries=FEW)
+    for call in READS:
+        with pytest.raises(of_reads, match="s3://bucket/q") as caught:
+            call(store)
+        assert type(caught.value) is of_reads
+    with pytest.raises(of_writes or NoExclusiveCreate, match="s3://bucket/q") as caught:
+        store.create("a", [b"x"])
+    with pytest.raises(of_writes or StorageError, match="s3://bucket/q"):
+        store.delete(["a"])
+
+
+def test_an_object_that_could_not_be_deleted_is_not_passed_over(
+    s3_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_at(f"s3://{BUCKET}/kept", options_of(s3_address))
+    assert isinstance(store, FsspecStore)
+    refused = {"Errors": [{"Key": "kept/a", "Code": "AccessDenied", "Message": "Access Denied"}]}
+    monkeypatch.setattr(store._calls.calls, "call_s3", lambda *names, **facts: refused)
+    with pytest.raises(ReadOnly, match="kept/a"):
+        store.delete(["a", "b"])
+
+
+# -- without conditional creates --------------------------------------------------------------
+
+
+def without_conditional_creates(single_writer: bool) -> Store:
+    """Memory, as a store that only puts."""
+    need("fsspec")
+    memory = store_at("memory://plain")
+    assert isinstance(memory, FsspecStore)
+    calls = FileSystem(memory._calls.calls)
+    for entry in memory.list():
+        memory.delete([entry.name])
+    connect = lambda: (calls, "/plain")  # noqa: E731
+    return FsspecStore("memory://plain", connect, single_writer=single_writer)
+
+
+def test_a_store_without_conditional_creates_is_refused_before_anything_is_written() -> None:
+    need("fsspec")
+    with pytest.raises(NoExclusiveCreate, match="memory://plain: this store cannot make an object"):
+        without_conditional_creates(single_writer=False)
+    with pytest.raises(NoExclusiveCreate, match=r"none is known for sftp://.*single_writer=True"):
+        store_at("sftp://host/q")
+
+
+def test_a_single_writer_looks_before_it_puts() -> None:
+    store = without_conditional_creates(single_writer=True)
+    assert not store.creates_exclusively
+    store.create("a", [b"first"])
+    with pytest.raises(FileExistsError):
+        store.create("a", [b"second"])
+    assert store.read("a") == b"first"
+
+
+def test_a_client_too_old_for_conditional_creates_is_refused() -> None:
+    from cec_store.storage.stores.file_system import CreatingFileSystem
+
+    class Old:
+        def pipe_file(self, path: str, data: bytes, **headers: str) -> None:
+            raise AssertionError("it would have replaced what is there")
+
+    with pytest.raises(StoreNotInstalled, match="too old"):
+        CreatingFileSystem(Old())
+
+
+# -- paths and URLs ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["{}", "file://{}", "file://localhost{}", "FILE://{}"])
+def test_a_local_path_has_the_local_store(given: str, tmp_path: Path) -> None:
+    store = store_at(given.format(tmp_path))
+    assert isinstance(store, LocalStore)
+    assert store.url == str(tmp_path)
+    assert store_at(tmp_path).url == store_at(str(tmp_path).encode()).url == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "empty"),
+        ("ftps+x://host/q", r"ftps\+x:// is not known; use a local path, s3://"),
+        ("simplecache::s3://bucket/q", "simplecache::s3:// is not known"),
+        ("s3:/bucket/q", "only local paths"),
+        ("file://host/q", "this machine"),
+        ("s3://", "names no bucket"),
+        ("s3:///q", "names no bucket"),
+        ("webhdfs://", "names no bucket, container or host"),
+        ("s3://bucket/../q", "empty part"),
+        ("s3://bucket//q", "empty part"),
+        ("webhdfs://me:secret@host/q", "password"),
+    ],
+)
+def test_other_places_are_refused_by_name(url: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        store_at(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_local_files_have_no_options(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no storage_options"):
+        store_at(tmp_path, {"key": "x"})
+
+
+def test_urls_are_those_that_were_given(s3_address: str) -> None:
+    store_at("s3://bucket/same/q", options_of(s3_address)).create("a", [b"x"])
+    hadoop = store_at("s3a://bucket/same/q/", options_of(s3_address))
+    assert hadoop.url == "s3a://bucket/same/q"
+    assert hadoop.read("a") == b"x"
+    assert store_at("S3://bucket/same", options_of(s3_address)).list("q") == [("a", 1)]
+    root = store_at("s3://bucket", options_of(s3_address))
+    assert ("same", None) in root.list()
+    assert root.read("same/q/a") == b"x"
+
+
+@pytest.mark.parametrize(
+    ("url", "extra"),
+    [("s3://b/q", "s3"), ("gs://b/q", "gcs"), ("abfss://c@a/q", "abfs"), ("hdfs://h/q", "hdfs")],
+)
+def test_the_extra_to_install_is_named(
+    url: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(by_url, "import_module", missing)
+    with pytest.raises(StoreNotInstalled, match=rf"pip install 'cec-store\[{extra}\]'"):
+        store_at(url)
+
+
+def test_local_stores_need_no_fsspec(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from cec_store.storage.stores.by_url import store_at\n"
+        "store_at(sys.argv[1]).create('a', [b'x'])\n"
+        "assert not {'fsspec', 's3fs', 'botocore', 'requests'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, tmp_path / "q"], check=True)
+    assert (tmp_path / "q" / "a").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("facts", [{"attempts": 0}, {"first_pause_s": -1.0}])
+def test_retries_that_make_no_sense_are_refused(facts: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="at least one attempt"):
+        Retries(**facts)
+
+
+def test_no_attempt_begins_late() -> None:
+    assert list(Retries(attempts=5, first_pause_s=0.0).turns()) == [1, 2, 3, 4, 5]
+    assert list(Retries(attempts=5, first_pause_s=1.0, last_start_s=0.1).turns()) == [1]
