@@ -51,6 +51,10 @@ class ReferenceLog:
                 return state
             state = self._after(state, commit)
 
+    def first(self) -> ReferenceObject:
+        """The commit that made the queue. Raises :class:`CorruptLog` where it is missing."""
+        return self._needed_commit(0)
+
     def _newest_number(self) -> int:
         folders = [entry.name for entry in self._store.list(LOG_FOLDER) if entry.is_folder]
         for folder in sorted(filter(is_log_folder, folders), reverse=True):

@@ -46,6 +46,7 @@ ORDER = {
     "partitioned": """
         commits staging making kept_writers partitions committer queue_state reference_log
         segment_objects reference_commits spark_hash partition_log
+        reference_queue
     """,
     "state_logs": "segments tree versions state_log",
     "operators": """
