@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import pyarrow as pa
 
@@ -23,6 +24,11 @@ from cec_store.log.selection import (
     Selection,
 )
 from cec_store.partitioned.partitions import Partitions, is_partitioned, refuse_part_of_another
+from cec_store.partitioned.reference_queue import (
+    PartitionedWriter,
+    ReferenceQueue,
+    is_by_reference,
+)
 from cec_store.queues.appendable_queue import MODES, now_us
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.queues.retention import settings_folder, write_retention
@@ -32,6 +38,8 @@ from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.local import folder_at
 from cec_store.storage.names import COMMITS_FOLDER
 from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.by_url import store_at
+from cec_store.storage.stores.local_store import LocalStore
 from cec_store.values import Position
 
 
@@ -116,6 +124,42 @@ def open_queue(
     )  # fmt: skip
 
 
+def open_partitions(
+    path: AnyPath,
+    *,
+    schema: pa.Schema | RecordSchema | None = None,
+    partitions: int = 1,
+    key_columns: Sequence[str] = (),
+    timestamp_column: str | None = None,
+    retention: Retention | str | timedelta | int | None = None,
+    clock_us: Callable[[], int] = now_us,
+    storage_options: Mapping[str, Any] | None = None,
+) -> PartitionedWriter:
+    """Append to a queue of many partitions, making it if there is none.
+
+    Rows go to partitions by ``key_columns``, as Spark's own partitioning would have them; each
+    append is in all partitions or in none. Any number of writers may append at the same time.
+    ``path`` and ``storage_options`` are as for :func:`read_queue`; the rest as for
+    :func:`open_queue`. Of a queue that is there, columns and keys are checked where they are given,
+    and ``partitions`` and ``retention`` are its own.
+
+    Raises:
+        NotAQueue: there is none, and no ``schema`` to make one.
+        SchemaMismatch: not the queue's columns or keys.
+        NoExclusiveCreate: several writers would overwrite each other in a store of this kind.
+        CorruptLog, UnsupportedVersion: refused; nothing was changed.
+    """
+    if isinstance(schema, pa.Schema):
+        schema = RecordSchema(
+            schema, timestamp_column=timestamp_column, key_columns=tuple(key_columns)
+        )
+    settings = {} if retention is None else {"retention": str(Retention.of(retention))}
+    return PartitionedWriter(
+        store_at(path, storage_options), schema, partitions=partitions, clock_us=clock_us,
+        settings=settings,
+    )  # fmt: skip
+
+
 def set_retention(path: AnyPath | FolderTree, wanted: Retention | str | timedelta | int) -> None:
     """Change what a queue, of many partitions or of none, deletes by itself.
 
@@ -141,6 +185,7 @@ def read_queue(
     include_metadata: bool = False,
     from_moment: Moment | None = None,
     columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a queue with since ≤ timestamp < until, in the order in which they stand there.
 
@@ -151,6 +196,9 @@ def read_queue(
     ``include_metadata`` adds ``_timestamp``, ``_kind``, ``_offset`` and ``_partition``; ``columns``
     returns only these of the user's, in this order.
 
+    ``path`` may be a URL (``s3://``, ``gs://``, ``abfs://``, ``webhdfs://``), and
+    ``storage_options`` what its fsspec file system takes, as in pandas.
+
     Raises:
         NotAQueue: there is none.
         SchemaMismatch: there is no such column.
@@ -158,19 +206,19 @@ def read_queue(
         OutOfRange: a position that is trimmed or does not exist yet.
         CorruptLog: damage; from the reader, once everything before it has been returned.
     """
-    queue = Partitions(folder_at(path))
+    queue = _partitions_at(path, storage_options)
     ends = queue.ends()
     wanted = Selection(
         since, until, kinds, include_metadata, from_moment=from_moment, columns=columns
     )
     if queue.is_partitioned and wanted.positions():
-        raise ValueError(f"{queue.folder.path} has partitions: give moments, not positions")
+        raise ValueError(f"{queue.path} has partitions: give moments, not positions")
     parts = [(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
     # Of many partitions each is opened when it is its turn.
     found = (queue.replay(n, part) for n, part in parts)
     replays = found if queue.is_partitioned else [*found]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
-    names = wanted.of_columns(queue.schema.data, queue.folder.path)
+    names = wanted.of_columns(queue.schema.data, queue.path)
     schema = pa.schema([*(queue.schema.data.field(name) for name in names), *metadata])
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -182,7 +230,21 @@ def read_queue(
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _within(queue: Partitions, number: int, end: int, wanted: Selection) -> Selection:
+def _partitions_at(
+    path: AnyPath | FolderTree, storage_options: Mapping[str, Any] | None
+) -> Partitions | ReferenceQueue:
+    """A queue of any kind, to read."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        return Partitions(path)
+    store = store_at(path, storage_options)
+    if isinstance(store, LocalStore) and not is_by_reference(store):
+        return Partitions(folder_at(store.url))
+    return ReferenceQueue(store)
+
+
+def _within(
+    queue: Partitions | ReferenceQueue, number: int, end: int, wanted: Selection
+) -> Selection:
     """What is wanted of one partition, as far as the queue reached: ``end``."""
     if wanted.since is None and wanted.from_moment is None:
         # What is trimmed before its turn comes is missed then, not passed over.

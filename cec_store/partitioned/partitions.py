@@ -51,6 +51,10 @@ class Partitions:
         self.schema: RecordSchema = self.queue(0).schema
 
     @property
+    def path(self) -> str:
+        return self.folder.path
+
+    @property
     def is_partitioned(self) -> bool:
         """Whether it is a queue of many partitions, though there may be one only as yet."""
         return self._commits is not None

@@ -100,6 +100,15 @@ class ReferenceQueue:
         """There is nothing to close: the store is the caller's."""
 
 
+def is_by_reference(store: Store) -> bool:
+    """Whether there is a queue by reference here."""
+    try:
+        store.size(commit_object_name(0))
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def _schema_of(store: Store, log: ReferenceLog) -> RecordSchema:
     schema = log.first().commit.schema
     if schema is None:
