@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -37,7 +36,7 @@ from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.local import folder_at
 from cec_store.storage.names import COMMITS_FOLDER
-from cec_store.storage.paths import AnyPath
+from cec_store.storage.paths import PATH_TYPES, AnyPath
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.values import Position
@@ -234,7 +233,7 @@ def _partitions_at(
     path: AnyPath | FolderTree, storage_options: Mapping[str, Any] | None
 ) -> Partitions | ReferenceQueue:
     """A queue of any kind, to read."""
-    if not isinstance(path, (str, bytes, os.PathLike)):
+    if not isinstance(path, PATH_TYPES):
         return Partitions(path)
     store = store_at(path, storage_options)
     if isinstance(store, LocalStore) and not is_by_reference(store):

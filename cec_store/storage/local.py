@@ -28,7 +28,7 @@ from cec_store.storage.local_files import (
     lock_file,
 )
 from cec_store.storage.mounts import is_remote
-from cec_store.storage.paths import AnyPath, check_local
+from cec_store.storage.paths import PATH_TYPES, AnyPath, check_local
 from cec_store.storage.regular_files import no_file, open_file, opened
 from cec_store.storage.system_errors import os_errors_of
 
@@ -213,7 +213,7 @@ class LocalFolder:
 
 def folder_at(path: AnyPath | _Folder) -> LocalFolder | _Folder:
     """The folder of a path; one that is open already as it is."""
-    return LocalFolder(path) if isinstance(path, (str, bytes, os.PathLike)) else path
+    return LocalFolder(path) if isinstance(path, PATH_TYPES) else path
 
 
 def _sync_directory(path: str) -> None:

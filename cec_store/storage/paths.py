@@ -7,6 +7,7 @@ import re
 from typing import Union
 
 AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+PATH_TYPES = (str, bytes, os.PathLike)
 # pathlib makes one slash of two, so that a known scheme counts with one as well.
 _SCHEME = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*)://"
