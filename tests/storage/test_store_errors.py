@@ -188,6 +188,75 @@ def test_a_client_too_old_for_conditional_creates_is_refused() -> None:
         CreatingFileSystem(Old())
 
 
+class Recorded:
+    """A file system of fsspec that notes what it is asked to put."""
+
+    def __init__(self, fails: Exception | None = None, zonal: bool = False) -> None:
+        from fsspec.asyn import get_loop
+
+        self.loop, self.fails, self.zonal = get_loop(), fails, zonal
+        self.asked: list[dict[str, object]] = []
+
+    def pipe_file(self, path: str, data: bytes, mode: str = "", overwrite: bool = True) -> None:
+        self.asked.append({"mode": mode, "overwrite": overwrite})
+        if self.fails:
+            raise self.fails
+
+    _pipe_file = pipe_file
+
+    async def _is_zonal_bucket(self, bucket: str) -> bool:
+        assert bucket == "bucket"
+        return self.zonal
+
+
+def google_store(calls: Recorded, single_writer: bool = False) -> Store:
+    from cec_store.storage.stores.gcs import GcsFileSystem
+
+    made = GcsFileSystem(calls)
+    return FsspecStore("gs://bucket", lambda: (made, "bucket"), single_writer=single_writer)
+
+
+def test_google_is_asked_for_an_object_that_is_not_there() -> None:
+    need("fsspec")
+    calls = Recorded()
+    google_store(calls).create("a", [b"x"])
+    assert calls.asked == [{"mode": "create", "overwrite": True}]
+    with pytest.raises(NoSuchBucket):
+        google_store(Recorded(FileNotFoundError("bucket/a"))).create("a", [b"x"])
+
+
+def test_a_zonal_bucket_of_google_is_refused_before_anything_is_written() -> None:
+    need("fsspec")
+    calls = Recorded(zonal=True)
+    with pytest.raises(NoExclusiveCreate, match="seen half written"):
+        google_store(calls).create("a", [b"x"])
+    assert calls.asked == []
+
+
+def test_azure_is_asked_not_to_overwrite() -> None:
+    need("fsspec")
+    from cec_store.storage.stores.abfs import AbfsFileSystem
+
+    calls = Recorded()
+    made = AbfsFileSystem(calls)
+    FsspecStore("abfs://c/q", lambda: (made, "c/q")).create("a", [b"x"])
+    assert calls.asked == [{"mode": "", "overwrite": False}]
+
+
+def test_credentials_that_are_asked_for_at_once_are_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    need("fsspec")
+    import fsspec.core
+
+    def refuse(url: str, **options: Any) -> Any:
+        raise ValueError("Must provide either a connection_string or account_name with credentials")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", refuse)
+    with pytest.raises(CredentialsRefused, match="memory://x: no credentials were found"):
+        store_at("memory://x")
+
+
 # -- paths and URLs ---------------------------------------------------------------------------
 
 
