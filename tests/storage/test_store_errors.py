@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,10 @@ from cec_store.errors import (
     StoreUnreachable,
     Unreadable,
 )
-from cec_store.storage.stores import by_url
 from cec_store.storage.stores.by_url import store_at
+from cec_store.storage.stores.failures import Failure, failure_of
 from cec_store.storage.stores.file_system import FileSystem
 from cec_store.storage.stores.fsspec_store import FsspecStore
-from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Store
 from support.stores.needed import need
@@ -188,79 +186,73 @@ def test_a_client_too_old_for_conditional_creates_is_refused() -> None:
         CreatingFileSystem(Old())
 
 
-# -- paths and URLs ---------------------------------------------------------------------------
+class Recorded:
+    """A file system of fsspec that notes what it is asked to put."""
+
+    def __init__(self, fails: Exception | None = None, zonal: bool = False) -> None:
+        from fsspec.asyn import get_loop
+
+        self.loop, self.fails, self.zonal = get_loop(), fails, zonal
+        self.asked: list[dict[str, object]] = []
+
+    def pipe_file(self, path: str, data: bytes, mode: str = "", overwrite: bool = True) -> None:
+        self.asked.append({"mode": mode, "overwrite": overwrite})
+        if self.fails:
+            raise self.fails
+
+    _pipe_file = pipe_file
+
+    async def _is_zonal_bucket(self, bucket: str) -> bool:
+        assert bucket == "bucket"
+        return self.zonal
 
 
-@pytest.mark.parametrize("given", ["{}", "file://{}", "file://localhost{}", "FILE://{}"])
-def test_a_local_path_has_the_local_store(given: str, tmp_path: Path) -> None:
-    store = store_at(given.format(tmp_path))
-    assert isinstance(store, LocalStore)
-    assert store.url == str(tmp_path)
-    assert store_at(tmp_path).url == store_at(str(tmp_path).encode()).url == str(tmp_path)
+def google_store(calls: Recorded, single_writer: bool = False) -> Store:
+    from cec_store.storage.stores.gcs import GcsFileSystem
+
+    made = GcsFileSystem(calls)
+    return FsspecStore("gs://bucket", lambda: (made, "bucket"), single_writer=single_writer)
 
 
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("", "empty"),
-        ("ftps+x://host/q", r"ftps\+x:// is not known; use a local path, s3://"),
-        ("simplecache::s3://bucket/q", "simplecache::s3:// is not known"),
-        ("s3:/bucket/q", "only local paths"),
-        ("file://host/q", "this machine"),
-        ("s3://", "names no bucket"),
-        ("s3:///q", "names no bucket"),
-        ("webhdfs://", "names no bucket, container or host"),
-        ("s3://bucket/../q", "empty part"),
-        ("s3://bucket//q", "empty part"),
-        ("webhdfs://me:secret@host/q", "password"),
-    ],
-)
-def test_other_places_are_refused_by_name(url: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as caught:
-        store_at(url)
-    assert "secret" not in str(caught.value)
+def test_google_is_asked_for_an_object_that_is_not_there() -> None:
+    need("fsspec")
+    calls = Recorded()
+    google_store(calls).create("a", [b"x"])
+    assert calls.asked == [{"mode": "create", "overwrite": True}]
+    with pytest.raises(NoSuchBucket):
+        google_store(Recorded(FileNotFoundError("bucket/a"))).create("a", [b"x"])
 
 
-def test_local_files_have_no_options(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no storage_options"):
-        store_at(tmp_path, {"key": "x"})
+def test_a_zonal_bucket_of_google_is_refused_before_anything_is_written() -> None:
+    need("fsspec")
+    calls = Recorded(zonal=True)
+    with pytest.raises(NoExclusiveCreate, match="seen half written"):
+        google_store(calls).create("a", [b"x"])
+    assert calls.asked == []
 
 
-def test_urls_are_those_that_were_given(s3_address: str) -> None:
-    store_at("s3://bucket/same/q", options_of(s3_address)).create("a", [b"x"])
-    hadoop = store_at("s3a://bucket/same/q/", options_of(s3_address))
-    assert hadoop.url == "s3a://bucket/same/q"
-    assert hadoop.read("a") == b"x"
-    assert store_at("S3://bucket/same", options_of(s3_address)).list("q") == [("a", 1)]
-    root = store_at("s3://bucket", options_of(s3_address))
-    assert ("same", None) in root.list()
-    assert root.read("same/q/a") == b"x"
+def test_azure_is_asked_not_to_overwrite() -> None:
+    need("fsspec")
+    from cec_store.storage.stores.abfs import AbfsFileSystem
+
+    calls = Recorded()
+    made = AbfsFileSystem(calls)
+    FsspecStore("abfs://c/q", lambda: (made, "c/q")).create("a", [b"x"])
+    assert calls.asked == [{"mode": "", "overwrite": False}]
 
 
-@pytest.mark.parametrize(
-    ("url", "extra"),
-    [("s3://b/q", "s3"), ("gs://b/q", "gcs"), ("abfss://c@a/q", "abfs"), ("hdfs://h/q", "hdfs")],
-)
-def test_the_extra_to_install_is_named(
-    url: str, extra: str, monkeypatch: pytest.MonkeyPatch
+def test_credentials_that_are_asked_for_at_once_are_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def missing(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}")
+    need("fsspec")
+    import fsspec.core
 
-    monkeypatch.setattr(by_url, "import_module", missing)
-    with pytest.raises(StoreNotInstalled, match=rf"pip install 'cec-store\[{extra}\]'"):
-        store_at(url)
+    def refuse(url: str, **options: Any) -> Any:
+        raise ValueError("Must provide either a connection_string or account_name with credentials")
 
-
-def test_local_stores_need_no_fsspec(tmp_path: Path) -> None:
-    program = (
-        "import sys\n"
-        "from cec_store.storage.stores.by_url import store_at\n"
-        "store_at(sys.argv[1]).create('a', [b'x'])\n"
-        "assert not {'fsspec', 's3fs', 'botocore', 'requests'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", program, tmp_path / "q"], check=True)
-    assert (tmp_path / "q" / "a").read_bytes() == b"x"
+    monkeypatch.setattr(fsspec.core, "url_to_fs", refuse)
+    with pytest.raises(CredentialsRefused, match="memory://x: no credentials were found"):
+        store_at("memory://x")
 
 
 @pytest.mark.parametrize("facts", [{"attempts": 0}, {"first_pause_s": -1.0}])
@@ -272,3 +264,15 @@ def test_retries_that_make_no_sense_are_refused(facts: dict[str, Any]) -> None:
 def test_no_attempt_begins_late() -> None:
     assert list(Retries(attempts=5, first_pause_s=0.0).turns()) == [1, 2, 3, 4, 5]
     assert list(Retries(attempts=5, first_pause_s=1.0, last_start_s=0.1).turns()) == [1]
+
+
+@pytest.mark.parametrize(
+    "place", ["asyncio.exceptions.TimeoutError", "fsspec.exceptions.FSTimeoutError"]
+)
+def test_time_outs_of_any_python_may_pass(place: str) -> None:
+    need("fsspec")
+    module, _, name = place.rpartition(".")
+    error = getattr(import_module(module), name)("late")
+    assert failure_of(error) is Failure.PASSING
+    earlier = type(name, (Exception,), {})  # as before Python 3.11
+    assert failure_of(earlier("late")) is Failure.PASSING

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from cec_store.errors import StoreNotInstalled
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.abfs import AbfsFileSystem
-from cec_store.storage.stores.failures import no_exclusive_create
+from cec_store.storage.stores.failures import Failure, error_for, no_exclusive_create
 from cec_store.storage.stores.file_system import FileSystem
 from cec_store.storage.stores.fsspec_store import FsspecStore
-from cec_store.storage.stores.gcs import GcsFileSystem
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.memory import MemoryFileSystem
 from cec_store.storage.stores.retrying import Retries
@@ -38,6 +37,12 @@ def _s3() -> type[FileSystem]:
     return S3FileSystem
 
 
+def _gcs() -> type[FileSystem]:
+    from cec_store.storage.stores.gcs import GcsFileSystem
+
+    return GcsFileSystem
+
+
 def _webhdfs() -> type[FileSystem]:
     from cec_store.storage.stores.webhdfs import WebHdfsFileSystem
 
@@ -45,7 +50,7 @@ def _webhdfs() -> type[FileSystem]:
 
 
 _S3 = _Kind("s3fs", "s3", _s3)
-_GCS = _Kind("gcsfs", "gcs", lambda: GcsFileSystem)
+_GCS = _Kind("gcsfs", "gcs", _gcs)
 _ABFS = _Kind("adlfs", "abfs", lambda: AbfsFileSystem)
 _HDFS = _Kind("requests", "hdfs", _webhdfs)
 _KINDS = {
@@ -87,6 +92,7 @@ def store_at(
             password; options for local files, which have none.
         NoExclusiveCreate: the scheme has no conditional create, and there may be several writers.
         StoreNotInstalled: the package that reaches it is missing or too old.
+        CredentialsRefused: that package finds no credentials, and asks for them at once.
     """
     given = os.fsdecode(path_or_url)
     found = _SCHEME.fullmatch(given)
@@ -149,4 +155,9 @@ def _connected(url: str, kind: _Kind, options: dict[str, Any]) -> tuple[FileSyst
         extra = f"'cec-store[{kind.extra}]'" if kind.extra else "what that names"
         what = f"{kind.package} is needed for it and cannot be imported"
         raise StoreNotInstalled(f"{url}: {what} ({error}); pip install {extra}") from error
+    except Exception as error:
+        # Some look for credentials here already, and have no error of their own for it.
+        if "credential" in str(error).lower():
+            raise error_for(Failure.NO_CREDENTIALS, url, error, reading=True) from error
+        raise
     return made(calls), root

@@ -71,7 +71,9 @@ def failure_of(error: BaseException) -> Failure:
         return Failure.TAKEN
     if isinstance(error, PermissionError):
         return Failure.FORBIDDEN
-    if isinstance(error, (TimeoutError, ConnectionError)):
+    # Before Python 3.11 the time-outs of asyncio, and of fsspec, are no TimeoutError.
+    is_late = type(error).__name__.endswith("TimeoutError")
+    if is_late or isinstance(error, (TimeoutError, ConnectionError)):
         return Failure.PASSING
     return Failure.OTHER
 

@@ -25,7 +25,8 @@ class FsspecStore:
 
     **Lost replies.** A create of which no reply came, or one that something below has sent twice,
     may be answered "taken" although it was this call's own. So where the name is taken the object
-    is read back: equal bytes are this call's.
+    is read back: equal bytes are this call's. A request of which no reply came may also arrive
+    later: an object that was made and deleted meanwhile can be there again.
 
     **A single writer.** Where the store has no conditional create, it is refused, unless
     ``single_writer`` is set: then a create looks first and puts what it has where nothing is. Two

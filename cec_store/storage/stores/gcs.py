@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from fsspec.asyn import sync
+
 from cec_store.storage.stores.failures import Failure, failure_of, failure_of_status
 from cec_store.storage.stores.file_system import CreatingFileSystem
+
+
+class ZonalBucket(Exception):
+    """Objects in it are seen while they are written, and gcsfs sets no condition there."""
+
+    def __init__(self, bucket: str) -> None:
+        super().__init__(f"{bucket} is a zonal bucket, whose objects are seen half written")
 
 
 class GcsFileSystem(CreatingFileSystem):
@@ -12,12 +21,26 @@ class GcsFileSystem(CreatingFileSystem):
     extra = "gcs"
 
     def create(self, path: str, data: bytes) -> None:
+        self._check_bucket(path)
         try:
             super().create(path, data)
         except FileNotFoundError as error:
             raise OSError("the bucket does not exist") from error
 
+    def put(self, path: str, data: bytes) -> None:
+        self._check_bucket(path)
+        super().put(path, data)
+
+    def _check_bucket(self, path: str) -> None:
+        """gcsfs asks once for each bucket, and does so itself before it writes."""
+        bucket = path.strip("/").partition("/")[0]
+        ask = getattr(self.calls, "_is_zonal_bucket", None)
+        if ask is not None and sync(self.calls.loop, ask, bucket):
+            raise ZonalBucket(bucket)
+
     def failure_of(self, error: BaseException) -> Failure:
+        if isinstance(error, ZonalBucket):
+            return Failure.UNCONDITIONAL
         said = str(error).lower()
         if "bucket" in said and ("not exist" in said or "not found" in said):
             return Failure.NO_BUCKET
