@@ -50,14 +50,14 @@ def _parts(
         timestamps = pa.array(np.full(rows, clock_us(), np.int64))
     if timestamps is not None and len(timestamps) != rows:
         raise SchemaMismatch(f"{len(timestamps)} timestamps for {rows} rows")
+    if isinstance(timestamps, pa.ChunkedArray):  # a table's column
+        timestamps = timestamps.combine_chunks()
     start = 0
     for batch in batches:
         if timestamps is None:
             stamps = batch.column(schema.timestamp_column)
         else:
             stamps = timestamps[start : start + batch.num_rows]
-        if isinstance(stamps, pa.ChunkedArray):  # a table's column
-            stamps = stamps.combine_chunks()
         records = data_records(schema, batch, to_timestamps(stamps))
         if batch.num_rows:
             yield from cut_to_frames(records, RECORDS_BYTES_MAX)

@@ -141,8 +141,8 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
     except CecError as error:
         facts.damage.append(Damage.of_error(log.name, log.folder.path, error))
     try:
-        if log_reader is not None and not place.has_versions:
-            facts.consumers = consumer_states(Chain(log.folder))
+        if isinstance(log_reader, Chain):  # a queue's
+            facts.consumers = consumer_states(log_reader)
     except OutOfRange:
         raise
     except CecError as error:
