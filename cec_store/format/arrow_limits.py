@@ -6,6 +6,8 @@ import struct
 
 import pyarrow as pa
 
+from cec_store.format.arrow_metadata import field_at, message_header
+
 # What pyarrow raises on bytes that are not what they claim.
 ARROW_ERRORS = (
     pa.ArrowException, OSError, ValueError, TypeError, LookupError, EOFError, OverflowError,
@@ -29,21 +31,9 @@ def holds_dictionary(kind: pa.DataType) -> bool:
 def is_plain_batch(message: pa.ipc.Message) -> bool:
     """Whether this is a record batch whose buffers are not compressed one by one.
 
-    Those that are would inflate past what the frame header states. Arrow's ``Message.fbs``: the
-    message's third field is the batch, whose fourth says how it is compressed.
+    Those that are would inflate past what the frame header states (codec 3 checks what they claim).
     """
     if message.type != "record batch":
         return False
     data = message.metadata.to_pybytes()
-    batch = _field(data, int.from_bytes(data[:4], "little"), 2)
-    return not _field(data, batch + struct.unpack_from("<i", data, batch)[0], 3)
-
-
-def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a flatbuffer's table stands; 0 where it is left out."""
-    vtable = table - struct.unpack_from("<i", data, table)[0]
-    slot = 4 + 2 * number
-    if slot >= struct.unpack_from("<H", data, vtable)[0]:
-        return 0
-    offset: int = struct.unpack_from("<H", data, vtable + slot)[0]
-    return table + offset if offset else 0
+    return not field_at(data, message_header(data), 3)

@@ -12,6 +12,7 @@ import zstandard
 
 from cec_store.errors import FrameTooLarge
 from cec_store.format.arrow_limits import ARROW_ERRORS, is_plain_batch
+from cec_store.format.by_columns import body as by_columns
 from cec_store.format.frame import (
     BODY_BYTES_MAX,
     ONE_RECORD_BYTES_MAX,
@@ -22,12 +23,14 @@ from cec_store.format.frame import (
 )
 from cec_store.format.offset_lengths import restore_offsets
 from cec_store.format.schema import KEY, STATE, RecordSchema
+from cec_store.format.zstd_frames import inflate
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 RECORDS_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)
 """Of many records in one frame: an incompressible body must still fit."""
+COLUMNS_BYTES_MIN = 32 << 10
+"""Before compression: smaller bodies are compressed as a whole, which takes less."""
 _KEY_CHARS_MAX = 200
-_WINDOW_BYTES_MAX = 8 << 20  # of zstd: what a decompressor has to keep in memory
 
 
 @dataclass(frozen=True)
@@ -93,17 +96,38 @@ def cut_to_frames(records: pa.RecordBatch, bytes_max: int) -> Iterator[pa.Record
 
 
 def encode_body(records: pa.RecordBatch, level: int) -> Body:
-    """Serialise and compress; releases the GIL for most of its time."""
+    """Serialise and compress as a whole; releases the GIL for most of its time."""
     raw = records.serialize()
-    span = pc.min_max(records.column(1).cast(pa.int64())).as_py()
-    low = MAX_TIMESTAMP_US if span["min"] is None else span["min"]
-    high = MIN_TIMESTAMP_US if span["max"] is None else span["max"]
     stored = zstandard.ZstdCompressor(level=level, write_checksum=False).compress(raw)
     inflates = raw.size > raw_bytes_max(len(stored), records.num_rows)
     if inflates or len(stored) > max(raw.size, BODY_BYTES_MAX):
         # Readers refuse a body that inflates so much, whoever wrote it, and one above the limit.
-        return Body(raw.to_pybytes(), raw.size, Codec.NONE, records.num_rows, low, high)
-    return Body(stored, raw.size, Codec.ZSTD, records.num_rows, low, high)
+        return _body(records, raw.to_pybytes(), raw.size, Codec.NONE)
+    return _body(records, stored, raw.size, Codec.ZSTD)
+
+
+def encode_columns(records: pa.RecordBatch, level: int) -> Body:
+    """Serialise and compress each column apart; as a whole where that takes less or can only be so.
+
+    Releases the GIL for most of its time.
+    """
+    raw_bytes = int(pa.ipc.get_record_batch_size(records))
+    if raw_bytes < COLUMNS_BYTES_MIN:
+        return encode_body(records, level)
+    stored = by_columns.pack(records, level)
+    # As in encode_body: what a reader would refuse must not be written.
+    fits = len(stored) <= min(raw_bytes, BODY_BYTES_MAX)
+    inflates = raw_bytes > raw_bytes_max(len(stored), records.num_rows)
+    if not fits or inflates or not by_columns.is_within(stored, raw_bytes):
+        return encode_body(records, level)
+    return _body(records, stored, raw_bytes, Codec.COLUMNS)
+
+
+def _body(records: pa.RecordBatch, stored: bytes, raw_bytes: int, codec: Codec) -> Body:
+    span = pc.min_max(records.column(1).cast(pa.int64())).as_py()
+    low = MAX_TIMESTAMP_US if span["min"] is None else span["min"]
+    high = MIN_TIMESTAMP_US if span["max"] is None else span["max"]
+    return Body(stored, raw_bytes, codec, records.num_rows, low, high)
 
 
 def decode_body(
@@ -113,14 +137,21 @@ def decode_body(
     schema: RecordSchema,
     record_count: int,
     columns: Sequence[str] | None = None,
+    keep_dictionaries: bool = False,
 ) -> pa.RecordBatch:
     """The records of a body whose CRC has been checked; of these columns only, if they are given.
+
+    ``keep_dictionaries``: what is stored as dictionary and indices is returned so.
 
     Raises:
         BadHeader: sizes, compression or Arrow structure are not what they claim.
     """
     try:
-        raw = stored if codec == Codec.NONE else _decompress(stored, raw_bytes)
+        if codec == Codec.COLUMNS:
+            return by_columns.unpack(
+                stored, raw_bytes, schema.arrow, record_count, columns, keep_dictionaries
+            )
+        raw = stored if codec == Codec.NONE else inflate(stored, raw_bytes)
         if raw.size != raw_bytes:
             raise BadHeader(f"body of {raw.size} bytes, its header says {raw_bytes}")
         records = _read_message(raw, schema)
@@ -146,10 +177,3 @@ def _read_message(raw: pa.Buffer, schema: RecordSchema) -> pa.RecordBatch:
     if not is_plain_batch(message):
         raise BadHeader("body: no record batch, or one that Arrow itself has compressed")
     return pa.ipc.read_record_batch(message, schema.arrow)
-
-
-def _decompress(stored: pa.Buffer, raw_bytes: int) -> pa.Buffer:
-    claims = zstandard.get_frame_parameters(stored)
-    if claims.content_size != raw_bytes or claims.window_size > max(_WINDOW_BYTES_MAX, raw_bytes):
-        raise BadHeader(f"zstd frame claims {claims.content_size} bytes, header {raw_bytes}")
-    return pa.Codec("zstd").decompress(stored, decompressed_size=raw_bytes)

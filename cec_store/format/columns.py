@@ -23,6 +23,13 @@ def values_of(column: pa.Array | pa.ChunkedArray, dtype: str) -> NDArray[Any]:
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * size)
 
 
+def rows_by_chunk(column: pa.ChunkedArray, rows: Ints) -> list[Ints]:
+    """Ascending rows of a column, as rows of each of its chunks."""
+    starts = np.cumsum([0, *map(len, column.chunks)])
+    cuts = np.searchsorted(rows, starts).tolist()
+    return [rows[cuts[place] : cuts[place + 1]] - start for place, start in enumerate(starts[:-1])]
+
+
 def flags_of(column: pa.BooleanArray) -> NDArray[np.bool_]:
     """The values of a boolean column; a null is false."""
     if column.null_count:

@@ -57,6 +57,7 @@ class Codec(IntEnum):
     NONE = 0
     ZSTD = 1
     ZSTD_LENGTHS = 2
+    COLUMNS = 3
 
 
 _TYPES = frozenset(FrameType)

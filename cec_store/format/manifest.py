@@ -9,7 +9,11 @@ from cec_store.errors import CorruptLog, NotAQueue, unknown_version, upgrade_nee
 from cec_store.format.checksum import crc_is_right, with_crc
 
 _MAGIC = b"CECMANI\0"
-_VERSION = 1
+PLAIN = 1
+BY_REFERENCE = 2
+"""The version of the log of commits of a queue that goes on by reference. docs/format.md §12."""
+BY_OBJECT = 3
+"""The version of a queue in a store, each segment of which is an object. docs/format.md §14."""
 EPOCH_MAX = 2**32 - 1
 _LAYOUT = Struct("<8sHHI16sQQ12xI")
 MANIFEST_BYTES = _LAYOUT.size
@@ -24,10 +28,16 @@ class Manifest:
     log_id: bytes
     first_segment: int
     newest_segment: int
+    version: int = PLAIN
+
+    @property
+    def by_object(self) -> bool:
+        """Each segment is an object of a store: those that follow the newest count too (§14)."""
+        return self.version == BY_OBJECT
 
     def encode(self) -> bytes:
         data = _LAYOUT.pack(
-            _MAGIC, _VERSION, MANIFEST_BYTES, self.epoch, self.log_id,
+            _MAGIC, self.version, MANIFEST_BYTES, self.epoch, self.log_id,
             self.first_segment, self.newest_segment, 0,
         )  # fmt: skip
         return with_crc(data)
@@ -41,13 +51,12 @@ class Manifest:
             raise NotAQueue(f"{path}: not a manifest of cec-store")
         version = int.from_bytes(data[8:10], "little")
         if len(data) != MANIFEST_BYTES or not crc_is_right(data):
-            if len(data) >= 10 and version > _VERSION and len(data) != MANIFEST_BYTES:
-                raise upgrade_needed(path, unknown_version(version, _VERSION))
+            if len(data) >= 10 and version > BY_OBJECT and len(data) != MANIFEST_BYTES:
+                raise upgrade_needed(path, unknown_version(version, BY_OBJECT))
             raise CorruptLog(path, 0, "the manifest fails its checksum")
-        if version != _VERSION:
-            raise upgrade_needed(path, unknown_version(version, _VERSION))
-        manifest = cls(*_LAYOUT.unpack(data)[3:7])
-        first, newest = manifest.first_segment, manifest.newest_segment
+        if version not in (PLAIN, BY_REFERENCE, BY_OBJECT):
+            raise upgrade_needed(path, unknown_version(version, BY_OBJECT))
+        epoch, log_id, first, newest = _LAYOUT.unpack(data)[3:7]
         if first > newest:
             raise CorruptLog(path, 32, f"first segment {first} above newest segment {newest}")
-        return manifest
+        return cls(epoch, log_id, first, newest, version)

@@ -23,7 +23,12 @@ def restore_offsets(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> None:
     message = np.frombuffer(raw, np.uint8)
     for place in offset_buffers(raw, structs):
         lengths = message[place].view("<u4")
-        np.cumsum(lengths, out=lengths)
+        if (lengths[1:] == lengths[1:2]).all():  # a product is faster than a sum of all before
+            first = lengths[0]
+            np.multiply(np.arange(len(lengths), dtype=np.uint32), lengths[1:2], out=lengths)
+            lengths += first
+        else:
+            np.cumsum(lengths, out=lengths)
 
 
 def offset_buffers(raw: pa.Buffer, structs: Iterable[pa.StructArray]) -> Iterator[slice]:

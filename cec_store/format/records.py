@@ -99,6 +99,12 @@ def kinds_of(records: pa.RecordBatch) -> NDArray[np.uint8]:
     return values_of(records.column(0), "u1")
 
 
+def of_windows(kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which records say something of one window, under its key: footprints and results."""
+    is_open: NDArray[np.bool_] = (kinds >= RecordKind.OPEN) & (kinds <= RecordKind.RESULT)
+    return is_open
+
+
 def inputs_of(records: pa.RecordBatch | pa.Table, inputs: int) -> NDArray[np.int64]:
     """Input positions, shape (records, inputs)."""
     columns = [values_of(records.column(input_column(i)), "i8") for i in range(inputs)]

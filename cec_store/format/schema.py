@@ -13,6 +13,10 @@ from cec_store.format.arrow_limits import ARROW_ERRORS, holds_dictionary
 from cec_store.format.frame import BadHeader
 
 KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
+DETERMINANT = "_determinant"
+DETERMINANT_TYPE = pa.struct(
+    [("arrivals", pa.list_(pa.int32())), ("clock_us", pa.int64()), ("seed", pa.int64())]
+)
 TIMESTAMP_TYPE = pa.timestamp("us", "UTC")
 _TIMESTAMP_COLUMN, _KEY_COLUMNS = b"cec.timestamp_column", b"cec.key_columns"
 
@@ -28,6 +32,10 @@ class RecordKind(IntEnum):
     """Later footprint of an open window."""
     RESULT = 4
     """The window's result; it closes the window."""
+    DETERMINANT = 5
+    """What chance has decided in a step: order of arrival, clock, seed."""
+    GAP = 6
+    """The operator has lost its state: no window is open, and input before it was skipped."""
 
 
 def input_column(number: int) -> str:
@@ -45,6 +53,8 @@ class RecordSchema:
     inputs: int = 0
     timestamp_column: str | None = None
     key_columns: tuple[str, ...] = ()
+    determinants: bool = False
+    """Whether there are records of what chance has decided."""
     arrow: pa.Schema = field(init=False, compare=False)
     """The record schema as stored."""
 
@@ -56,6 +66,8 @@ class RecordSchema:
             columns.append(pa.field(KEY, pa.struct(list(self.key))))
         if self.state is not None:
             columns.append(pa.field(STATE, pa.struct(list(self.state))))
+        if self.determinants:
+            columns.append(pa.field(DETERMINANT, DETERMINANT_TYPE))
         columns += [column.with_nullable(True).remove_metadata() for column in self.data]
         metadata = {}
         if self.timestamp_column is not None:
@@ -104,7 +116,10 @@ class RecordSchema:
         column = said.get(_TIMESTAMP_COLUMN)
         keys = tuple(json.loads(said.get(_KEY_COLUMNS, b"[]")))
         data = pa.schema([f for f in arrow if not f.name.startswith("_")])
-        schema = cls(data, key, state, inputs, column.decode() if column else None, keys)
+        schema = cls(
+            data, key, state, inputs, column.decode() if column else None, keys,
+            DETERMINANT in names,
+        )  # fmt: skip
         if schema.arrow != arrow:
             raise BadHeader(f"not a record schema: {arrow}")
         return schema

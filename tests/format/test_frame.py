@@ -127,7 +127,12 @@ def test_the_numbers_of_the_format_do_not_change() -> None:
     assert {kind.name: kind.value for kind in FrameType} == {
         "BATCH": 1, "SCHEMA": 2, "COMMIT": 3, "FOOTER": 4,
     }  # fmt: skip
-    assert {codec.name: codec.value for codec in Codec} == {"NONE": 0, "ZSTD": 1, "ZSTD_LENGTHS": 2}
+    assert {codec.name: codec.value for codec in Codec} == {
+        "NONE": 0,
+        "ZSTD": 1,
+        "ZSTD_LENGTHS": 2,
+        "COLUMNS": 3,
+    }
 
 
 @pytest.mark.parametrize("number", range(256))
@@ -208,7 +213,7 @@ def test_numbers_leave_room_for_the_next() -> None:
         decode_frame_header(changed(last, 104, "<I", 2))
 
 
-@pytest.mark.parametrize(("at", "layout", "value"), [(5, "<B", 3), (6, "<H", 127), (6, "<H", 256)])
+@pytest.mark.parametrize(("at", "layout", "value"), [(5, "<B", 4), (6, "<H", 127), (6, "<H", 256)])
 def test_an_unknown_codec_or_size_is_of_a_later_format(at: int, layout: str, value: int) -> None:
     data = FrameHeader(type=FrameType.BATCH, **PLAIN).encode()
     with pytest.raises(NewerVersion, match="unknown"):

@@ -1,0 +1,1 @@
+"""Objects that are made once and whole: segments, and the commits that name them."""

@@ -1,0 +1,186 @@
+"""A segment that is complete, as one piece of bytes: what stores without append hold.
+
+docs/format.md §3 to §6, §12: its header, a SCHEMA frame, BATCH frames, a FOOTER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from cec_store.errors import CorruptLog, upgrade_needed
+from cec_store.format.bodies import Body, decode_body
+from cec_store.format.checksum import crc32c
+from cec_store.format.frame import (
+    FRAME_HEADER_BYTES,
+    LOG_STREAM,
+    NONE,
+    RECORD_STREAM,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    Footer,
+    FrameHeader,
+    FrameType,
+    NewerVersion,
+    SegmentHeader,
+    body_is_sound,
+    decode_frame_header,
+    decode_segment_header,
+    extend_running_crc,
+)
+from cec_store.format.schema import RecordSchema
+
+
+class WholeSegment(NamedTuple):
+    """A complete segment that was read and proven, but for the bodies of its records."""
+
+    header: SegmentHeader
+    schema: RecordSchema
+    frames: list[tuple[int, FrameHeader]]
+    """Its BATCH frames and the byte of each."""
+    data: pa.Buffer
+    path: str
+
+    @property
+    def body_bytes(self) -> range:
+        """From behind the SCHEMA frame to the FOOTER: all BATCH frames."""
+        if not self.frames:
+            return range(0)
+        last_byte, last = self.frames[-1]
+        return range(self.frames[0][0], last_byte + last.frame_bytes)
+
+    def records(self, columns: Sequence[str] | None = None) -> list[pa.RecordBatch]:
+        """Those of all frames, or these columns of them.
+
+        Raises:
+            CorruptLog: one fails its checksum, or is not what its header says.
+        """
+        found = []
+        for byte, header in self.frames:
+            body = self.data.slice(byte + FRAME_HEADER_BYTES, header.body_bytes)
+            try:
+                if not body_is_sound(header, body):
+                    raise BadHeader("body fails its checksum")
+                found.append(decode_body(body, header.body_codec, header.raw_bytes, self.schema,
+                                         header.record_count, columns))  # fmt: skip
+            except BadHeader as error:
+                raise CorruptLog(self.path, byte, str(error)) from None
+        return found
+
+
+def encode_whole(
+    header: SegmentHeader,
+    schema: RecordSchema,
+    bodies: Sequence[Body],
+    stream_id: int = RECORD_STREAM,
+) -> list[bytes]:
+    """The segment's bytes, in parts. ``seq`` and offsets count from 0."""
+    parts = [header.encode()]
+    running_crc, at_byte, frames = header.running_crc, SEGMENT_HEADER_BYTES, 0
+
+    def add(frame: FrameHeader, body: bytes) -> None:
+        nonlocal running_crc, at_byte, frames
+        encoded = frame._replace(
+            salt=header.salt, epoch=header.epoch, body_bytes=len(body), body_crc=crc32c(body)
+        ).encode()
+        parts.extend((encoded, body))
+        running_crc = crc32c(encoded[-4:], running_crc)
+        at_byte += len(encoded) + len(body)
+        frames += 1
+
+    message = schema.encode()
+    add(FrameHeader(type=FrameType.SCHEMA, stream_id=stream_id, raw_bytes=len(message)), message)
+    seq = offset = 0
+    previous = (NONE, 0)
+    for body in bodies:
+        byte = at_byte
+        frame = FrameHeader(
+            type=FrameType.BATCH, stream_id=stream_id, codec=body.codec, seq=seq,
+            first_offset=offset, prev_segment=previous[0], prev_byte=previous[1],
+            min_timestamp_us=body.min_timestamp_us, max_timestamp_us=body.max_timestamp_us,
+            record_count=body.record_count, raw_bytes=body.raw_bytes,
+        )  # fmt: skip
+        add(frame, body.stored)
+        previous = (header.segment_id, byte)
+        seq, offset = seq + 1, offset + body.record_count
+    footer = Footer(frames, at_byte, running_crc).encode()
+    add(FrameHeader(type=FrameType.FOOTER, stream_id=LOG_STREAM, seq=seq, raw_bytes=len(footer)),
+        footer)  # fmt: skip
+    return parts
+
+
+def decode_whole(data: bytes, path: str, stream_id: int = RECORD_STREAM) -> WholeSegment:
+    """A segment whose headers, chain and FOOTER are sound; bodies are proven when they are read.
+
+    ``path`` is where the bytes are from, for errors.
+
+    Raises:
+        CorruptLog: it is not whole, or anything in it is not what it ought to be.
+        UnsupportedVersion: a later format wrote it.
+    """
+    byte = 0
+    try:
+        header = decode_segment_header(data)
+        byte = SEGMENT_HEADER_BYTES
+        running_crc, count = header.running_crc, 0
+        buffer = pa.py_buffer(data)
+        schema: RecordSchema | None = None
+        frames: list[tuple[int, FrameHeader]] = []
+        while True:
+            frame = decode_frame_header(data, byte)
+            start = byte + FRAME_HEADER_BYTES
+            body = buffer.slice(start, min(frame.body_bytes, len(data) - start))
+            _check(frame, header, frames, body, schema is None, stream_id)
+            if frame.type == FrameType.FOOTER:
+                footer = Footer(count, byte, running_crc)
+                _check_end(Footer.decode(body.to_pybytes()), footer, len(data) - byte, frame)
+                assert schema is not None
+                return WholeSegment(header, schema, frames, buffer, path)
+            if schema is None:
+                schema = RecordSchema.decode(body.to_pybytes())
+            elif frame.type == FrameType.BATCH:
+                frames.append((byte, frame))
+            running_crc = extend_running_crc(running_crc, frame.header_crc)
+            byte += frame.frame_bytes
+            count += 1
+    except NewerVersion as error:
+        raise upgrade_needed(path, f"byte {byte}: {error}") from None
+    except BadHeader as error:
+        raise CorruptLog(path, byte, str(error)) from None
+
+
+def _check(
+    frame: FrameHeader,
+    segment: SegmentHeader,
+    before: list[tuple[int, FrameHeader]],
+    body: pa.Buffer,
+    is_first: bool,
+    stream_id: int,
+) -> None:
+    """Whether a frame may stand where it does; of BATCH frames the body is looked at later."""
+    if frame.salt != segment.salt:
+        raise BadHeader("the frame belongs to another segment")
+    if body.size < frame.body_bytes:
+        raise BadHeader("body cut short")
+    if is_first is not (frame.type == FrameType.SCHEMA):
+        raise BadHeader("a segment starts with its schema, and has one")
+    if frame.type != FrameType.BATCH:
+        if not body_is_sound(frame, body):
+            raise BadHeader("body fails its checksum")
+        return
+    seq, offset = (before[-1][1].seq + 1, before[-1][1].end_offset) if before else (0, 0)
+    if (frame.seq, frame.first_offset) != (seq, offset):
+        raise BadHeader(
+            f"frame {frame.seq} at offset {frame.first_offset}, where {seq} at {offset} is due"
+        )
+    if frame.stream_id != stream_id:
+        raise BadHeader(f"a frame of stream {frame.stream_id}, not {stream_id}")
+
+
+def _check_end(said: Footer, found: Footer, rest_bytes: int, frame: FrameHeader) -> None:
+    if said != found:
+        raise BadHeader("the footer is not that of what stands before it")
+    if frame.frame_bytes != rest_bytes:
+        raise BadHeader("bytes behind the footer")
