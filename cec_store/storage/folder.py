@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,126}")
 
 
 class AppendFile(Protocol):
@@ -69,9 +69,20 @@ class Folder(Protocol):
 
 
 class FolderTree(Folder, Protocol):
-    """A directory with directories in it."""
+    """A directory with directories in it, on a local disk or in a store."""
 
-    def folder(self, name: str) -> FolderTree: ...
+    def folder(self, name: str) -> FolderTree:
+        """A folder inside this one, there or not."""
+
+    def folders(self) -> Mapping[str, FolderTree]:
+        """Those that are there, by their names."""
+
+    def above(self) -> FolderTree:
+        """The folder that this one is in, by its path; itself, at the root."""
+
+    def require_readable(self, wanted: Callable[[str], bool]) -> None:
+        """Raises :class:`Unreadable` where it is known that one of these may not be read."""
+
     def remove(self) -> None: ...
 
 
@@ -79,7 +90,8 @@ def check_name(name: str) -> str:
     """A name that cannot leave its folder.
 
     Raises:
-        ValueError: anything but 1 to 127 of ``A-Z a-z 0-9 . _ -``, a letter or digit first.
+        ValueError: anything but 1 to 127 of ``A-Z a-z 0-9 . _ -``, neither a dot nor a dash first,
+            and no dot last.
     """
     if not _NAME.fullmatch(name) or name.endswith("."):
         raise ValueError(f"not a file name of this store: {name!r}")

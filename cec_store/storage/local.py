@@ -1,11 +1,11 @@
 """A folder of the local file system. Only this file, `local_files` and `trees` touch that.
 
-A :class:`Folder` is an argument everywhere, so that tests can hand in one that forgets unsynced
-bytes, tears writes or fails calls. What a real folder promises, and no more:
+A :class:`.folder.Folder` is an argument everywhere, so that tests can hand in one that forgets
+unsynced bytes, tears writes or fails calls. What a real folder promises, and no more:
 
-* bytes are safe after :meth:`AppendFile.sync`, names after :meth:`Folder.sync_names`;
+* bytes are safe after :meth:`AppendFile.sync`, names after ``sync_names``;
 * a write may be torn at any byte; a file may grow before its content arrives;
-* :meth:`Folder.rename` replaces its target at once.
+* ``rename`` replaces its target at once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
 
 from cec_store.errors import NotAQueue, QueueLocked
-from cec_store.storage.folder import AppendFile, Folder, HeldFile, Lock, check_name
+from cec_store.storage.folder import AppendFile, HeldFile, Lock, check_name
 from cec_store.storage.local_files import (
     LocalFile,
     LocalLock,
@@ -33,7 +32,6 @@ from cec_store.storage.regular_files import no_file, open_file, opened
 from cec_store.storage.system_errors import os_errors_of
 
 _FILE_BYTES_MAX = 2**62
-_Folder = TypeVar("_Folder", bound=Folder)
 
 
 class LocalFolder:
@@ -77,6 +75,16 @@ class LocalFolder:
         """A folder inside this one."""
         return LocalFolder(self._at(name))
 
+    def folders(self) -> dict[str, LocalFolder]:
+        """The folders inside this one, whatever they are called: Spark has names of its own."""
+        with os_errors_of(self.path, reading=True), os.scandir(self.path) as entries:
+            found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return {entry.name: LocalFolder(entry.path) for entry in found}
+
+    def above(self) -> LocalFolder:
+        """The folder that this one is in, by its path; itself, at the root."""
+        return LocalFolder(os.path.dirname(self.path))
+
     def remove(self) -> None:
         """Remove this folder with the files in it, as far as nobody makes new ones meanwhile."""
         with os_errors_of(self.path), suppress(FileNotFoundError):
@@ -93,9 +101,9 @@ class LocalFolder:
         """Whether this is on a network file system, as far as the list of mounts can tell."""
         return is_remote(self.path)
 
-    def require_readable(self, names: Iterable[str]) -> None:
+    def require_readable(self, wanted: Callable[[str], bool]) -> None:
         """Raises :class:`Unreadable` where one of these files may not be read."""
-        for name in names:
+        for name in filter(wanted, self.names() if self.exists() else ()):
             path = self._at(name)
             if not os.access(path, os.R_OK, effective_ids=True) and os.path.lexists(path):
                 with os_errors_of(path, reading=True):
@@ -209,11 +217,6 @@ class LocalFolder:
                     what = "another process has this queue open for append; close it, or open "
                     what += "with takeover=True if it hangs"
                 raise QueueLocked(f"{self.path}: {what}") from None
-
-
-def folder_at(path: AnyPath | _Folder) -> LocalFolder | _Folder:
-    """The folder of a path; one that is open already as it is."""
-    return LocalFolder(path) if isinstance(path, (str, bytes, os.PathLike)) else path
 
 
 def _sync_directory(path: str) -> None:

@@ -10,6 +10,9 @@ RETENTION = "retention"
 INDEX_FOLDER = "index"
 INDEX_STAMP = "stamp"
 COMMITS_FOLDER = "commits"
+LEASES_FOLDER = "leases"
+CONSUMERS_FOLDER = "consumers"
+DATA_FOLDER = "data"
 STAGED_FOLDER = "staged"
 _PARTITION = re.compile(r"partition-([0-9]{5,})")
 _SEGMENT = re.compile(r"([0-9]{20})\.seg")
@@ -21,6 +24,7 @@ _ACKNOWLEDGEMENT = re.compile(rf"consumer-({_CONSUMER.pattern})\.ack")
 _CONSUMER_LOCK = re.compile(rf"consumer-({_CONSUMER.pattern})\.lock")
 _TAKEOVER = re.compile(r"-([0-9]{6})")
 _CONSUMER_TAKEOVER = re.compile(rf"consumer-({_CONSUMER.pattern})\.(ack|lock)-[0-9]{{6}}")
+_PROBE = re.compile(r"probe-[0-9a-f]{32}\.tmp")
 _INDEX_DATA = re.compile(r"[0-9a-f]{16}\.mdb")
 
 
@@ -160,3 +164,78 @@ def is_index_data(name: str) -> bool:
 def temporary_name(name: str) -> str:
     """What a file is called until it is complete and renamed to ``name``."""
     return f"{name}.tmp"
+
+
+def probe_name(token: str) -> str:
+    """An object that is made to see what a store does, under 32 random hexadecimal digits."""
+    return f"probe-{token}.tmp"
+
+
+def is_probe(name: str) -> bool:
+    """Whether somebody was looking what the store does, and may have died over it."""
+    return _PROBE.fullmatch(name) is not None
+
+
+_COMMITS_PER_FOLDER = 1000
+LOG_FOLDER = "log"
+_LOG_FOLDER = re.compile(r"[0-9]{17}")
+_ACKNOWLEDGEMENT_OBJECT = re.compile(r"([0-9]{20})\.ack")
+_LOG_OBJECT = re.compile(r"([0-9]{20})\.(commit|summary)")
+
+
+def commit_object_name(number: int) -> str:
+    """Where a commit by reference is, below the queue."""
+    return f"{log_folder_name(number)}/{number:020d}.commit"
+
+
+def summary_object_name(number: int) -> str:
+    """Where the summary at a commit is."""
+    return f"{log_folder_name(number)}/{number:020d}.summary"
+
+
+def log_folder_name(number: int) -> str:
+    """The folder of a commit."""
+    return f"{LOG_FOLDER}/{number // _COMMITS_PER_FOLDER:017d}"
+
+
+def is_log_folder(name: str) -> bool:
+    """Whether it is the last part of such a folder's name."""
+    return _LOG_FOLDER.fullmatch(name) is not None
+
+
+def commit_number_of(name: str) -> int | None:
+    """The number in the last part of a commit's name; ``None`` for any other."""
+    match = _LOG_OBJECT.fullmatch(name)
+    return int(match.group(1)) if match and match.group(2) == "commit" else None
+
+
+def data_object_name(query: str, batch: int, partition: int, segment_id: int) -> str:
+    """A segment that a task of a query's batch has made, below the queue."""
+    return f"{data_folder_name(query, batch)}/{partition:05d}-{segment_id:020d}.seg"
+
+
+def data_folder_name(query: str, batch: int) -> str:
+    """What the tasks of a batch make."""
+    return f"{DATA_FOLDER}/{check_consumer_name(query)}/{batch}"
+
+
+def consumer_folder_name(consumer: str) -> str:
+    """Where a consumer of a queue by reference says how far it is, below the queue."""
+    return f"{CONSUMERS_FOLDER}/{check_consumer_name(consumer)}"
+
+
+def acknowledgement_object_name(consumer: str, number: int) -> str:
+    """One of its acknowledgements."""
+    return f"{consumer_folder_name(consumer)}/{number:020d}.ack"
+
+
+def acknowledgement_number_of(name: str) -> int | None:
+    """The number in the last part of such a name; ``None`` for any other."""
+    match = _ACKNOWLEDGEMENT_OBJECT.fullmatch(name)
+    return int(match.group(1)) if match else None
+
+
+def summary_number_of(name: str) -> int | None:
+    """The number in the last part of a summary's name; ``None`` for any other."""
+    match = _LOG_OBJECT.fullmatch(name)
+    return int(match.group(1)) if match and match.group(2) == "summary" else None

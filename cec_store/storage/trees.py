@@ -31,21 +31,16 @@ _NO_LINK = {
 }
 
 
-def subfolders(folder: LocalFolder) -> dict[str, LocalFolder]:
-    """The folders inside one, whatever they are called: Spark has names of its own."""
-    with os_errors_of(folder.path, reading=True), os.scandir(folder.path) as entries:
-        found = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-        return {entry.name: LocalFolder(entry.path) for entry in found}
-
-
 def enclosing(folder: LocalFolder) -> tuple[LocalFolder, str]:
     """The folder that this one really stands in, and its name there: links are followed."""
     path, name = os.path.split(os.path.realpath(folder.path))
     return LocalFolder(path), name
 
 
-def checksums_of(folder: LocalFolder, name: str) -> bytes:
+def checksums_of(folder: Folder, name: str) -> bytes:
     """What Hadoop's local file system keeps hidden beside a file of this name; empty: nothing."""
+    if not isinstance(folder, LocalFolder):
+        return b""
     path = os.path.join(folder.path, f".{check_name(name)}.crc")
     with os_errors_of(path, reading=True):
         try:

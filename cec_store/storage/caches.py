@@ -1,0 +1,42 @@
+"""Where this user keeps what can be made again: it can be deleted at any time."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from cec_store.errors import QueueLocked
+from cec_store.storage.local import LocalFolder
+from cec_store.storage.names import WRITER_LOCK
+from cec_store.storage.paths import AnyPath
+
+_VARIABLE = "XDG_CACHE_HOME"
+
+
+def cache_path(variables: Mapping[str, str]) -> Path:
+    """This package's folder in the user's cache."""
+    told = Path(variables.get(_VARIABLE) or "cache")
+    base = told if told.is_absolute() else Path.home() / ".cache"  # as the XDG text demands
+    return base / "cec-store"
+
+
+def index_cache(log_id: bytes) -> LocalFolder:
+    """Where the index of a queue is that does not stand on local files."""
+    return LocalFolder(cache_path(os.environ) / "indexes" / log_id.hex())
+
+
+def scratch_folder(log_id: bytes, base: AnyPath | None) -> LocalFolder:
+    """A new folder, below ``base`` or in the cache, for a queue that nobody needs after its writer.
+
+    Those of the same log whose writers have died are removed.
+    """
+    above = LocalFolder(cache_path(os.environ) / "standby" if base is None else base)
+    for name, left in above.folders().items() if above.exists() else ():
+        if name.startswith(log_id.hex()) and WRITER_LOCK in left.names():
+            with suppress(QueueLocked):
+                left.lock(WRITER_LOCK).close()
+                left.remove()
+    return above.folder(f"{log_id.hex()}-{secrets.token_hex(4)}")

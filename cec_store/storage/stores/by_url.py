@@ -1,0 +1,168 @@
+"""The store of a path or URL."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from cec_store.errors import StoreNotInstalled
+from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.abfs import AbfsFileSystem
+from cec_store.storage.stores.failures import Failure, error_for, no_exclusive_create
+from cec_store.storage.stores.file_system import FileSystem
+from cec_store.storage.stores.fsspec_store import FsspecStore
+from cec_store.storage.stores.local_store import LocalStore
+from cec_store.storage.stores.memory import MemoryFileSystem
+from cec_store.storage.stores.retrying import Retries
+from cec_store.storage.stores.store import Store
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*)://(.*)", re.DOTALL)
+
+
+class _Kind(NamedTuple):
+    """How URLs of one scheme are reached."""
+
+    package: str
+    extra: str
+    load: Callable[[], type[FileSystem]]
+    """Imports what the package is needed for."""
+
+
+def _s3() -> type[FileSystem]:
+    from cec_store.storage.stores.s3 import S3FileSystem
+
+    return S3FileSystem
+
+
+def _gcs() -> type[FileSystem]:
+    from cec_store.storage.stores.gcs import GcsFileSystem
+
+    return GcsFileSystem
+
+
+def _webhdfs() -> type[FileSystem]:
+    from cec_store.storage.stores.webhdfs import WebHdfsFileSystem
+
+    return WebHdfsFileSystem
+
+
+_S3 = _Kind("s3fs", "s3", _s3)
+_GCS = _Kind("gcsfs", "gcs", _gcs)
+_ABFS = _Kind("adlfs", "abfs", lambda: AbfsFileSystem)
+_HDFS = _Kind("requests", "hdfs", _webhdfs)
+_KINDS = {
+    "s3": _S3,
+    "s3a": _S3,
+    "gs": _GCS,
+    "gcs": _GCS,
+    "abfs": _ABFS,
+    "abfss": _ABFS,
+    "hdfs": _HDFS,
+    "webhdfs": _HDFS,
+    "memory": _Kind("fsspec", "", lambda: MemoryFileSystem),
+}
+
+
+def store_at(
+    path_or_url: AnyPath,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    single_writer: bool = False,
+    retries: Retries | None = None,
+) -> Store:
+    """The store of a local path, ``file://``, or a URL of one of the schemes below.
+
+    ``s3://`` (``s3a://``), ``gs://``, ``abfs://`` (``abfss://``), ``webhdfs://``, ``hdfs://`` and
+    ``memory://``. ``hdfs://`` is reached over WebHDFS as well: the port in the URL is that of
+    another protocol and is not used; WebHDFS is asked at 9870 of that host, or where ``host`` and
+    ``port`` in ``storage_options`` say. No request is made before the first call of the store.
+
+    Args:
+        path_or_url: Where the tree's root is; it need not be there yet, its bucket has to be.
+        storage_options: Of the fsspec file system, as pandas takes them; ``single_writer`` among
+            them is the one below.
+        single_writer: Take a store without conditional creates, of any scheme that fsspec knows;
+            :class:`FsspecStore` says what that risks.
+        retries: How often a remote store is asked before its failure is raised.
+
+    Raises:
+        ValueError: a scheme that is not known, a URL that names no bucket or host, or that holds a
+            password; options for local files, which have none.
+        NoExclusiveCreate: the scheme has no conditional create, and there may be several writers.
+        StoreNotInstalled: the package that reaches it is missing or too old.
+        CredentialsRefused: that package finds no credentials, and asks for them at once.
+    """
+    given = os.fsdecode(path_or_url)
+    found = _SCHEME.fullmatch(given)
+    if found is None or found[1].lower() == "file":
+        if storage_options:
+            raise ValueError(f"{given}: local files have no storage_options")
+        return LocalStore(_path_in(found[2], given) if found else given)
+    scheme = found[1].lower()
+    options = dict(storage_options or {})
+    is_alone = options.pop("single_writer", False)
+    if not isinstance(is_alone, bool):
+        raise ValueError(f"{given}: single_writer={is_alone!r}: True or False")
+    single_writer = single_writer or is_alone
+    _check(given, scheme, found[2])
+    kind = _KINDS.get(scheme) or _unknown_kind(given, scheme, single_writer)
+    url = f"{scheme}://{found[2].rstrip('/')}"
+    return FsspecStore(
+        url, lambda: _connected(url, kind, options), single_writer=single_writer, retries=retries
+    )
+
+
+def _path_in(rest: str, url: str) -> str:
+    host, slash, path = rest.partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise ValueError(f"{url}: file:// names a path of this machine, as in file:///data/queue")
+    return slash + path
+
+
+def _check(url: str, scheme: str, rest: str) -> None:
+    bucket, *folders = rest.rstrip("/").split("/")
+    if ":" in bucket.rpartition("@")[0]:
+        raise ValueError(f"{scheme}://: the URL holds a password; give it in storage_options")
+    if not bucket and scheme != "memory":
+        raise ValueError(f"{url}: names no bucket, container or host")
+    if any(each in ("", ".", "..") for each in folders):
+        raise ValueError(f"{url}: has an empty part, or one that is . or ..")
+
+
+def _unknown_kind(url: str, scheme: str, single_writer: bool) -> _Kind:
+    known = ", ".join(f"{each}://" for each in _KINDS)
+    try:
+        from fsspec.registry import known_implementations
+    except ImportError:
+        known_implementations = {}
+    if scheme not in known_implementations:
+        raise ValueError(f"{url}: {scheme}:// is not known; use a local path, {known}")
+    if not single_writer:
+        raise no_exclusive_create(url, f"none is known for {scheme}://")
+    return _Kind("fsspec", "", lambda: FileSystem)
+
+
+def _connected(url: str, kind: _Kind, options: dict[str, Any]) -> tuple[FileSystem, str]:
+    try:
+        import_module(kind.package)
+        made = kind.load()
+        where, own = made.address(url, options)
+        # Of its own: no other user of the same options meets the settings made here, nor do
+        # listings that it has kept answer in place of the store.
+        own = {"use_listings_cache": False, **own, "skip_instance_cache": True}
+        calls, root = import_module("fsspec.core").url_to_fs(where, **own)
+    except ImportError as error:
+        if isinstance(error, StoreNotInstalled):
+            raise
+        extra = f"'cec-store[{kind.extra}]'" if kind.extra else "what that names"
+        what = f"{kind.package} is needed for it and cannot be imported"
+        raise StoreNotInstalled(f"{url}: {what} ({error}); pip install {extra}") from error
+    except Exception as error:
+        # Some look for credentials here already, and have no error of their own for it.
+        if "credential" in str(error).lower():
+            raise error_for(Failure.NO_CREDENTIALS, url, error, reading=True) from error
+        raise
+    return made(calls), root

@@ -1,0 +1,116 @@
+"""What the errors of file systems mean, and what the store says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, auto
+
+from cec_store.errors import (
+    CredentialsRefused,
+    NoExclusiveCreate,
+    NoSuchBucket,
+    ReadOnly,
+    StorageError,
+    StoreUnreachable,
+    Unreadable,
+)
+
+
+class Failure(Enum):
+    """Why a call failed."""
+
+    ABSENT = auto()
+    """No such object."""
+    TAKEN = auto()
+    """The name of an object to be made."""
+    PAST_END = auto()
+    """The range to be read begins behind the object."""
+    PASSING = auto()
+    """No answer, or one that says to come back later. The call may have had its effect."""
+    NO_BUCKET = auto()
+    NO_CREDENTIALS = auto()
+    BAD_CREDENTIALS = auto()
+    FORBIDDEN = auto()
+    UNCONDITIONAL = auto()
+    """The server does not know conditional creates."""
+    OTHER = auto()
+
+
+_OF_STATUS = {
+    404: Failure.ABSENT,
+    401: Failure.BAD_CREDENTIALS,
+    403: Failure.FORBIDDEN,
+    408: Failure.PASSING,
+    409: Failure.PASSING,
+    412: Failure.TAKEN,
+    416: Failure.PAST_END,
+    425: Failure.PASSING,
+    429: Failure.PASSING,
+    501: Failure.OTHER,
+}
+
+
+def chain_of(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what it was raised from."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__
+
+
+def failure_of_status(status: int) -> Failure:
+    """What an HTTP status says by itself."""
+    return _OF_STATUS.get(status, Failure.PASSING if status >= 500 else Failure.OTHER)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What an error says that is one of Python's own."""
+    if isinstance(error, FileNotFoundError):
+        return Failure.ABSENT
+    if isinstance(error, FileExistsError):
+        return Failure.TAKEN
+    if isinstance(error, PermissionError):
+        return Failure.FORBIDDEN
+    # Before Python 3.11 the time-outs of asyncio, and of fsspec, are no TimeoutError.
+    is_late = type(error).__name__.endswith("TimeoutError")
+    if is_late or isinstance(error, (TimeoutError, ConnectionError)):
+        return Failure.PASSING
+    return Failure.OTHER
+
+
+def error_for(failure: Failure, place: str, error: BaseException, *, reading: bool) -> Exception:
+    """What to raise for a failure, which is not of the kind that a caller handles itself.
+
+    ``place`` is the URL of what was asked for.
+    """
+    said = " ".join(str(error).split()) or type(error).__name__
+    if failure is Failure.ABSENT:
+        return FileNotFoundError(f"{place}: no such object")
+    if failure is Failure.PASSING:
+        what = "the store cannot be reached, or is too busy; try again, and check the address"
+        return StoreUnreachable(f"{place}: {what} and the network ({said})")
+    if failure is Failure.NO_BUCKET:
+        what = "there is no such bucket or container; make it, or correct the name"
+        return NoSuchBucket(f"{place}: {what} ({said})")
+    if failure is Failure.NO_CREDENTIALS:
+        what = "no credentials were found; give them in storage_options, or where the store's own"
+        return CredentialsRefused(f"{place}: {what} tools look for them ({said})")
+    if failure is Failure.BAD_CREDENTIALS:
+        what = "the store does not accept these credentials; correct or renew them"
+        return CredentialsRefused(f"{place}: {what} ({said})")
+    if failure is Failure.FORBIDDEN and reading:
+        what = "these credentials may not read it, or it is not there and they may not list;"
+        return Unreadable(f"{place}: {what} ask for both rights ({said})")
+    if failure is Failure.FORBIDDEN:
+        what = "these credentials may not write here; ask for the right to put and delete"
+        return ReadOnly(f"{place}: {what} ({said})")
+    if failure is Failure.UNCONDITIONAL:
+        return no_exclusive_create(place, said)
+    return StorageError(f"{place}: {said}")
+
+
+def no_exclusive_create(place: str, reason: str) -> NoExclusiveCreate:
+    """The error for a store in which two writers could both make the same object."""
+    what = "this store cannot make an object only where there is none"
+    advice = "use another; with one writer only, and never two, pass single_writer=True"
+    return NoExclusiveCreate(f"{place}: {what} ({reason}); {advice}")

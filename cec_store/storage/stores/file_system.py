@@ -1,0 +1,108 @@
+"""The calls that a store makes of an fsspec file system, and how each kind answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from inspect import signature
+from typing import Any
+
+from cec_store.errors import StoreNotInstalled
+from cec_store.storage.stores.failures import Failure, failure_of
+from cec_store.storage.stores.store import Entry
+
+Options = dict[str, Any]
+
+
+class FileSystem:
+    """Any fsspec file system. It makes each call once; its errors are what fsspec raises.
+
+    Kinds whose conditional create is known are sub-classes; of this one it is not.
+    """
+
+    creates_exclusively = False
+
+    def __init__(self, calls: Any) -> None:
+        """``calls`` is the file system of fsspec."""
+        self.calls = calls
+
+    @classmethod
+    def address(cls, url: str, given: Options) -> tuple[str, Options]:
+        """Where the file system is found, and what it is made with; the user has given these."""
+        return url, given
+
+    def create(self, path: str, data: bytes) -> None:
+        """Make the object unless the name is taken; ``TAKEN`` where it is."""
+        raise NotImplementedError(f"{type(self).__name__} has no conditional create")
+
+    def put(self, path: str, data: bytes) -> None:
+        """Make the object, over one that may be there."""
+        self.calls.pipe_file(path, data)
+
+    def read(self, path: str, byte: int, end: int | None) -> bytes:
+        """The bytes from ``byte`` to ``end``."""
+        return bytes(self.calls.cat_file(path, start=byte, end=end))
+
+    def size(self, path: str) -> int:
+        found = self.calls.info(path)
+        if found["type"] != "file":
+            raise FileNotFoundError(path)
+        return int(found["size"])
+
+    def list(self, path: str) -> list[Entry]:
+        """Of a folder; nothing where it is not there."""
+        self.calls.invalidate_cache()
+        try:
+            found = self.calls.ls(path, detail=True)
+        except FileNotFoundError as error:
+            if self.failure_of(error) is Failure.NO_BUCKET:
+                raise
+            return []
+        inside = path.rstrip("/") + "/"
+        return [
+            Entry(name, int(each["size"]) if each["type"] == "file" else None)
+            for each in found
+            if (name := _name_in(inside, each["name"]))
+        ]
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Objects that are not there are no error."""
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self.calls.rm_file(path)
+
+    def failure_of(self, error: BaseException) -> Failure:
+        """What an error of a call means."""
+        return failure_of(error)
+
+
+def _name_in(inside: str, path: str) -> str:
+    """The last part of a path in this folder; nothing for the folder itself."""
+    return path.rstrip("/").removeprefix(inside) if path.rstrip("/").startswith(inside) else ""
+
+
+class CreatingFileSystem(FileSystem):
+    """One with ``pipe_file(..., mode="create")``."""
+
+    creates_exclusively = True
+    extra = ""
+    """Of this package, by which it is installed."""
+
+    def __init__(self, calls: Any) -> None:
+        """Raises :class:`StoreNotInstalled` where it is too old for conditional creates.
+
+        It would take the mode for one more header, and replace what is there.
+        """
+        super().__init__(calls)
+        method = getattr(calls, "_pipe_file", None) or calls.pipe_file
+        if "mode" not in signature(method).parameters:
+            raise too_old(type(calls).__module__.partition(".")[0], self.extra)
+
+    def create(self, path: str, data: bytes) -> None:
+        self.calls.pipe_file(path, data, mode="create")
+
+
+def too_old(package: str, extra: str) -> StoreNotInstalled:
+    """The error for a release without conditional creates."""
+    what = "is too old to make an object only where there is none"
+    return StoreNotInstalled(f"{package} {what}: pip install --upgrade 'cec-store[{extra}]'")

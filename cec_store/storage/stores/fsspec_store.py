@@ -1,0 +1,204 @@
+"""A tree of objects in a remote store, reached through fsspec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from cec_store.errors import StorageError, StoreUnreachable
+from cec_store.storage.forking import OwnProcess
+from cec_store.storage.stores.failures import (
+    Failure,
+    chain_of,
+    error_for,
+    no_exclusive_create,
+)
+from cec_store.storage.stores.file_system import FileSystem
+from cec_store.storage.stores.retrying import Retries
+from cec_store.storage.stores.store import Entry, check_object_name, check_range, is_object_name
+
+_Result = TypeVar("_Result")
+
+
+class FsspecStore:
+    """Objects below a URL of any file system that fsspec reaches.
+
+    **Lost replies.** A create of which no reply came, or one that something below has sent twice,
+    may be answered "taken" although it was this call's own. So where the name is taken the object
+    is read back: equal bytes are this call's. A request of which no reply came may also arrive
+    later: an object that was made and deleted meanwhile can be there again.
+
+    **A single writer.** Where the store has no conditional create, it is refused, unless
+    ``single_writer`` is set: then a create looks first and puts what it has where nothing is. Two
+    writers that look at the same time both put, the second replaces what the first was told it had
+    made, and neither learns of it. That is for stores which only one process ever writes to, and
+    never two, not even for the moment in which one takes over from another that hangs.
+    """
+
+    appends = False
+
+    def __init__(
+        self,
+        url: str,
+        connect: Callable[[], tuple[FileSystem, str]],
+        *,
+        single_writer: bool = False,
+        retries: Retries | None = None,
+    ) -> None:
+        """``connect`` makes a file system of this process' own, and names the root's path in it.
+
+        Raises:
+            NoExclusiveCreate: it has no conditional create, and ``single_writer`` is not set.
+        """
+        self._url = url
+        self._connect = connect
+        self._retries = retries or Retries()
+        self._process = OwnProcess()
+        self._calls, self._root = connect()
+        self.creates_exclusively = self._calls.creates_exclusively and not single_writer
+        if not (self.creates_exclusively or single_writer):
+            raise no_exclusive_create(url, "none is known of it")
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def create(self, name: str, parts: Sequence[bytes]) -> None:
+        """As :meth:`Store.create`.
+
+        Raises:
+            StoreUnreachable: it is not known whether the object was made.
+        """
+        path, place = self._path_of(name), self._place_of(name)
+        data = b"".join(parts)
+        is_doubtful = False
+        for _ in self._retries.turns():
+            try:
+                self._create_once(path, data)
+                return
+            except Exception as error:
+                last = error
+            failure = self._failure_of(last)
+            if failure is Failure.TAKEN:
+                if self._holds(path, place, data):
+                    return
+                raise FileExistsError(f"{place}: is there already") from last
+            # An upload of several requests ends in "absent" where one of them was made twice.
+            if failure not in (Failure.PASSING, Failure.ABSENT):
+                break
+            is_doubtful = True
+        if not is_doubtful:
+            raise error_for(failure, place, last, reading=False) from last
+        if not self._holds(path, place, data, after=last):
+            raise self._unknown(place, last) from last
+
+    def _create_once(self, path: str, data: bytes) -> None:
+        calls = self._file_system()
+        if self.creates_exclusively:
+            calls.create(path, data)
+            return
+        if self._is_there(calls, path):
+            raise FileExistsError(path)
+        calls.put(path, data)
+
+    def _is_there(self, calls: FileSystem, path: str) -> bool:
+        try:
+            calls.size(path)
+        except Exception as error:
+            if self._failure_of(error) is Failure.ABSENT:
+                return False
+            raise
+        return True
+
+    def _holds(
+        self, path: str, place: str, data: bytes, after: BaseException | None = None
+    ) -> bool:
+        """Whether exactly these bytes are there. ``after``: the failure of what should say so."""
+        try:
+            # One byte more tells a longer object from an equal one.
+            found = self._asked(place, lambda calls: _read(calls, path, 0, len(data) + 1))
+        except FileNotFoundError:
+            return False
+        except StorageError as error:
+            if after is None:
+                raise
+            raise self._unknown(place, after) from error
+        if after is not None and found != data:
+            raise FileExistsError(f"{place}: is there already") from after
+        return found == data
+
+    def _unknown(self, place: str, error: BaseException) -> StoreUnreachable:
+        what = "it is not known whether this object was made; look for it, or use another name"
+        found = error_for(Failure.PASSING, place, error, reading=False)
+        return StoreUnreachable(f"{found}; {what}")
+
+    def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
+        check_range(byte, size)
+        path = self._path_of(name)
+        if size == 0:  # no range of a request can say so
+            self.size(name)
+            return b""
+        end = None if size is None else byte + size
+        return self._asked(self._place_of(name), lambda calls: _read(calls, path, byte, end))
+
+    def size(self, name: str) -> int:
+        path = self._path_of(name)
+        return self._asked(self._place_of(name), lambda calls: calls.size(path))
+
+    def list(self, folder: str = "") -> list[Entry]:
+        path = self._path_of(folder) if folder else self._root or "/"
+        found = self._asked(self._place_of(folder), lambda calls: calls.list(path))
+        return sorted(
+            (each for each in found if is_object_name(each.name)),
+            key=lambda each: (each.name, each.is_folder),
+        )
+
+    def delete(self, names: Iterable[str]) -> None:
+        if paths := [self._path_of(name) for name in names]:
+            self._asked(self._url, lambda calls: calls.delete(paths), reading=False)
+
+    def _asked(
+        self, place: str, call: Callable[[FileSystem], _Result], *, reading: bool = True
+    ) -> _Result:
+        """What a call returns that may be made any number of times."""
+        for _ in self._retries.turns():
+            try:
+                return call(self._file_system())
+            except Exception as error:
+                last = error
+            failure = self._failure_of(last)
+            if failure is not Failure.PASSING:
+                break
+        if failure is Failure.UNCONDITIONAL:  # which no such call is
+            failure = Failure.OTHER
+        raise error_for(failure, place, last, reading=reading) from last
+
+    def _file_system(self) -> FileSystem:
+        # Connections and the thread that serves them stay with the parent of a fork.
+        if self._process.is_other():
+            self._calls, self._root = self._connect()
+            self._process = OwnProcess()
+        return self._calls
+
+    def _failure_of(self, error: BaseException) -> Failure:
+        found = Failure.OTHER
+        for each in chain_of(error):
+            found = self._calls.failure_of(each)
+            if found is not Failure.OTHER:
+                break
+        return found
+
+    def _path_of(self, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{check_object_name(name)}"
+
+    def _place_of(self, name: str) -> str:
+        return f"{self._url}/{name}".rstrip("/")
+
+
+def _read(calls: FileSystem, path: str, byte: int, end: int | None) -> bytes:
+    try:
+        return calls.read(path, byte, end)
+    except Exception as error:
+        if any(calls.failure_of(each) is Failure.PAST_END for each in chain_of(error)):
+            return b""
+        raise

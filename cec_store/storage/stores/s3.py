@@ -1,0 +1,137 @@
+"""S3, by s3fs: conditional puts, and what S3 and its clients say when something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from botocore.exceptions import (
+    ConnectionError as NoConnectionError,
+)
+from botocore.exceptions import (
+    HTTPClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    ResponseStreamingError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
+from botocore.parsers import ResponseParserError
+from botocore.session import get_session
+
+from cec_store.storage.stores.failures import Failure, failure_of, failure_of_status
+from cec_store.storage.stores.file_system import CreatingFileSystem, Options, too_old
+from cec_store.storage.stores.store import Entry
+
+_DELETES_MAX = 1000  # of one request
+_PUT_BYTES_MAX = 5 * 2**30  # of one request
+_PASSING = (NoConnectionError, HTTPClientError, ResponseStreamingError, ResponseParserError)
+_NO_CREDENTIALS = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
+_OF_CODE = {
+    "NoSuchBucket": Failure.NO_BUCKET,
+    "NoSuchKey": Failure.ABSENT,
+    "NoSuchUpload": Failure.ABSENT,
+    "PreconditionFailed": Failure.TAKEN,
+    "InvalidRange": Failure.PAST_END,
+    "ConditionalRequestConflict": Failure.PASSING,
+    "OperationAborted": Failure.PASSING,
+    "RequestTimeout": Failure.PASSING,
+    "SlowDown": Failure.PASSING,
+    "InternalError": Failure.PASSING,
+    "ServiceUnavailable": Failure.PASSING,
+    "NotImplemented": Failure.UNCONDITIONAL,
+    "AccessDenied": Failure.FORBIDDEN,
+    "InvalidAccessKeyId": Failure.BAD_CREDENTIALS,
+    "SignatureDoesNotMatch": Failure.BAD_CREDENTIALS,
+    "ExpiredToken": Failure.BAD_CREDENTIALS,
+    "InvalidToken": Failure.BAD_CREDENTIALS,
+    "RequestTimeTooSkewed": Failure.BAD_CREDENTIALS,
+}
+
+
+class S3FileSystem(CreatingFileSystem):
+    """S3, and servers that speak as it does, conditional puts (``If-None-Match``) included."""
+
+    extra = "s3"
+
+    def __init__(self, calls: object) -> None:
+        super().__init__(calls)
+        # Parameters that botocore does not know are left away by s3fs, without a word.
+        puts = get_session().get_service_model("s3").operation_model("PutObject")
+        if "IfNoneMatch" not in puts.input_shape.members:
+            raise too_old("botocore", self.extra)
+        # Whoever asks for the store tries again, and has to know of each attempt.
+        self.calls.retries = 1
+
+    @classmethod
+    def address(cls, url: str, given: Options) -> tuple[str, Options]:
+        config = {"retries": {"total_max_attempts": 1}, **given.get("config_kwargs", {})}
+        return "s3://" + url.partition("://")[2], {**given, "config_kwargs": config}
+
+    def create(self, path: str, data: bytes) -> None:
+        # In one request: the parts of an upload whose writer dies stay, unseen, and are paid for.
+        self.calls.pipe_file(path, data, mode="create", chunksize=_PUT_BYTES_MAX)
+
+    def list(self, path: str) -> list[Entry]:
+        # Not by `ls`, which lists the folder above as well where this one is empty.
+        bucket, key, _ = self.calls.split_path(path)
+        inside = f"{key}/" if key else ""
+        asked = {"Bucket": bucket, "Prefix": inside, "Delimiter": "/"}
+        found: list[Entry] = []
+        while True:
+            page = self.calls.call_s3("list_objects_v2", **asked)
+            folders = (each["Prefix"] for each in page.get("CommonPrefixes", []))
+            found += [Entry(prefix.removeprefix(inside)[:-1], None) for prefix in folders]
+            objects = ((each["Key"], each["Size"]) for each in page.get("Contents", []))
+            found += [Entry(name.removeprefix(inside), size) for name, size in objects]
+            if not page.get("IsTruncated"):
+                return found
+            asked["ContinuationToken"] = page["NextContinuationToken"]
+
+    def delete(self, paths: Iterable[str]) -> None:
+        # Not by `rm`, which passes over what could not be deleted.
+        left = iter(paths)
+        while some := [self.calls.split_path(path)[:2] for path in islice(left, _DELETES_MAX)]:
+            keys = {"Objects": [{"Key": key} for _, key in some], "Quiet": True}
+            out = self.calls.call_s3("delete_objects", Bucket=some[0][0], Delete=keys)
+            if refused := out.get("Errors"):
+                raise _Refused(refused[0])
+
+    def failure_of(self, error: BaseException) -> Failure:
+        code, status = _answer(error)
+        if code in _OF_CODE:
+            return _OF_CODE[code]
+        if status:
+            return failure_of_status(status)
+        if isinstance(error, _NO_CREDENTIALS):
+            return Failure.NO_CREDENTIALS
+        if isinstance(error, _PASSING) or type(error).__module__.startswith("aiohttp"):
+            return Failure.PASSING
+        # What s3fs has made of an answer says less than the answer, which it was raised from.
+        return Failure.OTHER if error.__cause__ is not None else failure_of(error)
+
+
+class _Refused(Exception):
+    """One of several objects that were to be deleted."""
+
+    def __init__(self, facts: dict[str, str]) -> None:
+        super().__init__(f"{facts.get('Key')}: {facts.get('Message') or facts.get('Code')}")
+        self.response = {"Error": facts}
+
+
+def _answer(error: BaseException) -> tuple[str, int]:
+    """The code and the HTTP status of an answer; empty and 0 where it is none."""
+    response = getattr(error, "response", None)
+    if not isinstance(response, dict):
+        return "", 0
+    facts = response.get("Error", {})
+    code = str(facts.get("Code", ""))
+    status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    return code, status or (int(code) if code.isdigit() else 0)

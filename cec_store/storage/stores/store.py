@@ -1,0 +1,133 @@
+"""The contract of a store: a tree of objects under one URL, each made once and whole.
+
+Names are relative and slash-separated; each part is a name as :func:`check_name` has it. What every
+store promises, and no more:
+
+* an object is made by one caller alone, appears whole, and never changes;
+* it is durable when :meth:`Store.create` returns. A local file may be seen a moment before its name
+  is on disk; any later object in its folder puts that name on disk as well;
+* an object that is there is listed, and one that was deleted is not.
+
+There is no append, truncate, rename or lock here.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from cec_store.storage.folder import check_name
+from cec_store.storage.names import probe_name
+from cec_store.storage.stores.failures import no_exclusive_create
+
+
+class Entry(NamedTuple):
+    """What a folder lists."""
+
+    name: str
+    """Within its folder."""
+    size: int | None
+    """Bytes of an object; ``None`` for a folder."""
+
+    @property
+    def is_folder(self) -> bool:
+        return self.size is None
+
+
+class Store(Protocol):
+    """Objects under one URL. Its calls may be made by any threads at the same time."""
+
+    @property
+    def url(self) -> str:
+        """Where it is; for a local store its path. It names no credentials."""
+
+    @property
+    def appends(self) -> bool:
+        """Whether files here can also be appended to and synced, as a ``LocalFolder`` does."""
+
+    @property
+    def creates_exclusively(self) -> bool:
+        """Whether the store itself sees to it that a name is given once."""
+
+    def create(self, name: str, parts: Sequence[bytes]) -> None:
+        """A new object of these bytes, one part after the other; durable on return.
+
+        A remote store may have made an object and fail to say so. Then equal bytes are taken for
+        those of this call, so that callers put a random id into every object: of two callers with
+        the same bytes both may believe to have made it.
+
+        Raises:
+            FileExistsError: the name is taken; what is there was not changed.
+            StorageError: it was not made, or the message says that this is not known.
+        """
+
+    def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
+        """Up to ``size`` bytes from ``byte`` (all: ``None``); fewer only where the object ends.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+
+    def size(self, name: str) -> int:
+        """Bytes of an object. Raises ``FileNotFoundError`` where there is none."""
+
+    def list(self, folder: str = "") -> list[Entry]:
+        """Objects and folders right in this folder (the root: ``""``), sorted by name.
+
+        Nothing for a folder that is not there. A folder that is left without objects may be listed
+        or not. What no name of this contract can reach is passed over.
+        """
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Objects that are not there are no error."""
+
+
+def prove_exclusive_creates(store: Store, folder: str = "") -> None:
+    """See that a name is given once, before a queue is made in this folder: some servers take the
+    condition and pass over it without a word.
+
+    One object is made, made again with other bytes, and deleted. Whoever is killed meanwhile leaves
+    it, and nobody minds. Local files are known, and where one process alone writes it is not asked.
+
+    Raises:
+        NoExclusiveCreate: the second was made as well.
+    """
+    if store.appends or not store.creates_exclusively:
+        return
+    token = secrets.token_hex(16)
+    name = f"{folder}/{probe_name(token)}" if folder else probe_name(token)
+    store.create(name, [b"first ", token.encode()])
+    try:
+        store.create(name, [b"second ", token.encode()])
+    except FileExistsError:
+        return
+    finally:
+        store.delete([name])
+    raise no_exclusive_create(store.url, "it has made one object twice, as if nothing was there")
+
+
+def check_object_name(name: str) -> str:
+    """The name itself.
+
+    Raises:
+        ValueError: it is empty, absolute, or one of its parts is no name.
+    """
+    for part in name.split("/"):
+        check_name(part)
+    return name
+
+
+def is_object_name(part: str) -> bool:
+    """Whether this can be one part of a name."""
+    try:
+        check_name(part)
+    except ValueError:
+        return False
+    return True
+
+
+def check_range(byte: int, size: int | None) -> None:
+    """Raises ``ValueError`` for a place before the object, or less than nothing."""
+    if byte < 0 or (size is not None and size < 0):
+        raise ValueError(f"no range of an object: {size} bytes from {byte}")
