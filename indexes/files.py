@@ -18,10 +18,18 @@ from cec_store.errors import StorageError
 from cec_store.format.checksum import crc32c, crc_is_right, with_crc
 from cec_store.indexes.entries import VERSION, BadIndex, UnwritableIndex
 from cec_store.indexes.lmdb_file import LmdbFile
-from cec_store.storage.folder import AppendFile
+from cec_store.storage.caches import index_cache
+from cec_store.storage.folder import AppendFile, Folder
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.names import INDEX_STAMP, index_data_name, is_index_data, temporary_name
+from cec_store.storage.names import (
+    INDEX_FOLDER,
+    INDEX_STAMP,
+    index_data_name,
+    is_index_data,
+    temporary_name,
+)
 from cec_store.storage.retrying import retry_when_changed
+from cec_store.storage.stores.store_folder import StoreFolder
 
 _MAGIC = b"CECINDX\0"
 _STAMP = Struct("<8sHHI16sQQI8xI")
@@ -29,6 +37,15 @@ assert _STAMP.size == 64
 _CHUNK_BYTES = 4 << 20
 _SETTLED_NS = 2_000_000_000
 _PROVEN_MAX = 4096
+
+
+def index_folder(folder: Folder, log_id: bytes) -> LocalFolder | None:
+    """Where a queue's index is kept; ``None`` where it can have none."""
+    if isinstance(folder, StoreFolder):
+        return index_cache(log_id)
+    if not isinstance(folder, LocalFolder) or folder.is_remote():
+        return None
+    return folder.folder(INDEX_FOLDER)
 
 
 class Stamp(NamedTuple):

@@ -15,13 +15,12 @@ from typing import TypeVar
 
 from cec_store.errors import CecError, ReadOnly
 from cec_store.indexes.entries import BadIndex, FrameEntry, UnwritableIndex
-from cec_store.indexes.files import IndexFiles
+from cec_store.indexes.files import IndexFiles, index_folder
 from cec_store.indexes.recent import RecentFrames
 from cec_store.indexes.stored import StoredIndex, is_trimmed, prove
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
-from cec_store.storage.local import LocalFolder
-from cec_store.storage.names import INDEX_FOLDER
+from cec_store.storage.stores.store_folder import StoreFolder
 
 _FRAMES_PER_WRITE = 1 << 16
 _FRAMES_PER_PUBLISHING = 1 << 10
@@ -39,12 +38,14 @@ class TimestampIndex:
         """The index of the chain's queue; one in memory where none on disk can be believed.
 
         ``writable`` is for who may append to the queue: :meth:`follow` then keeps it on disk.
-        Otherwise nothing on disk is ever changed. Raises nothing on the index's own account.
+        Otherwise nothing on disk is ever changed, unless the queue is in a store: then it is a
+        cache of this user's. Raises nothing on the index's own account.
         """
         self._lock = RLock()
         self._chain = chain
         self._log_id = chain.manifest.log_id
-        self._writable = writable
+        self._is_cache = isinstance(chain.folder, StoreFolder)
+        self._writable = writable or self._is_cache
         self._stored: StoredIndex | None = None
         self._recent = RecentFrames()
         self._published_seq = 0
@@ -53,12 +54,12 @@ class TimestampIndex:
         self.problem = ""
         """Why it was dropped last, is behind, or cannot be written; empty if all is well."""
         self._files: IndexFiles | None = None
-        folder = chain.folder
-        if not isinstance(folder, LocalFolder) or folder.is_remote():
+        folder = index_folder(chain.folder, self._log_id)
+        if folder is None:
             self.problem = "the queue is not in a folder of a local file system"
             self._writable = False
             return
-        self._files = IndexFiles(folder.folder(INDEX_FOLDER), self._log_id)
+        self._files = IndexFiles(folder, self._log_id)
         self._load(self._files)
 
     def _load(self, files: IndexFiles) -> None:
@@ -86,6 +87,8 @@ class TimestampIndex:
         Raises:
             CorruptLog: the log is damaged where the search has to look.
         """
+        if self._is_cache:
+            self.follow(chain)
         return self._find(timestamp_us, chain, self._search_timestamp, Chain.find_timestamp)
 
     def find_offset(self, offset: int, chain: Chain | None = None) -> Frame | None:
@@ -106,7 +109,8 @@ class TimestampIndex:
 
     def lookup(self, chain: Chain) -> IndexLookup:
         """The lookups over one chain, which a writable index follows first."""
-        self.follow(chain)
+        if not self._is_cache:  # which waits until a moment is asked for: to follow takes requests
+            self.follow(chain)
         return IndexLookup(self, chain)
 
     def _find(

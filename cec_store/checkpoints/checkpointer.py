@@ -79,6 +79,10 @@ class Checkpointer:
         """Windows that an eventual checkpoint has brought back, in the order of their offsets."""
         self._order.add(slots, offsets, positions)
 
+    def adopt(self, order: FootprintOrder) -> None:
+        """The windows, as somebody has kept them in order who followed this log."""
+        self._order = order
+
     def oldest(self, count: int) -> tuple[Ints, Ints, Ints]:
         """(slots, offsets, inputs) of up to ``count`` windows, oldest footprint first."""
         return self._order.oldest(count)

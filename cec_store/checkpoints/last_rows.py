@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Union
+
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cec_store.format.columns import Ints, values_of
 
@@ -11,17 +15,17 @@ _WORD_MAX = 1 << 63
 _PARTED_BYTES_MAX = 64
 _TABLE_ROWS_MAX = 4
 """A table of so many places for each row is faster than sorting."""
+Keys = Union[pa.StructArray, pa.ChunkedArray]  # noqa: UP007 - mypy knows no types of Arrow
 
 
-def last_rows(keys: pa.StructArray) -> Ints:
+def last_rows(keys: Keys) -> Ints:
     """The last row of each key, ascending; null is a key, and nulls inside a key are equal."""
     codes, bound = key_codes(keys)
     count = len(codes)
     if bound <= _TABLE_ROWS_MAX * count:
-        rows = np.arange(count, dtype=np.int32 if count < 1 << 31 else np.int64)
-        last = np.empty(bound, rows.dtype)
-        last[codes] = rows  # of equal codes the last one stays
-        return np.flatnonzero(last[codes] == rows)
+        sizes = [len(chunk) for chunk in keys.chunks] if isinstance(keys, pa.ChunkedArray) else []
+        found = _last_by_chunk(codes, bound, sizes or [count])
+        return _last_by_row(codes, bound) if found is None else found
     # Code and row in one word: sorting words is several times as fast as hashing keys.
     row_bits = count.bit_length()
     words = codes << row_bits
@@ -34,58 +38,122 @@ def last_rows(keys: pa.StructArray) -> Ints:
     return np.flatnonzero(chosen)
 
 
-def key_codes(keys: pa.StructArray) -> tuple[Ints, int]:
+def _last_by_chunk(codes: Ints, bound: int, sizes: list[int]) -> Ints | None:
+    """From the end on, what was not seen before; ``None`` where a chunk has a key twice.
+
+    No frame of a state store has, and a table of bytes stays in the processor's cache.
+    """
+    is_new = np.ones(bound, np.bool_)
+    left, found, end = bound, [np.empty(0, np.int64)], len(codes)
+    for size in reversed(sizes):
+        first = end - size
+        part = codes[first:end]
+        new = np.flatnonzero(is_new.take(part))
+        is_new[part] = False
+        before, left = left, int(np.count_nonzero(is_new))
+        if before - left != len(new):
+            return None
+        new += first
+        found.append(new)
+        end = first
+    return np.concatenate(found[::-1])
+
+
+def _last_by_row(codes: Ints, bound: int) -> Ints:
+    rows = np.arange(len(codes), dtype=np.int32 if len(codes) < 1 << 31 else np.int64)
+    last = np.empty(bound, rows.dtype)
+    last[codes] = rows  # of equal codes the last one stays
+    return np.flatnonzero(last[codes] == rows)
+
+
+def key_codes(keys: Keys) -> tuple[Ints, int]:
     """Equal numbers for equal keys, from 0 up to a bound that leaves room for a row's number."""
-    columns = [part for column in keys.flatten() for part in _parts(column)]
-    if keys.null_count or not columns:
-        columns = [keys.is_valid(), *columns]
+    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    parts = [_codes(column) for column in _columns(chunks)]
     row_bits = len(keys).bit_length()
-    codes, bound = _codes(columns[0])
-    for column in columns[1:]:
-        more, more_bound = _codes(column)
-        if more_bound == 1:
-            continue  # the same in all rows
+    codes, bound = np.zeros(0, np.int64), 1
+    for more, more_bound in (part for part in parts if part[1] > 1):  # else the same in all rows
+        if bound == 1:
+            codes, bound = more, more_bound
+            continue
         if bound * more_bound << row_bits >= _WORD_MAX:
             (codes, bound), (more, more_bound) = _dense(pa.array(codes)), _dense(pa.array(more))
         codes, bound = codes * more_bound + more, bound * more_bound
+    if bound == 1:
+        return np.zeros(len(keys), np.int64), 1
     if bound << row_bits >= _WORD_MAX:
         codes, bound = _dense(pa.array(codes))
     return codes, bound
 
 
-def _parts(column: pa.Array) -> list[pa.Array]:
+_Column = Union[list[NDArray[Any]], pa.ChunkedArray]  # noqa: UP007
+"""Numbers as they lie, by chunk, or a column of any type."""
+
+
+def _columns(chunks: Sequence[pa.StructArray]) -> list[_Column]:
+    """What the keys are made of, and whether they are null."""
+    chunks = [chunk for chunk in chunks if len(chunk)]
+    columns: list[_Column] = []
+    if any(chunk.null_count for chunk in chunks):
+        columns.append(pa.chunked_array([chunk.is_valid() for chunk in chunks]))
+    for of_chunks in zip(*(chunk.flatten() for chunk in chunks), strict=True):
+        words = _words(of_chunks)
+        columns += [pa.chunked_array(of_chunks)] if words is None else words
+    return columns
+
+
+def _words(chunks: Sequence[pa.Array]) -> list[_Column] | None:
     """Bytes of one length as numbers, which have codes at once: keys of Spark are often such.
 
-    Numbers that are the same in all rows are left out.
+    Numbers that are the same in all rows are left out; ``None`` for all others.
     """
-    if not pa.types.is_binary(column.type) or column.null_count or not len(column):
-        return [column]
-    _, ends, data = column.buffers()
-    places = np.frombuffer(ends, "<i4", len(column) + 1, column.offset * 4)
-    size = int(places[1] - places[0])
-    if not 0 < size <= _PARTED_BYTES_MAX or (np.diff(places) != size).any():
-        return [column]
+    kind = chunks[0].type
+    if not pa.types.is_binary(kind) or any(chunk.null_count for chunk in chunks):
+        return None
+    places = [
+        np.frombuffer(chunk.buffers()[1], "<i4", len(chunk) + 1, chunk.offset * 4)
+        for chunk in chunks
+    ]
+    size = int(places[0][1]) - int(places[0][0])
+    if not 0 < size <= _PARTED_BYTES_MAX:
+        return None
+    if any((each[1:] - each[:-1] != size).any() for each in places):
+        return None
+    words: list[_Column] = []
     singles = [(byte, "u1") for byte in range(size % 8)]
-    words = [(byte, "<i8") for byte in range(size % 8, size, 8)]
-    parts = (
-        np.ndarray((len(column),), dtype, data, int(places[0]) + byte, (size,))
-        for byte, dtype in singles + words
-    )
-    return [pa.array(part.copy()) for part in parts if (part != part[0]).any()]
+    for byte, dtype in singles + [(byte, "<i8") for byte in range(size % 8, size, 8)]:
+        views = [
+            np.ndarray((len(chunk),), dtype, chunk.buffers()[2], int(starts[0]) + byte, (size,))
+            for chunk, starts in zip(chunks, places, strict=True)
+        ]
+        if any((view != views[0][0]).any() for view in views):
+            words.append(views)
+    return words
 
 
-def _codes(column: pa.Array) -> tuple[Ints, int]:
+def _codes(column: _Column) -> tuple[Ints, int]:
     """Equal numbers from 0 up to a bound for equal values: integers and times are numbers."""
+    if isinstance(column, list):
+        values: NDArray[Any] = np.concatenate(column)
+        return _number_codes(values) or _dense(pa.array(values))
     kind = column.type
     is_number = pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
-    if not is_number or column.null_count or not len(column):
+    if not is_number or column.null_count:
         return _dense(column)
-    values = values_of(column, f"i{kind.bit_width // 8}").astype(np.int64, copy=False)
+    values = values_of(column, f"i{kind.bit_width // 8}")
+    return _number_codes(values) or _dense(column)
+
+
+def _number_codes(values: NDArray[Any]) -> tuple[Ints, int] | None:
+    """What they are above the lowest, where the highest is not too far from it."""
     low, high = int(values.min()), int(values.max())
-    return (values - low, high - low + 1) if high - low < _WORD_MAX >> 1 else _dense(column)
+    if high - low >= _WORD_MAX >> 1:
+        return None
+    return (values if low == high else values.astype(np.int64, copy=False) - low), high - low + 1
 
 
-def _dense(column: pa.Array) -> tuple[Ints, int]:
+def _dense(column: pa.Array | pa.ChunkedArray) -> tuple[Ints, int]:
     encoded = column.dictionary_encode(null_encoding="encode")
-    codes = values_of(encoded.indices, "i4").astype(np.int64)
-    return codes, len(encoded.dictionary)
+    chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
+    indices = np.concatenate([values_of(chunk.indices, "i4") for chunk in chunks])
+    return indices.astype(np.int64), len(chunks[0].dictionary)  # of all of them the same

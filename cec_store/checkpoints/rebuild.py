@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from cec_store.checkpoints.last_rows import last_rows
 from cec_store.errors import CorruptLog, RecoveryError
-from cec_store.format.columns import Ints, values_of
+from cec_store.format.columns import Ints, rows_by_chunk, values_of
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
+from cec_store.format.records import of_windows
 from cec_store.format.schema import KEY, KIND, STATE, RecordKind, RecordSchema, input_column
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
@@ -72,13 +73,31 @@ def rebuild(chain: LogReader, seq: int | None = None) -> EventualCheckpoint:
     columns += [
         name for name, part in ((KEY, schema.key), (STATE, schema.state)) if part is not None
     ]
-    batches = [chain.records(frame, backward=True, columns=columns) for frame in newest_first]
-    table = pa.Table.from_batches(batches[::-1])
+    table = _records(chain, newest_first, columns)
     positions = _positions(table, schema.inputs)
     if schema.key is None or schema.state is None:
-        upto = _upto(last.header, positions)
+        upto = input_taken(last.header, positions)
         return _nothing(schema, last.header.end_offset, last.header.seq, upto, [last])
     return _gather(chain, newest_first, table, positions)
+
+
+def open_footprints(chain: LogReader, seq: int | None = None) -> tuple[pa.Table, Ints]:
+    """Keys and states of all records of an extent, and which rows are those of open windows.
+
+    For who takes what is needed of these rows at once; else as :func:`rebuild`. The log has keys
+    and states, and a record.
+    """
+    last = _counted(chain, seq)
+    assert last is not None
+    newest_first = list(extent_frames(chain, last))
+    table = _records(chain, newest_first, [KIND, KEY, STATE])
+    return table.select([KEY, STATE]), _open_rows(chain, newest_first[0], table)
+
+
+def _records(chain: LogReader, newest_first: list[Frame], columns: list[str]) -> pa.Table:
+    """In the order of the log."""
+    batches = [chain.records(frame, backward=True, columns=columns) for frame in newest_first]
+    return pa.Table.from_batches(batches[::-1])
 
 
 def extent(chain: LogReader, seq: int | None = None) -> Extent:
@@ -143,7 +162,7 @@ def _positions(table: pa.Table, inputs: int) -> Ints:
     return np.stack([values_of(table.column(input_column(i)), "i8") for i in range(inputs)], axis=1)
 
 
-def _upto(last: FrameHeader, positions: Ints) -> Ints:
+def input_taken(last: FrameHeader, positions: Ints) -> Ints:
     """The input that the log reflects, shape (inputs,)."""
     inputs = positions.shape[1]
     if not last.record_count and inputs == 1:
@@ -155,26 +174,14 @@ def _upto(last: FrameHeader, positions: Ints) -> Ints:
 def _gather(
     chain: LogReader, newest_first: list[Frame], table: pa.Table, positions: Ints
 ) -> EventualCheckpoint:
-    """Decide by the newest record of each key; rows of ``table`` are in log order."""
     last = newest_first[0].header
-    kinds = values_of(table.column(KIND), "u1")
-    (keyed,) = np.nonzero(kinds != RecordKind.DATA)
-    all_keys = table.column(KEY).combine_chunks()
-    keys = all_keys if len(keyed) == len(kinds) else all_keys.take(pa.array(keyed))
-    newest = keyed[last_rows(keys)]
-    opened = newest[kinds[newest] != RecordKind.RESULT]
-    if len(opened) != last.open_windows:
-        at = newest_first[0].address
-        raise CorruptLog(
-            chain.reader(at.segment_id).path, at.byte,
-            f"the frame counts {last.open_windows} open windows, its extent has {len(opened)}",
-        )  # fmt: skip
-    upto = _upto(last, positions)
+    opened = _open_rows(chain, newest_first[0], table)
+    upto = input_taken(last, positions)
     return EventualCheckpoint(
         seq=last.seq,
         end_offset=last.end_offset,
-        keys=all_keys.take(pa.array(opened)),
-        states=_rows_of(table.column(STATE), opened),
+        keys=rows_of(table.column(KEY), opened),
+        states=rows_of(table.column(STATE), opened),
         positions=positions[opened],
         offsets=newest_first[-1].header.first_offset + opened,
         # Positions never fall along the log, so the first footprint is the oldest.
@@ -184,14 +191,32 @@ def _gather(
     )
 
 
-def _rows_of(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
+def _open_rows(chain: LogReader, last: Frame, table: pa.Table) -> Ints:
+    """Decide by the newest record of each key; rows of ``table`` are in log order."""
+    kinds = values_of(table.column(KIND), "u1")
+    keys, is_keyed = table.column(KEY), of_windows(kinds)
+    if not is_keyed.any():
+        newest = np.empty(0, np.int64)
+    elif is_keyed.all():
+        newest = last_rows(keys)
+    else:
+        (keyed,) = np.nonzero(is_keyed)
+        newest = keyed[last_rows(rows_of(keys, keyed))]
+    is_result = kinds == RecordKind.RESULT
+    opened = newest[~is_result[newest]] if is_result.any() else newest
+    if len(opened) != last.header.open_windows:
+        raise CorruptLog(
+            chain.reader(last.address.segment_id).path, last.address.byte,
+            f"the frame counts {last.header.open_windows} open windows, its extent has "
+            f"{len(opened)}",
+        )  # fmt: skip
+    return opened
+
+
+def rows_of(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
     """Ascending rows, chunk by chunk: all states of an extent may be more than one array holds."""
-    starts = np.cumsum([0, *map(len, column.chunks)])
-    cuts = np.searchsorted(rows, starts)
-    parts = [
-        chunk.take(pa.array(rows[cuts[place] : cuts[place + 1]] - starts[place]))
-        for place, chunk in enumerate(column.chunks)
-    ]
+    of_chunks = rows_by_chunk(column, rows)
+    parts = [chunk.take(pa.array(of)) for chunk, of in zip(column.chunks, of_chunks, strict=True)]
     return pa.concat_arrays(parts)
 
 

@@ -7,12 +7,13 @@ record that a power cut could take back.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.manifest import Manifest
 from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
-from cec_store.log.known_end import read_known_end
+from cec_store.log.known_end import has_segment, read_known_end
 from cec_store.log.reader import LogReader
 from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.log.visible_end import VisibleEnd
@@ -50,6 +51,8 @@ class Chain(LogReader):
         Raises:
             CorruptLog: damage where the log was acknowledged.
         """
+        if self._newest >= 0 and self.manifest.by_object:
+            return self._refresh_by_name()
         while True:
             known = read_known_end(self.folder)
             self.manifest = known.manifest
@@ -68,8 +71,20 @@ class Chain(LogReader):
                     raise CorruptLog(path, 0, "the segment is missing") from None
                 raise
             # Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.
-            if read_manifest(self.folder).newest_segment == newest:
+            if self.manifest.by_object or read_manifest(self.folder).newest_segment == newest:
                 return end
+
+    def _refresh_by_name(self) -> LogEnd:
+        """In a store: one request where nothing is new, for the name of the next segment."""
+        newest = self._newest
+        while has_segment(self.folder, newest + 1):
+            newest += 1
+        if newest > self._newest:
+            self.manifest = replace(self.manifest, newest_segment=newest)
+            self._visible_end = VisibleEnd(self.reader(newest), self._schema_frame(newest))
+            self._newest = newest
+            self._visible_end.advance()
+        return self.end
 
     def first_seq(self) -> int:
         """The number of the oldest frame; of an empty queue that of the next one."""
@@ -86,6 +101,7 @@ class Chain(LogReader):
             except CorruptLog:
                 oldest = read_manifest(self.folder).first_segment
                 if segment_id < oldest:
+                    self.manifest = replace(self.manifest, first_segment=oldest)
                     raise OutOfRange(
                         f"{self.folder.path}: segment {segment_id} is trimmed, and with it what a "
                         f"reader still wants; the oldest is segment {oldest}"

@@ -12,10 +12,12 @@ from cec_store.log.tail import read_tail
 from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
+    LEASES_FOLDER,
     RETENTION,
     WRITER_LOCK,
     claimed_epoch_of,
     durable_epoch_of,
+    is_probe,
     segment_id_of,
     segment_name,
     temporary_name,
@@ -64,7 +66,7 @@ def _leftovers(folder: Folder) -> list[str]:
     names = folder.names()
     settings = {RETENTION, temporary_name(RETENTION)}
     claims = [name for name in names if claimed_epoch_of(name) is not None or name in settings]
-    own = {WRITER_LOCK, *claims}
+    own = {WRITER_LOCK, LEASES_FOLDER, *claims, *filter(is_probe, names)}
     noted = [name for name in names if durable_epoch_of(name) is not None]
     if noted:
         raise CorruptLog(f"{folder.path}/{noted[-1]}", 0, "a queue without a manifest")

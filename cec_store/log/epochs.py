@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from cec_store.errors import CorruptLog, NotAQueue, StorageError
 from cec_store.format.manifest import EPOCH_MAX, MANIFEST_BYTES, Manifest
-from cec_store.storage.folder import Folder
+from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     COMMITS_FOLDER,
@@ -16,8 +17,10 @@ from cec_store.storage.names import (
     manifest_name,
     partition_name,
     partition_of,
+    segment_id_of,
 )
 from cec_store.storage.publishing import publish_file, remove
+from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.storage.trees import enclosing
 
 
@@ -29,13 +32,21 @@ def newest_epoch(folder: Folder) -> int | None:
     return max((epoch for epoch in epochs if epoch is not None), default=None)
 
 
-def queue_of_part(folder: Folder) -> LocalFolder | None:
+def queue_of_part(folder: Folder) -> FolderTree | None:
     """The queue of many partitions that this folder is a partition of, or the log of commits."""
-    if not isinstance(folder, LocalFolder):
+    outer: FolderTree | None = None
+    if isinstance(folder, LocalFolder):
+        above, name = enclosing(folder)
+        outer = above if _is_part(name) else None
+    elif isinstance(folder, StoreFolder) and _is_part(folder.path.rpartition("/")[2]):
+        outer = folder.above()
+    if outer is None or newest_epoch(outer.folder(COMMITS_FOLDER)) is None:
         return None
-    outer, name = enclosing(folder)
-    is_part = partition_of(name) is not None or name == COMMITS_FOLDER
-    return outer if is_part and newest_epoch(outer.folder(COMMITS_FOLDER)) is not None else None
+    return outer
+
+
+def _is_part(name: str) -> bool:
+    return partition_of(name) is not None or name == COMMITS_FOLDER
 
 
 def newest_claim(names: list[str]) -> int:
@@ -105,7 +116,11 @@ def read_manifest(folder: Folder) -> Manifest:
         CorruptLog: it is damaged.
         UnsupportedVersion: a later format wrote it.
     """
-    while (epoch := newest_epoch(folder)) is not None:
+    while True:
+        names = folder.names() if folder.exists() else []
+        epoch = max((n for n in map(manifest_epoch_of, names) if n is not None), default=None)
+        if epoch is None:
+            break
         name = manifest_name(epoch)
         path = f"{folder.path}/{name}"
         try:
@@ -115,7 +130,7 @@ def read_manifest(folder: Folder) -> Manifest:
         manifest = Manifest.decode(data, path)
         if manifest.epoch != epoch:
             raise CorruptLog(path, 12, f"the manifest is of epoch {manifest.epoch}")
-        return manifest
+        return _reaching(manifest, names) if manifest.by_object else manifest
     if folder.exists() and COMMITS_FOLDER in folder.names():
         raise NotAQueue(
             f"{folder.path}: a queue of many partitions; read it by read_queue, or name one of "
@@ -124,6 +139,21 @@ def read_manifest(folder: Folder) -> Manifest:
     raise NotAQueue(f"{folder.path}: no queue here (there is no file {manifest_name(0)[:9]}…)")
 
 
+def _reaching(manifest: Manifest, names: list[str]) -> Manifest:
+    """With the newest segment that follows without a gap, as these names have it."""
+    present, newest = {segment_id_of(name) for name in names}, manifest.newest_segment
+    while newest + 1 in present:
+        newest += 1
+    return replace(manifest, newest_segment=newest)
+
+
 def publish_manifest(folder: Folder, manifest: Manifest) -> None:
     """Put the manifest under its epoch's name, durably and at once."""
     publish_file(folder, manifest_name(manifest.epoch), manifest.encode())
+
+
+def supersede(folder: Folder, version: int) -> None:
+    """Publish the manifest as one of another version: who does not know that is kept out."""
+    epoch = claim_epoch(folder)
+    publish_manifest(folder, replace(read_manifest(folder), epoch=epoch, version=version))
+    remove_older_manifests(folder, epoch)

@@ -75,9 +75,10 @@ def _refuse_unknown_notes(
         for end in ends:
             if end.log_id != manifest.log_id:
                 raise CorruptLog(f"{folder.path}/{name}", 16, "the file belongs to another queue")
-        if (durable_epoch_of(name) or 0) > manifest.epoch or any(
-            end.segment_id > manifest.newest_segment for end in ends
-        ):
+        later = [end for end in ends if end.segment_id > manifest.newest_segment]
+        if manifest.by_object:  # of which a listing may lag
+            later = [end for end in later if not has_segment(folder, end.segment_id)]
+        if later or (durable_epoch_of(name) or 0) > manifest.epoch:
             raise _older(folder, manifest, name)
 
 
@@ -91,8 +92,27 @@ def refuse_unknown_segments(folder: Folder, manifest: Manifest, names: list[str]
         number = segment_id_of(name)
         if number is None or number <= manifest.newest_segment:
             continue
+        if manifest.by_object:
+            _refuse_gap(folder, manifest.newest_segment + 1)
+            continue
         if number > manifest.newest_segment + 1 or holds_acknowledged(folder, number):
             raise _older(folder, manifest, name)
+
+
+def _refuse_gap(folder: Folder, segment_id: int) -> None:
+    """For the segments of a store, of which a later one is there; a listing may lag."""
+    if not has_segment(folder, segment_id):
+        path = f"{folder.path}/{segment_name(segment_id)}"
+        raise CorruptLog(path, 0, "the segment is missing")
+
+
+def has_segment(folder: Folder, segment_id: int) -> bool:
+    """Whether there is a segment of this number, whatever a listing says."""
+    try:
+        # Not its size: whoever asks reads it next.
+        return bool(folder.read(segment_name(segment_id), 0, 1))
+    except FileNotFoundError:
+        return False
 
 
 def _older(folder: Folder, manifest: Manifest, name: str) -> CorruptLog:

@@ -7,6 +7,9 @@ from enum import Enum
 
 from cec_store.format.bodies import RECORDS_BYTES_MAX
 
+_GROUP_WAIT_MS = 2.0
+_GROUP_WAIT_MS_IN_STORE = 100.0
+
 
 class SyncMode(str, Enum):
     """When written frames are put on disk without being asked. Asking always syncs."""
@@ -14,11 +17,22 @@ class SyncMode(str, Enum):
     COMMIT = "commit"
     """Each append by its own fdatasync."""
     GROUP = "group"
-    """One fdatasync for all that has gathered; at most ``group_max_wait_ms`` later."""
+    """One fdatasync, or object of a store, for all that has gathered; at most
+    ``group_max_wait_ms`` later."""
     INTERVAL = "interval"
     """Every ``sync_interval_ms``; a power cut may take that much, always a prefix stays."""
     NONE = "none"
     """Only when asked, at a roll and at close."""
+
+
+class Compression(str, Enum):
+    """What of a frame is compressed together."""
+
+    BODY = "body"
+    """All of it: the least work where records are read whole, and the smallest small frames."""
+    COLUMNS = "columns"
+    """Each column apart, strings of few values as dictionaries: who reads two of ten columns
+    decompresses two. Earlier releases refuse such frames by name."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +40,14 @@ class QueueOptions:
     """How a queue writes. Checked at construction: an impossible value is a ``ValueError``."""
 
     sync: SyncMode | str = SyncMode.GROUP
-    group_max_wait_ms: float = 2.0
+    group_max_wait_ms: float | None = None
+    """``None``: 2 on local files, and 100 in a store, where each group is a request."""
     group_max_bytes: int = 1 << 20
     sync_interval_ms: float = 1000.0
     segment_bytes: int = 64 << 20
     """A segment that has grown beyond is completed; also what a trim gives back at a time."""
+    compression: Compression | str = Compression.BODY
+    """Of queues without state; those with state, and small frames, are compressed as a whole."""
     compression_level: int = 1
     frame_bytes_max: int = 16 << 20
     """What an operator does in a step is cut into frames of so many bytes before compression."""
@@ -43,9 +60,15 @@ class QueueOptions:
         except ValueError:
             modes = ", ".join(mode.value for mode in SyncMode)
             raise ValueError(f"sync={self.sync!r}: choose one of {modes}") from None
+        try:
+            object.__setattr__(self, "compression", Compression(self.compression))
+        except ValueError:
+            kinds = ", ".join(kind.value for kind in Compression)
+            what = f"compression={self.compression!r}: choose one of {kinds}"
+            raise ValueError(what) from None
         for name in ("group_max_wait_ms", "sync_interval_ms", "group_max_bytes", "segment_bytes",
                      "outstanding_frames_max", "outstanding_bytes_max"):  # fmt: skip
-            if getattr(self, name) <= 0:
+            if getattr(self, name) is not None and getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)}: must be above 0")
         if not 0 < self.frame_bytes_max <= RECORDS_BYTES_MAX:
             raise ValueError(
@@ -53,3 +76,9 @@ class QueueOptions:
             )
         if not -7 <= self.compression_level <= 22:
             raise ValueError(f"compression_level={self.compression_level}: zstd takes -7 to 22")
+
+    def group_wait_ms(self, in_store: bool) -> float:
+        """How long a group gathers at most."""
+        if self.group_max_wait_ms is not None:
+            return self.group_max_wait_ms
+        return _GROUP_WAIT_MS_IN_STORE if in_store else _GROUP_WAIT_MS

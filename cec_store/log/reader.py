@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -31,10 +31,48 @@ from cec_store.values import Address
 _Found = TypeVar("_Found")
 
 
+class FrameLookup(Protocol):
+    """Finds frames: an index, or a scan of the headers (the log itself)."""
+
+    def find_timestamp(self, timestamp_us: int) -> Frame | None:
+        """The first frame that can hold a record at or after the moment; ``None`` at the end."""
+
+    def find_offset(self, offset: int) -> Frame | None:
+        """The frame that holds the record; ``None`` at the end."""
+
+
+class ReplayedLog(FrameLookup, Protocol):
+    """What is replayed: :class:`LogReader`, or a partition of a queue by reference."""
+
+    @property
+    def path(self) -> str:
+        """For errors."""
+
+    @property
+    def end(self) -> LogEnd: ...
+
+    @property
+    def segments(self) -> Sequence[int]: ...
+
+    def refresh(self) -> LogEnd: ...
+
+    def schema(self) -> RecordSchema: ...
+
+    def first_offset(self, segment_id: int | None = None) -> int: ...
+
+    def frames(self, start: Address | None = None) -> Iterator[Frame]: ...
+
+    def records(self, frame: Frame, *, columns: Sequence[str] | None = None) -> pa.RecordBatch: ...
+
+
 class LogReader(ABC):
     """Reads frames and records. Subclasses say which segments there are and where each ends."""
 
     folder: Folder
+
+    @property
+    def path(self) -> str:
+        return self.folder.path
 
     @property
     @abstractmethod
@@ -158,9 +196,16 @@ class LogReader(ABC):
         return self.frame_at(self.end.last) if self.end.last else None
 
     def records(
-        self, frame: Frame, backward: bool = False, columns: Sequence[str] | None = None
+        self,
+        frame: Frame,
+        backward: bool = False,
+        columns: Sequence[str] | None = None,
+        keep_dictionaries: bool = False,
     ) -> pa.RecordBatch:
         """A frame's records, or these columns of them, checksum and structure proven.
+
+        ``keep_dictionaries``: strings that are stored as dictionaries come as such, which differs
+        from frame to frame.
 
         Raises:
             CorruptLog: they are damaged.
@@ -170,8 +215,9 @@ class LogReader(ABC):
             body = reader.body_at(frame.address.byte, header, backward)
             schema = reader.schema(header)
             return decode_body(
-                body, header.body_codec, header.raw_bytes, schema, header.record_count, columns
-            )
+                body, header.body_codec, header.raw_bytes, schema, header.record_count, columns,
+                keep_dictionaries,
+            )  # fmt: skip
         except BadHeader as error:
             raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
 
@@ -214,7 +260,7 @@ class LogReader(ABC):
         return next((f for f in frames if f.header.max_timestamp_us >= timestamp_us), None)
 
 
-def despite_trims(log: LogReader, search: Callable[[], _Found]) -> _Found:
+def despite_trims(log: ReplayedLog, search: Callable[[], _Found]) -> _Found:
     """What ``search`` finds, repeated where a segment that it only passed was trimmed meanwhile.
 
     Raises:

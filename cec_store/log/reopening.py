@@ -17,7 +17,7 @@ from cec_store.errors import (
 )
 from cec_store.format.bodies import Body
 from cec_store.format.frame import BadHeader, FrameType
-from cec_store.format.manifest import Manifest
+from cec_store.format.manifest import PLAIN, Manifest
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import (
     claim_epoch,
@@ -96,13 +96,14 @@ def _take_over(
 ) -> tuple[LogWriter, RecoveryReport]:
     # Only now does the last writer's manifest say all that it ever acknowledged.
     known = read_known_end(folder)
-    manifest = replace(known.manifest, epoch=epoch)
+    # Of a queue that was copied from a store the segments can grow from here on.
+    manifest = replace(known.manifest, epoch=epoch, version=PLAIN)
     publish_manifest(folder, manifest)
     remove_older_manifests(folder, epoch)
     note = Note(folder, epoch)
     try:
         tail = _newest_tail(folder, replace(known, manifest=manifest), first_tail)
-        cursor = _cursor_behind(tail)
+        cursor = cursor_behind(tail)
         writer = LogWriter(folder, manifest, stored, cursor, clock_and_entropy, note)
         old = tail.reader.header
         _begin_segment(
@@ -178,10 +179,10 @@ def _newest_tail(folder: Folder, known: KnownEnd, before: Tail | None = None) ->
 
 def _tail_and_schema(folder: Folder) -> tuple[Tail, RecordSchema]:
     tail = _newest_tail(folder, read_known_end(folder))
-    return tail, _schema_of(tail)
+    return tail, schema_of(tail)
 
 
-def _schema_of(tail: Tail) -> RecordSchema:
+def schema_of(tail: Tail) -> RecordSchema:
     byte, header = tail.frames[0]
     try:
         return tail.reader.schema(header)
@@ -189,7 +190,7 @@ def _schema_of(tail: Tail) -> RecordSchema:
         raise CorruptLog(tail.reader.path, byte, str(error)) from None
 
 
-def _cursor_behind(tail: Tail) -> Cursor:
+def cursor_behind(tail: Tail) -> Cursor:
     """Where numbering goes on behind the vouched frames."""
     first, noted = tail.frames[0][1], tail.noted
     cursor = Cursor(first.seq, first.first_offset, (first.prev_segment, first.prev_byte))

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Event
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from cec_store.format.frame import SEGMENT_HEADER_BYTES
 from cec_store.format.records import empty_batch
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP
 from cec_store.log.frames import Frame
-from cec_store.log.reader import LogReader, despite_trims
+from cec_store.log.reader import FrameLookup, ReplayedLog, despite_trims
 from cec_store.log.selection import METADATA_COLUMNS, Moment, Selection
 from cec_store.values import (
     MAX_TIMESTAMP_US,
@@ -31,17 +30,7 @@ from cec_store.values import (
 _POLL_S = 0.01
 
 
-class FrameLookup(Protocol):
-    """Finds frames: an index, or a scan of the headers (:class:`LogReader` itself)."""
-
-    def find_timestamp(self, timestamp_us: int) -> Frame | None:
-        """The first frame that can hold a record at or after the moment; ``None`` at the end."""
-
-    def find_offset(self, offset: int) -> Frame | None:
-        """The frame that holds the record; ``None`` at the end."""
-
-
-def offset_at(chain: LogReader, lookup: FrameLookup, moment: Moment) -> int:
+def offset_at(chain: ReplayedLog, lookup: FrameLookup, moment: Moment) -> int:
     """Offset of the earliest record whose timestamp is at or after the moment, of any kind.
 
     The end where there is none. A :class:`Position` is taken as it is. (As ``offsetsForTimes`` in
@@ -55,7 +44,7 @@ def offset_at(chain: LogReader, lookup: FrameLookup, moment: Moment) -> int:
         frame = lookup.find_timestamp(timestamp_us)
         if frame is None:
             return chain.end.offset
-        row = _first_at_or_after(chain.records(frame), timestamp_us)
+        row = _first_at_or_after(chain.records(frame, columns=[TIMESTAMP]), timestamp_us)
         return frame.header.first_offset + row
 
     return despite_trims(chain, search)
@@ -119,7 +108,7 @@ class Replay(Iterator[pa.RecordBatch]):
     iterates; any may call :meth:`stop`, which sets the event ``_stopped``.
     """
 
-    def __init__(self, chain: LogReader, lookup: FrameLookup, selection: Selection) -> None:
+    def __init__(self, chain: ReplayedLog, lookup: FrameLookup, selection: Selection) -> None:
         self._chain = chain
         self._lookup = lookup
         self._selection = selection
@@ -131,7 +120,7 @@ class Replay(Iterator[pa.RecordBatch]):
         """The next unread record."""
         schema = chain.schema()
         extra = [n for n in (KEY, STATE) if selection.include_state and n in schema.arrow.names]
-        self._names = [*schema.data.names, *extra]
+        self._names = [*selection.of_columns(schema.data, chain.path), *extra]
         self._empty = self._select(empty_batch(schema.arrow), 0, True)
         self.schema: pa.Schema = self._empty.schema
         """Of every batch."""
@@ -215,9 +204,10 @@ class Replay(Iterator[pa.RecordBatch]):
         end = max(start, end)
         part = None
         if self._times.may_be_in(frame) and start < end:
-            records = self._chain.records(frame)
+            is_all_of_time = self._times.hold_all_of(frame)
+            records = self._chain.records(frame, columns=self._needed(is_all_of_time))
             part = records.slice(start - first, end - start)
-            part = self._select(part, start, self._times.hold_all_of(frame))
+            part = self._select(part, start, is_all_of_time)
         self.cursor = Position(end)
         return part if part is not None and part.num_rows else None
 
@@ -238,6 +228,11 @@ class Replay(Iterator[pa.RecordBatch]):
         if not is_all_of_time:
             wanted = pc.and_(wanted, self._times.wanted(records))
         return columns if pc.all(wanted).as_py() else columns.filter(wanted)
+
+    def _needed(self, is_all_of_time: bool) -> list[str] | None:
+        """The columns of a frame that are looked at; others are not even decompressed."""
+        has_times = self._selection.include_metadata or not is_all_of_time
+        return [KIND, *([TIMESTAMP] if has_times else []), *self._names]
 
     def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """What is returned of records, besides their metadata."""

@@ -32,6 +32,7 @@ from cec_store.format.frame import (
 from cec_store.format.schema import RecordSchema
 from cec_store.storage.folder import AppendFile, Folder
 from cec_store.storage.names import segment_name
+from cec_store.storage.stores.store_folder import StoreFolder
 
 # Large reads spare the cost of many small ones (CEC paper, II.B "CEC challenges": 256 KB).
 _BODIES_READ_BYTES = 1 << 20
@@ -238,7 +239,7 @@ class SegmentWriter:
     """Appends frames to a segment of its own. Not for use by two threads at once."""
 
     def __init__(self, folder: Folder, header: SegmentHeader) -> None:
-        """Create the file and write its header (not yet durable)."""
+        """Create the file and write its header (not yet durable; in a store nothing is there)."""
         self.header = header
         self.running_crc = header.running_crc
         self.bytes = 0
@@ -246,7 +247,8 @@ class SegmentWriter:
         self.synced_bytes = 0
         """Bytes known to be on disk."""
         self.frames = 0
-        self._file: AppendFile = folder.create(segment_name(header.segment_id))
+        create = folder.create_whole if isinstance(folder, StoreFolder) else folder.create
+        self._file: AppendFile = create(segment_name(header.segment_id))
         try:
             self._write([header.encode()])
         except StorageError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
+from cec_store.errors import SchemaMismatch
 from cec_store.format.schema import KIND, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
 from cec_store.values import Position
 
@@ -41,6 +42,23 @@ class Selection:
     """Begin with the first record at or after it; those behind that one may be earlier."""
     end_offset: int | None = None
     """Nothing from here on, whatever ``until`` says."""
+    columns: Sequence[str] | None = None
+    """Of the user's columns only these, in this order; ``None``: all."""
+
+    def of_columns(self, data: pa.Schema, path: str) -> list[str]:
+        """Those of the user's columns that are returned.
+
+        Raises:
+            SchemaMismatch: there is no such column, or none is named.
+        """
+        names: list[str] = data.names if self.columns is None else list(self.columns)
+        if self.columns is not None and not names:
+            raise SchemaMismatch(f"{path}: no columns: name one at least of {data.names}")
+        unknown = [name for name in names if name not in data.names]
+        if unknown or len(set(names)) < len(names):
+            what = f"there is no column {unknown}" if unknown else f"columns named twice: {names}"
+            raise SchemaMismatch(f"{path}: {what}; it has {data.names}")
+        return names
 
     def positions(self) -> list[Position]:
         """Those of its bounds that are positions."""

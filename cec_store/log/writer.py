@@ -220,23 +220,19 @@ class LogWriter:
     def _note_durable_end(self) -> None:
         """Everything written has been synced, so the note is never ahead of what is on disk."""
         assert self._note is not None, "noted before the segment was published"
-        segment = self._segment
-        end = DurableEnd(
-            epoch=self.manifest.epoch,
-            log_id=self.manifest.log_id,
-            segment_id=segment.header.segment_id,
-            salt=segment.header.salt,
-            byte=segment.synced_bytes,
-            seq=self.cursor.seq,
-            offset=self.cursor.offset,
-            last_segment=self.cursor.previous[0],
-            last_byte=self.cursor.previous[1],
-            frames=segment.frames,
-            counter=self._notes_written,
-            running_crc=segment.running_crc,
-        )
-        self._note.write(end)
+        self._note.write(self._end_at(self._segment.synced_bytes, self._notes_written))
         self._notes_written += 1
+
+    def _end_at(self, byte: int, counter: int) -> DurableEnd:
+        """What is said of the log's end, at this byte of the segment."""
+        segment, (last_segment, last_byte) = self._segment, self.cursor.previous
+        return DurableEnd(
+            epoch=self.manifest.epoch, log_id=self.manifest.log_id,
+            segment_id=segment.header.segment_id, salt=segment.header.salt, byte=byte,
+            seq=self.cursor.seq, offset=self.cursor.offset, last_segment=last_segment,
+            last_byte=last_byte, frames=segment.frames, counter=counter,
+            running_crc=segment.running_crc,
+        )  # fmt: skip
 
     def _refuse_if_fenced(self) -> None:
         """By all names there are: a manifest of an older epoch may just have been published."""

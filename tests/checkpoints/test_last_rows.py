@@ -3,6 +3,7 @@
 from datetime import date, datetime, timezone
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -41,6 +42,9 @@ def test_equals_a_dict(data: st.DataObject, names: list[str]) -> None:
     start = data.draw(st.integers(0, len(rows)))
     newest = {row: place for place, row in enumerate(whole[start:])}
     assert last_rows(keys[start:]).tolist() == sorted(newest.values())
+    cut = data.draw(st.integers(start, len(rows)))
+    chunks = pa.chunked_array([keys[start:cut], keys[cut:]], keys.type)
+    assert last_rows(chunks).tolist() == sorted(newest.values())
 
 
 @pytest.mark.parametrize("columns", [1, 3])
@@ -69,6 +73,20 @@ def test_bytes_of_one_length_that_differ_in_one_bit(size: int, start: int) -> No
     families = pa.array([1] * len(rows), pa.uint16())
     keys = pa.StructArray.from_arrays([families, pa.array(rows)], fields=fields)[start:]
     newest = {row: place for place, row in enumerate(rows[start:])}
+    assert last_rows(keys).tolist() == sorted(newest.values())
+    chunks = pa.chunked_array([keys[:5], keys[5:6], keys[6:]])
+    assert last_rows(chunks).tolist() == sorted(newest.values())
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("near", [False, True])
+def test_keys_that_come_again_near_by_and_far_away(near: bool, far: bool) -> None:
+    """As in commits, which have no key twice, and as in operators, which may."""
+    numbers = np.random.default_rng(5).permutation(150_000)
+    parts = [numbers, *([numbers[:1000]] * near), *([numbers[::7]] * far)]
+    values = np.concatenate(parts)
+    keys = pa.StructArray.from_arrays([pa.array(values)], names=["key"])
+    newest = dict(zip(values.tolist(), range(len(values)), strict=True))
     assert last_rows(keys).tolist() == sorted(newest.values())
 
 

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from cec_store.errors import OutOfRange, Poisoned
-from cec_store.format.bodies import Body, check_body_size, encode_body
+from cec_store.format.bodies import Body, check_body_size, encode_body, encode_columns
 from cec_store.format.frame import NUMBERS_END
+from cec_store.format.schema import STATE
 from cec_store.log.frames import FrameMarks
-from cec_store.log.options import QueueOptions
+from cec_store.log.options import Compression, QueueOptions
 from cec_store.log.writer import Cursor
 from cec_store.storage.waiting import Bells, Call, Workers
 
@@ -133,7 +134,10 @@ class Line:
                 f"{self._path}: frame {end.seq}, record {end.offset}: "
                 "numbers end at 2^63; start a new queue"
             )
-        body = Call(partial(encode_body, records, self._options.compression_level))
+        is_by_columns = self._options.compression is Compression.COLUMNS
+        has_state = STATE in records.schema.names
+        encode = encode_columns if is_by_columns and not has_state else encode_body
+        body = Call(partial(encode, records, self._options.compression_level))
         return QueuedFrame(body, marks, Upto(upto, bytes_before + raw_bytes, marks.continues))
 
     def ask(self, call: Call[Any]) -> None:

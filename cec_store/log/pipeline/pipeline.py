@@ -22,6 +22,7 @@ from cec_store.log.pipeline.line import Line, QueuedFrame
 from cec_store.log.writer import Cursor, LogWriter
 from cec_store.storage.folder import Lock
 from cec_store.storage.forking import OwnProcess
+from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.storage.waiting import Call, start_uninterrupted
 
 
@@ -41,6 +42,7 @@ class Pipeline:
         self.writer = writer
         """Its methods are called on the writer's thread only."""
         self._options = options
+        self._group_wait_ms = options.group_wait_ms(isinstance(writer.folder, StoreFolder))
         self._lock = lock
         self._process = OwnProcess()
         self._line = Line(writer.folder.path, options, writer.cursor)
@@ -207,7 +209,7 @@ class Pipeline:
         limit_ms = (
             self._options.sync_interval_ms
             if self._options.sync is SyncMode.INTERVAL
-            else self._options.group_max_wait_ms
+            else self._group_wait_ms
         )
         return max(0.0, self._unsynced_since + limit_ms / 1000 - time.monotonic())
 
