@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.checkpoints.checkpointer import Checkpointer
-from cec_store.checkpoints.rebuild import EventualCheckpoint
 from cec_store.errors import OutOfRange, RecoveryError
 from cec_store.format.columns import Ints
 from cec_store.log.frames import FrameMarks
 from cec_store.operators.contract import Effects, Operator, Step
+from cec_store.operators.taxonomy import Chance
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.queues.consumers import Consumer
 
@@ -121,12 +121,17 @@ class Acknowledging:
         self._needed = NeededInput(end_offset, position)
         return position
 
-    def recovered(self, found: EventualCheckpoint) -> None:
-        """The operator is restored to this; a join needs its input from before T on."""
-        starts = self._operator.preload_start()
-        self._needed = NeededInput(found.end_offset, lower_position(found.replay_from, starts))
-        for position in np.unique(found.positions, axis=0):
-            self._needed.add_footprints(position, starts)
+    def recovered(
+        self, end_offset: int, replay_from: Ints, footprints: Ints, preload: Ints | None
+    ) -> None:
+        """The operator stands as the log does, which ends at ``end_offset``.
+
+        Its windows have footprints as of these positions, each once and in order, shape (…,
+        inputs), the oldest at ``replay_from``; a join needs its input from ``preload`` on.
+        """
+        self._needed = NeededInput(end_offset, lower_position(replay_from, preload))
+        for position in footprints:
+            self._needed.add_footprints(position, preload)
 
     def add_footprints(self, position: Ints) -> None:
         """The frame in progress holds footprints as of this position."""
@@ -149,13 +154,14 @@ class Acknowledging:
         """A frame that ends here is in the log: what its successors need of the input."""
         if not self._is_noting:
             return
-        position = step.positions[-1]
+        position = step.end
         total = int(position.sum())
         if self._checkpointer.open_windows:
             low = self._needed.low_of(total - self._checkpointer.replay_rows(total))
         else:
             # With checkpoints the log's last record says where its input stood.
-            low = step.positions[effects.causes[-1]] if self._checkpoints else position
+            is_said = not self._checkpoints or self._operator.chances is not Chance.NONE
+            low = position if is_said else step.positions[effects.causes[-1]]
         preload = None if self._checkpoints else self._operator.preload_start()
         self._needed.note(end_offset, lower_position(low, preload))
 

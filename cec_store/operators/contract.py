@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordKind
+from cec_store.operators.taxonomy import Chance, NetworkType
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,19 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
+class Choices:
+    """What chance has decided about a step, beside the order of its rows."""
+
+    clock_us: int | None = None
+    """When it was taken, for who depends on the clock; never falls from step to step."""
+    seed: int | None = None
+    """From which numbers are drawn, for who draws any; below 2**63."""
+
+
+NO_CHOICES = Choices()
+
+
+@dataclass(frozen=True)
 class Step:
     """Rows that an operator takes at once; their effects land in the log all or none.
 
@@ -54,6 +68,18 @@ class Step:
     """Shape (rows, inputs)."""
     timestamps_us: Ints
     """Shape (rows,)."""
+    begin: Ints | None = None
+    """The position before its first row, shape (inputs,); for operators that depend on chance."""
+    choices: Choices = NO_CHOICES
+
+    @property
+    def end(self) -> Ints:
+        """The position behind its last row, shape (inputs,). One without rows has a beginning."""
+        if self.rows:
+            last: Ints = self.positions[-1]
+            return last
+        assert self.begin is not None
+        return self.begin
 
     @property
     def rows(self) -> int:
@@ -84,7 +110,8 @@ class Effects:
     keys: pa.StructArray | None
     """Window key of each output row where they are results; ``None`` for data rows."""
     causes: Ints
-    """For each output row the row of the step that caused it; never falls."""
+    """For each output row the row of the step that caused it; never falls. −1: the clock,
+    before the first row."""
     closed: Ints = field(default_factory=_no_slots)
     """Slots closed in this step that were open before it."""
     opened: Ints = field(default_factory=_no_slots)
@@ -104,6 +131,14 @@ class Operator(Protocol):
     """Fields of a window key; ``None`` where the operator keeps no state."""
     state_schema: pa.Schema | None
     """Fields of a window's state."""
+    operator_type: NetworkType = NetworkType.ARBITRARY
+    """What it does when it is run again; ``operators.checking`` holds it to that."""
+    chances: Chance = Chance.NONE
+    """What its output depends on beside its input. It is given in each :class:`Step` and logged,
+    so that taking the same steps again does the same."""
+    can_be_followed: bool = False
+    """Whether it can be kept close to another one's log: :meth:`restore` may be called again, and
+    :meth:`let_go` and :meth:`find` are there."""
 
     @property
     def open_windows(self) -> int:
@@ -119,8 +154,23 @@ class Operator(Protocol):
         """Load open windows into a fresh operator and return the slot of each.
 
         ``positions`` has shape (windows, inputs): window ``i`` has taken every input row below
-        ``positions[i]``.
+        ``positions[i]``. One that can be followed takes more of them until its first step: a window
+        that it has gets the newer state.
         """
+
+    def let_go(self, keys: pa.StructArray) -> Ints:
+        """Forget the restored windows of these keys, which have closed, and return their slots.
+
+        Keys of other windows are passed over.
+        """
+        raise AssertionError("only of an operator that can be followed")
+
+    def find(self, keys: pa.StructArray, upto: Ints) -> Ints:
+        """The slot of each key's open window, -1 where there is none that is so old.
+
+        The window was open after the input below ``upto``, summed over the inputs, shape (keys,).
+        """
+        raise AssertionError("only of an operator that can be followed")
 
     def preload_start(self) -> Ints | None:
         """Offsets from which raw input must be loaded again to restore the state, or ``None``.

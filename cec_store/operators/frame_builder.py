@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.format.bodies import cut_to_frames
 from cec_store.format.columns import Ints
-from cec_store.format.schema import KEY, STATE, TIMESTAMP_TYPE, RecordKind, RecordSchema
+from cec_store.format.schema import (
+    DETERMINANT,
+    DETERMINANT_TYPE,
+    KEY,
+    STATE,
+    TIMESTAMP_TYPE,
+    RecordKind,
+    RecordSchema,
+)
 from cec_store.log.frames import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
+from cec_store.operators.choosing import determinant_of
 from cec_store.operators.contract import Effects, Operator, Step
 
 _PIECE_ROWS = 1 << 18
@@ -29,54 +38,81 @@ class FrameBuilder:
         self._schema = schema
         self._frame_bytes_max = frame_bytes_max
         self._types = {column.name: column.type for column in schema.arrow}
+        self.determinants = int(schema.determinants)
+        """How many of a step's records say what chance has decided."""
 
     def parts(
         self, step: Step, effects: Effects, opened: Ints, checked: Ints
     ) -> Iterator[pa.RecordBatch]:
-        """Output rows, then OPEN, then CHECK, in the record schema: a batch for each frame.
+        """Output rows, then what chance has decided, then OPEN, then CHECK: a batch for each frame.
 
         Each is made when it is asked for, which has to be before the operator's next step.
         """
         footprints = np.concatenate([opened, checked])
         rows = effects.rows.num_rows
-        kinds = np.full(rows + len(footprints), self._operator.output_kind, np.uint8)
-        kinds[rows : rows + len(opened)] = RecordKind.OPEN
-        kinds[rows + len(opened) :] = RecordKind.CHECK
+        first = rows + self.determinants
+        kinds = np.full(first + len(footprints), self._operator.output_kind, np.uint8)
+        kinds[rows:first] = RecordKind.DETERMINANT
+        kinds[first : first + len(opened)] = RecordKind.OPEN
+        kinds[first + len(opened) :] = RecordKind.CHECK
         for start in range(0, len(kinds), _PIECE_ROWS):
             stop = min(start + _PIECE_ROWS, len(kinds))
-            first, last = min(start, rows), min(stop, rows)
+            begin, end = min(start, rows), min(stop, rows)
             piece = Effects(
-                rows=effects.rows.slice(first, last - first),
-                keys=None if effects.keys is None else effects.keys.slice(first, last - first),
-                causes=effects.causes[first:last],
+                rows=effects.rows.slice(begin, end - begin),
+                keys=None if effects.keys is None else effects.keys.slice(begin, end - begin),
+                causes=effects.causes[begin:end],
             )
-            slots = footprints[max(start, rows) - rows : max(stop, rows) - rows]
+            slots = footprints[max(start, first) - first : max(stop, first) - first]
             records = self._records(step, piece, slots, kinds[start:stop])
             yield from cut_to_frames(records, self._frame_bytes_max)
 
     def _records(
         self, step: Step, effects: Effects, footprints: Ints, kinds: NDArray[np.uint8]
     ) -> pa.RecordBatch:
-        """These output rows over the footprints of these slots."""
-        rows, more = effects.rows.num_rows, len(footprints)
+        """These output rows, a determinant if it is here, and the footprints of these slots."""
+        rows, more = effects.rows.num_rows, len(kinds) - effects.rows.num_rows
+        times_us, positions = _with_begin(step)
         arrays = [
             pa.array(kinds),
-            _caused(step.timestamps_us, effects.causes, more).view(TIMESTAMP_TYPE),
+            _caused(times_us, step.rows, effects.causes, more).view(TIMESTAMP_TYPE),
             *(
-                _caused(step.positions[:, i], effects.causes, more)
+                _caused(positions[i], step.rows, effects.causes, more)
                 for i in range(self._schema.inputs)
             ),
         ]
-        keys, states = self._operator.snapshot(footprints) if more else (None, None)
+        has_determinant = more > len(footprints)
+        keys, states = self._footprints(footprints, has_determinant)
         if KEY in self._types:
             arrays.append(self._column(KEY, effects.keys, keys, rows, more))
         if STATE in self._types:
             arrays.append(self._column(STATE, None, states, rows, more))
+        if self.determinants:
+            chosen = pa.nulls(more, DETERMINANT_TYPE)
+            if has_determinant:
+                nothing = pa.nulls(len(footprints), DETERMINANT_TYPE)
+                said = determinant_of(step, self._operator.chances)
+                chosen = pa.concat_arrays([said, nothing])
+            arrays.append(self._column(DETERMINANT, None, chosen, rows, more))
         arrays += [
             self._column(name, effects.rows.column(name), None, rows, more)
             for name in self._schema.data.names
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+
+    def _footprints(
+        self, slots: Ints, below_determinant: bool
+    ) -> tuple[pa.Array | None, pa.Array | None]:
+        """Keys and states of these slots, below a determinant's, which has neither."""
+        if not len(slots):
+            return None, None
+        keys, states = self._operator.snapshot(slots)
+        if not below_determinant:
+            return keys, states
+        return (
+            pa.concat_arrays([pa.nulls(1, self._types[KEY]), keys]),
+            pa.concat_arrays([pa.nulls(1, self._types[STATE]), states]),
+        )
 
     def _column(self, name: str, above: pa.Array | None, below: pa.Array | None,
                rows: int, more: int) -> pa.Array:  # fmt: skip
@@ -108,8 +144,8 @@ class Footprinting:
         The log ends at ``end_offset`` before it.
         """
         checkpointer = self._checkpointer
-        position = int(step.positions[-1].sum())
-        first_footprint = end_offset + effects.rows.num_rows
+        position = int(step.end.sum())
+        first_footprint = end_offset + effects.rows.num_rows + self._builder.determinants
         checkpointer.closed(effects.closed)
         checkpointer.opened(effects.opened, first_footprint, position)
         end = first_footprint + len(effects.opened)
@@ -119,7 +155,7 @@ class Footprinting:
         checkpointer.opened(checked, end, position)
         checking_s = time.thread_time() - began
         if len(effects.opened) or len(checked):
-            self._acknowledging.add_footprints(step.positions[-1])
+            self._acknowledging.add_footprints(step.end)
         end += len(checked)
         self.checks_written += len(checked)
         parts = self._builder.parts(step, effects, effects.opened, checked)
@@ -140,10 +176,23 @@ class Footprinting:
         self._checkpointer.spent(checks, checking_s + making_s * checks / records)
 
 
-def _caused(values: Ints, causes: Ints, more: int) -> pa.Array:
-    """Of each output row its cause's value; of the footprints that of the step's last row."""
+def _with_begin(step: Step) -> tuple[Ints, list[Ints]]:
+    """Of each row its time and positions by input; behind the last, at −1, those before the first.
+
+    What the clock has done before the first row has the clock's time.
+    """
+    inputs = range(step.positions.shape[1])
+    if step.begin is None:
+        return step.timestamps_us, [step.positions[:, i] for i in inputs]
+    clock_us = step.choices.clock_us or 0
+    times_us = np.append(step.timestamps_us, clock_us)
+    return times_us, [np.append(step.positions[:, i], step.begin[i]) for i in inputs]
+
+
+def _caused(values: Ints, rows: int, causes: Ints, more: int) -> pa.Array:
+    """Of each output row its cause's value; of what follows that of the step's last row."""
     stacked = np.empty(len(causes) + more, np.int64)
     stacked[: len(causes)] = values[causes]
     if more:
-        stacked[len(causes) :] = values[-1]
+        stacked[len(causes) :] = values[rows - 1]
     return pa.array(stacked)

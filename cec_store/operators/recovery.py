@@ -12,13 +12,25 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
 
 from cec_store.checkpoints.checkpointer import Checkpointer
+from cec_store.checkpoints.determinants import (
+    Determinants,
+    determinants_behind,
+    determinants_since,
+)
 from cec_store.checkpoints.rebuild import rebuild
+from cec_store.errors import RecoveryError
+from cec_store.format.columns import Ints
 from cec_store.log.reader import LogReader
 from cec_store.operators.acknowledging import Acknowledging
+from cec_store.operators.choosing import steps_again
 from cec_store.operators.contract import Operator, Source
 from cec_store.operators.inputs.sources import steps_of
+from cec_store.operators.taxonomy import Chance
 from cec_store.values import Extent
 
 
@@ -27,6 +39,7 @@ class Recovery:
     """What getting the state back took."""
 
     extent: Extent
+    """Of a state that was kept warm what it still had to read."""
     load_s: float
     """Reading the extent and restoring the windows."""
     replayed_rows: int
@@ -34,6 +47,98 @@ class Recovery:
     replay_s: float
     replay_from: tuple[int, ...]
     replay_upto: tuple[int, ...]
+    dropped_rows: int = 0
+    """Output that was made again, and that the log had already."""
+    appended_rows: int = 0
+    """Output that had been made before, and that the log lacked."""
+
+
+class Recovering(Protocol):
+    """How a runner's operator gets to where the log's end stands: :func:`recover`, or another."""
+
+    def __call__(
+        self,
+        operator: Operator,
+        sources: Sequence[Source],
+        chain: LogReader,
+        checkpointer: Checkpointer,
+        acknowledging: Acknowledging,
+        step_rows_max: int,
+    ) -> Recovery:
+        """Output goes on from :attr:`Recovery.replay_upto`."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """An operator's windows as of their footprints. Positions have the shape (inputs,)."""
+
+    end_offset: int
+    footprints: Ints
+    """The footprints' positions, each once and in order, shape (…, inputs)."""
+    replay_from: Ints
+    """T: the oldest of them."""
+    taken_upto: Ints
+    """Input below it is in the windows already; T, unless somebody has replayed ahead."""
+    replay_upto: Ints
+    """Input below it is reflected in the log."""
+    needed_from: Ints | None
+    """From where on a recovery by these footprints would preload input."""
+    preload_from: Ints | None
+    """From where on it is still to be preloaded."""
+    extent: Extent
+    determinants: Determinants | None = None
+    """Of the steps from ``taken_upto`` on; ``None``: to be looked for in the log."""
+
+
+class WarmState(Protocol):
+    """An operator that was kept close to the log's end."""
+
+    def complete(self, chain: LogReader, checkpointer: Checkpointer) -> Restored:
+        """Read what it lacks, and hand its footprints over."""
+
+
+def restore(operator: Operator, chain: LogReader, checkpointer: Checkpointer) -> Restored:
+    """Load the eventual checkpoint of the log's end into a fresh operator."""
+    began = time.perf_counter()
+    found = rebuild(chain)
+    slots = operator.restore(found.keys, found.states, found.positions)
+    checkpointer.restored(slots, found.offsets, found.positions.sum(axis=1))
+    checkpointer.rates.observe_load(found.extent.records, time.perf_counter() - began)
+    starts = operator.preload_start()
+    return Restored(
+        end_offset=found.end_offset,
+        footprints=each_once(found.positions),
+        replay_from=found.replay_from,
+        taken_upto=found.replay_from,
+        replay_upto=found.replay_upto,
+        needed_from=starts,
+        preload_from=starts,
+        extent=found.extent,
+        determinants=(
+            None
+            if operator.chances is Chance.NONE
+            else determinants_behind(chain, found.extent.first_offset, found.replay_from)
+        ),
+    )
+
+
+def each_once(positions: Ints) -> Ints:
+    """Positions that never fall, shape (…, inputs), without those that repeat the one before."""
+    if not len(positions):
+        return positions
+    differs = (positions[1:] != positions[:-1]).any(axis=1)
+    once: Ints = positions[np.append(True, differs)]
+    return once
+
+
+def preload(operator: Operator, sources: Sequence[Source], start: Ints, stop: Ints) -> int:
+    """Let the operator take input that is its state again; how many rows there were."""
+    rows = 0
+    for number, source in enumerate(sources):
+        for batch in source.read(int(start[number]), int(stop[number])):
+            operator.preload(number, batch)
+            rows += len(batch.offsets)
+    return rows
 
 
 def recover(
@@ -43,23 +148,33 @@ def recover(
     checkpointer: Checkpointer,
     acknowledging: Acknowledging,
     step_rows_max: int,
+    warm: WarmState | None = None,
 ) -> Recovery:
-    """Bring a fresh operator to where the log's end stands."""
+    """Bring a fresh operator, or one that was kept ``warm``, to where the log's end stands."""
     began = time.perf_counter()
-    found = rebuild(chain)
-    slots = operator.restore(found.keys, found.states, found.positions)
-    checkpointer.restored(slots, found.offsets, found.positions.sum(axis=1))
+    if warm is None:
+        found = restore(operator, chain, checkpointer)
+    else:
+        found = warm.complete(chain, checkpointer)
     loaded = time.perf_counter()
-    checkpointer.rates.observe_load(found.extent.records, loaded - began)
-    acknowledging.recovered(found)
+    acknowledging.recovered(
+        found.end_offset, found.replay_from, found.footprints, found.needed_from
+    )
     rows = 0
-    starts = operator.preload_start()
-    if starts is not None:
-        for number, source in enumerate(sources):
-            for batch in source.read(int(starts[number]), int(found.replay_from[number])):
-                operator.preload(number, batch)
-                rows += len(batch.offsets)
-    for step in steps_of(sources, found.replay_from, found.replay_upto, step_rows_max):
+    if found.preload_from is not None:
+        rows = preload(operator, sources, found.preload_from, found.taken_upto)
+    steps = steps_of(sources, found.taken_upto, found.replay_upto, step_rows_max)
+    if operator.chances is not Chance.NONE:
+        determinants = found.determinants
+        if determinants is None:
+            determinants = determinants_since(chain, found.taken_upto)
+        if (determinants.end != found.replay_upto).any():
+            raise RecoveryError(
+                f"{chain.path}: the log reflects input up to {found.replay_upto.tolist()}, and "
+                f"what chance decided is told up to {determinants.end.tolist()} only"
+            )
+        steps = steps_again(operator, sources, determinants)
+    for step in steps:
         operator.catch_up(step)
         rows += step.rows
     return Recovery(
@@ -67,6 +182,6 @@ def recover(
         load_s=loaded - began,
         replayed_rows=rows,
         replay_s=time.perf_counter() - loaded,
-        replay_from=tuple(found.replay_from.tolist()),
+        replay_from=tuple(found.taken_upto.tolist()),
         replay_upto=tuple(found.replay_upto.tolist()),
     )

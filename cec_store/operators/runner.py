@@ -15,24 +15,31 @@ import numpy as np
 from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.policy import Policy, Targets
 from cec_store.checkpoints.rates import Rates
-from cec_store.errors import Poisoned, RecoveryError
+from cec_store.errors import Poisoned
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import FrameMarks
 from cec_store.operators.acknowledging import Acknowledging
+from cec_store.operators.choosing import Choosing, Luck
 from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Source, Step
 from cec_store.operators.frame_builder import Footprinting, FrameBuilder
 from cec_store.operators.inputs.merge import BATCH_ROWS_MAX
-from cec_store.operators.inputs.sources import consumers_of, steps_of
-from cec_store.operators.recovery import Recovery, recover
+from cec_store.operators.inputs.sources import consumers_of
+from cec_store.operators.recovery import Recovering, Recovery, recover
+from cec_store.operators.reprocessing import process_again
+from cec_store.operators.taxonomy import Chance
 from cec_store.queues.appendable_queue import AppendableQueue
 
 
 def record_schema(operator: Operator) -> RecordSchema:
     """The schema of the queue that this operator writes."""
     return RecordSchema(
-        operator.output_schema, operator.key_schema, operator.state_schema, operator.inputs
+        operator.output_schema,
+        operator.key_schema,
+        operator.state_schema,
+        operator.inputs,
+        determinants=operator.chances is not Chance.NONE,
     )
 
 
@@ -69,16 +76,22 @@ class Runner:
         *,
         checkpoints: bool = True,
         rates: Rates | None = None,
+        recovering: Recovering | None = None,
         step_rows_max: int = BATCH_ROWS_MAX,
         acknowledge_interval_s: float = 1.0,
         clock_s: Callable[[], float] = time.monotonic,
+        luck: Luck | None = None,
     ) -> None:
-        """``checkpoints=False`` writes output alone: nothing can then be recovered.
+        """``checkpoints=False`` writes output alone. A runner that goes on after one of these takes
+        the input again from what the sources' consumers were acknowledged (without one, all of it),
+        and drops the output that is there; by ``recovering`` a standby gets its state otherwise.
 
         :meth:`run` acknowledges sources that have a consumer every ``acknowledge_interval_s``.
+        ``luck`` is where an operator's chances come from; what it says is logged.
 
         Raises:
-            RecoveryError: a source's consumer was acknowledged what this queue does not have.
+            RecoveryError: a source's consumer was acknowledged what this queue does not have, or
+                the queue was written with checkpoints and is to go on without, or the other way.
             ValueError: not one source for each input, two with one consumer, or an operator with
                 state that another runner has had.
             SchemaMismatch: the queue belongs to another operator.
@@ -102,6 +115,7 @@ class Runner:
         self._acknowledging = Acknowledging(
             operator, queue, self.checkpointer, consumers_of(sources), checkpoints
         )
+        self._choosing = Choosing(operator, sources, step_rows_max, luck or Luck())
         self._footprinting: Footprinting | None = None
         if checkpoints:
             self._footprinting = Footprinting(self._builder, self.checkpointer, self._acknowledging)
@@ -109,23 +123,17 @@ class Runner:
         self._end_offset = queue.end_offset
         self._position: Ints
         self.recovery: Recovery | None = None
-        if queue.chain().end.seq == 0:
+        chain = queue.chain()
+        if chain.end.seq == 0 and recovering is None:
             self._position = self._acknowledging.start(self._end_offset)
         else:
-            if not checkpoints:
-                raise RecoveryError(
-                    f"{queue.folder.path}: has records already, and going on after them needs "
-                    "checkpoints"
-                )
-            self.recovery = recover(
-                operator,
-                sources,
-                queue.chain(),
-                self.checkpointer,
-                self._acknowledging,
-                step_rows_max,
+            get_back = recovering or (recover if checkpoints else process_again)
+            self.recovery = get_back(
+                operator, sources, chain, self.checkpointer, self._acknowledging, step_rows_max
             )
             self._position = np.array(self.recovery.replay_upto)
+            self._choosing.go_on(chain)
+            self._end_offset = queue.end_offset
 
     @property
     def checks_written(self) -> int:
@@ -133,7 +141,7 @@ class Runner:
         return self._footprinting.checks_written if self._footprinting is not None else 0
 
     def _steps(self, start: Ints) -> Iterator[Step]:
-        return steps_of(self._sources, start, None, self._step_rows_max)
+        return self._choosing.steps(start)
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """Take all the input there is, and return once its output is durable.
@@ -164,6 +172,18 @@ class Runner:
         with self._busy():
             self._take(step)
 
+    def tick(self) -> None:
+        """Take a step without input: by the clock, what has waited too long is given up.
+
+        For whoever waits for input, between two :meth:`run`; of an operator that does not depend
+        on the clock nothing comes of it.
+
+        Raises:
+            Poisoned: an earlier one has failed or was interrupted; make a new runner.
+        """
+        if Chance.CLOCK in self.operator.chances:
+            self.step(self._choosing.tick(self._position))
+
     @contextmanager
     def _busy(self) -> Iterator[None]:
         self._refuse_if_unfinished()
@@ -184,11 +204,11 @@ class Runner:
             parts, records, marks = self._footprinting.frames(step, effects, self._end_offset)
         else:
             parts = self._builder.parts(step, effects, NO_SLOTS, NO_SLOTS)
-            records = effects.rows.num_rows
+            records = effects.rows.num_rows + self._builder.determinants
             self._acknowledging.follow(effects, self._position, self._end_offset)
-            upto = int(step.positions[-1].sum())
+            upto = int(step.end.sum())
             marks = FrameMarks(open_windows=NOT_COUNTED, input_upto=upto)
-        self._position = step.positions[-1]
+        self._position = step.end
         if records:
             self.queue.append_step(parts, marks)
             self._end_offset += records

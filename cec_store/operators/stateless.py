@@ -1,4 +1,4 @@
-"""Filter, map and union: operators that remember nothing, so their N is always 0.
+"""Filter, map, union, random filter: operators that remember nothing, so their N is always 0.
 
 To the recovery protocol they are operators with no windows (CEC paper, III).
 """
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import Effects, Operator, Step
+from cec_store.operators.taxonomy import Chance, NetworkType
 
 Formula: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
 """A ``pyarrow.compute`` expression, or a function from a batch to one value a row.
@@ -28,9 +29,11 @@ class _Stateless(Operator):
     """What operators without windows have in common."""
 
     output_kind = RecordKind.DATA
+    operator_type = NetworkType.REPEATABLE
     key_schema: pa.Schema | None = None
     state_schema: pa.Schema | None = None
     open_windows = 0
+    can_be_followed = True
 
     def __init__(self, output_schema: pa.Schema, inputs: int = 1) -> None:
         self.output_schema = output_schema
@@ -45,6 +48,12 @@ class _Stateless(Operator):
         if len(keys):
             raise ValueError("an operator without windows cannot restore one")
         return np.empty(0, np.int64)
+
+    def let_go(self, keys: pa.StructArray) -> Ints:
+        return np.empty(0, np.int64)
+
+    def find(self, keys: pa.StructArray, upto: Ints) -> Ints:
+        return np.full(len(keys), -1, np.int64)
 
     def catch_up(self, step: Step) -> None:
         """Nothing: there is no state."""
@@ -83,15 +92,46 @@ class Map(_Stateless):
 
 
 class Union(_Stateless):
-    """All rows of all inputs, which share a schema, in the order of their timestamps."""
+    """All rows of all inputs, which share a schema, in the order of their timestamps.
 
-    def __init__(self, input_schema: pa.Schema, inputs: int) -> None:
+    Or ``by_arrival``: as they come, as the paper's union does (3.2). Nothing waits for anything
+    then, and the order is written down.
+    """
+
+    def __init__(self, input_schema: pa.Schema, inputs: int, *, by_arrival: bool = False) -> None:
         if inputs < 1:
             raise ValueError(f"a union needs an input, not {inputs}")
         super().__init__(input_schema, inputs)
+        if by_arrival:
+            self.operator_type, self.chances = NetworkType.ARBITRARY, Chance.ARRIVALS
 
     def apply(self, step: Step) -> Effects:
         return Effects(rows=step.in_order(), keys=None, causes=np.arange(step.rows))
+
+
+class RandomFilter(_Stateless):
+    """Each row with a probability, whatever is in it.
+
+    The draws follow from the step's seed alone, by Philox, whose numbers are the same in every
+    version of NumPy. So a step's determinant is its seed: eight bytes, and not a bit for each row.
+    """
+
+    operator_type = NetworkType.ARBITRARY
+    chances = Chance.RANDOM
+
+    def __init__(self, share: float, input_schema: pa.Schema) -> None:
+        if not 0 <= share <= 1:
+            raise ValueError(f"a random filter keeps a share between 0 and 1, not {share}")
+        super().__init__(input_schema)
+        self._below = round(share * 2**64)
+
+    def apply(self, step: Step) -> Effects:
+        assert step.choices.seed is not None
+        draws = np.random.Philox(key=step.choices.seed).random_raw(step.rows)
+        # The largest share is beyond what 64 bits hold.
+        is_kept = draws < self._below if self._below < 2**64 else np.ones(step.rows, np.bool_)
+        kept = np.flatnonzero(is_kept)
+        return Effects(rows=step.in_order().take(pa.array(kept)), keys=None, causes=kept)
 
 
 def _evaluate(formulas: Mapping[str, Formula], batch: pa.RecordBatch) -> list[pa.Array]:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.join.join import WindowJoin
 from support.crashes.crashing_runs import POLICIES, CrashingRun, output_of, state_of
@@ -15,11 +14,12 @@ from support.models.aggregate_inputs import (
     COUNT_WINDOWS,
     SCHEMA,
     TIME_WINDOWS,
+    aggregates,
     make_input,
 )
 from support.models.join_inputs import LEFT, RIGHT, make_side
 from support.models.reference_operators import ReferenceAggregate, ReferenceJoin, in_order, plain
-from support.models.stateless_operators import STATELESS
+from support.models.stateless_operators import STATELESS, RowByRow
 
 seeds = st.integers(0, 2**32)
 policies = st.sampled_from(sorted(POLICIES))
@@ -53,14 +53,7 @@ def aggregate_run(seed, window, group_by, policy, inputs_count=1) -> CrashingRun
     rng = random.Random(seed)
     inputs = [make_input(rng, j, rng.choice([3, 40, 150])) for j in range(inputs_count)]
 
-    def make():
-        return Aggregate(
-            group_by=group_by,
-            aggregates=AGGREGATES,
-            window=window,
-            input_schema=SCHEMA,
-            inputs=inputs_count,
-        )
+    make = aggregates(window, group_by, inputs_count)
 
     reference = ReferenceAggregate(group_by, AGGREGATES, window)
     return run_with_crashes(seed, make, inputs, [SCHEMA] * inputs_count, policy, reference)
@@ -91,20 +84,6 @@ def test_joins_survive_crashes(seed, within_us, policy):
 
     reference = ReferenceJoin(["k", "s"], within_us)
     run_with_crashes(seed, make, inputs, [LEFT, RIGHT], policy, reference)
-
-
-class RowByRow:
-    """A reference for operators without state."""
-
-    def __init__(self, function):
-        self.function = function
-
-    def take(self, row):
-        return self.function(row.values)
-
-    @staticmethod
-    def state():
-        return {}
 
 
 @given(seeds, st.sampled_from(sorted(STATELESS)), policies)

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.contract import InputBatch
 from cec_store.operators.join.join import WindowJoin
 from support.models.aggregate_inputs import (
-    AGGREGATES,
     COUNT_WINDOWS,
     SCHEMA,
     TIME_WINDOWS,
+    aggregates,
     make_input,
 )
 from support.models.join_inputs import LEFT, RIGHT, make_side
@@ -108,15 +107,7 @@ def input_batch(step):
 def check_aggregate(seed, window, group_by, inputs_count=1, event_time=None) -> int:
     rng = random.Random(seed)
 
-    def make():
-        return Aggregate(
-            group_by=group_by,
-            aggregates=AGGREGATES,
-            window=window,
-            input_schema=SCHEMA,
-            event_time=event_time,
-            inputs=inputs_count,
-        )
+    make = aggregates(window, group_by, inputs_count, event_time)
 
     inputs = [
         make_input(rng, j, rng.choice([3, 40, 150 // inputs_count])) for j in range(inputs_count)

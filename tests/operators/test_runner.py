@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from cec_store import (
@@ -61,7 +62,7 @@ def test_the_queue_of_another_operator_is_refused():
         Runner(total(), [SOURCE], queue)
 
 
-def test_output_without_checkpoints_is_the_same_but_cannot_be_recovered():
+def test_output_without_checkpoints_is_the_same_and_goes_on_without_them():
     with queue_of(total()) as queue:
         Runner(total(), [SOURCE], queue).run()
         expected = pa.Table.from_batches(queue.replay()).to_pylist()
@@ -70,12 +71,53 @@ def test_output_without_checkpoints_is_the_same_but_cannot_be_recovered():
     with queue_of(total(), folder) as queue:
         Runner(total(), [SOURCE], queue, checkpoints=False).run()
         assert pa.Table.from_batches(queue.replay()).to_pylist() == expected
-    for checkpoints in (True, False):
-        with queue_of(total(), folder) as queue:
-            with pytest.raises(RecoveryError, match="checkpoints"):
-                Runner(total(), [SOURCE], queue, checkpoints=checkpoints)
-            with pytest.raises(RecoveryError, match="without checkpoints"):
-                queue.extent()
+    with queue_of(total(), folder) as queue:
+        with pytest.raises(RecoveryError, match="without checkpoints"):
+            Runner(total(), [SOURCE], queue)
+        with pytest.raises(RecoveryError, match="without checkpoints"):
+            queue.extent()
+        again = Runner(total(), [SOURCE], queue, checkpoints=False)
+        assert again.recovery.replayed_rows == again.recovery.replay_upto[0] > 0
+        assert again.recovery.dropped_rows == len(expected)
+        again.run()
+        assert pa.Table.from_batches(queue.replay()).to_pylist() == expected
+
+
+@pytest.mark.parametrize("rows", [1, 37, ROWS // 2, ROWS - 1])
+def test_without_checkpoints_all_input_is_taken_again_where_nobody_was_acknowledged(rows):
+    folder = MemoryFolder()
+    with queue_of(total(), folder) as queue:
+        part = ArrowSource(TABLE.slice(0, rows), "t")
+        Runner(total(), [part], queue, checkpoints=False, step_rows_max=13).run()
+    with queue_of(total(), folder) as queue:
+        Runner(total(), [SOURCE], queue, checkpoints=False).run()
+        made = pa.Table.from_batches(queue.replay()).to_pylist()
+    with queue_of(total()) as queue:
+        Runner(total(), [SOURCE], queue).run()
+        assert made == pa.Table.from_batches(queue.replay()).to_pylist()
+
+
+def test_a_log_with_checkpoints_does_not_go_on_without():
+    folder = MemoryFolder()
+    with queue_of(total(), folder) as queue:
+        Runner(total(), [SOURCE], queue).run()
+    with queue_of(total(), folder) as queue:
+        end = queue.end_offset
+        with pytest.raises(RecoveryError, match="was written with checkpoints"):
+            Runner(total(), [SOURCE], queue, checkpoints=False)
+        assert queue.end_offset == end
+
+
+def test_an_input_that_is_shorter_than_the_log_says_is_refused():
+    folder = MemoryFolder()
+    keep = Filter(lambda batch: pc.less(batch.column("k"), 1), TABLE.schema)
+    with queue_of(keep, folder) as queue:
+        Runner(keep, [SOURCE], queue, checkpoints=False).run()
+        (last,) = list(queue.chain().frames())[-1:]
+        assert last.header.input_upto == ROWS
+    short = ArrowSource(TABLE.slice(0, ROWS - 1), "t")
+    with queue_of(keep, folder) as queue, pytest.raises(RecoveryError, match="sources end before"):
+        Runner(keep, [short], queue, checkpoints=False)
 
 
 def test_rows_are_not_appended_to_an_operators_queue_by_hand():

@@ -16,11 +16,13 @@ from cec_store.format.columns import Ints, values_of
 from cec_store.format.schema import RecordKind
 from cec_store.operators.aggregate.accumulators import Accumulators
 from cec_store.operators.aggregate.count_slots import CountSlots
+from cec_store.operators.aggregate.deadlines import DEADLINE, Deadlines
 from cec_store.operators.aggregate.slots import ClosedWindows, InputRows, Slots
 from cec_store.operators.aggregate.time_slots import TimeSlots
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.contract import Effects, Operator, Step
 from cec_store.operators.keys.encoder import key_type, valid_of
+from cec_store.operators.taxonomy import Chance, NetworkType
 
 ENTRIES_MAX = 1 << 20
 """Rows times open windows a row that are worked on at once."""
@@ -38,10 +40,15 @@ class Aggregate(Operator):
     and so, where count windows overlap, is its ordinal. A time-windowed operator remembers its
     watermark as one more window, whose key is null.
 
+    With ``timeout_us`` a window that has been open for so long by the clock leaves its result as it
+    is, before the next row is taken; rows that come for it later open it anew, for a second result.
+    With ``by_arrival`` several inputs are taken as they come, and not by their timestamps.
+
     Raises ``ValueError`` for columns or functions that do not fit.
     """
 
     output_kind = RecordKind.RESULT
+    can_be_followed = True
 
     def __init__(
         self,
@@ -52,6 +59,8 @@ class Aggregate(Operator):
         input_schema: pa.Schema,
         event_time: str | None = None,
         inputs: int = 1,
+        timeout_us: int | None = None,
+        by_arrival: bool = False,
     ) -> None:
         self.inputs = inputs
         self._group_by = list(group_by)
@@ -62,12 +71,25 @@ class Aggregate(Operator):
         self._slots: Slots
         if isinstance(window, TimeWindow):
             self._slots = TimeSlots(window, groups, self._accumulators)
+            self.operator_type = NetworkType.CONVERGENT
         else:
             self._slots = CountSlots(window, groups, self._accumulators)
+            self.operator_type = NetworkType.DETERMINISTIC
         if event_time is not None:
             _check_event_time(self._slots, _field(input_schema, event_time))
         self.key_schema = self._slots.key_schema
         self.state_schema = self._slots.state_schema
+        self._deadlines: Deadlines | None = None
+        if by_arrival:
+            self.chances |= Chance.ARRIVALS
+        if timeout_us is not None:
+            _check_timeout(timeout_us, window)
+            self.chances |= Chance.CLOCK
+            self._deadlines = Deadlines(timeout_us)
+            self._slots.closes_early = True
+            self.state_schema = self.state_schema.append(DEADLINE)
+        if self.chances:
+            self.operator_type = NetworkType.ARBITRARY
         self.output_schema = pa.schema(
             [*groups, *self._slots.output_fields, *self._accumulators.output_fields]
         )
@@ -92,6 +114,10 @@ class Aggregate(Operator):
         slots = self._slots
         slots.begin_step()
         done: list[ClosedWindows] = []
+        if self._deadlines is not None:
+            assert step.choices.clock_us is not None
+            due = self._deadlines.take_due(slots, step.choices.clock_us)
+            done.append(slots.close(due, np.full(len(due), -1)))
         for offset, part in self._parts(step):
             closed = slots.take(part)
             done.append(replace(closed, causes=closed.causes + offset))
@@ -101,23 +127,42 @@ class Aggregate(Operator):
             rows=self._output(keys, closed),
             keys=keys,
             causes=closed.causes,
-            closed=closed.slots[closed.opened < int(step.positions[:1].sum())],
+            closed=closed.slots[closed.opened < _first_position(step)],
             opened=slots.still_open(),
             renewed=slots.renewed(),
         )
+        if self._deadlines is not None:
+            assert step.choices.clock_us is not None
+            self._deadlines.opened(effects.opened, slots.own_slots, step.choices.clock_us)
         slots.trim()
         return effects
 
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
-        return self._slots.snapshot(slots)
+        keys, states = self._slots.snapshot(slots)
+        if self._deadlines is not None:
+            deadlines = self._deadlines.of(slots, self._slots.own_slots)
+            states = pa.StructArray.from_arrays(
+                [*states.flatten(), deadlines], fields=list(self.state_schema)
+            )
+        return keys, states
 
     def restore(self, keys: pa.StructArray, states: pa.StructArray, positions: Ints) -> Ints:
-        held = self._slots
-        slots = held.restore(keys, states)
-        held.open_count = len(slots)
-        held.restored = np.zeros((len(held.rows), self.inputs), np.int64)
-        held.restored[slots] = positions
+        slots = self._slots.restore(keys, states)
+        if self._deadlines is not None:
+            own_slots = self._slots.own_slots
+            self._deadlines.restore(slots, own_slots, states.field(DEADLINE.name))
+        self._slots.note_restored(slots, positions)
         return slots
+
+    def let_go(self, keys: pa.StructArray) -> Ints:
+        slots = self._slots.find(keys)
+        slots = slots[slots >= 0]
+        self._slots.let_go(slots)
+        return slots
+
+    def find(self, keys: pa.StructArray, upto: Ints) -> Ints:
+        slots = self._slots.find(keys)
+        return np.where(self._slots.opened[slots] <= upto, slots, -1)
 
     def catch_up(self, step: Step) -> None:
         for _, part in self._parts(step):
@@ -151,6 +196,13 @@ class Aggregate(Operator):
         return pa.record_batch(columns, schema=self.output_schema)
 
 
+def _first_position(step: Step) -> int:
+    """The scalar position after its first row; windows that opened earlier lie below."""
+    if step.rows:
+        return int(step.positions[0].sum())
+    return 0 if step.begin is None else int(step.begin.sum()) + 1
+
+
 def _joined(done: list[ClosedWindows]) -> ClosedWindows:
     """What closed in the parts of a step, one after the other."""
     columns = {
@@ -165,6 +217,16 @@ def _field(schema: pa.Schema, name: str) -> pa.Field:
     if schema.get_field_index(name) < 0:
         raise ValueError(f"no column {name!r} in the input; there are {', '.join(schema.names)}")
     return schema.field(name)
+
+
+def _check_timeout(timeout_us: int, window: CountWindow | TimeWindow) -> None:
+    if timeout_us < 1:
+        raise ValueError(f"a timeout of {timeout_us} microseconds gives up what has just begun")
+    if isinstance(window, CountWindow) and window.lanes > 1:
+        raise ValueError(
+            "count windows that overlap have no timeout: they begin by how many rows a key has "
+            "had, not by when"
+        )
 
 
 _US = {"s": 1_000_000, "ms": 1_000, "us": 1}

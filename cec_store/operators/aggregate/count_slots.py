@@ -31,7 +31,7 @@ class CountSlots(Slots):
 
     def take(self, rows: InputRows) -> ClosedWindows:
         codes = self.keys.encode(rows.groups)
-        self.reserve(self.keys.bound * self._window.lanes)
+        self.reserve(self.slot_bound)
         packed = np.sort((codes << _ROW_BITS) | np.arange(len(codes)))
         codes, at = packed >> _ROW_BITS, packed & ((1 << _ROW_BITS) - 1)
         slots, at, place, numbers = self._entries(codes, at)
@@ -87,10 +87,12 @@ class CountSlots(Slots):
     def codes(self, slots: Ints) -> Ints:
         return slots // self._window.lanes
 
-    def slots(self, codes: Ints, numbers: Ints) -> Ints:
-        lanes = self._window.lanes
-        self.reserve(self.keys.bound * lanes)
-        return codes * lanes + numbers % lanes
+    def place(self, codes: Ints, numbers: Ints) -> Ints:
+        return codes * self._window.lanes + numbers % self._window.lanes
+
+    @property
+    def slot_bound(self) -> int:
+        return self.keys.bound * self._window.lanes
 
     def _entries(self, codes: Ints, at: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Which rows go to which window: slot, row, the row's place in it, the window's ordinal.

@@ -74,6 +74,8 @@ class Slots(ABC):
     """How many slots that state has, before those of windows."""
     late_rows = 0
     """Rows that came too late for at least one of their windows."""
+    closes_early = False
+    """Whether windows are closed by :meth:`close` before their rows say so."""
     untimed_rows = 0
     """Rows without a time, which belong to no window."""
 
@@ -110,8 +112,13 @@ class Slots(ABC):
         """The key code of each slot."""
 
     @abstractmethod
-    def slots(self, codes: Ints, numbers: Ints) -> Ints:
-        """The slot of each key's window, with room for it."""
+    def place(self, codes: Ints, numbers: Ints) -> Ints:
+        """The slot of each key's window."""
+
+    @property
+    @abstractmethod
+    def slot_bound(self) -> int:
+        """Every slot of a key that has a code is below it."""
 
     def output_columns(self, numbers: Ints) -> list[pa.Array]:
         """The columns of ``output_fields`` for windows of these numbers."""
@@ -159,17 +166,58 @@ class Slots(ABC):
         return self.keys_of(slots), states
 
     def restore(self, keys: pa.StructArray, states: pa.StructArray) -> Ints:
-        """The inverse of :meth:`snapshot` for empty slots; the slot of each window."""
+        """The inverse of :meth:`snapshot`; the slot of each window, which may have been open."""
         columns = [keys.field(place) for place in range(len(self.key_schema))]
         numbers = np.zeros(len(keys), np.int64)
         if self.output_fields:
             numbers = np.array(values_of(columns[-1], "i8"))
-        slots = self.slots(self.keys.encode(columns[: len(self.keys.schema)]), numbers)
+        slots = self.place(self.keys.encode(columns[: len(self.keys.schema)]), numbers)
+        self.reserve(self.slot_bound)
         rows, opened = (values_of(states.field(name), "i8") for name in ("rows", "opened"))
         first = len(self.state_schema) - len(self.accumulators.state_fields)
         accumulated = [states.field(place) for place in range(first, len(self.state_schema))]
+        self.open_count += int(np.count_nonzero(self.rows[slots] == 0))
         self.fill(slots, rows, opened, numbers, self.accumulators.from_states(accumulated))
         return slots
+
+    def note_restored(self, slots: Ints, positions: Ints) -> None:
+        """The windows of these slots have taken the input below their positions."""
+        before = self.restored
+        if before is None or len(before) < len(self.rows):
+            self.restored = np.zeros((len(self.rows), positions.shape[1]), np.int64)
+            if before is not None:
+                self.restored[: len(before)] = before
+        assert self.restored is not None
+        self.restored[slots] = positions
+
+    def find(self, keys: pa.StructArray) -> Ints:
+        """The slot of each key's open window, -1 where there is none."""
+        columns = [keys.field(place) for place in range(len(self.key_schema))]
+        codes = self.keys.lookup(columns[: len(self.keys.schema)])
+        numbers = np.zeros(len(keys), np.int64)
+        if self.output_fields:
+            numbers = values_of(columns[-1], "i8")
+        slots = np.where(codes >= 0, self.place(np.maximum(codes, 0), numbers), 0)
+        is_open = (codes >= 0) & (self.rows[slots] > 0)
+        if self.output_fields:
+            is_open &= self.numbers[slots] == numbers
+        return np.where(is_open, slots, -1)
+
+    def let_go(self, slots: Ints) -> None:
+        """The windows of these slots have closed elsewhere; they leave no result."""
+        self.rows[slots] = 0
+        self.open_count -= len(slots)
+        self.trim()
+
+    def close(self, slots: Ints, causes: Ints) -> ClosedWindows:
+        """Close the windows of these slots, at these rows."""
+        arrays = [values[slots] for values in self.arrays]
+        done = ClosedWindows(
+            slots, causes, self.rows[slots], self.opened[slots], self.numbers[slots], arrays
+        )
+        self.rows[slots] = 0
+        self.open_count -= len(slots)
+        return done
 
     def reserve(self, size: int) -> None:
         if size > len(self.rows):

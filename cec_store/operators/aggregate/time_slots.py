@@ -79,6 +79,8 @@ class TimeSlots(Slots):
         """The watermark when the step began."""
 
     def begin_step(self) -> None:
+        if self.restored is not None:
+            self._find_ends()
         super().begin_step()
         self._watermark_before_us = self.watermark_us
 
@@ -108,6 +110,7 @@ class TimeSlots(Slots):
         is_mark = flags_of(keys.is_null())
         if is_mark.any():
             self.watermark_us = states.field("watermark")[int(np.flatnonzero(is_mark)[0])].as_py()
+            self.open_count += int(self.rows[0] == 0)
             self.rows[0] = 1
         windows = pa.array(np.flatnonzero(~is_mark))
         slots = np.zeros(len(keys), np.int64)
@@ -117,7 +120,7 @@ class TimeSlots(Slots):
     def take(self, rows: InputRows) -> ClosedWindows:
         timed, times_us = self._timed(rows)
         if not len(timed):
-            return self._closed(NO_SLOTS, NO_SLOTS)
+            return self.close(NO_SLOTS, NO_SLOTS)
         if self.watermark_us is None:
             self.open_count += 1
             self.rows[0] = 1
@@ -134,16 +137,16 @@ class TimeSlots(Slots):
             groups = groups.take(timed)
         slots = self._slots_of(groups, starts_us, is_open)
         at, starts_us = _open_entries(timed, starts_us, is_open)
-        self.reserve(self.keys.bound + 1)
+        self.reserve(self.slot_bound)
         self._open(slots, rows.sums[at], starts_us)
         np.add.at(self.rows, slots, 1)
         self.accumulators.fold(self.arrays, slots, at, rows.batch)
 
-        due = self._ends.pop(self.watermark_us)
+        due = self._due(self.watermark_us)
         ends_us = self.numbers[due] + self._window.size_us
         causes = timed[np.searchsorted(marks_us, ends_us)]
         order = np.lexsort((self.opened[due], ends_us, causes))
-        return self._closed(due[order], causes[order])
+        return self.close(due[order], causes[order])
 
     def catch_up(self, rows: InputRows) -> None:
         timed, times_us = self._timed(rows)
@@ -159,10 +162,36 @@ class TimeSlots(Slots):
     def codes(self, slots: Ints) -> Ints:
         return slots - 1
 
-    def slots(self, codes: Ints, numbers: Ints) -> Ints:
-        self.reserve(self.keys.bound + 1)
-        self._ends.push(numbers + self._window.size_us, codes + 1)
+    def place(self, codes: Ints, numbers: Ints) -> Ints:
         return codes + 1
+
+    @property
+    def slot_bound(self) -> int:
+        return self.keys.bound + 1
+
+    def find(self, keys: pa.StructArray) -> Ints:
+        is_mark = flags_of(keys.is_null())
+        if not is_mark.any():
+            return super().find(keys)
+        slots = np.full(len(keys), int(self.rows[0]) - 1, np.int64)
+        slots[~is_mark] = super().find(keys.take(pa.array(np.flatnonzero(~is_mark))))
+        return slots
+
+    def _due(self, watermark_us: int) -> Ints:
+        """Slots of open windows that end at or before the watermark."""
+        due = self._ends.pop(watermark_us)
+        if not self.closes_early:
+            return due
+        # One that was closed early has left its end here, and its slot may have another window.
+        due = np.unique(due)
+        ends_us = self.numbers[due] + self._window.size_us
+        return due[(self.rows[due] > 0) & (ends_us <= watermark_us)]
+
+    def _find_ends(self) -> None:
+        """After windows were restored, perhaps again and again: when those open now will close."""
+        slots = np.flatnonzero(self.rows[1 : self.slot_bound]) + 1
+        self._ends = WindowEnds()
+        self._ends.push(self.numbers[slots] + self._window.size_us, slots)
 
     def _timed(self, rows: InputRows) -> tuple[Ints, Ints]:
         """The rows that have a time, and their times."""
@@ -218,15 +247,6 @@ class TimeSlots(Slots):
         self._ends.push(starts_us[first] + self._window.size_us, new)
         self.fresh.append(new)
         self.open_count += len(new)
-
-    def _closed(self, slots: Ints, causes: Ints) -> ClosedWindows:
-        arrays = [values[slots] for values in self.arrays]
-        done = ClosedWindows(
-            slots, causes, self.rows[slots], self.opened[slots], self.numbers[slots], arrays
-        )
-        self.rows[slots] = 0
-        self.open_count -= len(slots)
-        return done
 
 
 def _open_entries(rows: Ints, starts_us: Ints, is_open: NDArray[np.bool_]) -> tuple[Ints, Ints]:

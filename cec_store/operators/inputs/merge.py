@@ -45,13 +45,20 @@ class _PendingRows:
         """Take the first ``count`` rows, and when they are due."""
         read, due_us = self._read, self.due_us
         self.due_us = due_us[count:]
-        self._read = _rows(read, count, len(due_us))
-        return _rows(read, 0, count), due_us[:count]
+        self._read = rows_of(read, count, len(due_us))
+        return rows_of(read, 0, count), due_us[:count]
 
 
-def _rows(read: InputBatch, start: int, stop: int) -> InputBatch:
+def rows_of(read: InputBatch, start: int, stop: int) -> InputBatch:
     batch = read.batch.slice(start, stop - start)
     return InputBatch(batch, read.offsets[start:stop], read.timestamps_us[start:stop])
+
+
+def merged_rows(taken: list[InputBatch], next_unread: Ints) -> Step:
+    """All these rows, one batch of each input, as one step in the order of :func:`merge`."""
+    due = [(read, np.maximum.accumulate(read.timestamps_us)) for read in taken]
+    (step,) = _steps(due, next_unread, max(1, sum(len(read.offsets) for read in taken)))
+    return step
 
 
 def merge(

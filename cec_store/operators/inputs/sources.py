@@ -39,6 +39,10 @@ class ArrowSource:
             yield InputBatch(batch, offsets, values_of(times, "i8"))
             start += batch.num_rows
 
+    def end(self) -> int:
+        """The number of rows."""
+        return int(self._table.num_rows)
+
 
 class QueueSource:
     """The output of an upstream queue, as far as it is durable (CEC paper, appendix)."""
@@ -73,6 +77,10 @@ class QueueSource:
             if low < high:
                 yield from self._output(records.slice(low, high - low), offset + low)
 
+    def end(self) -> int:
+        """The next unread offset at the durable end, as it is now."""
+        return self._open().end.offset
+
     def _output(self, records: pa.RecordBatch, first_offset: int) -> Iterator[InputBatch]:
         kinds = kinds_of(records)
         (rows,) = np.nonzero((kinds == RecordKind.DATA) | (kinds == RecordKind.RESULT))
@@ -86,12 +94,19 @@ def steps_of(
     sources: Sequence[Source], start: Ints, stop: Ints | None, rows_max: int
 ) -> Iterator[Step]:
     """The rows of all sources as steps, merged; from ``start`` up to ``stop``, shape (inputs,)."""
+    schemas = [source.schema for source in sources]
+    return merge(reads_of(sources, start, stop), start, schemas, rows_max)
+
+
+def reads_of(
+    sources: Sequence[Source], start: Ints, stop: Ints | None
+) -> list[Iterator[InputBatch]]:
+    """The rows of each source from ``start`` up to ``stop``, shape (inputs,)."""
     ends = [None] * len(sources) if stop is None else stop.tolist()
-    reads = [
+    return [
         source.read(first, end)
         for source, first, end in zip(sources, start.tolist(), ends, strict=True)
     ]
-    return merge(reads, start, [source.schema for source in sources], rows_max)
 
 
 def consumers_of(sources: Sequence[Source]) -> list[Consumer | None]:

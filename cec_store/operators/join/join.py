@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,14 @@ import pyarrow as pa
 from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import Effects, InputBatch, Operator, Step
+from cec_store.operators.join import arrival_clocks
+from cec_store.operators.join.arrival_clocks import ArrivalClocks
 from cec_store.operators.join.waiting import NONE, WaitingRows, pairs_in_reach
 from cec_store.operators.keys.encoder import KeyEncoder, key_type, valid_of
+from cec_store.operators.taxonomy import Chance, NetworkType
 
 _WITHIN_MAX_US = 2**61
+_STATE = pa.schema([("low_left", pa.int64()), ("low_right", pa.int64()), ("watermark", pa.int64())])
 
 
 class WindowJoin(Operator):
@@ -28,19 +33,23 @@ class WindowJoin(Operator):
 
     Output: the ``on`` columns once, then the other columns of the left and of the right, with a
     suffix where both have the name. Rows leave in the order (later row, offset of the earlier
-    one). A null in a key matches nothing. Timestamps beyond ±2**62 microseconds would wrap.
+    one). A null in a key matches nothing. Timestamps beyond ±2**62 microseconds would
+    wrap. With ``timeout_us`` a row that has waited for so long by the clock is given up;
+    ``by_arrival`` takes the inputs as they come.
 
     Raises ``ValueError`` for key columns that are missing or differ in type, and for two output
     columns of one name.
     """
 
     inputs = 2
+    can_be_followed = True
+    operator_type = NetworkType.REPEATABLE
+    """As in the paper, and out of order as well: inputs are merged by the largest timestamp so far
+    of each, so a row's own input has raised the watermark before it, wherever one began."""
     output_kind = RecordKind.DATA
     key_schema: pa.Schema | None = pa.schema([pa.field("_window", pa.int64())])
     """There is one window, and its key is null."""
-    state_schema: pa.Schema | None = pa.schema(
-        [("low_left", pa.int64()), ("low_right", pa.int64()), ("watermark", pa.int64())]
-    )
+    state_schema: pa.Schema | None = _STATE
     """For each input the lowest offset that is still needed, and the largest timestamp so far."""
 
     def __init__(
@@ -51,11 +60,15 @@ class WindowJoin(Operator):
         on: Sequence[str],
         within_us: int,
         suffixes: tuple[str, str] = ("_left", "_right"),
+        timeout_us: int | None = None,
+        by_arrival: bool = False,
     ) -> None:
         if not 0 <= within_us <= _WITHIN_MAX_US:
             raise ValueError(f"within_us is {within_us}, not in 0 to {_WITHIN_MAX_US}")
         self._on = list(on)
         self._within_us = within_us
+        self._kept_us = (within_us, within_us)
+        """By input how far below the watermark a row can still match."""
         self._keys = KeyEncoder(_key_schema(left_schema, right_schema, self._on))
         self.output_schema = _output_schema(left_schema, right_schema, self._on, suffixes)
         self._waiting = (WaitingRows.none(left_schema), WaitingRows.none(right_schema))
@@ -64,14 +77,27 @@ class WindowJoin(Operator):
         self._restored: Ints | None = None
         self._lows: Ints | None = None
         """As :meth:`_needed`, or as the restored footprint has it; ``None`` before the first."""
+        self._clocks: ArrivalClocks | None = None
+        if by_arrival:
+            self.chances |= Chance.ARRIVALS
+        if timeout_us is not None:
+            if timeout_us < 1:
+                raise ValueError(f"a timeout of {timeout_us} microseconds lets no row wait")
+            self.chances |= Chance.CLOCK
+            self._clocks = ArrivalClocks(timeout_us)
+            self.state_schema = pa.schema([*_STATE, *arrival_clocks.FIELDS])
+        if self.chances:
+            self.operator_type = NetworkType.ARBITRARY
 
     @property
     def open_windows(self) -> int:
         return 0 if self._watermark_us is None else 1
 
     def apply(self, step: Step) -> Effects:
+        window = np.zeros(1, np.int64)
+        is_given_up = self._give_up(step)
         if not step.rows:
-            return self._effects(NONE, NONE, NONE)
+            return replace(self._effects(NONE, NONE, NONE), renewed=window[: int(is_given_up)])
         before_us = self._watermark_us
         held = [len(waiting.codes) for waiting in self._waiting]
         marks_us = self._mark(step.timestamps_us)
@@ -81,14 +107,18 @@ class WindowJoin(Operator):
         order = np.lexsort((partners, causes))
         effects = self._effects(causes[order], left[order], right[order])
         self._forget()
-        window = np.zeros(1, np.int64)
         if before_us is None:
             return replace(effects, opened=window)
-        return replace(effects, renewed=window[marks_us[-1:] > before_us])
+        is_renewed = is_given_up or bool(marks_us[-1] > before_us)
+        return replace(effects, renewed=window[: int(is_renewed)])
 
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
         lows = self._needed()
-        state = {"low_left": lows[0], "low_right": lows[1], "watermark": self._watermark_us}
+        state: dict[str, Any] = {
+            "low_left": lows[0], "low_right": lows[1], "watermark": self._watermark_us,
+        }  # fmt: skip
+        if self._clocks is not None:
+            state |= self._clocks.state()
         assert self.key_schema is not None
         assert self.state_schema is not None
         keys = pa.array([None] * len(slots), pa.struct(list(self.key_schema)))
@@ -97,13 +127,22 @@ class WindowJoin(Operator):
     def restore(self, keys: pa.StructArray, states: pa.StructArray, positions: Ints) -> Ints:
         if len(keys) > 1:
             raise ValueError(f"a join has one window, not {len(keys)}")
-        if len(keys):
+        # One that is followed goes on with the input that it has: a newer footprint says no more.
+        if len(keys) and self._watermark_us is None:
             state = states[0].as_py()
             self._watermark_us = state["watermark"]
             self._restored = np.array(positions[0])
             self._next_unread = np.array(positions[0])
             self._lows = np.array([state["low_left"], state["low_right"]])
+            if self._clocks is not None:
+                self._clocks.restore(state["clocks"])
         return np.zeros(len(keys), np.int64)
+
+    def let_go(self, keys: pa.StructArray) -> Ints:
+        return NONE  # its window never closes
+
+    def find(self, keys: pa.StructArray, upto: Ints) -> Ints:
+        return np.full(len(keys), self.open_windows - 1, np.int64)
 
     def preload_start(self) -> Ints | None:
         return self._lows
@@ -115,15 +154,34 @@ class WindowJoin(Operator):
         codes[batch.offsets >= self._restored[source]] = -1
         waiting = self._waiting[source]
         waiting.append(batch.batch, codes, batch.timestamps_us, batch.offsets)
-        waiting.drop_before(self._watermark_us - self._within_us)
+        waiting.drop_before(self._watermark_us - self._kept_us[source])
 
     def catch_up(self, step: Step) -> None:
-        if self._restored is None or not step.rows:
+        if self._restored is None:
+            return
+        self._give_up(step)
+        if not step.rows:
             return
         # Rows below the footprint's position are in its watermark already.
         self._mark(step.timestamps_us)
         self._take(step, self._restored)
         self._forget()
+
+    def _give_up(self, step: Step) -> bool:
+        """Let go of rows that have waited too long before this step; whether there are any."""
+        if self._clocks is None:
+            return False
+        assert step.choices.clock_us is not None
+        ends = self._clocks.give_up(step.choices.clock_us)
+        if step.rows:
+            self._clocks.came(step.choices.clock_us, step.end)
+        if ends is None:
+            return False
+        for waiting, end in zip(self._waiting, ends.tolist(), strict=True):
+            waiting.drop_below(end)
+        if self._watermark_us is not None:
+            self._forget()
+        return True
 
     def _mark(self, timestamps_us: Ints) -> Ints:
         """The watermark at each row, the row included."""
@@ -197,8 +255,8 @@ class WindowJoin(Operator):
 
     def _forget(self) -> None:
         assert self._watermark_us is not None
-        for waiting in self._waiting:
-            waiting.drop_before(self._watermark_us - self._within_us)
+        for waiting, kept_us in zip(self._waiting, self._kept_us, strict=True):
+            waiting.drop_before(self._watermark_us - kept_us)
         if self._keys.wants_trim(sum(len(waiting.codes) for waiting in self._waiting)):
             codes = [waiting.codes for waiting in self._waiting]
             self._keys.trim(np.unique(np.concatenate(codes)))

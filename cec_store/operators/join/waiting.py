@@ -46,7 +46,13 @@ class WaitingRows:
 
     def drop_before(self, time_us: int) -> None:
         """Let go of the rows below this time."""
-        kept = np.flatnonzero(self.timestamps_us >= time_us)
+        self._keep(np.flatnonzero(self.timestamps_us >= time_us))
+
+    def drop_below(self, offset: int) -> None:
+        """Let go of the rows below this offset."""
+        self._keep(np.arange(np.searchsorted(self.offsets, offset), len(self.offsets)))
+
+    def _keep(self, kept: Ints) -> None:
         if len(kept) < len(self.codes):
             self.codes, self.timestamps_us = self.codes[kept], self.timestamps_us[kept]
             self.offsets, self.place = self.offsets[kept], self.place[kept]

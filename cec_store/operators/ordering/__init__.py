@@ -1,0 +1,1 @@
+"""Sorting a stream that is almost in order."""

@@ -1,0 +1,53 @@
+"""What operators do when they are run again: the availability paper's classes and recoveries.
+
+High-availability paper (Hwang and others, 2005), 3.1 and 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, Flag, auto
+
+
+class NetworkType(str, Enum):
+    """What an operator, or a network of them, does when it is run again (3.2).
+
+    Each one is a special case of the next.
+    """
+
+    REPEATABLE = "repeatable"
+    """Each output comes of one tuple of each input: filter, map."""
+    CONVERGENT = "convergent-capable"
+    """From an empty state it comes to the same output in the end: aligned windows."""
+    DETERMINISTIC = "deterministic"
+    """The same from the same state; from an empty one its windows may never align again."""
+    ARBITRARY = "arbitrary"
+    """Time, order of arrival or chance decide: union, operators with a timeout."""
+
+
+class RecoveryType(str, Enum):
+    """What those downstream see of a failure (3.1)."""
+
+    PRECISE = "precise"
+    REPEATING = "repeating"
+    CONVERGENT = "convergent"
+    DIVERGENT = "divergent"
+    GAP = "gap"
+
+
+class Chance(Flag):
+    """The three causes of what is not deterministic (3.2). What they decide is in the log."""
+
+    NONE = 0
+    ARRIVALS = auto()
+    """In which order rows of different inputs come."""
+    CLOCK = auto()
+    """When a step is taken."""
+    RANDOM = auto()
+    """Numbers that are drawn."""
+
+
+def type_of_network(types: Iterable[NetworkType]) -> NetworkType:
+    """The most general of its operators'; a network of none passes tuples on: repeatable."""
+    order = list(NetworkType)
+    return max(types, key=order.index, default=NetworkType.REPEATABLE)

@@ -1,0 +1,201 @@
+"""Where the holder of a lease gives its signs of life, and watchers look for them.
+
+On this machine's disks a beat is a row in LMDB, in a file that only this holder writes: a holder
+that is stopped in the middle of a write holds up nobody but itself. On file systems of a network,
+where LMDB must not be used, and in stores, a beat is an object under the next number. The holder
+deletes those that nobody needs, and so there are never more than a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import Protocol
+
+import lmdb
+
+from cec_store.errors import DiskFull, StorageError
+from cec_store.standby.lease_format import (
+    Beat,
+    BeatKind,
+    KeptIn,
+    Tenure,
+    beat_name,
+    beat_of,
+    decode_beat,
+    encode_beat,
+    rows_name,
+)
+from cec_store.storage.folder import Folder
+from cec_store.storage.forking import run_in_children
+from cec_store.storage.stores.store import Store
+
+_ROW = b"beat"
+_MAP_BYTES = 1 << 20
+_READERS_MAX = 126
+_KEPT_BEATS = 32
+_DELETED_AT_ONCE = 16
+
+
+class Beats(Protocol):
+    """Of one tenure. One thread at a time."""
+
+    def beat(self, beat: Beat) -> None:
+        """By the holder alone. Raises :class:`StorageError` where it does not get there."""
+
+    def newest(self, thoroughly: bool = False) -> Beat | None:
+        """For watchers: the last beat that is seen, none before the first.
+
+        ``thoroughly`` where it matters that none is missed: after a pause, or before the holder is
+        said to be silent.
+        """
+
+    def close(self) -> None:
+        """Let go."""
+
+
+class ObjectBeats:
+    """A beat is an object, its counter in its name: the next one is looked for, none is listed."""
+
+    def __init__(self, store: Store, tenure: Tenure) -> None:
+        """``store`` is rooted where the lease's objects are."""
+        self._store = store
+        self._tenure = tenure
+        self._newest: Beat | None = None
+        self._deleted_below = 1
+
+    def beat(self, beat: Beat) -> None:
+        name = beat_name(self._tenure.number, beat.counter)
+        self._store.create(name, [encode_beat(self._tenure.token, beat)])
+        kept_from = beat.counter - _KEPT_BEATS
+        if kept_from - self._deleted_below >= _DELETED_AT_ONCE:
+            counters = range(self._deleted_below, kept_from)
+            self._store.delete(beat_name(self._tenure.number, each) for each in counters)
+            self._deleted_below = kept_from
+
+    def newest(self, thoroughly: bool = False) -> Beat | None:
+        following = (self._newest.counter if self._newest else 0) + 1
+        # Of a watcher that was away for long, the holder has deleted the one that comes next.
+        if thoroughly or self._newest is None:
+            following = max(following, *self._listed(), 0)
+        while (found := self._read(following)) is not None:
+            self._newest = found
+            if found.kind is BeatKind.RELEASED:
+                break
+            following += 1
+        return self._newest
+
+    def _listed(self) -> list[int]:
+        found = (beat_of(entry.name) for entry in self._store.list())
+        return [0, *(each[1] for each in found if each and each[0] == self._tenure.number)]
+
+    def _read(self, counter: int) -> Beat | None:
+        with suppress(FileNotFoundError):
+            data = self._store.read(beat_name(self._tenure.number, counter))
+            return decode_beat(data, self._tenure.token)
+        return None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _Environment:
+    """An open LMDB file. A process must not open one twice, so that users share it."""
+
+    _shared: dict[str, _Environment] = {}  # noqa: RUF012
+    _sharing = Lock()
+
+    def __init__(self, path: str, create: bool) -> None:
+        self.path = path
+        self.users = 0
+        with _lmdb_errors(path):
+            # Not synced: whom a power cut takes all, needs no signs of life.
+            self.calls = lmdb.open(
+                path, subdir=False, create=create, readonly=not create, mode=0o600,
+                map_size=_MAP_BYTES, max_readers=_READERS_MAX, sync=False, metasync=False,
+                readahead=False,
+            )  # fmt: skip
+
+    @classmethod
+    def share(cls, path: str, create: bool) -> _Environment:
+        with cls._sharing:
+            opened = cls._shared.get(path) or cls(path, create)
+            cls._shared[path] = opened
+            opened.users += 1
+            return opened
+
+    def release(self) -> None:
+        with self._sharing:
+            self.users -= 1
+            if self.users == 0:
+                del self._shared[self.path]
+                self.calls.close()
+
+    @classmethod
+    def begin_child(cls) -> None:
+        """A child of ``fork`` must not use what its parent has open; closing leaves that open."""
+        inherited, cls._shared, cls._sharing = cls._shared, {}, Lock()
+        for each in inherited.values():
+            each.calls.close()
+
+
+run_in_children(_Environment.begin_child)
+
+
+class LmdbBeats:
+    """A beat is the one row of an LMDB file, which only the holder writes."""
+
+    def __init__(self, folder: Folder, tenure: Tenure, *, create: bool = False) -> None:
+        """Open the file, or make it: then for the holder.
+
+        Raises:
+            FileNotFoundError: it is not there.
+            StorageError: LMDB cannot open it.
+        """
+        name = rows_name(tenure.token)
+        self._path = f"{folder.path}/{name}"
+        if not create:
+            folder.size(name)
+        self._token = tenure.token
+        self._environment: _Environment | None = _Environment.share(self._path, create)
+
+    @property
+    def _calls(self) -> lmdb.Environment:
+        if self._environment is None:
+            raise ValueError(f"{self._path}: was closed")
+        return self._environment.calls
+
+    def beat(self, beat: Beat) -> None:
+        with _lmdb_errors(self._path), self._calls.begin(write=True) as transaction:
+            transaction.put(_ROW, encode_beat(self._token, beat))
+
+    def newest(self, thoroughly: bool = False) -> Beat | None:
+        with _lmdb_errors(self._path), self._calls.begin() as transaction:
+            data = transaction.get(_ROW)
+        return None if data is None else decode_beat(data, self._token)
+
+    def close(self) -> None:
+        environment, self._environment = self._environment, None
+        if environment is not None:
+            environment.release()
+
+
+def beats_of(store: Store, folder: Folder, tenure: Tenure, *, create: bool = False) -> Beats:
+    """Of a tenure, for its holder where they are to be made.
+
+    ``folder`` is where ``store`` is rooted; it matters on local files alone.
+    """
+    if tenure.kept_in is KeptIn.LMDB:
+        return LmdbBeats(folder, tenure, create=create)
+    return ObjectBeats(store, tenure)
+
+
+@contextmanager
+def _lmdb_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except lmdb.DiskError as error:
+        raise DiskFull(f"{path}: {error}") from error
+    except lmdb.Error as error:
+        raise StorageError(f"{path}: LMDB cannot use it: {error}") from error

@@ -1,0 +1,160 @@
+"""Output that is held back until it is known whether somebody else has written it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.format.columns import Ints
+from cec_store.format.records import concat, inputs_of
+from cec_store.format.schema import RecordSchema
+from cec_store.log.frames import FrameMarks
+from cec_store.log.options import QueueOptions, SyncMode
+from cec_store.queues.appendable_queue import AppendableQueue
+from cec_store.storage.local import LocalFolder
+
+_SEGMENT_BYTES = 16 << 20
+_JOINED_BYTES = 4 << 20
+
+
+class HeldOutput:
+    """Records in the order of the input that caused them: in memory, and beyond a bound on disk.
+
+    What is oldest is in memory. Records go to the disk while there are some on it, so that their
+    order is kept; nothing is synced, as all of it can be made again.
+    """
+
+    def __init__(
+        self, schema: RecordSchema, bytes_max: int, make_folder: Callable[[], LocalFolder]
+    ) -> None:
+        """``make_folder`` gives a new folder of its own, which is removed by :meth:`close`."""
+        self._schema = schema
+        self._bytes_max = bytes_max
+        self._make_folder = make_folder
+        self._memory: deque[tuple[pa.RecordBatch, int]] = deque()
+        """With the input total of each one's last record."""
+        self._bytes = 0
+        self._disk: _Spilled | None = None
+        self.spilled_rows = 0
+        """That have ever gone to the disk."""
+
+    @property
+    def rows(self) -> int:
+        """Held now; a few of them may be known to be written."""
+        on_disk = 0 if self._disk is None else self._disk.rows
+        in_memory: int = sum(batch.num_rows for batch, _ in self._memory)
+        return in_memory + on_disk
+
+    def add(self, records: pa.RecordBatch) -> None:
+        """Behind those that are there."""
+        if not records.num_rows:
+            return
+        total = int(self._totals(records)[-1])
+        has_room = self._bytes + records.nbytes <= self._bytes_max
+        if has_room and self._disk is None:
+            self._memory.append((records, total))
+            self._bytes += records.nbytes
+            return
+        if self._disk is None:
+            self._disk = _Spilled(self._make_folder(), self._schema)
+        self._disk.add(records, total)
+        self.spilled_rows += records.num_rows
+
+    def trim(self, total: int) -> None:
+        """What input below this caused, summed over the inputs, has been written."""
+        while self._memory and self._memory[0][1] <= total:
+            records, _ = self._memory.popleft()
+            self._bytes -= records.nbytes
+        if not self._memory and self._disk is not None and self._disk.trim(total):
+            self._disk.close()
+            self._disk = None
+
+    def behind(self, total: int) -> Iterator[pa.RecordBatch]:
+        """What input at and behind this caused, put together: a frame for each step is slow."""
+        self.trim(total)
+        parts: list[pa.RecordBatch] = []
+        size = 0
+        for records in self._all():
+            rest = self._rest(records, total)
+            if parts and size + rest.nbytes > _JOINED_BYTES:
+                yield concat(parts)
+                parts, size = [], 0
+            parts.append(rest)
+            size += rest.nbytes
+        if parts:
+            yield concat(parts)
+
+    def rows_behind(self, total: int) -> int:
+        """How many of these there are."""
+        self.trim(total)
+        first = next(self._all(), None)
+        if first is None:
+            return 0
+        return self.rows - int(first.num_rows) + int(self._rest(first, total).num_rows)
+
+    def _all(self) -> Iterator[pa.RecordBatch]:
+        yield from (records for records, _ in self._memory)
+        if self._disk is not None:
+            yield from self._disk.all()
+
+    def _rest(self, records: pa.RecordBatch, total: int) -> pa.RecordBatch:
+        written = int(np.searchsorted(self._totals(records), total, side="right"))
+        return records.slice(written)
+
+    def _totals(self, records: pa.RecordBatch) -> Ints:
+        totals: Ints = inputs_of(records, self._schema.inputs).sum(axis=1)
+        return totals
+
+    def close(self) -> None:
+        """Let go of all, and of the folder."""
+        self._memory.clear()
+        self._bytes = 0
+        if self._disk is not None:
+            self._disk.close()
+            self._disk = None
+
+
+class _Spilled:
+    """A queue of its own, in a folder of its own."""
+
+    def __init__(self, folder: LocalFolder, schema: RecordSchema) -> None:
+        self._folder = folder
+        options = QueueOptions(sync=SyncMode.NONE, segment_bytes=_SEGMENT_BYTES)
+        self._queue = AppendableQueue(folder, "x", schema, options)
+        self._frames: deque[tuple[int, int, int]] = deque()
+        """Of each frame that is needed: first offset, total of the last record, and bytes."""
+        self._written_bytes = 0
+        """Of frames that are needed no more and still on the disk."""
+
+    @property
+    def rows(self) -> int:
+        return self._queue.end_offset - self._frames[0][0] if self._frames else 0
+
+    def add(self, records: pa.RecordBatch, total: int) -> None:
+        self._frames.append((self._queue.end_offset, total, records.nbytes))
+        self._queue.append_records(records, FrameMarks(input_upto=total))
+
+    def trim(self, total: int) -> bool:
+        """Whether nothing is left. Segments go as wholes."""
+        while self._frames and self._frames[0][1] <= total:
+            self._written_bytes += self._frames.popleft()[2]
+        if self._frames and self._written_bytes >= _SEGMENT_BYTES:
+            self._queue.sync()
+            self._queue.trim(self._frames[0][0])
+            self._written_bytes = 0
+        return not self._frames
+
+    def all(self) -> Iterator[pa.RecordBatch]:
+        self._queue.sync()
+        chain = self._queue.chain()
+        first = chain.find_offset(self._frames[0][0])
+        assert first is not None
+        for frame in chain.frames(first.address):
+            yield chain.records(frame)
+
+    def close(self) -> None:
+        self._queue.close()
+        self._folder.remove()

@@ -1,0 +1,295 @@
+"""Active standby: a second operator takes the same input, and holds its output back.
+
+High-availability paper, 5.3: the secondary processes all that the primary does, and its output
+queues are trimmed by what the primary has sent. Here that is what the primary's log has durably:
+records say which input caused them, so the log's newest says what of the held output is there.
+
+The footprints that a recovery would read are the primary's. Which of the shadow's windows have one,
+and where, is learned by their keys; those that it has opened since then get theirs at the takeover.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain as chained
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cec_store.checkpoints.checkpointer import Checkpointer
+from cec_store.checkpoints.last_rows import last_rows
+from cec_store.checkpoints.rebuild import rows_of
+from cec_store.errors import OutOfRange, RecoveryError
+from cec_store.format.columns import Ints, values_of
+from cec_store.format.records import empty_batch
+from cec_store.format.schema import KEY, KIND, STATE, RecordKind, RecordSchema
+from cec_store.log.chain import Chain
+from cec_store.log.frames import FrameMarks
+from cec_store.log.reader import LogReader
+from cec_store.operators.acknowledging import Acknowledging
+from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Source, Step
+from cec_store.operators.frame_builder import FrameBuilder
+from cec_store.operators.inputs.sources import steps_of
+from cec_store.operators.keys.words import grown
+from cec_store.operators.recovery import Recovery, preload
+from cec_store.queues.appendable_queue import AppendableQueue
+from cec_store.standby.followers.followed_log import FollowedLog, NewRecords
+from cec_store.standby.followers.footprint_ledger import FootprintLedger
+from cec_store.standby.followers.held_output import HeldOutput
+
+
+class Shadow:
+    """An operator beside the primary's, which may be before or behind it."""
+
+    def __init__(
+        self,
+        make: Callable[[], Operator],
+        sources: Sequence[Source],
+        chain: Chain,
+        held: HeldOutput,
+        step_rows_max: int,
+        frame_bytes_max: int,
+    ) -> None:
+        self._make = make
+        self._sources = sources
+        self._step_rows_max = step_rows_max
+        self._frame_bytes_max = frame_bytes_max
+        self._schema: RecordSchema = chain.schema()
+        self._log = FollowedLog(chain)
+        self.held = held
+        self.operator = make()
+        self.is_begun = False
+        self.taken_rows = 0
+        self.made_rows = 0
+        """Output that was made; what is not appended at a takeover was the primary's to write."""
+        self._builder: FrameBuilder
+        self._ledger: FootprintLedger
+        self._position: Ints
+        """Input below it was taken, shape (inputs,)."""
+        self._timestamp_us = 0
+        """Of the last row taken."""
+        self._lacks = np.zeros(1024, np.bool_)
+        """By slot: open, and no footprint of it has been seen."""
+        self._unsettled: deque[NewRecords] = deque()
+        """What the log says of windows that are to be opened here yet."""
+        self._needed_from: Ints | None = None
+
+    @property
+    def frames_read(self) -> int:
+        return self._log.frames_read
+
+    def follow(self, steps_max: int) -> int:
+        """Take what is new in the log, and so many steps of the input; how many rows these had."""
+        try:
+            return self._take_new(steps_max)
+        except OutOfRange:
+            # Log or input were trimmed beyond where this one stood: it was away for long.
+            self.is_begun = False
+            self.operator = self._make()
+            self.held.close()
+            return self._take_new(steps_max)
+
+    def _take_new(self, steps_max: int) -> int:
+        if not self.is_begun:
+            self._begin()
+        if not self.is_begun:
+            return 0
+        self._take_log()
+        rows = 0
+        for number, step in enumerate(self._steps(None), 1):
+            self._take(step)
+            rows += step.rows
+            if number == steps_max:
+                break
+        self._settle()
+        return rows
+
+    def _steps(self, stop: Ints | None) -> Iterator[Step]:
+        return steps_of(self._sources, self._position, stop, self._step_rows_max)
+
+    def _begin(self) -> None:
+        """Start as a recovery would, at the log's end; its first frame says where the input is."""
+        found = self._log.begin()
+        if found is None:
+            return
+        operator = self.operator
+        self._builder = FrameBuilder(operator, self._schema, self._frame_bytes_max)
+        self._ledger = FootprintLedger(operator.inputs)
+        self._lacks[:] = False
+        self._unsettled.clear()
+        slots = operator.restore(found.keys, found.states, found.positions)
+        self._ledger.add(slots, found.offsets, found.positions)
+        self._needed_from = operator.preload_start()
+        if self._needed_from is not None:
+            preload(operator, self._sources, self._needed_from, found.replay_from)
+        self._position = found.replay_from
+        for step in self._steps_between(found.replay_from, found.replay_upto):
+            operator.catch_up(step)
+            self.taken_rows += step.rows
+        self._position = found.replay_upto
+        self.is_begun = True
+
+    def _steps_between(self, start: Ints, stop: Ints) -> Iterator[Step]:
+        return steps_of(self._sources, start, stop, self._step_rows_max)
+
+    # -- the primary's log --------------------------------------------------------------------
+
+    def _take_log(self) -> None:
+        for new in self._log.new():
+            if KEY in new.records.column_names:
+                self._unsettled.append(new)
+        self.held.trim(int(self._log.upto.sum()))
+
+    def _settle(self) -> None:
+        """Learn where windows have their footprints, as far as this operator has come itself."""
+        total = int(self._position.sum())
+        while self._unsettled and int(self._unsettled[0].upto.sum()) <= total:
+            self._note_footprints(self._unsettled.popleft())
+
+    def _note_footprints(self, new: NewRecords) -> None:
+        kinds = values_of(new.records.column(KIND), "u1")
+        (rows,) = np.nonzero(np.isin(kinds, (RecordKind.OPEN, RecordKind.CHECK)))
+        if not len(rows):
+            return
+        rows = rows[last_rows(rows_of(new.records.column(KEY), rows))]
+        keys, positions = rows_of(new.records.column(KEY), rows), new.positions[rows]
+        slots = self.operator.find(keys, positions.sum(axis=1))
+        # Of those that have closed here since, nothing needs to be known.
+        is_open = slots >= 0
+        slots, rows, positions = slots[is_open], rows[is_open], positions[is_open]
+        if not len(slots):
+            return
+        self._ledger.add(slots, new.first_offset + rows, positions)
+        self._mark(slots, False)
+        if self.operator.preload_start() is not None:
+            fresh = self._make()
+            states = rows_of(new.records.column(STATE), rows)
+            fresh.restore(rows_of(new.records.column(KEY), rows), states, positions)
+            self._needed_from = fresh.preload_start()
+
+    def _mark(self, slots: Ints, lacks: bool) -> NDArray[np.bool_]:
+        """Whether these windows lack a footprint from now on; whether they did before."""
+        if len(slots) and int(slots.max()) >= len(self._lacks):
+            self._lacks = grown(self._lacks, int(slots.max()) + 1)
+        before: NDArray[np.bool_] = self._lacks[slots]
+        self._lacks[slots] = lacks
+        return before
+
+    # -- the input ----------------------------------------------------------------------------
+
+    def _take(self, step: Step) -> None:
+        effects = self.operator.apply(step)
+        # A slot that lacks a footprint may have closed, and opened again.
+        lacked = self._mark(effects.closed, False)
+        self._ledger.remove(effects.closed[~lacked])
+        self._mark(effects.opened, True)
+        self._position = step.positions[-1]
+        self._timestamp_us = int(step.timestamps_us[-1])
+        self.taken_rows += step.rows
+        self.made_rows += effects.rows.num_rows
+        if int(self._position.sum()) <= int(self._log.upto.sum()):
+            return  # the primary was quicker, and its output is durable
+        for records in self._builder.parts(step, effects, NO_SLOTS, NO_SLOTS):
+            self.held.add(records)
+
+    # -- takeover -----------------------------------------------------------------------------
+
+    def complete(
+        self,
+        queue: AppendableQueue,
+        operator: Operator,
+        sources: Sequence[Source],
+        chain: LogReader,
+        checkpointer: Checkpointer,
+        acknowledging: Acknowledging,
+        step_rows_max: int,
+    ) -> Recovery:
+        """Append what the fenced primary has not written: a :class:`.recovery.Recovering`.
+
+        Raises:
+            OutOfRange: it was trimmed beyond where this one stood: recover without it.
+            RecoveryError: the primary has not done what this operator does.
+        """
+        began_s, frames, taken = time.perf_counter(), self._log.frames_read, self.taken_rows
+        self._take_log()
+        upto, total = self._log.upto, int(self._log.upto.sum())
+        start = self._position
+        if int(start.sum()) < total:
+            for step in self._steps(upto):
+                self._take(step)
+            # Rows without any effect may stand before the position that the log names.
+            self._position = np.maximum(self._position, upto)
+        self._settle()
+        replayed_s = time.perf_counter()
+        appended = self._hand_over(queue, checkpointer, acknowledging)
+        return Recovery(
+            extent=self._log.extent(self._log.frames_read - frames),
+            load_s=time.perf_counter() - replayed_s,
+            replayed_rows=self.taken_rows - taken,
+            replay_s=replayed_s - began_s,
+            replay_from=tuple(start.tolist()),
+            replay_upto=tuple(self._position.tolist()),
+            dropped_rows=self.made_rows - appended,
+            appended_rows=appended,
+        )
+
+    def _hand_over(
+        self, queue: AppendableQueue, checkpointer: Checkpointer, acknowledging: Acknowledging
+    ) -> int:
+        """Append what is missing; how many rows of output these are."""
+        lacking = np.flatnonzero(self._lacks)
+        self._require_equal(len(lacking))
+        footprints, end = self._ledger.footprints(), queue.end_offset
+        self._ledger.hand_over(checkpointer)
+        rows = self._append(queue, checkpointer, lacking, int(self._log.upto.sum()))
+        if len(lacking):
+            footprints = np.concatenate([footprints, self._position[None]])
+            if self._needed_from is None:
+                self._needed_from = self.operator.preload_start()
+        # Without windows input beyond what the log reflects has left no trace in it: nobody may be
+        # told that it is saved.
+        oldest = footprints[0] if len(footprints) else self._log.upto
+        acknowledging.recovered(end, oldest, footprints, self._needed_from)
+        return rows
+
+    def _require_equal(self, lacking: int) -> None:
+        known, has = self._ledger.open_windows + lacking, self.operator.open_windows
+        if known != has:
+            raise RecoveryError(
+                f"{self._log.chain.path}: the primary's footprints and this operator's own windows "
+                f"come to {known}, and {has} are open here: the two have not done the same; "
+                "nothing was appended, so make a runner of a new operator, which reads the log"
+            )
+
+    def _append(
+        self, queue: AppendableQueue, checkpointer: Checkpointer, lacking: Ints, total: int
+    ) -> int:
+        """One step of all that is held, and a footprint of each window that lacks one."""
+        rows = self.held.rows_behind(total)
+        if not rows and not len(lacking):
+            return 0
+        first = queue.end_offset + rows
+        position = int(self._position.sum())
+        checkpointer.opened(lacking, first, position)
+        marks = FrameMarks(
+            checkpointer.open_windows, checkpointer.extent(first + len(lacking)), position
+        )
+        output = (records for records in self.held.behind(total) if records.num_rows)
+        queue.append_step(chained(output, self._footprints(lacking)), marks)
+        queue.sync()
+        return rows
+
+    def _footprints(self, slots: Ints) -> Iterator[pa.RecordBatch]:
+        if not len(slots):
+            return
+        now = Step(
+            batches=(),
+            source=np.zeros(1, np.int8),
+            positions=self._position[None],
+            timestamps_us=np.array([self._timestamp_us]),
+        )
+        nothing = Effects(empty_batch(self.operator.output_schema), None, NO_SLOTS)
+        yield from self._builder.parts(now, nothing, slots, NO_SLOTS)

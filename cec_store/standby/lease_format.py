@@ -1,0 +1,135 @@
+"""Names and bytes of leases, docs/format.md §15."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from dataclasses import asdict, dataclass
+from enum import Enum, IntEnum
+from typing import NamedTuple
+
+from cec_store.errors import CorruptLog, upgrade_needed
+from cec_store.format.checksum import crc_is_right, with_crc
+
+VERSION = 1
+_LEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TENURE = re.compile(r"([0-9]{20})")
+_BEAT = re.compile(r"([0-9]{20})\.([0-9]{20})")
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+_BYTES = struct.Struct("<16sQB3x4x")
+
+
+class KeptIn(str, Enum):
+    """Where the beats of a tenure are."""
+
+    LMDB = "lmdb"
+    OBJECTS = "objects"
+
+
+class BeatKind(IntEnum):
+    """What the newest beat says. Frozen numbers."""
+
+    HELD = 1
+    RELEASED = 2
+
+
+class Beat(NamedTuple):
+    """A sign of life: the counter has moved."""
+
+    counter: int
+    kind: BeatKind
+
+
+@dataclass(frozen=True)
+class Tenure:
+    """One holder's time with a lease; who comes after it has the next number."""
+
+    number: int
+    holder: str
+    token: str
+    """32 hexadecimal digits, drawn for this tenure alone."""
+    kept_in: KeptIn
+    period_us: int
+    misses: int
+
+
+def check_lease_name(name: str) -> str:
+    """A name that a lease may have.
+
+    Raises:
+        ValueError: anything but 1 to 100 of ``A-Z a-z 0-9 . _ -``, the first a letter or digit.
+    """
+    if not isinstance(name, str) or not _LEASE.fullmatch(name):
+        raise ValueError(f"not a lease's name: {name!r}; use 1 to 100 of A-Z a-z 0-9 . _ -")
+    return name
+
+
+def tenure_name(number: int) -> str:
+    """The object that makes somebody the holder: the first to create it."""
+    return f"{number:020d}"
+
+
+def tenure_of(name: str) -> int | None:
+    """The number in such a name; ``None`` for any other name."""
+    found = _TENURE.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def beat_name(tenure: int, counter: int) -> str:
+    """The object of one beat."""
+    return f"{tenure:020d}.{counter:020d}"
+
+
+def beat_of(name: str) -> tuple[int, int] | None:
+    """Tenure and counter in such a name; ``None`` for any other name."""
+    found = _BEAT.fullmatch(name)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def rows_name(token: str) -> str:
+    """The LMDB file with the beats of a tenure; LMDB has its locks in ``…-lock`` beside it."""
+    return f"{token}.rows"
+
+
+def encode_tenure(tenure: Tenure) -> bytes:
+    return json.dumps({"version": VERSION, **asdict(tenure)}, sort_keys=True).encode()
+
+
+def decode_tenure(data: bytes, path: str) -> Tenure:
+    """What :func:`encode_tenure` has written.
+
+    Raises:
+        CorruptLog: it is nothing of the kind.
+        UnsupportedVersion: a later release has written it.
+    """
+    try:
+        found = json.loads(data)
+        version = found.pop("version")
+        if version != VERSION:
+            raise upgrade_needed(path, f"format version {version}; this release reads {VERSION}")
+        tenure = Tenure(**{**found, "kept_in": KeptIn(found["kept_in"])})
+        numbers = (tenure.number, tenure.period_us, tenure.misses)
+        is_sound = all(type(n) is int and 0 < n < 2**63 for n in numbers)
+        is_sound &= type(tenure.holder) is str and bool(_TOKEN.fullmatch(tenure.token))
+    except (ValueError, TypeError, AttributeError, KeyError):
+        is_sound = False
+    if not is_sound:
+        advice = "delete it once nobody holds the lease"
+        raise CorruptLog(path, 0, "these are not the bytes of a lease's holder", advice)
+    return tenure
+
+
+def encode_beat(token: str, beat: Beat) -> bytes:
+    """32 bytes, of which the last four are the checksum of the others."""
+    return with_crc(_BYTES.pack(bytes.fromhex(token), beat.counter, beat.kind))
+
+
+def decode_beat(data: bytes, token: str) -> Beat | None:
+    """The beat; ``None`` for bytes that are none, or of another tenure."""
+    if len(data) != _BYTES.size or not crc_is_right(data):
+        return None
+    found, counter, kind = _BYTES.unpack(data)
+    if found.hex() != token or kind not in tuple(BeatKind):
+        return None
+    return Beat(counter, BeatKind(kind))

@@ -1,0 +1,1 @@
+"""The simulator of the availability paper's system: nodes, links and messages in simulated time."""

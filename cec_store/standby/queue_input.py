@@ -1,0 +1,54 @@
+"""An input that is a queue, and whose consumer is somebody else until a standby takes over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cec_store.errors import StandbyRefused
+from cec_store.operators.contract import InputBatch
+from cec_store.operators.inputs.sources import QueueSource
+from cec_store.queues.consumable_queue import ConsumableQueue
+from cec_store.queues.consumers import read_acknowledgement
+
+
+class QueueInput:
+    """Reads a queue as a standby does: without a word to it, until the name is its own."""
+
+    def __init__(self, queue: ConsumableQueue, consumer: str) -> None:
+        """``consumer`` is the name under which the primary acknowledges this input.
+
+        Raises:
+            NotAQueue, CorruptLog: the queue cannot be read.
+        """
+        self.name = consumer
+        self._queue = queue
+        self._source = QueueSource(queue.chain)
+        self.schema = self._source.schema
+
+    def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
+        """As :meth:`QueueSource.read`."""
+        return self._source.read(start, stop)
+
+    def end(self) -> int:
+        """As :meth:`QueueSource.end`."""
+        return self._source.end()
+
+    def effects_saved(self) -> int:
+        """Level 1: from here on the queue keeps its records for this consumer.
+
+        Raises:
+            StandbyRefused: nobody has registered under the name.
+        """
+        folder = self._queue.folder
+        try:
+            said = read_acknowledgement(folder, self.name, self._queue.chain().manifest.log_id)
+        except FileNotFoundError:
+            raise StandbyRefused(
+                f"{folder.path}: no consumer {self.name!r} is registered, so nothing keeps the "
+                "input of a standby; start the primary first, or register it"
+            ) from None
+        return said.effects_saved
+
+    def claimed(self) -> QueueSource:
+        """The input under the consumer's name: whoever had it acknowledges nothing more."""
+        return QueueSource(self._queue.chain, self._queue.consumer(self.name, takeover=True))

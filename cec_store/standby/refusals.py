@@ -1,0 +1,148 @@
+"""What a standby needs for its scheme, looked at before anything is fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cec_store.checkpoints.rebuild import input_taken
+from cec_store.errors import OutOfRange, RecoveryError, StandbyRefused
+from cec_store.format.columns import Ints
+from cec_store.format.frame import NOT_COUNTED
+from cec_store.format.records import inputs_of
+from cec_store.format.schema import input_column
+from cec_store.log.chain import Chain
+from cec_store.operators.contract import Operator, Source
+from cec_store.operators.reprocessing import refuse_checkpoints
+from cec_store.operators.taxonomy import Chance, NetworkType
+from cec_store.standby.queue_input import QueueInput
+from cec_store.standby.schemes import Scheme
+
+FOLLOWING = (Scheme.PASSIVE, Scheme.ACTIVE)
+_ALIGNING = (NetworkType.REPEATABLE, NetworkType.CONVERGENT)
+
+
+def scheme_of(name: Scheme | str) -> Scheme:
+    """The scheme of this name, as the paper has it or by its first word.
+
+    Raises:
+        StandbyRefused: there is none.
+    """
+    for scheme in Scheme:
+        if isinstance(name, str) and name.lower() in (scheme.value, scheme.name.lower()):
+            return scheme
+    known = ", ".join(repr(scheme.value) for scheme in Scheme)
+    raise StandbyRefused(f"scheme={name!r}: there are {known}")
+
+
+def made_by(factory: Callable[[], Operator]) -> Operator:
+    """An operator of this factory.
+
+    Raises:
+        StandbyRefused: it is none, or gives something else.
+    """
+    made = factory() if callable(factory) else None
+    if not all(hasattr(made, name) for name in ("apply", "restore", "output_schema", "inputs")):
+        raise StandbyRefused(
+            f"operator={factory!r}: give a function that makes a new operator each time, as an "
+            "operator is used once; a takeover may need several"
+        )
+    assert made is not None
+    return made
+
+
+def refuse_sources(scheme: Scheme, operator: Operator, sources: Sequence[Source]) -> None:
+    """Raises :class:`StandbyRefused` where the scheme cannot read these inputs."""
+    if len(sources) != operator.inputs:
+        raise StandbyRefused(
+            f"{len(sources)} sources for an operator with {operator.inputs} inputs"
+        )
+    for number, source in enumerate(sources):
+        if not callable(getattr(source, "read", None)) or not hasattr(source, "schema"):
+            raise StandbyRefused(
+                f"input {number}, {source!r}, cannot be read again from an offset: a source has "
+                "schema and read(start, stop)"
+            )
+        if getattr(source, "consumer", None) is not None:
+            raise StandbyRefused(
+                f"input {number} has a consumer already, whose name is the primary's: give "
+                "QueueInput(queue, name), which takes the name over with the queue"
+            )
+        if scheme is Scheme.AMNESIA and not callable(getattr(source, "end", None)):
+            raise StandbyRefused(
+                f"input {number}, {source!r}, does not say where it ends (`end()`), which is where "
+                "amnesia goes on"
+            )
+        if scheme is Scheme.UPSTREAM and not isinstance(source, QueueInput):
+            raise StandbyRefused(
+                f"input {number} has no consumer, so nobody knows from where on upstream backup "
+                "has to take it again: give QueueInput(queue, name)"
+            )
+
+
+def refuse_operator(scheme: Scheme, operator: Operator) -> None:
+    """Raises :class:`StandbyRefused` where the operator cannot be kept close to a log."""
+    if scheme in FOLLOWING and not getattr(operator, "can_be_followed", False):
+        raise StandbyRefused(
+            f"{type(operator).__name__} cannot be kept close to another one's log "
+            f"(`can_be_followed`), as {scheme.value} needs; take over by 'eventual checkpoint'"
+        )
+    if scheme is Scheme.ACTIVE and operator.chances is not Chance.NONE:
+        raise StandbyRefused(
+            f"{type(operator).__name__} depends on chance, and a second one would be lucky in "
+            "another way; 'passive standby' follows what chance has decided"
+        )
+    if scheme is Scheme.UPSTREAM and operator.operator_type not in _ALIGNING:
+        raise StandbyRefused(
+            f"{type(operator).__name__} is {operator.operator_type.value}: from an empty state it "
+            "never comes to the same output again, so upstream backup cannot bring it back"
+        )
+
+
+def refuse_log(scheme: Scheme, chain: Chain) -> None:
+    """Raises :class:`RecoveryError` where the primary writes with, or without, checkpoints."""
+    last = chain.last()
+    if last is None or scheme is Scheme.AMNESIA:
+        return
+    if scheme is Scheme.UPSTREAM:
+        refuse_checkpoints(chain, last)
+    elif last.header.open_windows == NOT_COUNTED:
+        raise RecoveryError(
+            f"{chain.path}: frame {last.header.seq} was written without checkpoints, so there is "
+            f"no state for {scheme.value}; take over by 'upstream backup'"
+        )
+
+
+def refuse_lost_input(sources: Sequence[Source], needed: Ints) -> None:
+    """Raises :class:`StandbyRefused` where an input is not there from this position on."""
+    for number, (source, start) in enumerate(zip(sources, needed.tolist(), strict=True)):
+        try:
+            next(iter(source.read(start, start + 1)), None)
+        except OutOfRange as error:
+            raise StandbyRefused(
+                f"input {number} is needed from {start} on, and cannot be read again: {error}"
+            ) from error
+
+
+def needed_input(scheme: Scheme, chain: Chain, sources: Sequence[Source]) -> Ints:
+    """From where on a takeover reads the inputs, shape (inputs,); T, where there is a state."""
+    nothing = np.zeros(len(sources), np.int64)
+    if scheme is Scheme.UPSTREAM:
+        saved = [each.effects_saved() for each in sources if isinstance(each, QueueInput)]
+        return np.array(saved, np.int64)
+    last = chain.last()
+    if last is None:
+        return nothing
+    header, names = last.header, [input_column(n) for n in range(len(sources))]
+    frame = last
+    if header.extent_records:
+        found = chain.find_offset(header.end_offset - header.extent_records)
+        assert found is not None
+        frame = found
+    positions = inputs_of(chain.records(frame, columns=names), len(sources))
+    if header.extent_records:
+        first = header.end_offset - header.extent_records - frame.header.first_offset
+        position: Ints = positions[first]
+        return position
+    return input_taken(header, positions)

@@ -1,0 +1,276 @@
+"""A node that is ready to go on in the place of an operator's runner in another process.
+
+High-availability paper, 2.2 and 4 to 5, with the operator's log in place of messages between the
+nodes: whoever can read the log and the inputs can take over. A takeover fences the log's writer by
+the next epoch, so that a primary that was only slow can acknowledge nothing any more, and what it
+may still write is never read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from cec_store.checkpoints.policy import Policy
+from cec_store.errors import LeaseHeld, OutOfRange, StandbyRefused
+from cec_store.log.chain import Chain
+from cec_store.log.options import QueueOptions
+from cec_store.log.reopening import check_schema
+from cec_store.opening import open_queue
+from cec_store.operators.contract import Operator, Source
+from cec_store.operators.inputs.merge import BATCH_ROWS_MAX
+from cec_store.operators.inputs.sources import consumers_of
+from cec_store.operators.recovery import Recovering, recover
+from cec_store.operators.runner import Runner, record_schema
+from cec_store.queues.output_queue import OutputQueue
+from cec_store.standby.followers.held_output import HeldOutput
+from cec_store.standby.followers.shadow import Shadow
+from cec_store.standby.followers.warm_state import WarmState
+from cec_store.standby.leases import Leases, Sign
+from cec_store.standby.queue_input import QueueInput
+from cec_store.standby.refusals import (
+    made_by,
+    needed_input,
+    refuse_log,
+    refuse_lost_input,
+    refuse_operator,
+    refuse_sources,
+    scheme_of,
+)
+from cec_store.standby.schemes import Scheme
+from cec_store.standby.skipping import skip
+from cec_store.standby.takeover import Takeover, report_of
+from cec_store.storage.caches import scratch_folder
+from cec_store.storage.folder import Folder
+from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.folders import StorageOptions, folder_at
+
+_log = logging.getLogger("cec_store")
+HELD_BYTES_MAX = 64 << 20
+_STEPS_AT_ONCE = 2
+
+
+class Standby:
+    """Follows a primary, as its scheme has it, and takes over once. For one thread."""
+
+    def __init__(
+        self,
+        queue: AnyPath | Folder,
+        operator: Callable[[], Operator],
+        sources: Sequence[Source],
+        scheme: Scheme | str = Scheme.PASSIVE,
+        policy: Policy | None = None,
+        *,
+        options: QueueOptions | None = None,
+        storage_options: StorageOptions | None = None,
+        step_rows_max: int = BATCH_ROWS_MAX,
+        acknowledge_interval_s: float = 1.0,
+        replays_ahead: bool = True,
+        held_bytes_max: int = HELD_BYTES_MAX,
+        held_folder: AnyPath | None = None,
+    ) -> None:
+        """Stand by for the runner that writes ``queue``, a path or URL.
+
+        ``operator`` makes a new operator each time it is called, as the primary's is. Inputs that
+        the primary acknowledges are :class:`QueueInput`; all others :class:`Source` as they are.
+        ``policy``, ``options``, ``step_rows_max`` and ``acknowledge_interval_s`` are those of the
+        runner that will go on.
+
+        Passive standby takes the inputs along, at a tenth of what the primary does for them: else
+        (``replays_ahead=False``) a takeover takes them again from the oldest footprint on. Active
+        standby holds ``held_bytes_max`` bytes of output in memory and what is more in a folder
+        below ``held_folder``, by default the user's cache.
+
+        Raises:
+            StandbyRefused: no such scheme; or the operator or a source is not fit for it.
+            NotAQueue: the primary has not made its queue yet.
+            SchemaMismatch: another operator writes the queue.
+            RecoveryError: the primary writes with, or without, checkpoints, and the scheme needs
+                the other.
+        """
+        self.scheme = scheme_of(scheme)
+        self._make = operator
+        made = made_by(operator)
+        refuse_operator(self.scheme, made)
+        refuse_sources(self.scheme, made, sources)
+        self.folder: Folder = folder_at(queue, storage_options)
+        self._schema = record_schema(made)
+        self._sources = sources
+        self._policy = policy
+        self._options = options
+        self._step_rows_max = step_rows_max
+        self._acknowledge_interval_s = acknowledge_interval_s
+        self._is_over = False
+        chain = self._checked_chain()
+        self._warm: WarmState | None = None
+        self._shadow: Shadow | None = None
+        if self.scheme is Scheme.PASSIVE:
+            self._warm = WarmState(operator, sources, chain, step_rows_max, replays_ahead)
+        if self.scheme is Scheme.ACTIVE:
+            make_folder = partial(scratch_folder, chain.manifest.log_id, held_folder)
+            held = HeldOutput(self._schema, held_bytes_max, make_folder)
+            frame_bytes_max = (options or QueueOptions()).frame_bytes_max
+            self._shadow = Shadow(operator, sources, chain, held, step_rows_max, frame_bytes_max)
+
+    def _checked_chain(self) -> Chain:
+        chain = Chain(self.folder)
+        check_schema(self.folder, self._schema, chain.schema())
+        refuse_log(self.scheme, chain)
+        return chain
+
+    def follow(self) -> int:
+        """Take what is new, and return how much that was: frames of the log or rows of the input.
+
+        Call it as often as is wanted, such as every 50 ms; schemes without a warm state have
+        nothing to do here.
+
+        Raises:
+            RecoveryError: the primary has gone over to writing without checkpoints.
+        """
+        self._refuse_if_over()
+        if self._warm is not None:
+            return self._warm.follow()
+        if self._shadow is not None:
+            return self._shadow.follow(_STEPS_AT_ONCE)
+        return 0
+
+    def _refuse_if_over(self) -> None:
+        if self._is_over:
+            raise StandbyRefused(
+                f"{self.folder.path}: this standby has taken over, or was closed; make a new one"
+            )
+
+    def take_over(self) -> Takeover:
+        """Fence the primary, and go on in its place from what its log has.
+
+        Raises:
+            StandbyRefused: an input can no longer be read from where it is needed.
+            RecoveryError: see above. With these two nothing has been fenced.
+            Fenced: another standby took over at the same time.
+            CorruptLog: the log is damaged.
+        """
+        began_s = time.perf_counter()
+        self._check()
+        return self._fence(began_s)
+
+    def _check(self) -> None:
+        """Raise what can be refused while the primary is left alone."""
+        self.follow()
+        chain = self._checked_chain()
+        if self.scheme is not Scheme.AMNESIA:
+            refuse_lost_input(self._sources, needed_input(self.scheme, chain, self._sources))
+
+    def _fence(self, began_s: float) -> Takeover:
+        checked_s = time.perf_counter()
+        queue = open_queue(
+            self.folder, "a", schema=self._schema, options=self._options, takeover=True
+        )
+        fenced_s = time.perf_counter()
+        self._is_over = True
+        try:
+            return self._complete(queue, (began_s, checked_s, fenced_s))
+        except BaseException:
+            queue.close()
+            raise
+        finally:
+            self.close()
+
+    def wait_and_take_over(
+        self, leases: Leases, name: str = "primary", *, goes_on: Callable[[], bool] = lambda: True
+    ) -> Takeover | None:
+        """Follow for as long as the holder of the lease gives signs of life; then take over.
+
+        The lease is this process' own from then on (:attr:`Takeover.lease`), before the primary is
+        fenced: of several standbys one is first. ``goes_on`` is asked before each look; once it
+        says no, ``None`` is returned, and the primary was left alone.
+
+        Raises:
+            StandbyRefused, RecoveryError, Fenced, CorruptLog: as :meth:`take_over`.
+        """
+        watch = leases.watch(name)
+        while goes_on():
+            seen = watch.look()
+            if seen.sign not in (Sign.SILENT, Sign.RELEASED):
+                if not self.follow():
+                    time.sleep(watch.pause_s)
+                continue
+            began_s = time.perf_counter()
+            self._check()
+            try:
+                lease = leases.hold(name, keep_alive=watch.keep_alive, after=seen.tenure)
+            except LeaseHeld:
+                watch = leases.watch(name)  # another standby was quicker, and is the primary now
+                continue
+            try:
+                return replace(self._fence(began_s), lease=lease)
+            except BaseException:
+                lease.release()
+                raise
+        return None
+
+    def _complete(self, queue: OutputQueue, moments_s: tuple[float, float, float]) -> Takeover:
+        began_s, checked_s, fenced_s = moments_s
+        sources = [
+            each.claimed() if isinstance(each, QueueInput) else each for each in self._sources
+        ]
+        try:
+            runner = self._runner(queue, sources)
+            queue.sync()
+        except BaseException:
+            for consumer in filter(None, consumers_of(sources)):
+                consumer.close()
+            raise
+        report = report_of(
+            self.scheme,
+            runner.recovery,
+            check_s=checked_s - began_s,
+            fence_s=fenced_s - checked_s,
+            complete_s=time.perf_counter() - fenced_s,
+        )
+        return Takeover(runner, queue, report)
+
+    def _runner(self, queue: OutputQueue, sources: Sequence[Source]) -> Runner:
+        """A runner that stands where the log ends."""
+        warm, shadow = self._warm, self._shadow
+        try:
+            if warm is not None and warm.is_begun:
+                return self._made(queue, sources, warm.operator, partial(recover, warm=warm))
+            if shadow is not None and shadow.is_begun:
+                return self._made(queue, sources, shadow.operator, partial(shadow.complete, queue))
+        except OutOfRange as error:
+            _log.warning("the standby was left behind, and reads the log from its end: %s", error)
+        how = partial(skip, queue) if self.scheme is Scheme.AMNESIA else None
+        return self._made(queue, sources, self._make(), how)
+
+    def _made(
+        self,
+        queue: OutputQueue,
+        sources: Sequence[Source],
+        operator: Operator,
+        recovering: Recovering | None,
+    ) -> Runner:
+        return Runner(
+            operator,
+            sources,
+            queue,
+            self._policy,
+            checkpoints=self.scheme is not Scheme.UPSTREAM,
+            recovering=recovering,
+            step_rows_max=self._step_rows_max,
+            acknowledge_interval_s=self._acknowledge_interval_s,
+        )
+
+    def close(self) -> None:
+        """Let go of what is held back; the primary goes on as before."""
+        self._is_over = True
+        if self._shadow is not None:
+            self._shadow.held.close()
+
+    def __enter__(self) -> Standby:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

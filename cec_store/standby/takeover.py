@@ -1,0 +1,80 @@
+"""What a takeover leaves: a runner that goes on, and an account of what was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cec_store.operators.recovery import Recovery
+from cec_store.operators.runner import Runner
+from cec_store.queues.output_queue import OutputQueue
+from cec_store.standby.lease import Lease
+from cec_store.standby.schemes import Scheme
+
+
+@dataclass(frozen=True)
+class SkippedInput:
+    """Input that no output reflects: offsets ``[first, end)`` of one input."""
+
+    source: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class TakeoverReport:
+    """What a takeover did, and how long each part of it took."""
+
+    scheme: Scheme
+    check_s: float
+    """Looking whether it can be done, before anything was touched."""
+    fence_s: float
+    """Until the primary could acknowledge nothing more."""
+    complete_s: float
+    """From then on until the operator stood where the log ends."""
+    frames_read: int
+    """Of the log, at the takeover."""
+    replayed_rows: int
+    """Input rows that were taken again at the takeover."""
+    dropped_rows: int
+    """Output that was made here, and that the log had already; of a shadow ever since it began."""
+    appended_rows: int
+    """Output that was held back, and that the log lacked."""
+    skipped: tuple[SkippedInput, ...] = ()
+    """By amnesia alone."""
+
+    @property
+    def takeover_s(self) -> float:
+        """All of it."""
+        return self.check_s + self.fence_s + self.complete_s
+
+
+def report_of(
+    scheme: Scheme, recovery: Recovery | None, *, check_s: float, fence_s: float, complete_s: float
+) -> TakeoverReport:
+    """The account of a takeover; without a recovery there was nothing to go on from."""
+    skipped: tuple[SkippedInput, ...] = ()
+    if scheme is Scheme.AMNESIA and recovery is not None:
+        ends = zip(recovery.replay_from, recovery.replay_upto, strict=True)
+        skipped = tuple(SkippedInput(n, *each) for n, each in enumerate(ends))
+    return TakeoverReport(
+        scheme=scheme,
+        check_s=check_s,
+        fence_s=fence_s,
+        complete_s=complete_s,
+        frames_read=0 if recovery is None else recovery.extent.frames,
+        replayed_rows=0 if recovery is None else recovery.replayed_rows,
+        dropped_rows=0 if recovery is None else recovery.dropped_rows,
+        appended_rows=0 if recovery is None else recovery.appended_rows,
+        skipped=skipped,
+    )
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """The runner in the primary's place. Close the queue when done with it."""
+
+    runner: Runner
+    queue: OutputQueue
+    report: TakeoverReport
+    lease: Lease | None = None
+    """Of a standby that watched for the primary's: it is kept alive until it is released."""
