@@ -10,17 +10,25 @@
     │   ├── CorruptLog            damage below what was acknowledged
     │   ├── QueueLocked           another writer is alive
     │   ├── ConsumerInUse         somebody else acts under this consumer's name
+    │   ├── LeaseHeld             the holder of this lease is alive
     │   ├── Fenced                another writer has taken over
     │   ├── Poisoned              a write or sync failed earlier; reopen
     │   ├── Forked                opened before a fork(), used in the child
     │   ├── DurabilityLost        the sync that should have acknowledged this failed
     │   ├── Unreadable            (PermissionError) this user may not read the files
     │   ├── DiskFull              (OSError) no space; nothing was acknowledged
-    │   └── ReadOnly              (PermissionError) the queue cannot be written here
+    │   ├── ReadOnly              (PermissionError) the queue cannot be written here
+    │   ├── NoExclusiveCreate     a store that cannot make an object only where there is none
+    │   ├── NoSuchBucket          the store has no bucket, or container, of this name
+    │   ├── CredentialsRefused    (PermissionError) none were found, or the store refuses them
+    │   └── StoreUnreachable      (ConnectionError) no answer, or only that the store is busy
     ├── SchemaMismatch            (TypeError) columns or types do not fit
     ├── FrameTooLarge             (ValueError) more than a frame may hold
     ├── OutOfRange                (LookupError) a position that is trimmed, or not there yet
     ├── RecoveryError             the log is sound but cannot rebuild this state
+    ├── WrongDeclaration          (ValueError) an operator is not of the class that it declares
+    ├── StandbyRefused            (ValueError) this standby could not take over; nothing was fenced
+    ├── StoreNotInstalled         (ImportError) a package for this kind of store is missing
     └── SparkUnavailable          no pyspark, no Java or not the right ones
         └── CompilationFailed     the provider does not compile against this Spark
 
@@ -80,6 +88,10 @@ class ConsumerInUse(StorageError):
     """Somebody else acts under this consumer's name."""
 
 
+class LeaseHeld(StorageError):
+    """Somebody holds this lease and gives signs of life, or was quicker to take it over."""
+
+
 class Fenced(StorageError):
     """Another writer has taken this queue over; this one must stop."""
 
@@ -108,6 +120,22 @@ class ReadOnly(StorageError, PermissionError):
     """The queue was opened for reading, or its files cannot be written."""
 
 
+class NoExclusiveCreate(StorageError):
+    """This store cannot make an object only where there is none, so that two writers could win."""
+
+
+class NoSuchBucket(StorageError):
+    """There is no bucket, or container, of this name. It is made by whoever runs the store."""
+
+
+class CredentialsRefused(StorageError, PermissionError):
+    """No credentials were found, or the store does not accept those that were."""
+
+
+class StoreUnreachable(StorageError, ConnectionError):
+    """The store gave no answer, or only that it is busy, however often it was asked."""
+
+
 class SchemaMismatch(CecError, TypeError):
     """Columns or types do not fit the queue's schema."""
 
@@ -122,6 +150,18 @@ class OutOfRange(CecError, LookupError):
 
 class RecoveryError(CecError):
     """The log is sound, yet this state cannot be rebuilt from it."""
+
+
+class WrongDeclaration(CecError, ValueError):
+    """Run again, an operator does what one of the class that it declares does not."""
+
+
+class StandbyRefused(CecError, ValueError):
+    """By this scheme this operator cannot be taken over. The primary was left alone."""
+
+
+class StoreNotInstalled(CecError, ImportError):
+    """A package that reaches this kind of store is not installed, or is too old."""
 
 
 class SparkUnavailable(CecError):

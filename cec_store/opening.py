@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import pyarrow as pa
 
@@ -22,16 +22,26 @@ from cec_store.log.selection import (
     Moment,
     Selection,
 )
+from cec_store.partitioned.by_reference.from_version_1 import go_on_by_reference
+from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
+from cec_store.partitioned.by_reference.reference_trims import with_retention
+from cec_store.partitioned.making import OF_REFERENCE_QUEUE, refuse_what_is_there
 from cec_store.partitioned.partitions import Partitions, is_partitioned, refuse_part_of_another
+from cec_store.partitioned.reading import queue_in
 from cec_store.queues.appendable_queue import MODES, now_us
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.queues.retention import settings_folder, write_retention
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.local import folder_at
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import COMMITS_FOLDER
 from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.folders import folder_at, store_of
+from cec_store.storage.stores.store import Store
+from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.values import Position
 
 
@@ -46,7 +56,24 @@ def open_queue(
     takeover: bool = ...,
     clock_us: Callable[[], int] = ...,
     retention: Retention | str | timedelta | int | None = ...,
+    partitions: None = ...,
+    storage_options: Mapping[str, Any] | None = ...,
 ) -> OutputQueue: ...
+
+
+@overload
+def open_queue(
+    path: AnyPath,
+    mode: Literal["a", "x"],
+    *,
+    schema: pa.Schema | RecordSchema | None = ...,
+    timestamp_column: str | None = ...,
+    clock_us: Callable[[], int] = ...,
+    retention: Retention | str | timedelta | int | None = ...,
+    partitions: int,
+    key_columns: Sequence[str] = ...,
+    storage_options: Mapping[str, Any] | None = ...,
+) -> PartitionedQueue: ...
 
 
 @overload
@@ -60,7 +87,10 @@ def open_queue(
     takeover: bool = ...,
     clock_us: Callable[[], int] = ...,
     retention: Retention | str | timedelta | int | None = ...,
-) -> OutputQueue | StateLog: ...
+    partitions: int | None = ...,
+    key_columns: Sequence[str] = ...,
+    storage_options: Mapping[str, Any] | None = ...,
+) -> OutputQueue | PartitionedQueue | StateLog: ...
 
 
 def open_queue(
@@ -73,33 +103,53 @@ def open_queue(
     takeover: bool = False,
     clock_us: Callable[[], int] = now_us,
     retention: Retention | str | timedelta | int | None = None,
-) -> OutputQueue | StateLog:
+    partitions: int | None = None,
+    key_columns: Sequence[str] = (),
+    storage_options: Mapping[str, Any] | None = None,
+) -> OutputQueue | PartitionedQueue | StateLog:
     """Open an output queue, or (mode ``r`` only) the log of a Spark state store.
 
     ``mode`` is ``"r"`` to read (beside a live writer too), ``"a"`` to append, making the queue if
     there is none, or ``"x"`` to make a new one. A new queue needs ``schema``: the user's columns,
-    or a :class:`RecordSchema` for an operator's output. ``timestamp_column`` names the column that
-    a record's timestamp is taken from; without one it is the time of the append.
-    ``takeover`` fences a writer that hangs: it can acknowledge nothing more.
-    ``retention`` says what a new queue deletes by itself: ``"forever"`` nothing (the default),
-    ``"consumers"`` what all of them have acknowledged as saved, a time as ``"7d"`` what was written
-    longer ago, a size as ``"10GiB"`` what is beyond it. A queue that is there keeps its own;
-    :func:`set_retention` changes it.
+    or a :class:`RecordSchema` for an operator's output. ``timestamp_column`` names the one of a
+    record's timestamp, which is else the time of the append. ``takeover`` fences a writer that
+    hangs: it can acknowledge nothing more. ``retention`` says what a new queue deletes by itself:
+    ``"forever"`` nothing (the default), ``"consumers"`` what all have acknowledged as saved, a time
+    as ``"7d"`` what is older, a size as ``"10GiB"`` what is beyond it. A queue that is there keeps
+    its own; :func:`set_retention` changes it.
 
-    A directory ``state/<operator>/<partition>[/<store>]`` of a checkpoint, written by the state
-    store provider of this package, opens as a :class:`StateLog`.
+    With ``partitions`` a queue is of so many (:class:`PartitionedQueue`): tables are appended to
+    them by ``key_columns``, as Spark's own partitioning would have it, each in all of its
+    partitions or in none, by any number of writers at the same time.
+
+    A state store's ``state/<operator>/<partition>[/<store>]`` opens as a :class:`StateLog`.
+    ``path`` may be a URL, as for :func:`read_queue`; whoever opens to append takes over there.
 
     Raises:
-        NotAQueue: nothing here (mode ``r``), or something else.
+        NotAQueue: nothing here (mode ``r``), or something else, such as a queue of another kind.
         FileExistsError: mode ``x``, and there is a queue.
         QueueLocked: somebody else appends.
-        ReadOnly: a state log, which Spark alone writes, or a part of a queue of many partitions.
-        SchemaMismatch: not the queue's columns.
+        ReadOnly: a state log, which Spark alone writes, a part of a queue of many partitions, or
+            in a store a copy of a queue of local files, or of one of version 1.
+        SchemaMismatch: not the queue's columns, keys or number of partitions.
+        NoExclusiveCreate: several writers would overwrite each other in a store of this kind.
+        ValueError: many partitions, and no ``partitions`` to append; or ``key_columns`` of one.
         CorruptLog, UnsupportedVersion: refused; nothing was changed.
     """
-    folder = folder_at(path)
     if isinstance(schema, pa.Schema):
-        schema = RecordSchema(schema, timestamp_column=timestamp_column)
+        keys = tuple(key_columns)
+        schema = RecordSchema(schema, timestamp_column=timestamp_column, key_columns=keys)
+    kept = None if retention is None else Retention.of(retention)
+    folder = folder_at(path, storage_options)
+    store = _store_of_partitions(folder, mode, schema, partitions, clock_us)
+    if store is not None:
+        if options is not None:
+            raise ValueError("options are of queues without partitions")
+        return PartitionedQueue(
+            store, mode, schema, partitions=partitions, clock_us=clock_us, retention=kept
+        )
+    if key_columns:
+        raise ValueError("key_columns are of a queue of many partitions: say partitions, too")
     if is_state_log(folder) and mode in MODES:
         if mode != "r":
             raise ReadOnly(
@@ -111,12 +161,45 @@ def open_queue(
     if mode != "r":
         refuse_part_of_another(folder)
     return OutputQueue(
-        folder, mode, schema, options, takeover=takeover, clock_us=clock_us,
-        retention=None if retention is None else Retention.of(retention),
-    )  # fmt: skip
+        folder, mode, schema, options, takeover=takeover, clock_us=clock_us, retention=kept
+    )
 
 
-def set_retention(path: AnyPath | FolderTree, wanted: Retention | str | timedelta | int) -> None:
+def _store_of_partitions(
+    folder: Folder,
+    mode: str,
+    schema: RecordSchema | None,
+    partitions: int | None,
+    clock_us: Callable[[], int],
+) -> Store | None:
+    """Where a queue of many partitions is, or is to be; ``None`` for another one."""
+    store = store_of(folder)
+    if store is None or is_by_reference(store):
+        return store
+    if partitions is None:
+        return None
+    if mode == "r" or not isinstance(folder, (LocalFolder, StoreFolder)):
+        return store
+    if not is_partitioned(folder):
+        refuse_what_is_there(folder, OF_REFERENCE_QUEUE)
+    elif mode == "x":
+        raise FileExistsError(f"{folder.path}: there is a queue already")
+    elif not isinstance(folder, LocalFolder):
+        raise ReadOnly(
+            f"{folder.path}: a copy of a queue of version 1, which goes on as version 2 on local "
+            "files alone: append to it there and copy it again, or make a new queue in the store"
+        )
+    else:
+        go_on_by_reference(folder, store, schema, partitions, clock_us)
+    return store
+
+
+def set_retention(
+    path: AnyPath | FolderTree,
+    wanted: Retention | str | timedelta | int,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
     """Change what a queue, of many partitions or of none, deletes by itself.
 
     It counts from the next segment that its writer completes; the writer may be open meanwhile.
@@ -125,9 +208,15 @@ def set_retention(path: AnyPath | FolderTree, wanted: Retention | str | timedelt
 
     Raises:
         NotAQueue: there is none.
+        ReadOnly: a queue without partitions, in a store that has no locks.
         ValueError: neither ``"forever"`` nor ``"consumers"``, a time or a size.
     """
-    folder = folder_at(path)
+    folder = folder_at(path, storage_options)
+    store = store_of(folder)
+    if store is not None and is_by_reference(store):
+        log = ReferenceLog(store)
+        with_retention(log, log.open(), Retention.of(wanted), now_us())
+        return
     outer = folder.folder(COMMITS_FOLDER) if is_partitioned(folder) else settings_folder(folder)
     write_retention(outer, Retention.of(wanted), now_us())
 
@@ -140,6 +229,8 @@ def read_queue(
     kinds: Collection[RecordKind] = OUTPUT_KINDS,
     include_metadata: bool = False,
     from_moment: Moment | None = None,
+    columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> pa.RecordBatchReader:
     """The rows of a queue with since ≤ timestamp < until, in the order in which they stand there.
 
@@ -147,25 +238,32 @@ def read_queue(
     this was called. ``from_moment`` begins each partition with its first record at or after it, and
     leaves out nothing behind that, unless ``since`` or ``until`` do. Moments are as for
     :meth:`OutputQueue.replay`; a :class:`Position` is one of a queue without partitions.
-    ``include_metadata`` adds ``_timestamp``, ``_kind``, ``_offset`` and ``_partition``.
+    ``include_metadata`` adds ``_timestamp``, ``_kind``, ``_offset`` and ``_partition``; ``columns``
+    returns only these of the user's, in this order.
+
+    ``path`` may be a URL, and ``storage_options`` what its fsspec file system takes, as in pandas.
 
     Raises:
         NotAQueue: there is none.
+        SchemaMismatch: there is no such column.
         ValueError: a position in a queue of many partitions.
         OutOfRange: a position that is trimmed or does not exist yet.
         CorruptLog: damage; from the reader, once everything before it has been returned.
     """
-    queue = Partitions(folder_at(path))
+    queue = queue_at(path, storage_options)
     ends = queue.ends()
-    wanted = Selection(since, until, kinds, include_metadata, from_moment=from_moment)
+    wanted = Selection(
+        since, until, kinds, include_metadata, from_moment=from_moment, columns=columns
+    )
     if queue.is_partitioned and wanted.positions():
-        raise ValueError(f"{queue.folder.path} has partitions: give moments, not positions")
+        raise ValueError(f"{queue.path} has partitions: give moments, not positions")
     parts = [(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
     # Of many partitions each is opened when it is its turn.
     found = (queue.replay(n, part) for n, part in parts)
     replays = found if queue.is_partitioned else [*found]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
-    schema = pa.schema([*queue.schema.data, *metadata])
+    names = wanted.of_columns(queue.schema.data, queue.path)
+    schema = pa.schema([*(queue.schema.data.field(name) for name in names), *metadata])
 
     def batches() -> Iterator[pa.RecordBatch]:
         with closing(queue):
@@ -176,7 +274,21 @@ def read_queue(
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _within(queue: Partitions, number: int, end: int, wanted: Selection) -> Selection:
+def queue_at(
+    path: AnyPath | FolderTree, storage_options: Mapping[str, Any] | None = None
+) -> Partitions | ReferenceQueue:
+    """A queue of any kind and version, to read by partition.
+
+    Raises:
+        NotAQueue: there is none.
+        CorruptLog, UnsupportedVersion: it cannot be read.
+    """
+    return queue_in(folder_at(path, storage_options))
+
+
+def _within(
+    queue: Partitions | ReferenceQueue, number: int, end: int, wanted: Selection
+) -> Selection:
     """What is wanted of one partition, as far as the queue reached: ``end``."""
     if wanted.since is None and wanted.from_moment is None:
         # What is trimmed before its turn comes is missed then, not passed over.

@@ -1,60 +1,55 @@
-"""Making a queue of many partitions, and holding one that is there to its columns."""
+"""Where a queue of many partitions may be made, and the columns that one has."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cec_store.errors import NotAQueue, SchemaMismatch
-from cec_store.format.commit import COMMIT_SCHEMA
-from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
-from cec_store.log.creating import create
 from cec_store.log.epochs import newest_epoch
-from cec_store.log.writer import ClockAndEntropy
 from cec_store.storage.folder import FolderTree
-from cec_store.storage.names import COMMITS_FOLDER, STAGED_FOLDER, partition_name
+from cec_store.storage.names import (
+    CONSUMERS_FOLDER,
+    DATA_FOLDER,
+    INDEX_FOLDER,
+    LOG_FOLDER,
+    is_probe,
+    partition_name,
+)
+
+OF_REFERENCE_QUEUE = frozenset({LOG_FOLDER, DATA_FOLDER, CONSUMERS_FOLDER, INDEX_FOLDER})
+"""What may stand in its folder before its first commit does."""
 
 
-def make_folders(folder: FolderTree) -> None:
-    """The folders of a new queue.
+def refuse_what_is_there(folder: FolderTree, known: Collection[str]) -> None:
+    """A queue is made in an empty folder, or in one where that was begun: these are ``known``.
 
     Raises:
         NotAQueue: something else is in the folder.
     """
-    known = {COMMITS_FOLDER, STAGED_FOLDER, partition_name(0)}
-    foreign = sorted(set(folder.names()) - known) if folder.exists() else []
-    if foreign:
-        what = "a queue without partitions" if newest_epoch(folder) is not None else "no queue"
-        raise NotAQueue(f"{folder.path}: {what}, and not empty either: {foreign[:3]}")
-    folder.make()
-    for name in (STAGED_FOLDER, COMMITS_FOLDER):
-        folder.folder(name).make()
-
-
-def make_logs(
-    folder: FolderTree,
-    schema: RecordSchema,
-    clock_and_entropy: ClockAndEntropy,
-    retention: Retention,
-) -> None:
-    """The first partition, then the log of commits: with that it is a queue."""
-    for name, columns, kept in (
-        (partition_name(0), schema, FOREVER),
-        (COMMITS_FOLDER, COMMIT_SCHEMA, retention),
-    ):
-        part = folder.folder(name)
-        part.make()
-        if newest_epoch(part) is None:
-            create(part, columns, clock_and_entropy, kept).close()
-    folder.sync_names()
+    names = folder.names() if folder.exists() else []
+    foreign = sorted(name for name in names if name not in known and not is_probe(name))
+    if not foreign:
+        return
+    if newest_epoch(folder) is not None:
+        raise NotAQueue(
+            f"{folder.path}: a queue without partitions is here; open it as such, or make one with "
+            "partitions elsewhere"
+        )
+    raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
 
 
 def require_schema(folder: FolderTree, schema: RecordSchema) -> None:
-    """Raises :class:`SchemaMismatch` where the queue has other columns."""
-    stored = Chain(folder.folder(partition_name(0))).schema()
+    """Raises :class:`SchemaMismatch` where the queue of version 1 has other columns."""
+    require_as_stored(Chain(folder.folder(partition_name(0))).schema(), schema, folder.path)
+
+
+def require_as_stored(stored: RecordSchema, schema: RecordSchema, path: str) -> None:
+    """Raises :class:`SchemaMismatch` where a queue that has columns is to have others."""
     if not stored.is_as(schema):
         raise SchemaMismatch(
-            f"{folder.path}: the queue's columns are\n{_described(stored)}\nnot\n"
-            f"{_described(schema)}"
+            f"{path}: the queue's columns are\n{_described(stored)}\nnot\n{_described(schema)}"
         )
 
 

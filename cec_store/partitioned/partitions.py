@@ -21,6 +21,7 @@ from cec_store.queues.retention import read_retention
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.names import (
     COMMITS_FOLDER,
+    commit_object_name,
     partition_name,
     segment_name,
 )
@@ -45,10 +46,15 @@ class Partitions:
         self._commits: Chain | None = None
         self._shown: tuple[int, ...] = ()
         if is_partitioned(folder):
+            refuse_by_reference(folder)
             self._commits = Chain(folder.folder(COMMITS_FOLDER))
         elif newest_epoch(folder) is None:
             raise NotAQueue(f"{folder.path}: no queue here")
         self.schema: RecordSchema = self.queue(0).schema
+
+    @property
+    def path(self) -> str:
+        return self.folder.path
 
     @property
     def is_partitioned(self) -> bool:
@@ -86,9 +92,11 @@ class Partitions:
         Raises:
             CorruptLog: damage where the queue was acknowledged; a partition that holds less than
                 is committed and nowhere staged, or more.
+            NotAQueue: it goes on as a queue of version 2.
         """
         if self._commits is None:
             return {0: self._chain(0).end.offset}
+        refuse_by_reference(self.folder)
         while True:
             looked_at = self._commits.refresh().offset
             commits = newest_first(self._commits)
@@ -226,6 +234,21 @@ def refuse_part_of_another(folder: Folder) -> None:
             f"{folder.path}: a part of {outer.path}, a queue of many partitions, to which only "
             "commits append: write to that by Spark's sink, or copy this folder elsewhere"
         )
+
+
+def refuse_by_reference(folder: FolderTree) -> None:
+    """What was written as version 1 may go on as version 2 at any moment.
+
+    Raises:
+        NotAQueue: it does.
+    """
+    outer, _, name = commit_object_name(0).rpartition("/")
+    first, last = outer.split("/")
+    try:
+        folder.folder(first).folder(last).size(name)
+    except FileNotFoundError:
+        return
+    raise NotAQueue(f"{folder.path}: goes on as a queue of version 2, by reference: open it again")
 
 
 def is_partitioned(folder: FolderTree) -> bool:

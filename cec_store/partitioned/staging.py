@@ -1,131 +1,27 @@
-"""What one task writes for a queue of many partitions, before a commit takes it in.
+"""What one task has written for a queue of version 1, until a commit has taken it in.
 
-docs/format.md §11: a complete segment of its own, on disk before the task says that it is done.
+docs/format.md §11: a complete segment of its own.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable, Iterator
-
-import numpy as np
-import pyarrow as pa
+from collections.abc import Iterable, Iterator
 
 from cec_store.errors import CorruptLog
 from cec_store.format.bodies import (
-    RECORDS_BYTES_MAX,
     Body,
-    check_body_size,
-    cut_to_frames,
-    encode_body,
 )
 from cec_store.format.commit import Staged
 from cec_store.format.frame import BadHeader, FrameHeader, FrameType
-from cec_store.format.manifest import Manifest
-from cec_store.format.records import data_records, to_timestamps
 from cec_store.format.schema import RecordSchema
-from cec_store.log.frames import FrameMarks
 from cec_store.log.segment import BadFrame, SegmentReader
-from cec_store.log.writer import ClockAndEntropy, Cursor, LogWriter, Predecessor
-from cec_store.queues.appendable_queue import now_us
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.names import STAGED_FOLDER, segment_name, staged_name
-
-_FRAME_ROWS = 65_536
-_FRAME_BYTES = 4 << 20
-_COMPRESSION_LEVEL = 1
-_NO_LOG = bytes(16)
 
 
 def staged_folder(queue: FolderTree, query: str, batch: int) -> FolderTree:
     """Where the tasks of one batch put what they write."""
     return queue.folder(STAGED_FOLDER).folder(staged_name(query, batch))
-
-
-class Stager:
-    """Writes one piece. Rows become visible with the commit that names it, or never."""
-
-    def __init__(
-        self,
-        queue: FolderTree,
-        schema: RecordSchema,
-        query: str,
-        batch: int,
-        partition: int,
-        clock_us: Callable[[], int] = now_us,
-    ) -> None:
-        """For one task attempt of a query's batch; nothing is written before the first row."""
-        self._folder = staged_folder(queue, query, batch)
-        self._partition = partition
-        self._schema = schema
-        self._clock_us = clock_us
-        self._segment_id = secrets.randbits(63)
-        self._writer: LogWriter | None = None
-        self._gathered: list[pa.RecordBatch] = []
-        self._gathered_rows = self._gathered_bytes = 0
-        self._frames = 0
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows, in order. Small batches share a frame.
-
-        Raises:
-            SchemaMismatch: columns of another type, or a null where the timestamp should be.
-            FrameTooLarge: a single row that does not fit in a frame.
-        """
-        if batch.num_rows == 0:
-            return
-        timestamps = self._timestamps(batch)
-        self._gathered.append(data_records(self._schema, batch, timestamps))
-        self._gathered_rows += batch.num_rows
-        self._gathered_bytes += batch.nbytes
-        if self._gathered_rows >= _FRAME_ROWS or self._gathered_bytes >= _FRAME_BYTES:
-            self._flush()
-
-    def _timestamps(self, batch: pa.RecordBatch) -> pa.Array:
-        if self._schema.timestamp_column is not None:
-            return to_timestamps(batch.column(self._schema.timestamp_column))
-        return to_timestamps(pa.array(np.full(batch.num_rows, self._clock_us(), np.int64)))
-
-    def _flush(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        self._gathered_rows = self._gathered_bytes = 0
-        if gathered:
-            table = pa.Table.from_batches(gathered).combine_chunks()
-            for records in table.to_batches():
-                self._write(records)
-
-    def _write(self, records: pa.RecordBatch) -> None:
-        for part in cut_to_frames(records, RECORDS_BYTES_MAX):
-            check_body_size(part, self._folder.path)
-            if self._writer is None:
-                self._writer = self._begin()
-            self._writer.append(encode_body(part, _COMPRESSION_LEVEL), FrameMarks())
-            self._frames += 1
-
-    def _begin(self) -> LogWriter:
-        self._folder.make()
-        manifest = Manifest(0, _NO_LOG, self._segment_id, self._segment_id)
-        clock_and_entropy = ClockAndEntropy(self._clock_us)
-        writer = LogWriter(self._folder, manifest, self._schema, Cursor(), clock_and_entropy)
-        writer.begin_segment(Predecessor(), self._segment_id)
-        return writer
-
-    def finish(self) -> Staged | None:
-        """Put it on disk, name included; ``None`` where there were no rows."""
-        self._flush()
-        if self._writer is None:
-            return None
-        self._writer.complete()
-        self._folder.sync_names()
-        records = self._writer.cursor.offset
-        self.close()
-        return Staged(self._partition, self._segment_id, self._frames, records)
-
-    def close(self) -> None:
-        """Close the file, finished or not."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
 
 
 class StagedReader:

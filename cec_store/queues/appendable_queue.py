@@ -12,6 +12,7 @@ import pyarrow as pa
 from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
+from cec_store.log.by_object.opening import open_in_store
 from cec_store.log.chain import Chain
 from cec_store.log.creating import check_free, create
 from cec_store.log.epochs import newest_epoch
@@ -28,6 +29,7 @@ from cec_store.queues.user_rows import records_of
 from cec_store.storage.folder import Folder, Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.names import WRITER_LOCK
+from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.values import Position
 
 MODES = ("r", "a", "x")
@@ -91,6 +93,12 @@ class AppendableQueue(ConsumableQueue):
             raise NotAQueue(f"{self.folder.path}: no queue here; give a schema to make one")
         if exists and self.mode == "x":
             raise FileExistsError(f"{self.folder.path}: there is a queue already")
+        if isinstance(self.folder, StoreFolder):
+            clock_and_entropy = ClockAndEntropy(self._clock_us)
+            made, self.report = open_in_store(
+                self.folder, schema, clock_and_entropy, retention, must_be_new=self.mode == "x"
+            )
+            return made, None
         if not exists:
             check_free(self.folder)
         self.folder.make()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from threading import Lock
 
@@ -51,6 +51,7 @@ class OutputQueue(AppendableQueue):
         include_metadata: bool = False,
         include_state: bool = False,
         from_moment: Moment | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Replay:
         """Arrow batches of the records with since ≤ timestamp < until, in the order of the log.
 
@@ -61,17 +62,22 @@ class OutputQueue(AppendableQueue):
         leaves out nothing behind that, unless ``since`` or ``until`` do; a position will do too.
         With ``follow`` the replay waits for more at the end, for any moment may still come; stop
         it by ``stop()``, or give a position as ``until``.
+        ``columns`` returns only these of the user's, in this order; where a queue is compressed by
+        columns (:class:`cec_store.QueueOptions`) the others are not even decompressed.
         ``include_metadata`` adds the columns ``_timestamp``, ``_kind``, ``_offset``;
         ``include_state`` those that an operator's queue has of ``_key`` and ``_state``.
         Only durable records are returned.
 
         Raises:
             OutOfRange: a position that is trimmed or does not exist yet.
+            SchemaMismatch: there is no such column.
             CorruptLog: damage on the way; everything before it has been returned.
         """
-        return self.select(
-            Selection(since, until, kinds, include_metadata, include_state, follow, from_moment)
-        )
+        selection = Selection(
+            since, until, kinds, include_metadata, include_state, follow, from_moment,
+            columns=columns,
+        )  # fmt: skip
+        return self.select(selection)
 
     def select(self, selection: Selection) -> Replay:
         """As :meth:`replay`."""

@@ -9,8 +9,15 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.checkpoints.rebuild import EventualCheckpoint, extent, extent_frames, rebuild
+from cec_store.checkpoints.rebuild import (
+    EventualCheckpoint,
+    extent,
+    extent_frames,
+    open_footprints,
+    rebuild,
+)
 from cec_store.errors import CecError, CorruptLog, OutOfRange
+from cec_store.format.columns import Ints
 from cec_store.format.schema import KEY, STATE, RecordKind, input_column
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import Moment, Selection
@@ -60,6 +67,10 @@ class StateLog:
     def rebuild(self, at: int | str | None = None) -> EventualCheckpoint:
         """The state at a version: an open window is a key, its position the version that set it."""
         return self._read(at, rebuild)
+
+    def open_footprints(self, at: int | str | None = None) -> tuple[pa.Table, Ints]:
+        """Keys and values of all records that such a rebuild reads, and which rows count."""
+        return self._read(at, open_footprints)
 
     def extent(self, at: int | str | None = None) -> Extent:
         """What such a rebuild would read; looks at headers only."""
@@ -158,6 +169,9 @@ class StateLog:
 
 
 class _ChangeReplay(Replay):
+    def _needed(self, is_all_of_time: bool) -> None:
+        """All columns."""
+
     def _columns(self, records: pa.RecordBatch) -> pa.RecordBatch:
         family, key = records.column(KEY).flatten()
         value, _ = records.column(STATE).flatten()

@@ -17,13 +17,13 @@ from cec_store.inspector.verifying.place import verify_place
 from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
 from cec_store.opening import open_queue, read_queue
-from cec_store.partitioned import committer as committer_room
-from cec_store.partitioned.committer import Committer
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_name
 from cec_store.values import Position
+from support.places import version_1
 from support.places.partitioned_queues import QUERY, SCHEMA, contents, rows, stage
+from support.places.version_1 import Committer
 
 
 def test_a_batch_is_seen_once_committed(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_committer_waits_for_the_one_at_work(tmp_path: Path) -> None:
 def test_the_log_of_commits_does_not_grow_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committer_room, "_COMMITS_BYTES", 4000)
+    monkeypatch.setattr(version_1, "_COMMITS_BYTES", 4000)
     path = tmp_path / "trades"
     committer = Committer(LocalFolder(path), SCHEMA)
     for batch in range(40):

@@ -31,13 +31,13 @@ from cec_store.format.retention import FOREVER, KeptRetention, RetentionMode
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
-from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.partitions import Partitions
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import RETENTION, WRITER_LOCK, partition_name
 from support.disks.memory_folder import MemoryFolder
 from support.places.partitioned_queues import QUERY, rows, stage
 from support.places.partitioned_queues import SCHEMA as PARTITIONED
+from support.places.version_1 import Committer
 
 SCHEMA = pa.schema([("n", pa.int64())])
 DAY_US = 86_400_000_000

@@ -1,0 +1,237 @@
+"""Batches of queries: tasks write segments that nobody sees, one process commits them by reference.
+
+docs/format.md §12. A queue of version 1 goes on as one of version 2 with the first commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from cec_store.errors import NotAQueue, StorageError
+from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.format.retention import Retention
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_commits import batch_after
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.reference_queue import open_or_make, schema_of
+from cec_store.partitioned.by_reference.reference_trims import retention_of
+from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
+from cec_store.partitioned.by_reference.upkeep import Upkeep
+from cec_store.partitioned.holding import go_on
+from cec_store.partitioned.making import (
+    OF_REFERENCE_QUEUE,
+    refuse_what_is_there,
+    require_as_stored,
+    require_schema,
+)
+from cec_store.partitioned.partitions import is_partitioned
+from cec_store.queues.appendable_queue import now_us
+from cec_store.storage.folder import FolderTree
+from cec_store.storage.names import data_folder_name
+from cec_store.storage.stores.store import Store
+
+Segment = dict[str, Any]
+"""What a commit says of an object, as tasks hand it to whoever commits."""
+_LOOKED_AT_MAX = 100
+"""Commits: the last batch of a query that has just failed is among the newest."""
+_log = logging.getLogger("cec_store")
+
+
+def write_segments(
+    store: Store,
+    schema: RecordSchema,
+    query: str,
+    batch: int,
+    partition: int,
+    rows: Iterable[pa.RecordBatch],
+    *,
+    segment_bytes: int,
+    clock_us: Callable[[], int] = now_us,
+) -> list[Segment]:
+    """What one task attempt has of a batch, in order; objects of about ``segment_bytes``.
+
+    Where it fails nothing stays, unless the store fails as well.
+
+    Raises:
+        SchemaMismatch: columns of another type, or a null where the timestamp should be.
+        FrameTooLarge: a single row that does not fit in a frame.
+    """
+    made: list[Segment] = []
+
+    def finish(maker: SegmentMaker) -> None:
+        segment = maker.finish(store, query, batch, partition)
+        if segment is not None:
+            made.append(segment)
+
+    try:
+        maker = SegmentMaker(schema, clock_us)
+        for part in rows:
+            maker.append(part)
+            if maker.stored_bytes >= segment_bytes:
+                finish(maker)
+                maker = SegmentMaker(schema, clock_us)
+        finish(maker)
+    except BaseException:
+        forget(store, [segment["file"] for segment in made])
+        raise
+    return made
+
+
+def forget(store: Store, names: Sequence[str]) -> None:
+    """Delete objects that no commit will name; those that stay take up room and do no more harm."""
+    with suppress(StorageError):
+        store.delete(names)
+
+
+class BatchCommitter:
+    """Commits batches to one queue, beside any number of others. For one thread."""
+
+    def __init__(
+        self,
+        folder: FolderTree,
+        store: Store,
+        schema: RecordSchema,
+        retention: Retention | None = None,
+        *,
+        clock_us: Callable[[], int] = now_us,
+    ) -> None:
+        """Make the queue where there is none, with this retention.
+
+        Raises:
+            SchemaMismatch: there is one with other columns; nothing was changed.
+            NotAQueue: something else is in the folder.
+        """
+        self._folder = folder
+        self._store = store
+        self._schema = schema
+        self._clock_us = clock_us
+        self._log = ReferenceLog(store)
+        self._upkeep = Upkeep(store, self._log, schema, clock_us)
+        self._queries: set[str] = set()
+        """Whose batches this object has committed: only their first may have been tried before."""
+        self._state = self._opened(retention)
+
+    def _opened(self, retention: Retention | None) -> QueueState | None:
+        """The queue; ``None`` for one of version 1."""
+        try:
+            state = self._log.open()
+        except NotAQueue:
+            if is_partitioned(self._folder):
+                require_schema(self._folder, self._schema)
+                return None
+            refuse_what_is_there(self._folder, OF_REFERENCE_QUEUE)
+            state = open_or_make(self._log, self._schema, 1, retention, self._clock_us())
+        require_as_stored(schema_of(self._store, self._log), self._schema, self._store.url)
+        kept = retention_of(state, self._store.url)
+        if retention not in (None, kept):
+            _log.warning(
+                "%s: its retention is %s, not %s; change it by set_retention or "
+                "`cec-store consumers --retention`", self._store.url, kept, retention,
+            )  # fmt: skip
+        return state
+
+    def commit(
+        self,
+        query: str,
+        batch: int,
+        segments: Sequence[Segment],
+        *,
+        is_stream: bool = True,
+        is_retried: bool = False,
+        advice: str = "",
+    ) -> bool:
+        """Make a batch visible; ``False`` where the query had committed it, or a later one, before.
+
+        Once this returns it is on disk. What attempts that failed have left of it is deleted where
+        there may be such: ``is_retried``, or the query's first batch here. ``advice`` is for
+        whoever writes another batch under the same name.
+
+        Raises:
+            StorageError: it is not there, or nobody can say: commit it again.
+        """
+        if not segments:
+            return True
+        if self._state is None:
+            go_on(self._folder)
+            self._state = self._log.open()
+        is_new = False
+
+        def commit(now: QueueState) -> ReferenceObject | None:
+            nonlocal is_new
+            made = batch_after(now, query, batch, segments, self._clock_us(), is_stream=is_stream)
+            is_new = made is not None
+            return made
+
+        before = self._log.refresh(self._state)
+        self._state = self._log.add(before, commit)
+        if not is_new:
+            self._say_repeated(self._state, query, batch, segments, advice)
+            self._forget_unnamed(segment["file"] for segment in segments)
+            return False
+        if is_retried or (is_stream and query not in self._queries):
+            # Nobody else commits this batch any more: what its commit does not name never will be.
+            self._forget_unnamed(self._objects_of(query, batch))
+        if is_stream:
+            self._queries.add(query)
+        self._state = self._upkeep.now_and_then(before, self._state)
+        return True
+
+    def _objects_of(self, query: str, batch: int) -> list[str]:
+        folder = data_folder_name(query, batch)
+        try:
+            entries = self._store.list(folder)
+        except StorageError as error:
+            _log.warning("%s/%s: not cleaned up: %s", self._store.url, folder, error)
+            return []
+        return [f"{folder}/{entry.name}" for entry in entries if not entry.is_folder]
+
+    def _forget_unnamed(self, names: Iterable[str]) -> None:
+        assert self._state is not None
+        named = {
+            name
+            for table in (self._state.live, self._state.gone)
+            for name in table.column("file").to_pylist()
+        }
+        forget(self._store, sorted(set(names) - named))
+
+    def _say_repeated(
+        self, state: QueueState, query: str, batch: int, segments: Sequence[Segment], advice: str
+    ) -> None:
+        """After a failure Spark runs the last batch once more: that is as it should be. Another
+        writer under the name, or the same one from a new checkpoint, loses its output: a warning.
+        """
+        rows = _rows_by_partition(segments)
+        last = state.commit.queries[query]
+        what = (
+            f"{self._store.url}: {rows.total()} rows of batch {batch} of {query!r} are not "
+            f"written: the queue has its batches up to {last}"
+        )
+        if batch < last:
+            _log.warning("%s. %s", what, advice)
+            return
+        found = self._committed(state.number, query, batch)
+        if found is not None and _rows_by_partition(found.segments.to_pylist()) != rows:
+            _log.warning("%s, and this one with other rows. %s", what, advice)
+        else:
+            _log.info("%s: the batch has been run again", what)
+
+    def _committed(self, newest: int, query: str, batch: int) -> ReferenceObject | None:
+        for number in range(newest, max(0, newest - _LOOKED_AT_MAX), -1):
+            found = self._log.commit(number)
+            if (found.commit.query, found.commit.batch) == (query, batch):
+                return found
+        return None
+
+
+def _rows_by_partition(segments: Iterable[Segment]) -> Counter[int]:
+    rows: Counter[int] = Counter()
+    for segment in segments:
+        rows[segment["partition"]] += segment["records"]
+    return rows

@@ -1,0 +1,212 @@
+"""Acts under a consumer's name, for all partitions of a queue. docs/format.md §12.
+
+High-availability paper (Hwang and others, 2005), 5.2, as :mod:`cec_store.queues.consumers`, on
+stores without locks: whoever acts under a name last is its holder.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from cec_store.errors import Fenced, OutOfRange
+from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
+from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_commits import settings_after
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.registrations import (
+    SETTING,
+    Registration,
+    acknowledged,
+    check_is_there,
+    newest_number,
+    numbers_of,
+    of_all,
+    registered,
+)
+from cec_store.storage.names import (
+    acknowledgement_object_name,
+    check_consumer_name,
+)
+from cec_store.storage.stores.store import Store
+
+
+def register_consumer(
+    store: Store,
+    log: ReferenceLog,
+    name: str,
+    start: Mapping[int, int],
+    clock_us: Callable[[], int],
+) -> QueueState:
+    """The queue, with this consumer in its settings; ``start`` by partition, else the oldest.
+
+    One that is there stays as it is, and so does whoever acts under its name.
+
+    Raises:
+        OutOfRange: there is no such partition, or it is trimmed there or not there yet.
+        ValueError: not a name.
+    """
+    key = f"{SETTING}{check_consumer_name(name)}"
+
+    def commit(now: QueueState) -> ReferenceObject | None:
+        starts, ends = now.commit.starts, now.commit.ends
+        if key in now.commit.settings:
+            return None
+        begins = [start.get(n, first) for n, first in enumerate(starts)]
+        for n, at in enumerate(begins):
+            if not starts[n] <= at <= ends[n]:
+                raise OutOfRange(
+                    f"{store.url}: consumer {name!r} cannot start at {at} of partition {n}, which "
+                    f"is not in {starts[n]} … {ends[n]}"
+                )
+        first = newest_number(store, name) + 1
+        said = Registration(tuple(begins), first).encode()
+        return settings_after(now, {**now.commit.settings, key: said}, clock_us())
+
+    state = log.open()
+    unknown = sorted(start.keys() - range(len(state.commit.ends)))
+    if unknown:
+        raise OutOfRange(f"{store.url}: there is no partition {unknown[0]}")
+    return log.add(state, commit)
+
+
+class PartitionedConsumer:
+    """A reader that the queue waits for: no trim takes what it needs. For one thread.
+
+    Whoever acts under its name later takes over from it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        log: ReferenceLog,
+        name: str,
+        start: Mapping[int, int] | None,
+        clock_us: Callable[[], int],
+    ) -> None:
+        """See :meth:`.partitioned_queue.PartitionedQueue.consumer`."""
+        self.name = check_consumer_name(name)
+        self._store = store
+        self._log = log
+        self._clock_us = clock_us
+        self._state = register_consumer(store, log, name, dict(start or {}), clock_us)
+        self._registration = registered(self._state, store.url)[name]
+        self._said = self._taken_over()
+        check_is_there(store.url, self._state, name, self.effects_saved)
+
+    def _taken_over(self) -> PartitionsAcknowledged:
+        """What counts, under a number of this holder's."""
+        holder = secrets.token_bytes(16)
+        while True:
+            first = self._registration.first
+            before = acknowledged(self._store, self._state, self.name, first)
+            number, received, saved = first, self.start, self.start
+            when_us = self._clock_us()
+            if before is not None:
+                number, when_us = before.number + 1, before.acknowledged_us
+                received = of_all(before.received, self._state)
+                saved = of_all(before.effects_saved, self._state)
+            said = PartitionsAcknowledged(
+                self._state.log_id, number, holder, when_us, received, saved
+            )
+            if self._create(said):
+                self._delete_below(number)
+                return said
+
+    def _create(self, said: PartitionsAcknowledged) -> bool:
+        name = acknowledgement_object_name(self.name, said.number)
+        try:
+            self._store.create(name, [said.encode()])
+        except FileExistsError:
+            return False
+        return True
+
+    def _delete_below(self, number: int) -> bool:
+        """Whether this number is the newest; those before it count no more, and go."""
+        numbers = numbers_of(self._store, self.name)
+        older = [n for n in numbers if n < number]
+        self._store.delete(acknowledgement_object_name(self.name, n) for n in older)
+        return max(numbers, default=number) <= number
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """Where it registered: an offset of each partition."""
+        return self._registration.starts
+
+    @property
+    def received(self) -> tuple[int, ...]:
+        """Level 0, of each partition: every record below this offset has been received."""
+        return self._said.received
+
+    @property
+    def effects_saved(self) -> tuple[int, ...]:
+        """Level 1, of each partition: no record below will be asked for again."""
+        return self._said.effects_saved
+
+    def acknowledge(
+        self,
+        *,
+        received: Mapping[int, int] | None = None,
+        effects_saved: Mapping[int, int] | None = None,
+    ) -> None:
+        """Say how far this consumer is, by partition; returns once that is durable.
+
+        ``effects_saved`` implies ``received``. Offsets below those already acknowledged, and
+        partitions that are not named, change nothing.
+
+        Raises:
+            OutOfRange: a partition that is not there, or an offset above its end.
+            Fenced: somebody acts under the name since; this was not acknowledged.
+            ValueError: effects of records that were not received.
+        """
+        saved_now, got_now = dict(effects_saved or {}), dict(received or effects_saved or {})
+        early = [n for n, offset in saved_now.items() if offset > got_now.get(n, offset)]
+        if early:
+            raise ValueError(f"partition {early[0]}: effects saved of records not received")
+        got = self._raised(self.received, {**saved_now, **got_now})
+        saved = self._raised(self.effects_saved, saved_now)
+        if (got, saved) == (self.received, self.effects_saved):
+            return
+        said = replace(
+            self._said, number=self._said.number + 1, received=got, effects_saved=saved,
+            acknowledged_us=self._clock_us(),
+        )  # fmt: skip
+        if not self._create(said) or not self._delete_below(said.number):
+            raise Fenced(
+                f"{self._store.url}: somebody has taken over consumer {self.name!r}; nothing more "
+                "is acknowledged here"
+            )
+        self._said = said
+
+    def _raised(self, before: tuple[int, ...], now: Mapping[int, int]) -> tuple[int, ...]:
+        ends = self._state.commit.ends
+        if any(n >= len(ends) or offset > ends[n] for n, offset in now.items()):
+            self._state = self._log.refresh(self._state)
+            ends = self._state.commit.ends
+        for n, offset in now.items():
+            if not 0 <= n < len(ends) or offset > ends[n]:
+                end = ends[n] if 0 <= n < len(ends) else "not there"
+                raise OutOfRange(
+                    f"{self._store.url}: consumer {self.name!r} acknowledges {offset} of partition "
+                    f"{n}, whose end is {end}"
+                )
+        all_before = of_all(before, self._state)
+        return tuple(max(old, now.get(n, 0)) for n, old in enumerate(all_before))
+
+
+def drop_consumer(store: Store, log: ReferenceLog, name: str, clock_us: Callable[[], int]) -> None:
+    """See :meth:`.partitioned_queue.PartitionedQueue.drop_consumer`."""
+    state = log.open()
+    key = f"{SETTING}{check_consumer_name(name)}"
+    if key not in state.commit.settings:
+        raise ValueError(f"{store.url}: no consumer {name!r}")
+
+    def commit(state: QueueState) -> ReferenceObject | None:
+        left = {each: text for each, text in state.commit.settings.items() if each != key}
+        return settings_after(state, left, clock_us())
+
+    log.add(state, commit)
+    # Only now: as long as it was registered they said what may be trimmed.
+    store.delete(acknowledgement_object_name(name, n) for n in numbers_of(store, name))

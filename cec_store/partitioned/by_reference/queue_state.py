@@ -1,0 +1,143 @@
+"""What a queue is after some commit by reference: its segments, by the commits that name them.
+
+docs/format.md §12. Values only; `reference_log` reads and writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.format.by_reference.commits import SEGMENT_COLUMNS, ReferenceCommit, ReferenceObject
+
+SUMMARY_EVERY = (4, 64, 4096)
+"""A summary at a multiple of one of these goes back to the last multiple of the next; of the last
+one to the beginning."""
+
+
+def summary_base(number: int) -> int | None:
+    """The commit behind which the summary at ``number`` begins; ``None`` where none is due.
+
+    One that goes back to commit 0 is of all there is, commit 0 included.
+    """
+    if number == 0 or number % SUMMARY_EVERY[0]:
+        return None
+    for wider in SUMMARY_EVERY[1:]:
+        if number % wider:
+            return number - number % wider
+    return 0
+
+
+_CHUNKS_MAX = 64
+"""Each commit adds one to the table; joining them copies it."""
+_ADDED, _REMOVED_AT = "added", "removed_at"
+_LIVE = SEGMENT_COLUMNS.append(pa.field(_ADDED, pa.int64()))
+_GONE = _LIVE.append(pa.field(_REMOVED_AT, pa.int64()))
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """A queue after commit ``number``."""
+
+    number: int
+    log_id: bytes
+    commit: ReferenceCommit
+    live: pa.Table
+    """Segments that count, in the order of their commits; ``added``: the commit or summary that
+    they came by."""
+    gone: pa.Table
+    """Those that were taken away since the last whole summary, by commit ``removed_at``."""
+
+    @classmethod
+    def of(cls, parts: Sequence[ReferenceObject]) -> QueueState:
+        """From commit 0 or a whole summary on, by summaries and commits up to the newest.
+
+        Raises:
+            ValueError: one takes away a segment that is not there.
+        """
+        first = parts[0]
+        state = cls(
+            first.number, first.log_id, first.commit, _LIVE.empty_table(), _GONE.empty_table()
+        )
+        for part in parts:
+            state = state.after(part)
+        return state
+
+    def after(self, part: ReferenceObject) -> QueueState:
+        """The state after the next commit, or after a summary of the next ones.
+
+        Raises:
+            ValueError: it takes away a segment that is not there.
+        """
+        is_removed = part.segments.column("removed")
+        added = pa.Table.from_batches([part.segments.filter(pc.invert(is_removed))])
+        live = pa.concat_tables([self.live, _with(added, _ADDED, part.number)])
+        if live.column(0).num_chunks > _CHUNKS_MAX:
+            live = live.combine_chunks()
+        gone = self.gone
+        if not part.number % SUMMARY_EVERY[-1]:
+            gone = _GONE.empty_table()  # whoever looks further back takes the whole summary
+        if pc.any(is_removed).as_py():
+            taken = part.segments.filter(is_removed)
+            is_taken = _is_in(live, taken)
+            if int(is_taken.sum()) != taken.num_rows:
+                raise ValueError(f"number {part.number} takes away what is not there")
+            left = live.filter(pa.array(is_taken))
+            gone = pa.concat_tables([gone, _with(left, _REMOVED_AT, part.number)])
+            live = live.filter(pa.array(~is_taken))
+        return QueueState(part.number, part.log_id, part.commit, live, gone)
+
+    def has_all(self, segments: pa.Table) -> bool:
+        """Whether these count still."""
+        found = int(_is_in(self.live, segments).sum())
+        return found == int(segments.num_rows)
+
+    def summary(self, created_us: int) -> ReferenceObject | None:
+        """The summary that is due here; ``None`` where none is."""
+        base = summary_base(self.number)
+        if base is None:
+            return None
+        segments = self.live.select(SEGMENT_COLUMNS.names)
+        if base:
+            # What came and went since is not in what is behind the base either.
+            is_since = pc.greater(self.gone.column(_REMOVED_AT), base)
+            is_older = pc.less_equal(self.gone.column(_ADDED), base)
+            gone = self.gone.filter(pc.and_(is_since, is_older)).select(SEGMENT_COLUMNS.names)
+            is_removed = pa.array(np.ones(gone.num_rows, np.bool_))
+            gone = gone.set_column(
+                gone.num_columns - 1, SEGMENT_COLUMNS.field("removed"), is_removed
+            )
+            since = self.live.filter(pc.greater(self.live.column(_ADDED), base)).select(
+                SEGMENT_COLUMNS.names
+            )
+            segments = pa.concat_tables([since, gone])
+        return ReferenceObject(
+            self.number, self.log_id, self.commit, _one_batch(segments), created_us, True
+        )
+
+
+def _with(segments: pa.Table, column: str, number: int) -> pa.Table:
+    return segments.append_column(column, pa.array(np.full(segments.num_rows, number, np.int64)))
+
+
+def _one_batch(segments: pa.Table) -> pa.RecordBatch:
+    batches = segments.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], SEGMENT_COLUMNS)
+
+
+def _is_in(segments: pa.Table, taken: pa.RecordBatch | pa.Table) -> np.typing.NDArray[np.bool_]:
+    """Which of the segments are among these, by file and byte."""
+    maybe = pc.is_in(segments.column("file"), value_set=taken.column("file").unique())
+    found: np.typing.NDArray[np.bool_] = maybe.to_numpy().copy()
+    wanted = set(zip(taken["file"].to_pylist(), taken["byte"].to_pylist(), strict=True))
+    rows = np.flatnonzero(found)
+    few = segments.select(["file", "byte"]).take(pa.array(rows))
+    for row, file, byte in zip(
+        rows.tolist(), few["file"].to_pylist(), few["byte"].to_pylist(), strict=True
+    ):
+        found[row] = (file, byte) in wanted
+    return found

@@ -1,0 +1,160 @@
+"""A queue of many partitions by reference, read as a whole.
+
+docs/format.md §12. What it shares with :class:`.partitions.Partitions` has the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+
+from cec_store.errors import CorruptLog, NotAQueue, OutOfRange
+from cec_store.format.retention import Retention
+from cec_store.format.schema import RecordSchema
+from cec_store.log.replay import Replay, offset_at
+from cec_store.log.selection import PARTITION_COLUMN, Selection
+from cec_store.partitioned.by_reference.partition_log import PartitionLog
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING, making
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.storage.names import commit_object_name
+from cec_store.storage.stores.store import Store
+from cec_store.values import Address
+
+
+class ReferenceQueue:
+    """The partitions of one queue, as they were when it was opened or last refreshed.
+
+    For one thread.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Raises :class:`NotAQueue` where there is none, :class:`CorruptLog` for damage."""
+        self.store = store
+        self._log = ReferenceLog(store)
+        self._state = self._log.open()
+        self.schema = schema_of(store, self._log)
+
+    @property
+    def path(self) -> str:
+        return self.store.url
+
+    @property
+    def is_partitioned(self) -> bool:
+        return True
+
+    def refresh(self) -> None:
+        """Look again how far it reaches: one request where nothing is new."""
+        self._state = self._log.refresh(self._state)
+
+    @property
+    def state(self) -> QueueState:
+        return self._state
+
+    def first(self, number: int) -> int:
+        """Oldest offset that is left of a partition."""
+        return self._state.commit.starts[number]
+
+    def ends(self) -> dict[int, int]:
+        """Next unread offset of each partition."""
+        return dict(enumerate(self._state.commit.ends))
+
+    def partition(self, number: int) -> PartitionLog:
+        """One partition."""
+        return PartitionLog(self.store, self._log, self._state, self.schema, number)
+
+    def offset_at(self, number: int, timestamp_us: int) -> int | None:
+        """Earliest record of a partition at or after the moment; ``None`` where there is none."""
+        log = self.partition(number)
+        offset = offset_at(log, log, timestamp_us)
+        return offset if offset < log.end.offset else None
+
+    def narrowed(
+        self, number: int, start: int, stop: int, low_us: int, high_us: int
+    ) -> tuple[int, int]:
+        """The part of ``[start, stop)`` outside of which no record is of ``low_us … high_us``.
+
+        By what commits say of the segments: no request.
+        """
+        first, last = stop, start
+        for frame in self.partition(number).frames(Address(start, 0)):
+            header = frame.header
+            if header.first_offset >= stop:
+                break
+            if header.min_timestamp_us <= high_us and header.max_timestamp_us >= low_us:
+                first, last = min(first, header.first_offset), header.end_offset
+        return max(start, first), max(start, first, min(stop, last))
+
+    def replay(self, number: int, selection: Selection) -> Iterator[pa.RecordBatch]:
+        """Batches of a partition, as ``OutputQueue.replay``; metadata has ``_partition`` too.
+
+        Raises:
+            OutOfRange: there is no such partition.
+        """
+        if not 0 <= number < len(self._state.commit.ends):
+            raise OutOfRange(f"{self.path}: there is no partition {number}")
+        log = self.partition(number)
+        replay = Replay(log, log, selection)
+        if not selection.include_metadata:
+            return replay
+        cell = pa.scalar(number, PARTITION_COLUMN.type)
+        return (
+            batch.append_column(PARTITION_COLUMN, pa.repeat(cell, batch.num_rows))
+            for batch in replay
+        )
+
+    def close(self) -> None:
+        """There is nothing to close: the store is the caller's."""
+
+
+def is_by_reference(store: Store) -> bool:
+    """Whether there is a queue by reference here."""
+    try:
+        store.size(commit_object_name(0))
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def schema_of(store: Store, log: ReferenceLog) -> RecordSchema:
+    """The queue's columns; raises :class:`CorruptLog` where commit 0 does not say them."""
+    schema = log.first().commit.schema
+    if schema is None:
+        path = f"{store.url}/{commit_object_name(0)}"
+        raise CorruptLog(path, 0, "the commit that makes the queue says nothing of its columns")
+    return schema
+
+
+def open_or_make(
+    log: ReferenceLog,
+    schema: RecordSchema,
+    partitions: int,
+    retention: Retention | None,
+    now_us: int,
+) -> QueueState:
+    """The queue as it is; a new one of these columns where there is none.
+
+    Raises:
+        CorruptLog: a commit is missing or damaged.
+        ValueError: it would have no partition.
+    """
+    try:
+        return log.open()
+    except NotAQueue:
+        with suppress(FileExistsError):  # somebody was quicker
+            return make(log, schema, partitions, retention, now_us)
+        return log.open()
+
+
+def make(
+    log: ReferenceLog,
+    schema: RecordSchema,
+    partitions: int,
+    retention: Retention | None,
+    now_us: int,
+) -> QueueState:
+    """A new queue. Raises ``FileExistsError`` where there is one."""
+    settings = {} if retention is None else {RETENTION_SETTING: str(retention)}
+    return log.make(making(schema, partitions, settings, now_us))

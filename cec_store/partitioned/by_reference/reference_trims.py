@@ -1,0 +1,127 @@
+"""How far each partition may be trimmed: by its consumers, by what is asked for, by retention.
+
+docs/format.md §12; the rules are those of :mod:`cec_store.queues.trimming`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cec_store.errors import OutOfRange, upgrade_needed
+from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.format.retention import FOREVER, Retention, RetentionMode
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_commits import (
+    RETENTION_SETTING,
+    settings_after,
+)
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.registrations import effects_saved
+from cec_store.storage.stores.store import Store
+
+_BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)
+
+
+def retention_of(state: QueueState, path: str) -> Retention:
+    """What the queue deletes without being asked.
+
+    Raises:
+        UnsupportedVersion: a later release has set it.
+    """
+    text = state.commit.settings.get(RETENTION_SETTING)
+    try:
+        return FOREVER if text is None else Retention.of(text)
+    except ValueError as error:
+        raise upgrade_needed(path, f"retention {text!r}") from error
+
+
+def with_retention(
+    log: ReferenceLog, state: QueueState, retention: Retention, now_us: int
+) -> QueueState:
+    """Commit another setting."""
+
+    def commit(now: QueueState) -> ReferenceObject | None:
+        settings = {**now.commit.settings, RETENTION_SETTING: str(retention)}
+        return settings_after(now, settings, now_us)
+
+    return log.add(state, commit)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a trim is asked for; nothing: what the queue's retention says."""
+
+    before: Mapping[int, int] | None = None
+    """By partition: only records below this offset."""
+    keep: Retention | None = None
+    """Only what was written longer ago, or what is more than so many bytes."""
+    retention: Retention | None = None
+    """To be tried in place of the queue's own."""
+
+    def __post_init__(self) -> None:
+        if self.before is not None and self.keep is not None:
+            raise ValueError("a trim is asked for offsets, a length of time or a size: one of it")
+        if self.keep is not None and self.keep.mode not in _BY_SIZE:
+            raise ValueError(f"keep={self.keep}: a length of time or a size")
+
+
+def limits(store: Store, state: QueueState, wanted: Wanted, now_us: int) -> dict[int, int]:
+    """By partition: whole segments below this offset may go.
+
+    What a consumer needs stays, but where the retention is a time or a size and nothing else is
+    asked for.
+
+    Raises:
+        OutOfRange: there is no such partition, or an offset is above its end.
+        CorruptLog, UnsupportedVersion: what a consumer needs cannot be read.
+    """
+    ends, keep = state.commit.ends, wanted.keep
+    needed = effects_saved(store, state)
+    found = dict(enumerate(ends))
+    if wanted.before is not None:
+        found = _checked(store.url, wanted.before, ends)
+    elif keep is None:
+        retention = wanted.retention or retention_of(state, store.url)
+        if retention.mode in _BY_SIZE:
+            keep, needed = retention, {}
+        elif retention.mode is RetentionMode.FOREVER or not needed:
+            return {}
+    if keep is not None:
+        found = _outside(state, keep, now_us)
+    for offsets in needed.values():
+        found = {number: min(limit, offsets[number]) for number, limit in found.items()}
+    return found
+
+
+def _checked(path: str, before: Mapping[int, int], ends: tuple[int, ...]) -> dict[int, int]:
+    for number, offset in before.items():
+        if not 0 <= number < len(ends):
+            raise OutOfRange(f"{path}: there is no partition {number}")
+        if offset > ends[number]:
+            raise OutOfRange(f"{path}: trim to {offset}, partition {number} ends at {ends[number]}")
+    return dict(before)
+
+
+def _outside(state: QueueState, keep: Retention, now_us: int) -> dict[int, int]:
+    """By partition: the end of its last segment that is older, or beyond the size."""
+    live = state.live.sort_by([("partition", "ascending"), ("first_offset", "ascending")])
+    partitions = live.column("partition").to_numpy()
+    ends = live.column("first_offset").to_numpy() + live.column("records").to_numpy()
+    if keep.mode is RetentionMode.TIME:
+        goes = live.column("written_us").to_numpy() <= now_us - keep.value
+    else:
+        # Bytes behind a segment: those up to its partition's end, less those up to itself.
+        upto = np.cumsum(live.column("bytes").to_numpy())
+        last = np.searchsorted(partitions, partitions, side="right") - 1
+        goes = upto[last] - upto >= keep.value
+    found = dict.fromkeys(range(len(state.commit.ends)), 0)
+    for number in np.unique(partitions).tolist():
+        mine = np.flatnonzero(partitions == number)
+        stays = np.flatnonzero(~goes[mine])
+        count = int(stays[0]) if len(stays) else len(mine)
+        if count:
+            found[number] = int(ends[mine[count - 1]])
+    return found

@@ -1,0 +1,152 @@
+"""Appends to a queue of many partitions: rows to partitions by key, all of an append or nothing.
+
+docs/format.md §12.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.errors import Poisoned, StorageError
+from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.format.records import as_batches, fit_columns
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_commits import batch_after
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
+from cec_store.partitioned.spark_hash import partitions_of
+from cec_store.storage.stores.store import Store
+
+_AT_ONCE = 8
+"""Objects that are made at the same time."""
+_log = logging.getLogger("cec_store")
+
+
+class ReferenceWriter:
+    """Commits what is appended. Any number of them may be at work at the same time.
+
+    For one thread.
+    """
+
+    def __init__(
+        self, store: Store, log: ReferenceLog, schema: RecordSchema, clock_us: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._log = log
+        self._schema = schema
+        self._clock_us = clock_us
+        self._query = f"append-{secrets.token_hex(8)}"
+        self._appended = 0
+        self._next_whole = 0
+        self._is_doubtful = False
+
+    def append(
+        self,
+        state: QueueState,
+        rows: pa.RecordBatch | pa.Table,
+        transaction: tuple[str, int] | None,
+    ) -> QueueState:
+        """See :meth:`.partitioned_queue.PartitionedQueue.append`; the queue after it."""
+        if self._is_doubtful:
+            raise Poisoned(
+                f"{self._store.url}: nobody knows whether the append before is in the queue: open "
+                "it again, and look; with txn_app_id and txn_version one may simply append again"
+            )
+        makers = self._makers(state, rows)
+        if transaction is None:
+            if not makers:
+                return state
+            self._appended += 1
+        query, batch = transaction or (self._query, self._appended)
+        if transaction is not None:
+            state = self._log.refresh(state)
+            if state.commit.has(query, batch):
+                return self._passed_over(state, query, batch)
+        pieces = self._made(makers, query, batch)
+
+        is_tried = False
+
+        def commit(now: QueueState) -> ReferenceObject | None:
+            nonlocal is_tried
+            is_stream = transaction is not None
+            made = batch_after(now, query, batch, pieces, self._clock_us(), is_stream=is_stream)
+            is_tried = made is not None
+            return made
+
+        try:
+            after = self._log.add(state, commit)
+        except BaseException:
+            # Whatever was in the way, an interrupt too: the commit may be there, and name them.
+            if is_tried:
+                self._is_doubtful = transaction is None
+            else:
+                self._forget(pieces)
+            raise
+        if (after.commit.query, after.commit.batch) != (query, batch):
+            self._forget(pieces)
+            return self._passed_over(after, query, batch)
+        return after
+
+    def _passed_over(self, state: QueueState, query: str, batch: int) -> QueueState:
+        last = state.commit.queries.get(query)
+        _log.warning(
+            "%s: version %d of %r is not appended: the queue has its versions up to %s",
+            self._store.url, batch, query, last,
+        )  # fmt: skip
+        return state
+
+    def _makers(
+        self, state: QueueState, rows: pa.RecordBatch | pa.Table
+    ) -> dict[int, SegmentMaker]:
+        batches = as_batches(rows)
+        for batch in batches:
+            fit_columns(self._schema.data, batch)
+        makers: dict[int, SegmentMaker] = {}
+        for batch in batches:
+            for number, part in self._parts(batch, len(state.commit.ends)):
+                maker = makers.setdefault(number, SegmentMaker(self._schema, self._clock_us))
+                maker.append(part)
+        return makers
+
+    def _parts(self, batch: pa.RecordBatch, count: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Rows by partition, in their order."""
+        if not batch.num_rows:
+            return
+        if not self._schema.key_columns or count == 1:
+            yield self._next_whole % count, batch
+            self._next_whole += 1
+            return
+        columns = [batch.column(name) for name in self._schema.key_columns]
+        numbers = partitions_of(columns, count)
+        order = np.argsort(numbers, kind="stable")
+        sorted_rows = batch.take(pa.array(order))
+        cuts = np.searchsorted(numbers[order], np.arange(count + 1))
+        for number in np.unique(numbers).tolist():
+            start, stop = int(cuts[number]), int(cuts[number + 1])
+            yield number, sorted_rows.slice(start, stop - start)
+
+    def _made(
+        self, makers: Mapping[int, SegmentMaker], query: str, batch: int
+    ) -> Sequence[dict[str, Any]]:
+        """The objects of an append, several at a time."""
+
+        def make(number: int) -> dict[str, Any] | None:
+            return makers[number].finish(self._store, query, batch, number)
+
+        with ThreadPoolExecutor(_AT_ONCE, "cec-append") as pool:
+            found = list(pool.map(make, sorted(makers)))
+        return [segment for segment in found if segment is not None]
+
+    def _forget(self, pieces: Sequence[Mapping[str, Any]]) -> None:
+        """Delete what no commit will name; what stays is rubbish, and swept later."""
+        with suppress(StorageError):
+            self._store.delete([piece["file"] for piece in pieces])

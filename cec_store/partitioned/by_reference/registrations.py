@@ -1,0 +1,144 @@
+"""Who reads a queue of many partitions, and what they still need of it. docs/format.md §12."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cec_store.errors import CorruptLog, OutOfRange
+from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.storage.names import (
+    acknowledgement_number_of,
+    acknowledgement_object_name,
+    commit_object_name,
+    consumer_folder_name,
+)
+from cec_store.storage.stores.store import Store
+
+SETTING = "consumer/"
+"""Before a consumer's name, among the queue's settings."""
+
+
+class Registration(NamedTuple):
+    """Of a consumer, in the queue's settings."""
+
+    starts: tuple[int, ...]
+    """An offset of each partition."""
+    first: int
+    """Number of the first acknowledgement that counts: one that was dropped may have left some."""
+
+    def encode(self) -> str:
+        return json.dumps({"starts": self.starts, "first": self.first})
+
+
+def registered(state: QueueState, path: str) -> dict[str, Registration]:
+    """Each consumer of the queue by name.
+
+    Raises:
+        CorruptLog: the newest commit says what cannot be.
+    """
+    settings = state.commit.settings
+    names = sorted(key for key in settings if key.startswith(SETTING))
+    place = f"{path}/{commit_object_name(state.number)}"
+    found = {}
+    for key in names:
+        try:
+            said = json.loads(settings[key])
+            starts, first = tuple(map(int, said["starts"])), int(said["first"])
+        except (ValueError, TypeError, KeyError):
+            raise CorruptLog(place, 0, f"no offsets in {key}: {settings[key]!r}") from None
+        found[key.removeprefix(SETTING)] = Registration(of_all(starts, state), first)
+    return found
+
+
+def of_all(offsets: tuple[int, ...], state: QueueState) -> tuple[int, ...]:
+    """A consumer needs all of a partition that was added later."""
+    return offsets + (0,) * (len(state.commit.ends) - len(offsets))
+
+
+def numbers_of(store: Store, name: str) -> list[int]:
+    """Of a consumer's acknowledgements, those that count no more among them."""
+    entries = store.list(consumer_folder_name(name))
+    numbers = (acknowledgement_number_of(entry.name) for entry in entries)
+    return [number for number in numbers if number is not None]
+
+
+def newest_number(store: Store, name: str) -> int:
+    """Of a consumer's acknowledgements; -1 where there is none."""
+    return max(numbers_of(store, name), default=-1)
+
+
+def acknowledged(
+    store: Store, state: QueueState, name: str, first: int
+) -> PartitionsAcknowledged | None:
+    """What a registered consumer has acknowledged since its number ``first``; ``None``: nothing.
+
+    Raises:
+        CorruptLog: its newest object is damaged, or another queue's.
+        UnsupportedVersion: a later format wrote it.
+    """
+    while (number := newest_number(store, name)) >= first:
+        object_name = acknowledgement_object_name(name, number)
+        path = f"{store.url}/{object_name}"
+        try:
+            said = PartitionsAcknowledged.decode(store.read(object_name), path)
+        except FileNotFoundError:
+            continue  # there is a newer one
+        if said.log_id != state.log_id:
+            raise CorruptLog(path, 16, "the acknowledgement belongs to another queue")
+        if said.number != number:
+            raise CorruptLog(path, 32, f"it is number {said.number}")
+        return said
+    return None
+
+
+def effects_saved(store: Store, state: QueueState) -> dict[str, tuple[int, ...]]:
+    """From where on each registered consumer needs the records; raises :class:`CorruptLog`."""
+    return {name: saved_by(store, state, name) for name in registered(state, store.url)}
+
+
+def saved_by(store: Store, state: QueueState, name: str) -> tuple[int, ...]:
+    """From where on one consumer needs the records, of each partition; raises as above."""
+    starts, first = registered(state, store.url)[name]
+    said = acknowledged(store, state, name, first)
+    return starts if said is None else of_all(said.effects_saved, state)
+
+
+def check_is_there(path: str, state: QueueState, name: str, saved: tuple[int, ...]) -> None:
+    """Raises :class:`OutOfRange` where records that a consumer needs are gone."""
+    for n, (needed, oldest) in enumerate(zip(saved, state.commit.starts, strict=True)):
+        if needed < oldest:
+            raise OutOfRange(
+                f"{path}: consumer {name!r} needs records of partition {n} from {needed} on, and "
+                f"the oldest is {oldest}: they were deleted, as the queue's retention or a trim "
+                "said. Drop the consumer and register it anew"
+            )
+
+
+@dataclass(frozen=True)
+class PartitionedConsumerState:
+    """How far a consumer is, by partition."""
+
+    name: str
+    received: tuple[int, ...]
+    effects_saved: tuple[int, ...]
+    lag_records: int
+    """Records that it has not received, of all partitions."""
+    acknowledged_us: int | None
+    """When it last acknowledged more than before; ``None``: never."""
+
+
+def consumer_states(store: Store, state: QueueState) -> list[PartitionedConsumerState]:
+    """All registered consumers by name; raises :class:`CorruptLog`."""
+    found = []
+    for name, (starts, first) in registered(state, store.url).items():
+        said = acknowledged(store, state, name, first)
+        received = starts if said is None else of_all(said.received, state)
+        saved = starts if said is None else of_all(said.effects_saved, state)
+        waiting = zip(state.commit.ends, received, strict=True)
+        lag = sum(max(0, end - offset) for end, offset in waiting)
+        when_us = None if said is None else said.acknowledged_us
+        found.append(PartitionedConsumerState(name, received, saved, lag, when_us))
+    return found

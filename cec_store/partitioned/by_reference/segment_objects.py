@@ -1,0 +1,176 @@
+"""Segments as objects of a store: made by tasks, read by whoever has a commit that names them.
+
+docs/format.md §12.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cec_store.errors import CorruptLog, upgrade_needed
+from cec_store.format.bodies import (
+    Body,
+    check_body_size,
+    cut_to_frames,
+    decode_body,
+    encode_columns,
+)
+from cec_store.format.by_reference.whole_segment import encode_whole
+from cec_store.format.frame import (
+    FRAME_HEADER_BYTES,
+    NONE,
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    FrameHeader,
+    FrameType,
+    NewerVersion,
+    SegmentHeader,
+    body_is_sound,
+    decode_frame_header,
+)
+from cec_store.format.schema import RecordSchema
+from cec_store.queues.user_rows import records_of
+from cec_store.storage.names import data_object_name
+from cec_store.storage.stores.store import Store
+
+_COMPRESSION_LEVEL = 1
+_FRAME_BYTES = 8 << 20
+"""Of records before compression: rows that come in small batches share a frame, and many at once
+are cut, so that readers decode what their processor's cache still holds."""
+
+
+class SegmentMaker:
+    """Rows of one partition that one task attempt has, on their way to one object.
+
+    Compressed frames are kept in memory until :meth:`finish`. For one thread.
+    """
+
+    def __init__(self, schema: RecordSchema, clock_us: Callable[[], int]) -> None:
+        self._schema = schema
+        self._clock_us = clock_us
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_bytes = 0
+        self._bodies: list[Body] = []
+        self.stored_bytes = 0
+        """Of the frames so far, without those of rows that share the next."""
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Add rows, in order.
+
+        Raises:
+            SchemaMismatch: columns of another type, or a null where the timestamp should be.
+            FrameTooLarge: a single row that does not fit in a frame.
+        """
+        for records in records_of(self._schema, batch, None, self._clock_us, ""):
+            self.append_records(records)
+
+    def append_records(self, records: pa.RecordBatch) -> None:
+        """Add records as they are stored; raises :class:`FrameTooLarge` as :meth:`append`."""
+        self._gathered.append(records)
+        self._gathered_bytes += records.nbytes
+        if self._gathered_bytes >= _FRAME_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        if not gathered:
+            return
+        for records in pa.Table.from_batches(gathered).combine_chunks().to_batches():
+            for part in cut_to_frames(records, _FRAME_BYTES):
+                check_body_size(part)
+                body = encode_columns(part, _COMPRESSION_LEVEL)
+                self._bodies.append(body)
+                self.stored_bytes += FRAME_HEADER_BYTES + len(body.stored)
+
+    def finish(self, store: Store, query: str, batch: int, partition: int) -> dict[str, Any] | None:
+        """Make the object, and return what a commit has to say of it; ``None`` without rows.
+
+        ``first_offset`` is for the commit to say.
+        """
+        self._flush()
+        bodies, self._bodies = self._bodies, []
+        if not bodies:
+            return None
+        segment_id, salt, written_us = secrets.randbits(63), secrets.randbits(64), self._clock_us()
+        header = SegmentHeader(
+            epoch=0, log_id=bytes(16), segment_id=segment_id, salt=salt, first_seq=0,
+            prev_segment=NONE, prev_bytes=0, prev_salt=0, prev_chain=0,
+            created_us=written_us,
+        )  # fmt: skip
+        parts = encode_whole(header, self._schema, bodies)
+        # The header, then each frame's header and body: SCHEMA, every BATCH, FOOTER.
+        byte = SEGMENT_HEADER_BYTES + len(parts[1]) + len(parts[2])
+        name = data_object_name(query, batch, partition, segment_id)
+        store.create(name, parts)
+        return {
+            "partition": partition,
+            "records": sum(body.record_count for body in bodies),
+            "file": name,
+            "byte": byte,
+            "bytes": sum(map(len, parts[3:-2])),
+            "salt": salt,
+            "least_us": min(body.min_timestamp_us for body in bodies),
+            "greatest_us": max(body.max_timestamp_us for body in bodies),
+            "frames": len(bodies),
+            "written_us": written_us,
+        }
+
+
+def read_segment(
+    store: Store,
+    segment: dict[str, Any],
+    schema: RecordSchema,
+    columns: Sequence[str] | None = None,
+) -> Iterator[tuple[int, FrameHeader, pa.RecordBatch]]:
+    """Each frame of a segment: offset of its first record in the partition, header, records.
+
+    ``segment`` is a row of a commit. One request.
+
+    Raises:
+        CorruptLog: the object is not there, or not what the commit says.
+        UnsupportedVersion: a later format wrote it.
+    """
+    path, begin = f"{store.url}/{segment['file']}", segment["byte"]
+    try:
+        data = store.read(segment["file"], begin, segment["bytes"])
+    except FileNotFoundError:
+        raise CorruptLog(path, 0, "an object that a commit names is missing") from None
+    buffer, byte, due = pa.py_buffer(data), 0, None
+    records = frames = 0
+    try:
+        while byte < segment["bytes"]:
+            header = decode_frame_header(data, byte)
+            if header.salt != segment["salt"] or due not in (None, header.seq):
+                raise BadHeader("not the frame that the commit means")
+            if header.type == FrameType.BATCH:
+                offset = segment["first_offset"] + records
+                yield offset, header, _records(buffer, byte, header, schema, columns)
+                records, frames = records + header.record_count, frames + 1
+                due = header.seq + 1
+            byte += header.frame_bytes
+        if (records, frames) != (segment["records"], segment["frames"]):
+            raise BadHeader(f"{frames} frames with {records} records, not those of the commit")
+    except NewerVersion as error:
+        raise upgrade_needed(path, f"byte {begin + byte}: {error}") from None
+    except BadHeader as error:
+        raise CorruptLog(path, begin + byte, str(error)) from None
+
+
+def _records(
+    data: pa.Buffer,
+    byte: int,
+    header: FrameHeader,
+    schema: RecordSchema,
+    columns: Sequence[str] | None,
+) -> pa.RecordBatch:
+    start = byte + FRAME_HEADER_BYTES
+    body = data.slice(start, min(header.body_bytes, data.size - start))
+    if not body_is_sound(header, body):
+        raise BadHeader("body fails its checksum")
+    return decode_body(
+        body, header.body_codec, header.raw_bytes, schema, header.record_count, columns
+    )

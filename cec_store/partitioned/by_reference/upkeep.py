@@ -1,0 +1,117 @@
+"""What keeps a queue by reference small: merging, trimming, and deleting what nobody reads.
+
+docs/format.md §12. Any process may do it beside the writers: each step is a commit, or deletes what
+no commit names.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.errors import CecError
+from cec_store.format.by_reference.commits import ReferenceObject, segments_of
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.merging import MERGED_BYTES, merged, merges_of
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_commits import (
+    GRACE_US,
+    merge_after,
+    trim_after,
+)
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.reference_trims import Wanted, limits
+from cec_store.partitioned.by_reference.sweeping import counted_at, rubbish, sweep_gone
+from cec_store.storage.stores.store import Store
+
+_EVERY = 64
+"""Commits, between two looks at what may be trimmed, merged and deleted."""
+_log = logging.getLogger("cec_store")
+
+
+class Upkeep:
+    """Steps that each take the queue as it was last seen, and return it as it is then."""
+
+    def __init__(
+        self, store: Store, log: ReferenceLog, schema: RecordSchema, clock_us: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._log = log
+        self._schema = schema
+        self._clock_us = clock_us
+        self._swept = 0
+        """Commits whose removed objects are deleted."""
+
+    def now_and_then(self, before: QueueState, after: QueueState) -> QueueState:
+        """What a writer does for the queue, every so many commits; what fails is logged."""
+        state = after
+        if before.number // _EVERY != after.number // _EVERY:
+            try:
+                state = self.trim(state, Wanted())
+                state, _ = self.merge(state, bytes_max=MERGED_BYTES)
+            except CecError as error:
+                _log.warning("%s is not kept small: %s", self._store.url, error)
+        return state
+
+    def merge(self, state: QueueState, bytes_max: int | None = None) -> tuple[QueueState, int]:
+        """Put small neighbours together; also how many segments have gone into others.
+
+        ``bytes_max``: stop once so much was read.
+
+        Raises:
+            CorruptLog: one of them is damaged; it stays.
+        """
+        state = self._log.refresh(state)
+        query, count, read_bytes = f"merge-{secrets.token_hex(8)}", 0, 0
+        for segments in list(merges_of(state)):
+            if bytes_max is not None and read_bytes >= bytes_max:
+                break
+            state, is_merged = self._merge_one(state, segments, query)
+            count += segments.num_rows if is_merged else 0
+            read_bytes += pc.sum(segments.column("bytes")).as_py()
+        return state, count
+
+    def _merge_one(
+        self, state: QueueState, segments: pa.Table, query: str
+    ) -> tuple[QueueState, bool]:
+        into = merged(self._store, segments, self._schema, query, self._clock_us)
+
+        def commit(now: QueueState) -> ReferenceObject | None:
+            return merge_after(now, segments, [into], self._clock_us())
+
+        after = self._log.add(state, commit)
+        if after.has_all(pa.Table.from_batches([segments_of([into])])):
+            return after, True
+        self._store.delete([into["file"]])  # somebody else has merged or trimmed them
+        return after, False
+
+    def trim(self, state: QueueState, wanted: Wanted) -> QueueState:
+        """Take away whole segments; raises as :func:`.reference_trims.limits`."""
+
+        def commit(now: QueueState) -> ReferenceObject | None:
+            # Looked at anew for each try: whoever has registered since comes first.
+            now_us = self._clock_us()
+            return trim_after(now, limits(self._store, now, wanted, now_us), now_us)
+
+        state = self._log.add(self._log.refresh(state), commit)
+        self._sweep_gone(state)
+        return state
+
+    def _sweep_gone(self, state: QueueState) -> None:
+        older_us = self._clock_us() - GRACE_US
+        self._swept = sweep_gone(self._store, self._log, state, older_us, self._swept)
+
+    def clean(self, state: QueueState) -> tuple[QueueState, list[str]]:
+        """Delete what writers that died have left, and what was taken away; also the names."""
+        # Before the commits are looked at: what they name was made before them.
+        older_us = self._clock_us() - GRACE_US
+        state = self._log.refresh(state)
+        read = counted_at(self._log, state, older_us)
+        found = [name for name in rubbish(self._store, state, older_us) if name not in read]
+        self._store.delete(found)
+        self._sweep_gone(state)
+        return state, found

@@ -1,0 +1,178 @@
+"""What a reader takes of a queue: where it begins, how much at a time, how that is cut for tasks.
+
+Offsets are dictionaries from a partition to its next unread record; rules are the Kafka source's.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cec_store.errors import OutOfRange
+from cec_store.values import format_timestamp_us
+
+Offsets = dict[int, int]
+EARLIEST, LATEST = -2, -1
+"""In the place of an offset."""
+_log = logging.getLogger("cec_store")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Where to begin or to end: one offset for each partition, or a moment for each."""
+
+    offsets: Offsets | None = None
+    """By partition, ``EARLIEST`` and ``LATEST`` among them."""
+    timestamps_us: dict[int, int] | None = None
+    everywhere: int | None = None
+    """``EARLIEST`` or ``LATEST`` of every partition."""
+    timestamp_us: int | None = None
+    """The moment for every partition."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Records ``[start, stop)`` of a partition."""
+
+    partition: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class AvailableOffsets:
+    """Which offsets of each partition are in the queue now."""
+
+    firsts: Offsets
+    ends: Offsets
+    offset_at: Callable[[int, int], int | None]
+    """The earliest record of a partition at or after a moment (microseconds), if there is one."""
+    fail_on_data_loss: bool
+
+    def starting(self, bound: Bound, *, without_match_is_latest: bool) -> Offsets:
+        """Where a new query begins.
+
+        Raises:
+            OutOfRange: no record at or after a moment, or an offset that is not (any more) there.
+            ValueError: offsets for some of the partitions only.
+        """
+        return self._offsets(bound, "starting", without_match_is_latest)
+
+    def ending(self, bound: Bound) -> Offsets:
+        """Where a batch query ends; at the end of a partition without a record that late."""
+        return self._offsets(bound, "ending", without_match_is_latest=True)
+
+    def _offsets(self, bound: Bound, side: str, without_match_is_latest: bool) -> Offsets:
+        moments = bound.timestamps_us
+        if bound.timestamp_us is not None:
+            moments = dict.fromkeys(self.ends, bound.timestamp_us)
+        if moments is None:
+            return self._said(bound, f"{side}Offsets")
+        self._require_all(moments, f"{side}OffsetsByTimestamp")
+        found: Offsets = {}
+        for number, moment in moments.items():
+            offset = self.offset_at(number, moment)
+            if offset is None:
+                if not without_match_is_latest:
+                    raise OutOfRange(
+                        f"partition {number} has no record at or after "
+                        f"{format_timestamp_us(moment)}; "
+                        "startingOffsetsByTimestampStrategy=latest begins at its end then"
+                    )
+                offset = self.ends[number]
+            found[number] = offset
+        return found
+
+    def _said(self, bound: Bound, name: str) -> Offsets:
+        said = bound.offsets
+        if said is None:
+            assert bound.everywhere is not None
+            said = dict.fromkeys(self.ends, bound.everywhere)
+        self._require_all(said, name)
+        words = {EARLIEST: self.firsts, LATEST: self.ends}
+        found = {n: words[offset][n] if offset in words else offset for n, offset in said.items()}
+        return {number: self.kept(number, offset) for number, offset in found.items()}
+
+    def _require_all(self, given: Offsets, name: str) -> None:
+        if given.keys() != self.ends.keys():
+            raise ValueError(
+                f"{name} names partitions {sorted(given)}, the queue has {sorted(self.ends)}: "
+                "name them all, -1 for latest, -2 for earliest"
+            )
+
+    def kept(self, number: int, offset: int) -> int:
+        """The offset, if it is in the queue; else the nearest that is, where loss is allowed.
+
+        Raises:
+            OutOfRange: it is not, and ``failOnDataLoss`` is on.
+        """
+        first, end = self.firsts.get(number, 0), self.ends.get(number, 0)
+        if first <= offset <= end:
+            return offset
+        why = "trimmed" if offset < first else "beyond the end"
+        what = f"partition {number}: offset {offset} is {why}; there are {first} … {end}"
+        if self.fail_on_data_loss:
+            raise OutOfRange(
+                f"{what}. Some data may have been lost; failOnDataLoss=false goes on without it"
+            )
+        _log.warning("%s; going on without what is missing", what)
+        return min(max(offset, first), end)
+
+
+def limited(start: Offsets, ends: Offsets, records_max: int) -> Offsets:
+    """At most so many records, each partition its share of what waits."""
+    waiting = {number: max(0, end - start[number]) for number, end in ends.items()}
+    total = sum(waiting.values())
+    if total <= records_max:
+        return {number: start[number] + waiting[number] for number in ends}
+    left = records_max
+    found = {}
+    for number, size in sorted(waiting.items()):
+        share = records_max * size / total
+        # Rounded up where it is below 1, so that small partitions get on as well.
+        taken = min(left, math.ceil(share) if share < 1 else math.floor(share))
+        left -= taken
+        found[number] = start[number] + taken
+    return found
+
+
+def cut(ranges: Sequence[Range], partitions_min: int | None, records_max: int) -> list[Range]:
+    """Ranges for tasks: none above ``records_max``, and at least so many if there is enough."""
+    ranges = [one for one in ranges if one.stop > one.start]
+    total = sum(one.stop - one.start for one in ranges)
+    found = []
+    for one in ranges:
+        size = one.stop - one.start
+        pieces = math.ceil(size / records_max)
+        if partitions_min is not None and len(ranges) < partitions_min:
+            pieces = max(pieces, min(size, round(partitions_min * size / total)))
+        ends = [one.start + size * (piece + 1) // pieces for piece in range(pieces)]
+        starts = [one.start, *ends[:-1]]
+        found += [Range(one.partition, a, b) for a, b in zip(starts, ends, strict=True)]
+    return found
+
+
+class Admission:
+    """When a batch begins, and how much it takes: the minimum, the maximum and the delay."""
+
+    def __init__(
+        self, records_min: int | None, records_max: int | None, delay_s: float,
+        clock_s: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._min, self._max = records_min, records_max
+        self._delay_s = delay_s
+        self._clock_s = clock_s
+        self._last_s = clock_s()
+
+    def next(self, start: Offsets, ends: Offsets, *, is_bounded: bool) -> Offsets:
+        """Where the next batch ends; at ``start`` to wait. ``is_bounded``: nothing more comes."""
+        waiting = sum(max(0, end - start[number]) for number, end in ends.items())
+        now_s = self._clock_s()
+        too_few = self._min is not None and waiting < self._min and not is_bounded
+        if too_few and now_s - self._last_s < self._delay_s:
+            return {**start}
+        if waiting:
+            self._last_s = now_s
+        return limited(start, ends, self._max if self._max is not None else waiting)

@@ -1,0 +1,195 @@
+"""The options of who reads a queue, by name and as texts: the Kafka source's, and so its errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cec_store.format.schema import RecordKind
+from cec_store.log.selection import OUTPUT_KINDS
+from cec_store.partitioned.offsets import EARLIEST, LATEST, Bound
+from cec_store.storage.given_options import nested, value_of
+
+STORAGE = "storageoption."
+"""Before the options of the file system of a URL, as fsspec has them."""
+_MAX_RECORDS_PER_PARTITION = 1_000_000
+_DELAY_UNITS_S = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_KNOWN = (
+    "path", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets",
+    "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets",
+    "startingOffsetsByTimestampStrategy", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
+    "maxTriggerDelay", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "consumer",
+    "kinds", "includeMetadata", "followCheckpoint",
+)  # fmt: skip
+_ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_SPARKS_OWN = {"checkpointlocation", "queryname", "outputmode"}
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the user asked for, checked as far as it can be without the queue."""
+
+    path: str
+    storage: dict[str, Any]
+    starting: Bound
+    ending: Bound
+    start_without_match_is_latest: bool
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_s: float
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records_per_partition: int
+    consumer: str | None
+    kinds: frozenset[RecordKind]
+    include_metadata: bool
+    follow_checkpoint: str | None
+    """Of another driver whose batches a stream takes; for the source in the JVM alone."""
+
+    @property
+    def has_control_records(self) -> bool:
+        return bool(self.kinds - OUTPUT_KINDS)
+
+
+def parse(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
+    """Read the options of ``spark.read`` or ``spark.readStream``; names in any case.
+
+    Raises:
+        ValueError: an unknown name, or a value that is not allowed here; says what is.
+    """
+    given, storage = by_lower_name(options, _KNOWN)
+    low, high = _number(given, "minOffsetsPerTrigger"), _number(given, "maxOffsetsPerTrigger")
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}")
+    for name in _ENDS:
+        if is_stream and name.lower() in given:
+            raise ValueError(f"{name} is not valid in streaming queries")
+    if not is_stream and "followcheckpoint" in given:
+        raise ValueError("followCheckpoint is for streaming queries")
+    strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise ValueError(f"startingOffsetsByTimestampStrategy={strategy!r}: 'error' or 'latest'")
+    starting = _bound(given, "starting", LATEST if is_stream else EARLIEST)
+    ending = _bound(given, "ending", LATEST)
+    if not is_stream:
+        _refuse(starting, LATEST, "starting offset can't be latest for batch queries")
+        _refuse(ending, EARLIEST, "ending offset can't be earliest for batch queries")
+    return ReadOptions(
+        given["path"], storage, starting, ending, strategy == "latest", high, low,
+        _delay_s(given.get("maxtriggerdelay", "15m")), _flag(given, "failOnDataLoss", True),
+        _number(given, "minPartitions"),
+        _number(given, "maxRecordsPerPartition") or _MAX_RECORDS_PER_PARTITION,
+        given.get("consumer"), _kinds(given.get("kinds", "data,result")),
+        _flag(given, "includeMetadata", False), given.get("followcheckpoint"),
+    )  # fmt: skip
+
+
+def parse_for_columns(options: Mapping[str, str]) -> ReadOptions:
+    """Where only the columns are wanted, of a batch or of a stream."""
+    ends = {name.lower() for name in _ENDS}
+    return parse({n: v for n, v in options.items() if n.lower() not in ends}, is_stream=True)
+
+
+def by_lower_name(
+    options: Mapping[str, str], known: tuple[str, ...]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """What was given, a path among it, and what is for the path's file system.
+
+    Raises:
+        ValueError: an option that there is not, or no path.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    storage = [name for name in given if name.startswith(STORAGE)]
+    values = nested((n.removeprefix(STORAGE), value_of(given.pop(n))) for n in storage)
+    unknown = sorted(given.keys() - _SPARKS_OWN - {name.lower() for name in known})
+    if unknown:
+        raise ValueError(f"no option {unknown[0]!r}; there are {', '.join(known)}")
+    if "path" not in given:
+        raise ValueError("there is no path: give one by .option('path', path)")
+    return given, values
+
+
+def _bound(given: Mapping[str, str], side: str, default: int) -> Bound:
+    """The most precise that is given wins: a timestamp, one for each partition, offsets."""
+    name = f"{side}Timestamp"
+    if name.lower() in given:
+        return Bound(timestamp_us=_milliseconds(name, given[name.lower()]))
+    name = f"{side}OffsetsByTimestamp"
+    if name.lower() in given:
+        found = _by_partition(name, given[name.lower()])
+        return Bound(timestamps_us={n: _milliseconds(name, ms) for n, ms in found.items()})
+    name = f"{side}Offsets"
+    text = given.get(name.lower(), "").strip()
+    if text.lower() in ("earliest", "latest"):
+        return Bound(everywhere=EARLIEST if text.lower() == "earliest" else LATEST)
+    if not text:
+        return Bound(everywhere=default)
+    offsets = _by_partition(name, text)
+    if any(offset < EARLIEST for offset in offsets.values()):
+        raise ValueError(f"{name}: offsets are 0 or more, -1 for latest, -2 for earliest")
+    return Bound(offsets=offsets)
+
+
+def _refuse(bound: Bound, word: int, message: str) -> None:
+    if bound.everywhere == word or word in (bound.offsets or {}).values():
+        raise ValueError(message)
+
+
+def _by_partition(name: str, text: str) -> dict[int, int]:
+    wanted = f'{name} is earliest, latest or JSON like {{"0":23,"1":-1}}, not {text!r}'
+    if name.endswith("Timestamp"):
+        wanted = f'{name} is JSON like {{"0":1000,"1":2000}}, not {text!r}'
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if isinstance(found, dict) and len(found) == 1 and isinstance(next(iter(found.values())), dict):
+        (found,) = found.values()  # as in Kafka, by topic
+    if not isinstance(found, dict) or not all(
+        re.fullmatch(r"\d+", number) and type(value) is int for number, value in found.items()
+    ):
+        raise ValueError(wanted)
+    return {int(number): value for number, value in found.items()}
+
+
+def _milliseconds(name: str, value: str | int) -> int:
+    """Microseconds of a timestamp in milliseconds."""
+    if not re.fullmatch(r"\s*\d{1,15}\s*", str(value)):
+        raise ValueError(f"{name}: milliseconds since 1970, 0 or more, not {value!r}")
+    return int(value) * 1000
+
+
+def _number(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not re.fullmatch(r"\s*0*[1-9]\d{0,17}\s*", text):
+        raise ValueError(f"{name} is a whole number above 0, not {text!r}")
+    return int(text)
+
+
+def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
+    text = given.get(name.lower(), str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"{name} is true or false, not {text!r}")
+    return text == "true"
+
+
+def _delay_s(text: str) -> float:
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if found is None or (found[2] or "ms") not in _DELAY_UNITS_S:
+        raise ValueError(f"maxTriggerDelay is a time like 30s or 15m, not {text!r}")
+    return int(found[1]) * _DELAY_UNITS_S[found[2] or "ms"]
+
+
+def _kinds(text: str) -> frozenset[RecordKind]:
+    names = [name.strip().upper() for name in text.split(",")]
+    if names == ["ALL"]:
+        return frozenset(RecordKind)
+    if not all(name in RecordKind.__members__ for name in names):
+        known = ", ".join(kind.name.lower() for kind in RecordKind)
+        raise ValueError(f"kinds={text!r}: all, or some of {known}")
+    return frozenset(RecordKind[name] for name in names)

@@ -1,0 +1,200 @@
+"""Reads a queue of any kind by offsets: one process says which ranges, any number read them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+
+from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
+from cec_store.log.selection import METADATA_COLUMNS, PARTITION_COLUMN, Selection
+from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
+from cec_store.partitioned.holding import Holding, go_on, hold
+from cec_store.partitioned.offsets import Admission, AvailableOffsets, Offsets, Range, cut
+from cec_store.partitioned.partitions import Partitions
+from cec_store.partitioned.read_options import ReadOptions
+from cec_store.storage.folder import FolderTree
+from cec_store.storage.stores.folders import folder_at, store_of
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position, to_timestamp_us
+
+ALL_MOMENTS_US = (MIN_TIMESTAMP_US, MAX_TIMESTAMP_US)
+_KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
+
+
+def queue_in(folder: FolderTree) -> Partitions | ReferenceQueue:
+    """A queue of any kind and version, to read by partition.
+
+    Raises:
+        NotAQueue: there is none.
+        CorruptLog, UnsupportedVersion: it cannot be read.
+    """
+    store = store_of(folder)
+    if store is not None and is_by_reference(store):
+        return ReferenceQueue(store)
+    return Partitions(folder)
+
+
+def columns_of(options: ReadOptions) -> pa.Schema:
+    """Of the rows; raises :class:`NotAQueue` where there is no queue."""
+    with closing(queue_in(folder_at(options.path, options.storage))) as queue:
+        stored = queue.schema
+    fields = list(stored.data)
+    if options.has_control_records:
+        fields += [column for column in stored.arrow if column.name in (KEY, STATE)]
+    if options.include_metadata:
+        timestamp, kind, offset = METADATA_COLUMNS
+        fields += [PARTITION_COLUMN, offset, timestamp, kind.with_type(pa.string())]
+    return pa.schema(fields)
+
+
+def read(options: ReadOptions, piece: Range) -> Iterator[pa.RecordBatch]:
+    """The rows of one range, in order."""
+    selection = Selection(
+        Position(piece.start), Position(piece.stop), options.kinds,
+        options.include_metadata, options.has_control_records,
+    )  # fmt: skip
+    with closing(queue_in(folder_at(options.path, options.storage))) as queue:
+        for batch in queue.replay(piece.partition, selection):
+            if options.include_metadata:
+                place = batch.schema.get_field_index(KIND)
+                batch = batch.set_column(place, KIND, _KIND_NAMES.take(batch.column(KIND)))
+            yield batch
+
+
+class QueueReader:
+    """Says what a query reads of a queue. For one thread."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        """Raises :class:`NotAQueue` where there is none."""
+        self._options = options
+        self._folder = folder_at(options.path, options.storage)
+        self.queue = queue_in(self._folder)
+
+    def ends(self) -> Offsets:
+        """Where the queue ends now."""
+        if isinstance(self.queue, ReferenceQueue):
+            self.queue.refresh()
+        return self.queue.ends()
+
+    def _available(self) -> AvailableOffsets:
+        queue, ends = self.queue, self.ends()
+        firsts = {number: queue.first(number) for number in ends}
+        return AvailableOffsets(firsts, ends, queue.offset_at, self._options.fail_on_data_loss)
+
+    def starting(self) -> Offsets:
+        """Where a new query begins; raises as :meth:`.offsets.AvailableOffsets.starting`."""
+        is_latest = self._options.start_without_match_is_latest
+        return self._available().starting(
+            self._options.starting, without_match_is_latest=is_latest
+        )  # fmt: skip
+
+    def narrowed(
+        self, span_us: tuple[int, int], column: str, moment: Any, is_least: bool, is_greatest: bool
+    ) -> tuple[int, int]:
+        """The moments that are left where only rows with this in a column are wanted."""
+        is_time = column == self.queue.schema.timestamp_column
+        if not (is_time or (column == TIMESTAMP and self._options.include_metadata)):
+            return span_us
+        try:
+            moment_us = to_timestamp_us(moment)
+        except (TypeError, ValueError):
+            return span_us  # rows are filtered again
+        low_us, high_us = span_us
+        return (
+            max(low_us, moment_us) if is_least else low_us,
+            min(high_us, moment_us) if is_greatest else high_us,
+        )
+
+    def ranges(self, span_us: tuple[int, int]) -> list[Range]:
+        """What a query reads at once; outside of these moments no row is wanted."""
+        ends = self._available().ending(self._options.ending)
+        return self._cut(
+            Range(number, *self.queue.narrowed(number, start, ends[number], *span_us))
+            for number, start in sorted(self.starting().items())
+        )
+
+    def _cut(self, ranges: Iterable[Range]) -> list[Range]:
+        options = self._options
+        return cut(list(ranges), options.min_partitions, options.max_records_per_partition)
+
+    def close(self) -> None:
+        """Let go of the queue."""
+        self.queue.close()
+
+
+class StreamReader(QueueReader):
+    """Says what a query reads that goes on for ever, batch by batch."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        """A consumer is registered by a commit: then a queue of version 1 goes on as version 2."""
+        super().__init__(options)
+        is_version_1 = isinstance(self.queue, Partitions) and self.queue.is_partitioned
+        if options.consumer is not None and is_version_1:
+            self.queue.close()
+            go_on(self._folder)
+            self.queue = queue_in(self._folder)
+        self._last: Offsets | None = None
+        self._holding: Holding | None = None
+        self._admission = Admission(
+            options.min_offsets_per_trigger, options.max_offsets_per_trigger,
+            options.max_trigger_delay_s, time.monotonic,
+        )  # fmt: skip
+
+    def begin(self) -> Offsets:
+        """Where a new query begins; one that is restarted goes on where its checkpoint says."""
+        start = self.starting()
+        self._hold(start)
+        return start
+
+    def end_here(self) -> None:
+        """What comes later is for the next run."""
+        self._last = self.ends()
+
+    def next_end(self, start: Offsets, *, takes_all: bool) -> Offsets:
+        """Where the batch ends that begins here; everything below has been processed."""
+        ends = self.ends()
+        self.acknowledge(start)
+        begin = self._beginning(start, ends)
+        self._hold(begin)
+        if self._last is not None:
+            ends = {number: self._last.get(number, begin[number]) for number in ends}
+        # Offsets must not go back, even where the queue has lost records: batch() tells then.
+        ends = {number: max(end, begin[number]) for number, end in ends.items()}
+        if takes_all:
+            return ends
+        return self._admission.next(begin, ends, is_bounded=self._last is not None)
+
+    def batch(self, start: Offsets, ends: Offsets) -> list[Range]:
+        """What is read of it; raises :class:`OutOfRange` where that is gone."""
+        available = self._available()
+        begin = self._beginning(start, ends)
+        return self._cut(
+            Range(number, available.kept(number, begin[number]), available.kept(number, stop))
+            for number, stop in sorted(ends.items())
+        )
+
+    def acknowledge(self, ends: Offsets) -> None:
+        """Effects of everything below are in the query's checkpoint."""
+        if self._holding is not None:
+            self._holding.acknowledge(ends)
+
+    def close(self) -> None:
+        """The queue keeps what the consumer has not acknowledged."""
+        if self._holding is not None:
+            self._holding.close()
+        super().close()
+
+    def _hold(self, start: Offsets) -> None:
+        """Act as the consumer that the options name; raises as :func:`.holding.hold`."""
+        name = self._options.consumer
+        if name is not None and self._holding is None:
+            is_strict = self._options.fail_on_data_loss
+            self._holding = hold(self.queue, name, start, fail_on_data_loss=is_strict)
+
+    def _beginning(self, start: Offsets, ends: Offsets) -> Offsets:
+        """``start``, with partitions that were added since, from their beginning."""
+        first = self.queue.first
+        return {number: start[number] if number in start else first(number) for number in ends}

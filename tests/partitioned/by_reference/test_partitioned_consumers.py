@@ -1,0 +1,134 @@
+"""Consumers of a queue of many partitions: what they need stays, and one at a time acts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cec_store import PartitionedQueue
+from cec_store.errors import CorruptLog, Fenced, OutOfRange
+from cec_store.format.schema import RecordSchema
+from cec_store.storage.stores.by_url import store_at
+from cec_store.storage.stores.store import Store
+
+SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
+At = Callable[[], Store]
+
+
+def opened(at: At, partitions: int = 2) -> PartitionedQueue:
+    return PartitionedQueue(at(), "a", SCHEMA, partitions=partitions, clock_us=lambda: 9)
+
+
+def filled(at: At, appends: int = 8) -> PartitionedQueue:
+    queue = opened(at)
+    for n in range(appends):
+        queue.append(pa.table({"n": [10 * n, 10 * n + 1]}))
+    return queue
+
+
+def test_an_acknowledgement_is_there_after_a_restart(at: At) -> None:
+    queue = filled(at)
+    with_it = queue.consumer("billing")
+    assert (with_it.start, with_it.received, with_it.effects_saved) == ((0, 0),) * 3
+    with_it.acknowledge(received={0: 4, 1: 2}, effects_saved={0: 2})
+    again = opened(at).consumer("billing")
+    assert (again.received, again.effects_saved) == ((4, 2), (2, 0))
+    again.acknowledge(effects_saved={0: 8})
+    again.acknowledge(received={0: 1, 1: 1})  # nothing falls
+    (state,) = opened(at).consumers()
+    assert (state.received, state.effects_saved, state.lag_records) == ((8, 2), (8, 0), 6)
+    assert (state.name, state.acknowledged_us) == ("billing", 9)
+
+
+def test_whoever_acts_under_the_name_later_fences_the_one_before(at: At) -> None:
+    queue = filled(at)
+    first = queue.consumer("billing")
+    first.acknowledge(effects_saved={0: 2})
+    second = opened(at).consumer("billing")
+    with pytest.raises(Fenced, match="taken over consumer 'billing'"):
+        first.acknowledge(effects_saved={0: 8})
+    for offset in (4, 6):
+        second.acknowledge(effects_saved={0: offset})
+    with pytest.raises(Fenced):  # its number is free again, and another one is higher
+        first.acknowledge(effects_saved={0: 8})
+    assert opened(at).consumers()[0].effects_saved == (6, 0)
+
+
+def test_no_trim_takes_what_a_consumer_needs(at: At) -> None:
+    queue = filled(at)
+    consumer = queue.consumer("billing")
+    queue.set_retention("consumers")
+    assert queue.trim() == {0: 0, 1: 0}
+    consumer.acknowledge(effects_saved={0: 5, 1: 8})
+    assert queue.trim(before={0: 8, 1: 8}) == {0: 4, 1: 8}
+    late = queue.consumer("audit")
+    assert late.start == (4, 8)
+    consumer.acknowledge(effects_saved={0: 8})
+    assert queue.trim() == {0: 4, 1: 8}
+    queue.drop_consumer("audit")
+    assert queue.trim() == {0: 8, 1: 8}
+    with pytest.raises(ValueError, match="no consumer 'audit'"):
+        queue.drop_consumer("audit")
+
+
+def test_a_consumer_registers_where_it_says_once(at: At) -> None:
+    queue = filled(at)
+    assert queue.consumer("billing", start={0: 3}).start == (3, 0)
+    assert queue.consumer("billing", start={0: 5}).start == (3, 0)
+    for start in ({0: 99}, {0: -1}, {7: 0}):
+        with pytest.raises(OutOfRange):
+            queue.consumer("other", start=start)
+    for name in ("", "a/b", "x" * 101):
+        with pytest.raises(ValueError, match="name"):
+            queue.consumer(name)
+    assert [each.name for each in queue.consumers()] == ["billing"]
+
+
+def test_what_is_not_there_is_not_acknowledged(at: At) -> None:
+    consumer = filled(at).consumer("billing")
+    with pytest.raises(OutOfRange, match="whose end is 8"):
+        consumer.acknowledge(received={0: 9})
+    with pytest.raises(OutOfRange, match="partition 2"):
+        consumer.acknowledge(received={2: 0})
+    with pytest.raises(ValueError, match="not received"):
+        consumer.acknowledge(received={0: 1}, effects_saved={0: 2})
+    assert consumer.received == (0, 0)
+    opened(at).append(pa.table({"n": [1]}))
+    consumer.acknowledge(received={0: 9})
+
+
+def test_one_that_is_dropped_and_registers_anew_begins_anew(at: At) -> None:
+    queue = filled(at)
+    old = queue.consumer("billing")
+    old.acknowledge(effects_saved={0: 8, 1: 8})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cec_store.partitioned.by_reference.partitioned_consumer."
+                      "numbers_of", lambda *_: [])  # fmt: skip
+        queue.drop_consumer("billing")  # and dies before the objects are deleted
+    anew = queue.consumer("billing", start={0: 2})
+    assert anew.effects_saved == (2, 0)
+    assert queue.consumers()[0].effects_saved == (2, 0)
+
+
+def test_a_damaged_acknowledgement_stops_trims_until_its_consumer_is_dropped(
+    tmp_path: Path,
+) -> None:
+    at: At = lambda: store_at(tmp_path)  # noqa: E731
+    queue = filled(at)
+    queue.consumer("billing").acknowledge(effects_saved={0: 8, 1: 8})
+    (file,) = (tmp_path / "consumers" / "billing").iterdir()
+    good = file.read_bytes()
+    for byte in range(len(good)):
+        file.chmod(0o600)
+        file.write_bytes(good[:byte] + bytes([good[byte] ^ 4]) + good[byte + 1 :])
+        with pytest.raises(CorruptLog, match=file.name):
+            queue.trim(before={0: 8})
+    for size in range(len(good)):
+        file.write_bytes(good[:size])
+        with pytest.raises(CorruptLog, match=file.name):
+            queue.consumers()
+    queue.drop_consumer("billing")
+    assert queue.trim(before={0: 8})[0] == 8

@@ -1,0 +1,150 @@
+"""How often a store is asked: what a long history costs to open, to search and to follow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cec_store import PartitionedQueue
+from cec_store.format.by_reference.commits import (
+    SEGMENT_COLUMNS,
+    Operation,
+    ReferenceCommit,
+    ReferenceObject,
+    segments_of,
+)
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
+from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
+from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
+from cec_store.storage.names import commit_object_name, summary_object_name
+from cec_store.storage.stores.by_url import store_at
+from cec_store.storage.stores.store import Store
+from support.stores.counting import CountingStore
+from support.stores.faulty_proxy import FaultyProxy, proxy_to
+from support.stores.s3_server import BUCKET, options_of, s3_server
+
+SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
+LOG_ID = bytes(range(16))
+COMMITS = 100_000
+RECORDS = 3
+STEP_US = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[FaultyProxy]:
+    with s3_server() as address, proxy_to(address) as found:
+        yield found
+
+
+def segments(real: dict[str, object], numbers: np.typing.NDArray[np.int64]) -> pa.RecordBatch:
+    """Of the commits of these numbers, one each; all of them name one and the same object."""
+    count = len(numbers)
+    columns = {
+        name: pa.array([real.get(name)] * count, SEGMENT_COLUMNS.field(name).type)
+        for name in SEGMENT_COLUMNS.names
+    }
+    moments = numbers * STEP_US
+    columns |= {
+        "first_offset": pa.array((numbers - 1) * RECORDS), "least_us": pa.array(moments),
+        "greatest_us": pa.array(moments), "removed": pa.array(np.zeros(count, np.bool_)),
+    }  # fmt: skip
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=SEGMENT_COLUMNS)
+
+
+def long_history(store: Store) -> None:
+    """What opening and searching a queue of so many commits reads; the rest is empty objects."""
+    now = [0]
+    maker = SegmentMaker(SCHEMA, lambda: now[0])
+    maker.append(pa.record_batch({"n": [1, 2, 3]}))
+    real = maker.finish(store, "q", 0, 0)
+    assert real is not None
+    make = ReferenceCommit(Operation.MAKE, starts=(0,), ends=(0,), schema=SCHEMA)
+    first = ReferenceObject(0, LOG_ID, make, segments_of([]), 1)
+    store.create(commit_object_name(0), first.encode(1))
+    whole = COMMITS - COMMITS % 4096
+    state = QueueState.of([first])
+    parts = [np.arange(1, whole + 1), *(np.array([n]) for n in range(whole + 1, COMMITS + 1))]
+    last_folder = COMMITS - COMMITS % 1000
+    for numbers in parts:
+        number = int(numbers[-1])
+        commit = ReferenceCommit(
+            Operation.APPEND, "q", number, starts=(0,), ends=(number * RECORDS,),
+            queries={"q": number},
+        )  # fmt: skip
+        added = ReferenceObject(number, LOG_ID, commit, segments(real, numbers), number)
+        state = state.after(added)
+        summary = state.summary(number)
+        if number >= COMMITS - 4:
+            store.create(commit_object_name(number), added.encode(number))
+        elif number >= last_folder:
+            store.create(commit_object_name(number), [b"not read"])
+        is_needed = summary_base(number) == 0 or number % 64 == 0 or number >= COMMITS - 4
+        if summary is not None and is_needed:
+            store.create(summary_object_name(number), summary.encode(number))
+        elif summary is not None and number >= last_folder:
+            store.create(summary_object_name(number), [b"not read"])
+
+
+def kinds(proxy: FaultyProxy) -> dict[str, int]:
+    return dict(Counter(request.kind for request in proxy.requests))
+
+
+def test_a_queue_of_100_000_commits_opens_and_is_searched_in_ten_requests_each(
+    proxy: FaultyProxy,
+) -> None:
+    url = f"s3://{BUCKET}/long"
+    long_history(store_at(url, options_of(proxy.address)))
+    store = store_at(url, options_of(proxy.address))
+    store.list("nothing")  # connected
+    proxy.requests.clear()
+    queue = ReferenceQueue(store)
+    assert queue.state.number == COMMITS
+    assert queue.ends() == {0: COMMITS * RECORDS}
+    assert sum(kinds(proxy).values()) <= 10, kinds(proxy)
+    proxy.requests.clear()
+    moment = 77_777 * STEP_US
+    assert queue.offset_at(0, moment) is not None
+    assert sum(kinds(proxy).values()) <= 10, kinds(proxy)
+    proxy.requests.clear()
+    queue.refresh()
+    assert kinds(proxy) == {"get": 1}
+
+
+def test_who_makes_a_queue_looks_what_the_store_does(proxy: FaultyProxy) -> None:
+    store = store_at(f"s3://{BUCKET}/new", options_of(proxy.address))
+    assert store.list() == []
+    proxy.requests.clear()
+    PartitionedQueue(store, "a", SCHEMA, partitions=2, clock_us=lambda: 5)
+    # A listing finds nothing; an object is made, refused, read and deleted; commit 0 is read, too.
+    assert kinds(proxy) == {"list": 1, "put": 3, "get": 2, "delete": 1}
+    proxy.requests.clear()
+    PartitionedQueue(store, "a", partitions=2, clock_us=lambda: 5)
+    assert "put" not in kinds(proxy), "once for each queue"
+
+
+def test_an_append_to_200_partitions_is_200_objects_and_one_commit(proxy: FaultyProxy) -> None:
+    url = f"s3://{BUCKET}/wide"
+    schema = RecordSchema(SCHEMA.data, key_columns=("n",))
+    store = store_at(url, options_of(proxy.address))
+    queue = PartitionedQueue(store, "a", schema, partitions=200, clock_us=lambda: 5)
+    proxy.requests.clear()
+    queue.append(pa.table({"n": np.arange(20_000)}))
+    assert kinds(proxy) == {"put": 201}
+
+
+def test_a_thousand_partitions_commit_in_one_object(tmp_path: Path) -> None:
+    store = CountingStore(store_at(tmp_path))
+    schema = RecordSchema(SCHEMA.data, key_columns=("n",))
+    queue = PartitionedQueue(store, "a", schema, partitions=1000, clock_us=lambda: 5)
+    before = len(store.calls)
+    queue.append(pa.table({"n": np.arange(50_000)}))
+    calls = store.calls[before:]
+    assert len(calls) == 1001
+    assert [name for kind, name in calls if name.endswith(".commit")] == [commit_object_name(1)]
+    assert sum(queue.ends().values()) == 50_000

@@ -1,0 +1,515 @@
+"""Appending to a queue in a store: an object a group, one writer, nothing lost whatever fails."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cec_store import (
+    CecError,
+    CorruptLog,
+    DurabilityLost,
+    Fenced,
+    NotAQueue,
+    OutputQueue,
+    Poisoned,
+    QueueOptions,
+    ReadOnly,
+    SchemaMismatch,
+    StoreUnreachable,
+    open_queue,
+    read_queue,
+)
+from cec_store.format.manifest import Manifest
+from cec_store.inspector.verifying.log import verify
+from cec_store.log.chain import Chain
+from cec_store.storage.names import durable_name, manifest_name, segment_name
+from cec_store.storage.stores.by_url import store_at
+from cec_store.storage.stores.folders import folder_at
+from cec_store.storage.stores.fsspec_store import FsspecStore
+from cec_store.storage.stores.retrying import Retries
+from cec_store.storage.stores.store import Entry, Store
+from cec_store.storage.stores.store_folder import StoreFolder
+from support.stores.copies import contents, in_memory
+from support.stores.counting import CountingStore
+from support.stores.faulty_proxy import FAULTS, FaultyProxy, Request, proxy_to
+from support.stores.needed import need
+from support.stores.s3_server import BUCKET, options_of
+from support.stores.webhdfs_double import webhdfs_double
+
+need("fsspec")
+SCHEMA = pa.schema([("n", pa.int64())])
+FAST = Retries(attempts=2, first_pause_s=0.01, pause_s_max=0.02)
+
+
+def rows(*numbers: int) -> pa.Table:
+    return pa.table({"n": list(numbers)}, schema=SCHEMA)
+
+
+def numbers(url: str | StoreFolder, **options: Any) -> list[int]:
+    found: list[int] = read_queue(url, **options).read_all()["n"].to_pylist()
+    return found
+
+
+def opened(folder: str | StoreFolder, mode: str = "a", **more: Any) -> OutputQueue:
+    queue = open_queue(folder, mode, schema=SCHEMA, **more)
+    assert isinstance(queue, OutputQueue)
+    return queue
+
+
+@pytest.fixture
+def url() -> str:
+    return in_memory()
+
+
+# -- one after the other ----------------------------------------------------------------------
+
+
+def test_what_was_appended_is_read_over_many_lives(url: str) -> None:
+    expected: list[int] = []
+    for life in range(5):
+        with opened(url) as queue:
+            assert queue.end_offset == len(expected)
+            for number in range(10):
+                queue.append(rows(10 * life + number), sync=number % 3 == 0)
+                expected.append(10 * life + number)
+        assert numbers(url) == expected
+    found = verify(folder_at(url), records=True)
+    assert found.faults == ()
+    assert (found.records, found.end_offset) == (50, 50)
+
+
+def test_a_group_commit_is_one_object_and_one_request(url: str) -> None:
+    store = CountingStore(store_at(url))
+    queue = opened(StoreFolder(store), options=QueueOptions(group_max_wait_ms=60_000))
+    store.calls.clear()
+    for group in range(5):
+        for number in range(10):
+            queue.append(rows(10 * group + number))
+        queue.sync()
+    made = [name for kind, name in store.calls if kind == "create"]
+    assert made == [segment_name(1 + n) for n in range(5)]
+    assert store.counts().get("read", 0) <= 2  # a look for a successor, once a second
+    assert store.counts().get("list", 0) == 0
+    queue.close()
+    assert numbers(url) == list(range(50))
+
+
+def test_groups_wait_a_tenth_of_a_second_there() -> None:
+    options = QueueOptions()
+    assert (options.group_wait_ms(in_store=True), options.group_wait_ms(in_store=False)) == (100, 2)
+    assert QueueOptions(group_max_wait_ms=7).group_wait_ms(in_store=True) == 7
+
+
+def test_who_follows_asks_one_thing_at_a_time(url: str) -> None:
+    queue = opened(url)
+    store = CountingStore(store_at(url))
+    chain = Chain(StoreFolder(store))
+    store.calls.clear()
+    for _ in range(7):
+        assert chain.refresh().offset == 0
+    assert store.counts() == {"read": 7}
+    queue.append(rows(1, 2), sync=True)
+    queue.append(rows(3), sync=True)
+    store.calls.clear()
+    assert chain.refresh().offset == 3
+    assert len(store.calls) <= 4
+    queue.close()
+
+
+def test_a_replay_follows_the_writer(url: str) -> None:
+    writer = opened(url)
+    reader = open_queue(url)
+    assert isinstance(reader, OutputQueue)
+    replay, seen = reader.replay(follow=True), []
+    feeding = threading.Thread(
+        target=lambda: [writer.append(rows(n), sync=n % 5 == 4) for n in range(50)]
+    )
+    feeding.start()
+    for batch in replay:
+        seen += batch["n"].to_pylist()
+        if len(seen) == 50:
+            break
+    feeding.join()
+    assert seen == list(range(50))
+    replay.stop()
+    writer.close()
+    reader.close()
+
+
+def test_a_queue_of_another_kind_is_not_appended_to(url: str, tmp_path: Path) -> None:
+    with opened(url) as queue:
+        queue.append(rows(1), sync=True)
+    with pytest.raises(SchemaMismatch):
+        open_queue(url, "a", schema=pa.schema([("other", pa.string())]))
+    with pytest.raises(FileExistsError):
+        opened(url, "x")
+    with pytest.raises(NotAQueue, match="give a schema"):
+        open_queue(in_memory(), "a")
+    foreign = in_memory()
+    store_at(foreign).create("notes.txt", [b"mine"])
+    with pytest.raises(NotAQueue, match="not empty"):
+        opened(foreign)
+    assert contents(store_at(foreign)) == {"notes.txt": b"mine"}
+    with opened(url) as queue, pytest.raises(ReadOnly, match="a store of objects has no"):
+        queue.consumer("x")
+    assert numbers(url) == [1]
+
+
+def test_a_retention_is_kept_and_segments_go(url: str) -> None:
+    with opened(url, retention="1B") as queue:
+        assert str(queue.retention) == "1B"
+        for number in range(10):
+            queue.append(rows(number), sync=True)
+        assert queue.trim() == 9
+        queue.append(rows(10), sync=True)
+    assert numbers(url) == [9, 10]
+    with opened(url) as queue:
+        queue.append(rows(11), sync=True)
+        assert queue.trim(11) == 11
+    assert numbers(url) == [11]
+    assert verify(folder_at(url)).faults == ()
+    names = contents(store_at(url))
+    assert sum(name.startswith("manifest-") for name in names) == 1
+
+
+def test_a_trim_goes_on_beside_a_reader(url: str) -> None:
+    with opened(url) as queue:
+        for number in range(10):
+            queue.append(rows(number), sync=True)
+        reader = open_queue(url)
+        assert isinstance(reader, OutputQueue)
+        chain = reader.chain()
+        queue.trim(8)
+        assert reader.replay().read_all()["n"].to_pylist() == [8, 9]
+        assert chain.refresh().offset == 10
+        reader.close()
+
+
+def test_a_copy_on_local_files_goes_on_there(url: str, tmp_path: Path) -> None:
+    with opened(url) as queue:
+        for number in range(5):
+            queue.append(rows(number), sync=True)
+    path = tmp_path / "q"
+    path.mkdir()
+    for name, data in contents(store_at(url)).items():
+        (path / name).write_bytes(data)
+    assert numbers(str(path)) == list(range(5))
+    with open_queue(path, "a") as queue:
+        queue.append(rows(5), sync=True)
+    assert numbers(str(path)) == list(range(6))
+    assert verify(folder_at(path)).faults == ()
+
+
+def test_the_bytes_are_those_of_the_format(url: str) -> None:
+    """The manifest of version 3, and the frames of a segment."""
+    with opened(url) as queue:
+        queue.append(rows(7), sync=True)
+    store = store_at(url)
+    data = store.read(manifest_name(0))
+    manifest = Manifest.decode(data, "")
+    assert data[8:12] == bytes.fromhex("0300 4000")
+    assert (manifest.by_object, manifest.first_segment, manifest.newest_segment) == (True, 0, 0)
+    assert manifest.encode() == data
+    chain = Chain(folder_at(url))
+    found = [*chain.reader(1).frames(stop=store.size(segment_name(1)))]
+    assert [header.type for _, header in found] == [2, 1, 4]
+    assert [header.durable_upto for _, header in found] == [0, 0, found[-1][0]]
+    assert len(store.read(durable_name(0))) == 128
+
+
+# -- one writer -------------------------------------------------------------------------------
+
+
+def test_who_opens_takes_over_and_the_one_before_is_fenced(url: str) -> None:
+    first = opened(url)
+    first.append(rows(1), sync=True)
+    second = opened(url)
+    second.append(rows(2), sync=True)
+    first.append(rows(3))
+    with pytest.raises(Fenced, match="another writer has taken over"):
+        first.sync()
+    with pytest.raises(Poisoned):
+        first.append(rows(4))
+    with pytest.raises(Fenced):
+        first.close()
+    second.append(rows(5), sync=True)
+    second.close()
+    assert numbers(url) == [1, 2, 5]
+    assert verify(folder_at(url)).faults == ()
+
+
+def test_a_writer_that_is_busy_is_stopped(url: str) -> None:
+    first = opened(url, options=QueueOptions(sync="commit"))
+    acknowledged: list[int] = []
+    failed: list[BaseException] = []
+
+    def append() -> None:
+        number = 0
+        try:
+            while True:
+                first.append(rows(number), sync=True)
+                acknowledged.append(number)
+                number += 1
+        except CecError as error:
+            failed.append(error)
+
+    busy = threading.Thread(target=append)
+    busy.start()
+    while len(acknowledged) < 10:
+        time.sleep(0.01)
+    second = opened(url)
+    busy.join()
+    assert isinstance(failed[0], Fenced)
+    second.append(rows(-1), sync=True)
+    second.close()
+    assert numbers(url) == [*acknowledged, -1]
+
+
+def test_of_many_who_make_it_one_queue_is_made_and_nothing_is_lost(url: str) -> None:
+    acknowledged: list[int] = []
+    generator = random.Random(8)
+
+    def work(number: int) -> None:
+        for turn in range(10):
+            time.sleep(generator.uniform(0, 0.4))
+            try:
+                with opened(url) as queue:
+                    for n in range(3):
+                        value = 1000 * number + 10 * turn + n
+                        queue.append(rows(value), sync=True)
+                        acknowledged.append(value)
+            except (Fenced, DurabilityLost, Poisoned):
+                continue
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = numbers(url)
+    assert len(found) == len(set(found))
+    assert set(acknowledged) <= set(found)
+    assert len(acknowledged) > 10
+    assert verify(folder_at(url)).faults == ()
+
+
+def test_who_died_while_making_it_is_followed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = FsspecStore.create
+
+    def dying(self: FsspecStore, name: str, parts: Any) -> None:
+        if name.startswith("manifest-"):
+            raise StoreUnreachable("gone")
+        create(self, name, parts)
+
+    monkeypatch.setattr(FsspecStore, "create", dying)
+    with pytest.raises(StoreUnreachable):
+        opened(url)
+    monkeypatch.setattr(FsspecStore, "create", create)
+    assert set(contents(store_at(url))) == {segment_name(0)}
+    with pytest.raises(NotAQueue):
+        open_queue(url)
+    with opened(url) as queue:
+        queue.append(rows(1), sync=True)
+    assert numbers(url) == [1]
+    assert verify(folder_at(url)).faults == ()
+
+
+# -- damage -----------------------------------------------------------------------------------
+
+
+def filled(url: str) -> Store:
+    with opened(url) as queue:
+        for number in range(6):
+            queue.append(rows(number), sync=True)
+    return store_at(url)
+
+
+@pytest.mark.parametrize("segment", [0, 1, 3, 5, 6])
+def test_a_segment_that_is_lost_is_damage(url: str, segment: int) -> None:
+    """The newest as well, once its writer has been closed."""
+    store = filled(url)
+    store.delete([segment_name(segment)])
+    before = contents(store)
+    with pytest.raises(CorruptLog):
+        numbers(url)
+    with pytest.raises(CorruptLog):
+        opened(url)
+    assert verify(folder_at(url)).faults
+    assert contents(store) == before
+
+
+@pytest.mark.parametrize("segment", [1, 6])
+@pytest.mark.parametrize("byte", [3, 200, -1, -30, -150])
+def test_a_bit_that_flips_is_damage(url: str, segment: int, byte: int) -> None:
+    store = filled(url)
+    name = segment_name(segment)
+    data = bytearray(store.read(name))
+    data[byte] ^= 1
+    store.delete([name])
+    store.create(name, [bytes(data)])
+    assert name in {fault.path.rpartition("/")[2] for fault in verify(folder_at(url)).faults}
+    if segment == 6 and byte in (3, 200):
+        with pytest.raises(CorruptLog, match=name):
+            opened(url)
+
+
+# -- stores that fail -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxy(s3_address: str) -> Any:
+    with proxy_to(s3_address) as proxy:
+        yield proxy
+
+
+def store_behind(proxy: FaultyProxy, name: str) -> StoreFolder:
+    options = options_of(proxy.address, read_timeout=0.5, connect_timeout=0.5)
+    return StoreFolder(store_at(f"s3://{BUCKET}/{name}", options, retries=FAST))
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_a_store_that_fails_loses_nothing_and_doubles_nothing(
+    proxy: FaultyProxy, s3_address: str, share: float
+) -> None:
+    """Whoever is not told looks how far the log has come, as an operator does."""
+    name, generator = f"faults/{secrets.token_hex(8)}", random.Random(int(100 * share))
+    faults = [fault for fault in FAULTS if fault != "late"]
+
+    def decide(number: int, request: Request) -> str:
+        return generator.choice(faults) if generator.random() < share else ""
+
+    due = failures = 0
+    while due < 30:
+        proxy.expect(decide)
+        try:
+            with opened(store_behind(proxy, name)) as queue:
+                assert queue.end_offset >= due
+                due = queue.end_offset
+                for _ in range(10):
+                    queue.append(rows(due), sync=True)
+                    due += 1
+        except (CecError, FileNotFoundError):
+            failures += 1
+            assert failures < 500
+    url, options = f"s3://{BUCKET}/{name}", options_of(s3_address)
+    assert numbers(url, storage_options=options)[:due] == list(range(due))
+    assert failures or share < 0.5
+    assert verify(folder_at(url, options)).faults == ()
+
+
+@pytest.mark.parametrize("fault", ["lost", "twice", "failed after", "busy", "refused"])
+def test_one_failure_of_each_put_is_overcome(
+    proxy: FaultyProxy, s3_address: str, fault: str
+) -> None:
+    name = f"faults/{secrets.token_hex(8)}"
+    seen: set[str] = set()
+
+    def decide(number: int, request: Request) -> str:
+        if request.kind != "put" or request.path in seen:
+            return ""
+        seen.add(request.path)
+        return fault
+
+    proxy.expect(decide)
+    with opened(store_behind(proxy, name)) as queue:
+        for number in range(5):
+            queue.append(rows(number), sync=True)
+    assert len(seen) >= 7
+    url = f"s3://{BUCKET}/{name}"
+    assert numbers(url, storage_options=options_of(s3_address)) == list(range(5))
+
+
+def test_a_store_that_is_gone_acknowledges_nothing(proxy: FaultyProxy, s3_address: str) -> None:
+    name = f"faults/{secrets.token_hex(8)}"
+    queue = opened(store_behind(proxy, name))
+    queue.append(rows(1), sync=True)
+    proxy.expect(lambda number, request: "refused")
+    queue.append(rows(2))
+    with pytest.raises(DurabilityLost):
+        queue.sync()
+    with pytest.raises(CecError):
+        queue.close()
+    proxy.expect()
+    url = f"s3://{BUCKET}/{name}"
+    assert numbers(url, storage_options=options_of(s3_address)) == [1]
+
+
+def test_a_listing_that_lags_hides_nothing_from_a_writer(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a listing leaves out, of what was made last: numbers are given once."""
+    generator = random.Random(3)
+    plain = FsspecStore.list
+
+    def lagging(self: FsspecStore, folder: str = "") -> list[Entry]:
+        found = plain(self, folder)
+        segments = [entry for entry in found if entry.name.endswith(".seg")]
+        hidden = segments[len(segments) - generator.randrange(3) :] if len(segments) > 3 else []
+        return [entry for entry in found if entry not in hidden]
+
+    with opened(url) as queue:
+        for number in range(5):
+            queue.append(rows(number), sync=True)
+    monkeypatch.setattr(FsspecStore, "list", lagging)
+    for life in range(1, 8):
+        queue = opened(url)
+        assert queue.end_offset == 5 * life
+        for number in range(5):
+            queue.append(rows(5 * life + number), sync=True)
+        if life % 2:
+            queue.close()
+    monkeypatch.setattr(FsspecStore, "list", plain)
+    assert numbers(url) == list(range(40))
+    assert verify(folder_at(url)).faults == ()
+
+
+@pytest.mark.parametrize("kind", ["s3", "webhdfs"])
+def test_a_queue_lives_in_a_store_of_any_kind(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        name = secrets.token_hex(8)
+        if kind == "s3":
+            url = f"s3://{BUCKET}/kinds/{name}"
+            options = options_of(request.getfixturevalue("s3_address"))
+        else:
+            need("requests")
+            server = stack.enter_context(webhdfs_double())
+            url, options = f"webhdfs://127.0.0.1:{server.port}/{name}", {"user": "me"}
+        for life in range(3):
+            with opened(url, storage_options=options, retention="consumers") as queue:
+                for number in range(4):
+                    queue.append(rows(4 * life + number), sync=True)
+                assert queue.replay().read_all().num_rows == 4 * life + 4
+        assert numbers(url, storage_options=options) == list(range(12))
+        first = opened(url, storage_options=options)
+        with opened(url, storage_options=options) as second:
+            second.append(rows(12), sync=True)
+            first.append(rows(-1))
+            with pytest.raises(Fenced):
+                first.sync()
+            assert second.trim(6) == 6
+        assert numbers(url, storage_options=options) == list(range(6, 13))
+        assert verify(folder_at(url, options)).faults == ()
+
+
+def test_a_retention_is_applied_now_and_then_by_itself(url: str) -> None:
+    with opened(url, retention="1B") as queue:
+        for number in range(200):
+            queue.append(rows(number), sync=True)
+    store = store_at(url)
+    kept = [name for name in contents(store) if name.endswith(".seg")]
+    assert 2 <= len(kept) < 140
+    found = numbers(url)
+    assert found == list(range(found[0], 200))
+    assert found[0] > 60
+    assert verify(folder_at(url)).faults == ()
