@@ -54,6 +54,14 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
         "Write one page about a place: is it sound, what will a restart cost, and why.",
         lambda: import_module("cec_store.verbs.report").report_verb,
     ),
+    "advise": (
+        "Name the cheapest way to be back in time after a failure, and what each way costs.",
+        lambda: import_module("cec_store.verbs.standby.advise").advise_verb,
+    ),
+    "standby": (
+        "Start a Spark application as its query's standby: warm, and at work once it is needed.",
+        lambda: import_module("cec_store.verbs.standby.passive").standby_verb,
+    ),
     "consumers": (
         "List who the queue keeps its records for; add or drop one; set what it deletes by itself.",
         lambda: import_module("cec_store.verbs.consumers").consumers_verb,

@@ -27,6 +27,7 @@ from cec_store.demos.flights import load_flights
 from cec_store.demos.reporting import Compared, DemoReport, Watcher, compare, require_empty
 from cec_store.format.schema import TIMESTAMP
 from cec_store.opening import open_queue
+from cec_store.queues.output_queue import OutputQueue
 
 KILL_RANGES = ((0.20, 0.45), (0.55, 0.85))
 """Between which shares of the input each kill falls."""
@@ -165,6 +166,7 @@ def _compare(folder: Path, operator: str) -> Compared:
 def _output(path: Path) -> pa.Table:
     """Every result with its timestamp, in order, whatever frames they stand in."""
     with open_queue(path) as queue:
+        assert isinstance(queue, OutputQueue)
         batches = list(queue.replay(include_metadata=True))
     columns = [TIMESTAMP, *queue.schema.data.names]
     return pa.Table.from_batches([batch.select(columns) for batch in batches]).combine_chunks()

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cec_store.demos.spark_feed import AIRCRAFT, CHECKPOINT, FLEETS, OUTPUT, QUERIES
-from cec_store.opening import open_queue
+from cec_store.state_logs.state_log import StateLog
+from cec_store.storage.local import LocalFolder
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def read_states(
     """Each operator's, now and at a version; with how many keys it must have had there."""
     for query in QUERIES:
         for path in sorted((folder / CHECKPOINT / query / "state").iterdir()):
-            logs = [open_queue(store) for store in sorted(path.glob("[0-9]*"))]
+            logs = [StateLog(LocalFolder(store)) for store in sorted(path.glob("[0-9]*"))]
             extents = [log.extent() for log in logs]
             operator = _operator_name(path)
             yield StateRead(

@@ -41,7 +41,9 @@ def report_on(
 
     Raises:
         OutOfRange: what ``at`` names is not there.
+        CorruptLog, UnsupportedVersion: a queue by reference cannot be opened.
     """
+    place.require_open()
     damage: list[Damage] = []
     wanted = at if at is not None else _newest(place, damage)
     logs: list[LogFacts] = []

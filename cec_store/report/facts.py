@@ -14,7 +14,9 @@ from cec_store.inspector.measuring.footprint_statistics import (
 )
 from cec_store.inspector.measuring.log_history import LogHistory, read_log_history
 from cec_store.inspector.measuring.overview import At
-from cec_store.inspector.places.places import Log, Place
+from cec_store.inspector.measuring.reference_consumers import reference_consumers
+from cec_store.inspector.measuring.reference_totals import reference_history
+from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
 from cec_store.queues.consumers import ConsumerState, consumer_states
 
@@ -128,6 +130,11 @@ def read_facts(place: Place, log: Log, at: At) -> LogFacts:
 
 def _read(facts: LogFacts, place: Place, at: At) -> None:
     log = facts.log
+    if place.kind is PlaceKind.REFERENCE_QUEUE:
+        facts.history, facts.last = reference_history(place, int(log.partition or 0))
+        facts.damage += [Damage.of_fault(log.name, fault) for fault in facts.history.damage]
+        facts.consumers = reference_consumers(place)(int(log.partition or 0))
+        return
     log_reader, last = None, None
     try:
         facts.at = _named(facts, place, at)

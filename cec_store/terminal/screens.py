@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cec_store.inspector.decoding.plain_values import printable
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_id_of
 from cec_store.terminal.wording import aligned, json_text
 
@@ -95,7 +95,7 @@ class Screen:
                 self.line(f"    {name:<{width}}  {text}")
 
     @contextmanager
-    def bytes_progress(self, what: str, *folders: LocalFolder) -> Iterator[Callable[[int], None]]:
+    def bytes_progress(self, what: str, *folders: Folder) -> Iterator[Callable[[int], None]]:
         """A bar on standard error while logs are read; nothing where that is no terminal."""
         total = 0
         for folder in folders if self.error.is_terminal else ():

@@ -11,10 +11,12 @@ import typer
 
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.measuring import overview
-from cec_store.inspector.places.places import Place
+from cec_store.inspector.places.places import Place, place_at
 from cec_store.inspector.places.points import PointInTime
 from cec_store.inspector.showing.dump_filter import parse_kinds
+from cec_store.storage.given_options import nested, value_of
 from cec_store.storage.paths import check_local
+from cec_store.storage.stores.folders import AnyFolder, folder_at, folders_at
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.values import Position, to_timestamp_us
 
@@ -91,12 +93,56 @@ def local_path(text: str | Path) -> Path:
         return Path(check_local(str(text)))
 
 
+def storage_options_of(given: list[Any] | None) -> dict[str, Any]:
+    """What all `--storage-option` say together."""
+    try:
+        return nested(given or ())
+    except ValueError as error:
+        raise typer.BadParameter(f"--storage-option {error}") from None
+
+
+def _storage_option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not all(name.split(".")):
+        raise typer.BadParameter(f"{text.partition('=')[0]!r} is no option: give NAME=VALUE")
+    return name, value_of(value)
+
+
+def place_of(path: str, given: list[Any] | None) -> Place:
+    """What is at a path or URL; the options are for a URL."""
+    options = storage_options_of(given)
+    with wrong_use():
+        folder = folder_at(path, options)
+    return place_at(folder)
+
+
+def places_of(paths: tuple[str, str], given: list[Any] | None) -> tuple[Place, Place]:
+    """What is at two of them; the options are for those that are URLs."""
+    first, second = given_folders(paths, given)
+    return place_at(first), place_at(second)
+
+
+def given_folders(paths: tuple[str, str], given: list[Any] | None) -> tuple[AnyFolder, AnyFolder]:
+    """The folders of two paths or URLs; the options are for those that are URLs."""
+    options = storage_options_of(given)
+    with wrong_use():
+        return folders_at(paths, options)
+
+
 PlacePath = Annotated[
-    Path,
+    str,
     typer.Argument(
-        parser=local_path,
         metavar="PATH",
-        help="A queue, a queue of many partitions, a state store or a Spark checkpoint.",
+        help="A queue, of many partitions or of none, a state store or a Spark checkpoint.",
+    ),
+]
+StorageOptions = Annotated[
+    list[Any] | None,
+    typer.Option(
+        "--storage-option",
+        parser=_storage_option,
+        metavar="NAME=VALUE",
+        help="Of the file system of a URL, as fsspec has them; as often as needed.",
     ),
 ]
 Operator = Annotated[int | None, typer.Option(min=0, help="Only this operator of a checkpoint.")]

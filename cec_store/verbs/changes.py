@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.inspector.places.places import place_at
 from cec_store.inspector.places.points import seq_at, version_at, version_before
 from cec_store.inspector.showing.states import StoreReader, WindowReader
 from cec_store.terminal.exit_status import wrong_use
@@ -18,8 +17,10 @@ from cec_store.verbs.arguments import (
     Partition,
     PlacePath,
     Raw,
+    StorageOptions,
     Store,
     parse_point,
+    place_of,
 )
 
 From = Annotated[
@@ -42,11 +43,12 @@ def changes_verb(
     force: Force = False,
     raw: Raw = False,
     limit: Limit = None,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Write what turned the state at FROM into that at TO."""
     form = chosen_format(form, output, as_json)
-    place = place_at(path)
+    place = place_of(path, storage_options)
     own: dict[str, Any]
     with wrong_use():
         logs = place.chosen(operator, partition, store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -9,26 +10,33 @@ import typer
 
 from cec_store.format.retention import Retention, RetentionMode
 from cec_store.inspector.measuring.consumer_lags import ConsumerLag, consumer_lags
-from cec_store.inspector.places.places import Log, Place, place_at
+from cec_store.inspector.measuring.reference_consumers import reference_consumers
+from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
 from cec_store.opening import set_retention
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.consumers import ConsumerState, consumer_states
-from cec_store.storage.local import LocalFolder
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.gathering import Gathered, gather
 from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import counted, size
 from cec_store.values import format_timestamp_us
-from cec_store.verbs.arguments import AsJson, PlacePath, Yes
-from cec_store.verbs.upkeep import (
+from cec_store.verbs.arguments import AsJson, PlacePath, StorageOptions, Yes, place_of
+from cec_store.verbs.upkeep.by_log import (
     Drop,
+    Trim,
     add_consumer,
     carry_out_drops,
     plan_drops,
     plan_trim_of,
     queues_of,
+)
+from cec_store.verbs.upkeep.by_reference import (
+    add_reference_consumer,
+    carry_out_reference_drop,
+    plan_reference_drop,
+    plan_reference_trim,
 )
 
 _NAMES = (
@@ -62,13 +70,16 @@ def consumers_verb(
         ),
     ] = None,
     yes: Yes = False,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """List who the queue keeps its records for; add or drop one; set what it deletes by itself."""
     screen = Screen()
-    place = place_at(path)
+    place = place_of(path, storage_options)
+    place.require_open()
+    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
     with wrong_use():
-        queues = queues_of(place)
+        queues = place.logs if is_reference else queues_of(place)
         if sum(each is not None for each in (drop, add, retention)) > 1:
             raise ValueError("give one of --drop, --add and --retention")
         if add is not None:
@@ -78,17 +89,32 @@ def consumers_verb(
             _set_retention(screen, place, retention, yes, as_json)
             return
         if drop is not None:
-            _drop(screen, place, plan_drops(place, drop), drop, yes, as_json)
+            _drop(screen, place, drop, yes, as_json)
             return
-    found = gather(place, queues, _readers)
+    readers = _by_reference(place) if is_reference else _readers
+    _list_consumers(screen, place, gather(place, queues, readers), as_json)
+
+
+def _list_consumers(screen: Screen, place: Place, found: Gathered[_Readers], as_json: bool) -> None:
     totals = consumer_lags([each for _, there in found.answers for each in there.consumers])
     if as_json:
-        counts = {"logs": len(queues), "consumers": len(totals)}
+        counts = {"logs": len(found.answers) + len(found.problems), "consumers": len(totals)}
         more = {"retention": place.retention(), "consumers": [*map(asdict, totals)]}
         screen.document(found.as_json(asdict, counts, **more))
     else:
         _show(screen, place, found, totals)
     found.end()
+
+
+def _by_reference(place: Place) -> Callable[[Log], _Readers]:
+    queue, of_partition = place.reference, reference_consumers(place)
+    ends = queue.ends()
+
+    def readers(log: Log) -> _Readers:
+        number = log.partition or 0
+        return _Readers(queue.first(number), ends[number], of_partition(number))
+
+    return readers
 
 
 def _readers(log: Log) -> _Readers:
@@ -136,7 +162,8 @@ def _seconds(span_us: int) -> str:
 
 
 def _add(screen: Screen, place: Place, name: str, as_json: bool) -> None:
-    found = add_consumer(place, name)
+    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
+    found = (add_reference_consumer if is_reference else add_consumer)(place, name)
     if as_json:
         logs = [{**log.fields(), "effects_saved": at} for log, at in found.items()]
         screen.document(document(place, True, logs, {"logs": len(logs)}, added=name))
@@ -153,13 +180,21 @@ def _set_retention(
 ) -> None:
     """Say what changes, and with ``yes`` change it; a partition that cannot be read stops it.
 
-    Nothing is deleted yet: that is for the writer, whenever it has completed a segment.
+    Nothing is deleted yet: that is for the writer, whenever it has completed a segment, or made
+    another commit.
     """
     before = place.retention()
-    found = gather(place, queues_of(place), lambda log: plan_trim_of(log, None, by=wanted))
+    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
+
+    def plan(log: Log) -> Trim:
+        if is_reference:
+            return plan_reference_trim(place, log, None, None, by=wanted)
+        return plan_trim_of(log, None, by=wanted)
+
+    found = gather(place, place.logs if is_reference else queues_of(place), plan)
     is_done = yes and found.is_sound
     if is_done:
-        set_retention(LocalFolder(place.path), wanted)
+        set_retention(place.folder, wanted)
     trims = [trim for _, trim in found.answers]
     totals = {
         "logs": len(place.logs),
@@ -178,7 +213,8 @@ def _set_retention(
         screen.line(f"{place.path}: retention is {old}; would set it to {wanted}")
     what = f"{counted(totals['segments'], 'segment')} ({size(totals['bytes'])})"
     if wanted.mode is not RetentionMode.FOREVER:
-        screen.line(f"  the writer then deletes {what} of what is there now, when its next is full")
+        when = "with one of its next commits" if is_reference else "when its next is full"
+        screen.line(f"  the writer then deletes {what} of what is there now, {when}")
     if not yes:
         screen.line("do it with --yes")
     elif not is_done:
@@ -186,10 +222,12 @@ def _set_retention(
     found.end()
 
 
-def _drop(
-    screen: Screen, place: Place, drops: list[Drop], name: str, yes: bool, as_json: bool
-) -> None:
-    if yes:
+def _drop(screen: Screen, place: Place, name: str, yes: bool, as_json: bool) -> None:
+    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
+    drops: list[Drop] = (plan_reference_drop if is_reference else plan_drops)(place, name)
+    if yes and is_reference:
+        carry_out_reference_drop(place, name)
+    elif yes:
         carry_out_drops(drops, name)
     total = sum(each.bytes for each in drops)
     if as_json:
@@ -201,7 +239,8 @@ def _drop(
         totals = {"logs": len(drops), "bytes": total}
         screen.document(document(place, True, logs, totals, dropped=name, done=yes))
         return
-    files = f"{counted(len(drops), 'file')}, {size(total)}"
+    count = sum(len(each.files) for each in drops)
+    files = f"{counted(count, 'file')}, {size(total)}"
     if yes:
         where = f" in {len(drops):,} partitions" if len(place.logs) > 1 else ""
         screen.line(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cec_store.inspector.measuring.totals import sums
-from cec_store.inspector.places.places import Place, place_at
+from cec_store.inspector.places.places import Place
 from cec_store.inspector.showing.differences import Change, DiffSide, LogDiff, differences
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import exit_if_damaged, wrong_use
@@ -21,9 +20,10 @@ from cec_store.verbs.arguments import (
     Operator,
     Partition,
     PlacePath,
+    StorageOptions,
     Store,
-    local_path,
     parse_point,
+    places_of,
 )
 
 _COUNTS = ("added", "removed", "changed", "same")
@@ -39,8 +39,7 @@ To = Annotated[
 def diff_verb(
     path: PlacePath,
     other: Annotated[
-        Path | None,
-        typer.Argument(parser=local_path, metavar="[OTHER]", help="Compare with this one."),
+        str | None, typer.Argument(metavar="[OTHER]", help="Compare with this one.")
     ] = None,
     old: From = None,
     new: To = None,
@@ -49,6 +48,7 @@ def diff_verb(
     partition: Partition = None,
     store: Store = None,
     top: Annotated[int, typer.Option(min=0, help="How many keys are listed.")] = 20,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare two versions of one place, or two places: keys added, removed and changed."""
@@ -56,7 +56,7 @@ def diff_verb(
         raise typer.BadParameter("give two places (and --at), or one with --from (and --to)")
     if other is None and at is not None:
         raise typer.BadParameter("--at is for two places; of one give --from and --to")
-    places = place_at(path), place_at(path if other is None else other)
+    places = places_of((path, path if other is None else other), storage_options)
     with wrong_use():
         logs = [place.chosen(operator, partition, store) for place in places]
         points = (at, at) if other is not None else (old, new)

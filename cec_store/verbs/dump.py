@@ -18,6 +18,7 @@ from cec_store.inspector.places.points import version_at
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, FrameRow, NoteRow, Row
 from cec_store.inspector.showing.place_dump import PlaceDump
+from cec_store.storage.local import LocalFolder
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.screens import Screen
@@ -34,11 +35,14 @@ from cec_store.verbs.arguments import (
     PlacePath,
     Raw,
     Since,
+    StorageOptions,
     Store,
     Until,
+    place_of,
 )
 
 _POLL_S = 0.1
+_POLL_STORE_S = 1.0  # each look is a request, which is paid for
 _TALLIES = {FrameRow: "frames", RecordRow: "records", DamageRow: "damaged"}
 _WORDS = {FrameRow: "frame", RecordRow: "record", DamageRow: "damage", NoteRow: "note"}
 
@@ -80,10 +84,11 @@ def dump_verb(
     raw: Raw = False,
     bare: Bare = False,
     limit: Limit = None,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Print frames and records as they stand in the log, over damage and on."""
-    place = place_at(path)
+    place = place_of(path, storage_options)
     since_offset = since.offset if isinstance(since, Position) else since_offset
     until_offset = until.offset if isinstance(until, Position) else until_offset
     wanted = DumpFilter(
@@ -104,13 +109,14 @@ def dump_verb(
         raise typer.BadParameter(f"{place.path}: a {place.kind.value} has no versions")
     if follow and (at, max_bytes) != (None, None):
         raise typer.BadParameter("--follow goes on for ever: neither --at nor --max-bytes")
+    place.require_open()
     with wrong_use():
         logs = place.chosen(operator, partition, store)
         version = version_at(place, at) if at is not None else None
     show = _Show(place, logs, limit, as_json, bare)
     dump = PlaceDump(place, wanted, raw, version)
     if follow:
-        show.growing(dump.follow(lambda: place_at(path).chosen(operator, partition, store)))
+        show.growing(dump.follow(lambda: place_at(place.folder).chosen(operator, partition, store)))
     else:
         for log in logs:
             show.begin(log)
@@ -133,7 +139,8 @@ class _Show:
         self._as_json = as_json
         self._is_bare = is_bare
         self._is_alone = len(place.logs) == 1
-        self._logs = {log.folder.path: (log, _nothing()) for log in logs}
+        self._poll_s = _POLL_S if isinstance(place.folder, LocalFolder) else _POLL_STORE_S
+        self._logs = {log.key: (log, _nothing()) for log in logs}
         self._log: Log | None = None
         self._lines = 0
 
@@ -157,7 +164,7 @@ class _Show:
         if self.is_full:
             return
         self._lines += 1
-        _, tally = self._logs.setdefault(log.folder.path, (log, _nothing()))
+        _, tally = self._logs.setdefault(log.key, (log, _nothing()))
         is_torn = isinstance(row, DamageRow) and not row.acknowledged
         if type(row) in _TALLIES and not is_torn:
             tally[_TALLIES[type(row)]] += 1
@@ -177,7 +184,7 @@ class _Show:
                         return
                     continue
                 sys.stdout.flush()
-                time.sleep(_POLL_S)
+                time.sleep(self._poll_s)
         except KeyboardInterrupt:
             return
 

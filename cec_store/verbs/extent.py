@@ -16,12 +16,20 @@ from cec_store.inspector.measuring.kept_rates import keep_rates, known_rates
 from cec_store.inspector.measuring.overview import LogExtent, Overview, calibrated, overview_of
 from cec_store.inspector.measuring.totals import LogTotals
 from cec_store.inspector.measuring.what_if import TargetOutcome
-from cec_store.inspector.places.places import Log, place_at
+from cec_store.inspector.places.places import Log
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.extent_screens import show_extent
 from cec_store.terminal.screens import Screen
-from cec_store.verbs.arguments import AsJson, AtPoint, AtVersion, PlacePath, wanted_at
+from cec_store.verbs.arguments import (
+    AsJson,
+    AtPoint,
+    AtVersion,
+    PlacePath,
+    StorageOptions,
+    place_of,
+    wanted_at,
+)
 
 
 def _what_if(text: str) -> WhatIf:
@@ -47,11 +55,12 @@ def extent_verb(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Time loads on this machine, and remember it.")
     ] = False,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a restart would read back, what that costs, and which windows hold it open."""
     screen = Screen()
-    place = place_at(path)
+    place = place_of(path, storage_options)
     wanted = wanted_at(place, at, version)
     top = 0 if quick else top
     with wrong_use(), _progress(screen, len(place.logs)) as progress:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,35 +13,32 @@ from cec_store.terminal.documents import document
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import size
 from cec_store.values import format_timestamp_us
-from cec_store.verbs.arguments import AsJson, BeganAt, Yes, local_path
+from cec_store.verbs.arguments import AsJson, BeganAt, StorageOptions, Yes, given_folders
 
 
 def fork_verb(
     checkpoint: Annotated[
-        Path,
-        typer.Argument(
-            parser=local_path, metavar="CHECKPOINT", help="A query's checkpointLocation."
-        ),
+        str, typer.Argument(metavar="CHECKPOINT", help="A query's checkpointLocation.")
     ],
-    new: Annotated[
-        Path, typer.Argument(parser=local_path, metavar="NEW", help="The folder to make.")
-    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The folder to make.")],
     at: BeganAt = None,
     batch: Annotated[int | None, typer.Option(min=0, help="After this batch.")] = None,
     version: Annotated[
         int | None, typer.Option(min=1, help="From this version of the state: batch + 1.")
     ] = None,
     yes: Yes = False,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a checkpoint that runs on from the state at an earlier moment. The old one stays."""
     if [at, batch, version].count(None) != 2:
         raise typer.BadParameter("give one of --at, --batch and --version")
     batch = version - 1 if version is not None else batch
-    done = fork(checkpoint, new, at=at, batch=batch, dry_run=not yes)
+    places = given_folders((checkpoint, new), storage_options)
+    done = fork(*places, at=at, batch=batch, dry_run=not yes)
     screen = Screen()
     if as_json:
-        place = place_at(checkpoint)
+        place = place_at(places[0])
         fields = asdict(done)
         names = ("linked_files", "linked_bytes", "copied_files", "copied_bytes")
         totals = {"logs": len(place.logs)} | {name: fields[name] for name in names}

@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from cec_store.inspector.measuring.totals import sums
-from cec_store.inspector.places.places import place_at
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.gathering import gather
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import counted, size
-from cec_store.verbs.arguments import AsJson, PlacePath, Yes
-from cec_store.verbs.upkeep import Reindex, carry_out_reindexes, indexed, plan_reindex_of
+from cec_store.verbs.arguments import AsJson, PlacePath, StorageOptions, Yes, place_of
+from cec_store.verbs.upkeep.by_log import Reindex, carry_out_reindexes, indexed, plan_reindex_of
 
 
-def reindex_verb(path: PlacePath, yes: Yes = False, as_json: AsJson = False) -> None:
+def reindex_verb(
+    path: PlacePath,
+    yes: Yes = False,
+    storage_options: StorageOptions = None,
+    as_json: AsJson = False,
+) -> None:
     """Delete the timestamp index and make it anew from the log. The log is not touched."""
     screen = Screen()
-    place = place_at(path)
+    place = place_of(path, storage_options)
     with wrong_use():
         logs = indexed(place)
     found = gather(place, logs, plan_reindex_of)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from cec_store.inspector.places.places import Place, PlaceKind, place_at
+from cec_store.inspector.places.places import Place, PlaceKind
 from cec_store.inspector.places.points import version_at
 from cec_store.log.selection import OUTPUT_KINDS
 from cec_store.opening import open_queue, read_queue
@@ -25,7 +25,9 @@ from cec_store.verbs.arguments import (
     Limit,
     PlacePath,
     Since,
+    StorageOptions,
     Until,
+    place_of,
 )
 
 Rows = Iterator[pa.RecordBatch]
@@ -44,13 +46,14 @@ def replay_verb(
     metadata: Annotated[
         bool, typer.Option("--metadata", help="Also _timestamp, _kind and _offset.")
     ] = False,
+    storage_options: StorageOptions = None,
     as_json: Annotated[bool, typer.Option("--json", help="As --format jsonl.")] = False,
 ) -> None:
     """Read a queue's output of some time again; of a state store what was put and removed."""
     form = Format.JSONL if as_json or form is Format.JSON else form
     if not form.is_text and sys.stdout.isatty():
         raise typer.BadParameter(f"{form.value} is not for a terminal: send it to a file or pipe")
-    place = place_at(path)
+    place = place_of(path, storage_options)
     if follow and place.kind is not PlaceKind.QUEUE:
         raise typer.BadParameter(f"a {place.kind.value} has no --follow here; dump --follow has")
     with ExitStack() as stack:
@@ -78,10 +81,10 @@ def _rows(
     if at is not None and not place.has_versions:
         raise ValueError(f"--at is a version of a Spark state store; {place.path} has none")
     wanted["kinds"] = wanted["kinds"] or (CHANGE_KINDS if place.has_versions else OUTPUT_KINDS)
-    if place.kind is PlaceKind.PARTITIONED_QUEUE:
-        reader = read_queue(place.path, **wanted)
+    if place.kind in (PlaceKind.PARTITIONED_QUEUE, PlaceKind.REFERENCE_QUEUE):
+        reader = read_queue(place.folder, **wanted)
         return reader, reader.schema
-    source = stack.enter_context(open_queue(place.path))
+    source = stack.enter_context(open_queue(place.folder))
     if isinstance(source, StateLog):
         changes = source.replay(at=version_at(place, at), **wanted)
         return changes, replay_schema(CHANGES, wanted["include_metadata"])

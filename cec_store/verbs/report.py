@@ -8,12 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.inspector.measuring.kept_rates import known_rates
-from cec_store.inspector.places.places import place_at
 from cec_store.terminal.exit_status import DAMAGED
 from cec_store.terminal.report_writing import make_report, write_report
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import size
-from cec_store.verbs.arguments import AsJson, AtPoint, AtVersion, PlacePath, local_path, wanted_at
+from cec_store.verbs.arguments import (
+    AsJson,
+    AtPoint,
+    AtVersion,
+    PlacePath,
+    StorageOptions,
+    local_path,
+    place_of,
+    wanted_at,
+)
 
 
 def report_verb(
@@ -37,11 +45,12 @@ def report_verb(
         ),
     ] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one page about a place: is it sound, what will a restart cost, and why."""
     screen = Screen()
-    place = place_at(path)
+    place = place_of(path, storage_options)
     wanted = wanted_at(place, at, version)
     if not as_json and output.exists() and not force:
         raise FileExistsError(f"{output}: is there already; --force replaces it")

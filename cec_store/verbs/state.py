@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES
-from cec_store.inspector.places.places import place_at
 from cec_store.inspector.places.points import seq_at, version_at
 from cec_store.inspector.showing.states import StoreReader, WindowReader
 from cec_store.terminal.exit_status import wrong_use
@@ -17,7 +16,9 @@ from cec_store.verbs.arguments import (
     Partition,
     PlacePath,
     Raw,
+    StorageOptions,
     Store,
+    place_of,
     point_of,
 )
 
@@ -34,11 +35,12 @@ def state_verb(
     force: Force = False,
     raw: Raw = False,
     limit: Limit = None,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the state at a version or a moment: the keys or windows that are open then."""
     form = chosen_format(form, output, as_json)
-    place = place_at(path)
+    place = place_of(path, storage_options)
     point = point_of(place, at, version)
     with wrong_use():
         logs = place.chosen(operator, partition, store)

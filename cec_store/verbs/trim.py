@@ -9,7 +9,7 @@ import typer
 
 from cec_store.format.retention import Retention
 from cec_store.inspector.measuring.totals import sums
-from cec_store.inspector.places.places import PlaceKind, place_at
+from cec_store.inspector.places.places import Log, PlaceKind
 from cec_store.log.selection import Moment
 from cec_store.queues.trimming import Asked
 from cec_store.terminal.exit_status import wrong_use
@@ -17,8 +17,17 @@ from cec_store.terminal.gathering import gather
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import counted, size
 from cec_store.values import Position
-from cec_store.verbs.arguments import AsJson, PlacePath, Yes, moment_of
-from cec_store.verbs.upkeep import Trim, carry_out_trims, plan_trim_of, queues_of
+from cec_store.verbs.arguments import AsJson, PlacePath, StorageOptions, Yes, moment_of, place_of
+from cec_store.verbs.upkeep.by_log import (
+    Trim,
+    carry_out_trims,
+    plan_trim_of,
+    queues_of,
+)
+from cec_store.verbs.upkeep.by_reference import (
+    carry_out_reference_trims,
+    plan_reference_trim,
+)
 
 
 def _before(text: str) -> Moment:
@@ -41,21 +50,31 @@ def trim_verb(
         ),
     ] = None,
     yes: Yes = False,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove segments that no consumer and no restart needs: as asked, or by its retention."""
     screen = Screen()
-    place = place_at(path)
+    place = place_of(path, storage_options)
+    place.require_open()
+    is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
     with wrong_use():
-        queues = queues_of(place)
-        if place.kind is PlaceKind.PARTITIONED_QUEUE and isinstance(before, Position):
+        queues = place.logs if is_reference else queues_of(place)
+        has_parts = is_reference or place.kind is PlaceKind.PARTITIONED_QUEUE
+        if has_parts and isinstance(before, Position):
             raise ValueError(f"{place.path} has partitions: give a moment, not an offset")
         Asked(None if before is None else 0, keep)
-    found = gather(place, queues, lambda log: plan_trim_of(log, before, keep))
+
+    def plan(log: Log) -> Trim:
+        if is_reference:
+            return plan_reference_trim(place, log, before, keep)
+        return plan_trim_of(log, before, keep)
+
+    found = gather(place, queues, plan)
     trims = [trim for _, trim in found.answers]
     is_done = yes and found.is_sound
     if is_done:
-        carry_out_trims(place, trims)
+        (carry_out_reference_trims if is_reference else carry_out_trims)(place, trims)
     totals = {
         "logs": len(queues),
         "segments": sum(each.plan.segments for each in trims),

@@ -9,14 +9,13 @@ import typer
 
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.measuring.totals import sums
-from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.results import PlaceVerification, Verification, VerifiedLog
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import COULD_NOT_LOOK, DAMAGED
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import by_kind, size
-from cec_store.verbs.arguments import AsJson, PlacePath
+from cec_store.verbs.arguments import AsJson, PlacePath, StorageOptions, place_of
 
 _LISTED_MAX = 40
 """More logs than this are not listed one by one, but for those with faults."""
@@ -35,11 +34,12 @@ def verify_verb(
         bool,
         typer.Option("--records/--no-records", help="Also decode all records; count N and q anew."),
     ] = False,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Check every checksum, link and mark; name each fault, where it is and what to do."""
     screen = Screen()
-    place = place_at(path)
+    place = place_of(path, storage_options)
     with screen.bytes_progress("checking", *(log.folder for log in place.logs)) as progress:
         found = verify_place(place, deep=deep, records=records, progress=progress)
     if as_json:

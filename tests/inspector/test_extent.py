@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from cec_store import Targets
 from cec_store.cli import app
+from cec_store.format.schema import RecordKind
 from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.measuring import oldest_footprints
 from cec_store.inspector.measuring.crash_costs import (
@@ -32,7 +33,6 @@ from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import FrameRow
 from cec_store.inspector.showing.dumping import dump
 from cec_store.operators.aggregate.windows import CountWindow
-from cec_store.partitioned.committer import Committer
 from cec_store.storage.local import LocalFolder
 from support.command_line import json_schemas
 from support.disks.memory_folder import MemoryFolder
@@ -40,6 +40,7 @@ from support.places import damaged_queues as made
 from support.places.made_checkpoints import START_MS, MadeCheckpoint
 from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
 from support.places.state_logs import grow
+from support.places.version_1 import Committer
 
 Frames = list[tuple[FrameRow, list[RecordRow]]]
 
@@ -263,8 +264,7 @@ def test_a_checkpoint_is_recounted_log_by_log_and_altogether(checkpoint: MadeChe
         renewed = sum(bool(row.renewed) for row in records)
         assert log["totals"]["renewed"] == renewed
         assert log["totals"]["kinds"] == {
-            kind: sum(row.kind == kind for row in records)
-            for kind in ("DATA", "OPEN", "CHECK", "RESULT")
+            kind: sum(row.kind == kind for row in records) for kind in RecordKind.__members__
         }
         assert log["totals"]["write_amplification"] == len(records) / (len(records) - renewed)
         oldest_windows += [(w.timestamp_us, log["name"], w.offset) for w in state.oldest_windows]

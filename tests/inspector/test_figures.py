@@ -607,6 +607,9 @@ def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
     of_places = {kind for kind in ADVICE if kind.startswith("spark-")} | {
         "log-missing",
         "commit-record",
+        "commit-missing",
+        "commit-damaged",
+        "summary",
         "commits-behind",
         "partition-short",
         "staged-lost",
@@ -614,7 +617,7 @@ def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
         "rows",
         "link",
         "unreadable",
-    }  # those of inspector/test_verify.py, and of storage/test_permissions.py
+    }  # those of inspector/test_verify.py, test_reference_queues.py and storage/test_permissions.py
     assert seen | of_places == set(ADVICE) == set(EFFECTS)
     assert not seen & of_places
     assert len(DAMAGES) >= 20

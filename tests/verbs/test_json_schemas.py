@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 
 from cec_store.cli import app
 from cec_store.opening import open_queue
-from cec_store.partitioned.committer import Committer
 from cec_store.storage.local import LocalFolder
 from support.command_line.json_schemas import check
 from support.places import damaged_queues as made
 from support.places.checkpoints import Made
 from support.places.made_checkpoints import grown
 from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
+from support.places.version_1 import Committer
 
 OUTER = {"path", "kind", "sound", "logs", "totals"}
 

@@ -12,12 +12,12 @@ from cec_store.format.retention import Retention
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.opening import open_queue
-from cec_store.partitioned.committer import Committer
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import WRITER_LOCK
 from support.places import damaged_queues as made
 from support.places.made_checkpoints import grown
 from support.places.partitioned_queues import QUERY, SCHEMA, contents, rows, stage
+from support.places.version_1 import Committer
 
 BATCHES, PARTITIONS = 12, 3
 
@@ -177,7 +177,7 @@ def test_one_partition_that_cannot_be_read_is_told_and_then_nothing_is_done(queu
 
 
 def test_nobody_acts_beside_a_commit(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cec_store.partitioned.committer._LOCK_WAIT_S", 0.2)
+    monkeypatch.setattr("cec_store.partitioned.finishing._LOCK_WAIT_S", 0.2)
     lock = LocalFolder(queue / "commits").lock(WRITER_LOCK)
     before = made.hash_of(queue)
     try:

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.errors import SchemaMismatch
 from cec_store.format.columns import Ints, flags_of
-from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind, input_column
+from cec_store.format.schema import (
+    DETERMINANT,
+    KEY,
+    KIND,
+    STATE,
+    TIMESTAMP,
+    RecordKind,
+    input_column,
+)
 from cec_store.inspector.decoding.keys import KeyTest
 from cec_store.inspector.decoding.plain_values import records_as_rows, rows_of
 from cec_store.state_logs.segments import STATE_SCHEMA
@@ -128,6 +136,9 @@ class RecordDecoder:
             kind = row.pop(KIND)
             position = tuple(row.pop(name) for name in inputs)
             is_footprint = kind in (RecordKind.OPEN, RecordKind.CHECK)
+            chosen = row.pop(DETERMINANT, None)
+            if kind == RecordKind.DETERMINANT:
+                row = chosen or {}
             yield RecordRow(
                 offset=int(offsets[index]),
                 kind=RecordKind(kind).name if kind in known else f"kind {kind}",

@@ -21,7 +21,7 @@ from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CorruptLog
 from cec_store.format.columns import Ints, flags_of, values_of
 from cec_store.format.frame import FrameHeader
-from cec_store.format.records import concat, inputs_of, kinds_of
+from cec_store.format.records import concat, inputs_of, kinds_of, of_windows
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.decoding.plain_values import rows_of
@@ -173,7 +173,7 @@ class _Tally:
         kinds = kinds_of(records)
         newest_input = int(values_of(records.column(_INPUT), "i8").max(initial=0))
         self._newest_input = max(self._newest_input, newest_input)
-        (rows,) = np.nonzero(kinds != RecordKind.DATA)
+        (rows,) = np.nonzero(of_windows(kinds))
         rows = rows[first + rows >= self._extent_from]
         if self._skipped:
             rows = rows[self._is_sampled(records.column(KEY).take(pa.array(rows)))]

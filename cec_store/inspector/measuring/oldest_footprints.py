@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cec_store.errors import CorruptLog
 from cec_store.format.columns import Ints
-from cec_store.format.records import kinds_of
+from cec_store.format.records import kinds_of, of_windows
 from cec_store.format.schema import KEY, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.sketches import sketches_of
@@ -111,7 +111,7 @@ class _Search:
         """The next frame of the extent."""
         first_offset = frame.header.first_offset
         kinds = kinds_of(records)
-        is_meant = kinds != RecordKind.DATA
+        is_meant = of_windows(kinds)
         is_meant[: max(0, self._start - first_offset)] = False
         (rows,) = np.nonzero(is_meant)
         keys = records.select([KEY])

@@ -19,6 +19,7 @@ from cec_store.inspector.measuring.extents import (
     inspect_extent,
     reader_at,
 )
+from cec_store.inspector.measuring.reference_totals import reference_extent
 from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate, together
 from cec_store.inspector.places.places import Log, Place, PlaceKind
@@ -135,7 +136,7 @@ def at_point(place: Place, point: PointInTime | None) -> At:
         return None
     if place.has_versions:
         return version_at(place, point)
-    if place.kind is PlaceKind.PARTITIONED_QUEUE:
+    if place.kind in (PlaceKind.PARTITIONED_QUEUE, PlaceKind.REFERENCE_QUEUE):
         raise ValueError(f"{place.path}: no operator writes its partitions, so no moment matters")
     seq = seq_at(place, Chain(place.logs[0].folder), point)
     if seq is None:
@@ -160,6 +161,7 @@ def overview_of(
         OutOfRange: the one log there is does not have what ``at`` names.
         ValueError: targets that such logs cannot have.
     """
+    place.require_open()
     look = _Look(place, at, top, counts, targets)
     timestamp_us = look.begin_batch() if place.checkpoint is not None else None
     logs = []
@@ -206,6 +208,9 @@ class _Look:
         return None
 
     def at_log(self, log: Log, progress: Callable[[int], None] | None) -> LogExtent:
+        if self.place.kind is PlaceKind.REFERENCE_QUEUE:
+            number = int(log.partition or 0)
+            return LogExtent(log, reference_extent(self.place, number, self.counts), "")
         try:
             at = self._named(log)
             report = inspect_extent(

@@ -17,7 +17,7 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, RecoveryError
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.frame import NOT_COUNTED
-from cec_store.format.records import kinds_of
+from cec_store.format.records import kinds_of, of_windows
 from cec_store.format.schema import KEY, STATE, RecordKind
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.extent_history import (
@@ -206,7 +206,7 @@ class _Simulator:
         is_renewed = kinds == RecordKind.CHECK
         slots = np.full(len(kinds), -1, np.int64)
         if KEY in names:
-            rows = np.flatnonzero(kinds != RecordKind.DATA)
+            rows = np.flatnonzero(of_windows(kinds))
             records = pa.concat_batches([part.select(names) for part in parts]).take(pa.array(rows))
             slots[rows] = self._keys.encode(key_columns(records.column(KEY)))
             if self._is_state:

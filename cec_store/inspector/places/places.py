@@ -16,14 +16,24 @@ from cec_store.connectors.spark.checkpoint.layout import (
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, decoder_of
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.errors import CecError, NotAQueue
+from cec_store.format.retention import FOREVER
 from cec_store.log.epochs import newest_epoch
+from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.partitions import is_partitioned
 from cec_store.queues.retention import read_retention, settings_folder
 from cec_store.state_logs.segments import is_state_log
-from cec_store.storage.local import LocalFolder
-from cec_store.storage.names import COMMITS_FOLDER, manifest_epoch_of, partition_of, segment_id_of
+from cec_store.storage.folder import Folder, FolderTree
+from cec_store.storage.names import (
+    COMMITS_FOLDER,
+    LOG_FOLDER,
+    commit_number_of,
+    is_log_folder,
+    manifest_epoch_of,
+    partition_of,
+    segment_id_of,
+)
 from cec_store.storage.paths import AnyPath
-from cec_store.storage.trees import subfolders
+from cec_store.storage.stores.folders import StorageOptions, folder_at, store_of
 
 
 class PlaceKind(str, Enum):
@@ -31,6 +41,7 @@ class PlaceKind(str, Enum):
 
     QUEUE = "queue"
     PARTITIONED_QUEUE = "partitioned queue"
+    REFERENCE_QUEUE = "queue by reference"
     STATE_STORE = "state store"
     CHECKPOINT = "checkpoint"
 
@@ -41,7 +52,7 @@ class Log:
 
     name: str
     """Among the logs of its place, as ``operator 0, partition 3``; empty where it is alone."""
-    folder: LocalFolder
+    folder: FolderTree
     operator: int | None = None
     partition: int | None = None
     store: str | None = None
@@ -50,7 +61,7 @@ class Log:
 
     @classmethod
     def of_store(
-        cls, folder: LocalFolder, operator: int, partition: int, store: str, operator_name: str
+        cls, folder: FolderTree, operator: int, partition: int, store: str, operator_name: str
     ) -> Log:
         """A state store of a checkpoint."""
         does = f" ({operator_name})" if operator_name else ""
@@ -62,6 +73,11 @@ class Log:
     def store_key(self) -> tuple[int | None, str | None]:
         """What the partitions of one store have in common: operator and store."""
         return self.operator, self.store
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """What tells it from all others: partitions by reference have one folder in common."""
+        return self.folder.path, self.partition
 
     def fields(self) -> dict[str, Any]:
         """What every JSON document says of a log."""
@@ -97,13 +113,19 @@ class Log:
 
 @dataclass(frozen=True)
 class Place:
-    """A path with the logs in it, in the order of their numbers."""
+    """A folder with the logs in it, in the order of their numbers."""
 
-    path: str
+    folder: FolderTree
     kind: PlaceKind
     logs: tuple[Log, ...]
     checkpoint: Checkpoint | None = None
     """Of a checkpoint: the files around its logs."""
+    opened: ReferenceQueue | None = None
+    """Of a queue by reference that can be opened."""
+
+    @property
+    def path(self) -> str:
+        return self.folder.path
 
     @property
     def has_versions(self) -> bool:
@@ -133,19 +155,34 @@ class Place:
         return found
 
     @property
-    def settings(self) -> LocalFolder | None:
-        """Where a queue's settings stand; ``None`` of state stores."""
-        if self.has_versions:
+    def reference(self) -> ReferenceQueue:
+        """The queue, of a place that is one by reference.
+
+        Raises:
+            CorruptLog, UnsupportedVersion: it cannot be opened.
+        """
+        store = store_of(self.folder)
+        assert store is not None
+        return self.opened or ReferenceQueue(store)
+
+    def require_open(self) -> None:
+        """Raises as :attr:`reference` where it is one: then it has no logs that could say why."""
+        if self.kind is PlaceKind.REFERENCE_QUEUE:
+            _ = self.reference
+
+    @property
+    def settings(self) -> Folder | None:
+        """Where a queue's settings stand; ``None`` of state stores, and where commits say them."""
+        if self.has_versions or self.kind is PlaceKind.REFERENCE_QUEUE:
             return None
-        folder = LocalFolder(self.path)
         is_many = self.kind is PlaceKind.PARTITIONED_QUEUE
-        found = folder.folder(COMMITS_FOLDER) if is_many else settings_folder(folder)
-        assert isinstance(found, LocalFolder)
-        return found
+        return self.folder.folder(COMMITS_FOLDER) if is_many else settings_folder(self.folder)
 
     def retention(self) -> str | None:
         """What a queue deletes by itself; ``None`` of state stores, and where it is unreadable."""
         try:
+            if self.kind is PlaceKind.REFERENCE_QUEUE:
+                return self.reference.state.commit.settings.get("retention", str(FOREVER))
             return None if self.settings is None else str(read_retention(self.settings))
         except CecError:
             return None
@@ -175,46 +212,67 @@ class Place:
         return ids or version
 
 
-def place_at(path: AnyPath) -> Place:
-    """What is at a path.
+def place_at(path: AnyPath | FolderTree, storage_options: StorageOptions | None = None) -> Place:
+    """What is at a path or URL.
 
     Raises:
         NotAQueue: nothing that this package knows.
         Unreadable: this user may not read its logs.
+        ValueError: no such path or URL, or options for local files.
     """
-    place = _place_at(path)
+    place = _place_at(folder_at(path, storage_options))
     for log in place.logs:
-        if log.folder.exists():
-            names = [name for name in log.folder.names() if _is_of_log(name)]
-            log.folder.require_readable(names)
+        log.folder.require_readable(_is_of_log)
     return place
+
+
+def _goes_by_reference(folder: FolderTree) -> bool:
+    """A queue of version 1 does so from its commit 0 on, not before."""
+    folders = folder.folder(LOG_FOLDER).folders()
+    numbered = [each for name, each in folders.items() if is_log_folder(name)]
+    if not is_partitioned(folder):
+        return bool(numbered)
+    return any(commit_number_of(name) is not None for each in numbered for name in each.names())
 
 
 def _is_of_log(name: str) -> bool:
     return segment_id_of(name) is not None or manifest_epoch_of(name) is not None
 
 
-def _place_at(path: AnyPath) -> Place:
-    folder = LocalFolder(path)
+def _place_at(folder: FolderTree) -> Place:
     names = folder.names() if folder.exists() else []
     if OFFSETS in names:
-        return _checkpoint(Checkpoint(path))
+        return _checkpoint(Checkpoint(folder))
+    if LOG_FOLDER in names and _goes_by_reference(folder):
+        return _reference_queue(folder)
     # Not by the manifest of commits/ alone: it may be what is lost.
     if is_partitioned(folder) or any(partition_of(name) is not None for name in names):
-        return Place(folder.path, PlaceKind.PARTITIONED_QUEUE, _partitions(folder))
+        return Place(folder, PlaceKind.PARTITIONED_QUEUE, _partitions(folder))
     if is_state_log(folder):
-        return Place(folder.path, PlaceKind.STATE_STORE, (Log("", folder),))
+        return Place(folder, PlaceKind.STATE_STORE, (Log("", folder),))
     if newest_epoch(folder) is not None or any(segment_id_of(n) is not None for n in names):
-        return Place(folder.path, PlaceKind.QUEUE, (Log("", folder),))
+        return Place(folder, PlaceKind.QUEUE, (Log("", folder),))
     raise NotAQueue(
         f"{folder.path}: neither a queue, nor a state store, nor a checkpoint of a Spark query"
     )
 
 
-def _partitions(folder: LocalFolder) -> tuple[Log, ...]:
-    numbered = ((partition_of(name), each) for name, each in subfolders(folder).items())
-    found = sorted((number, each.path) for number, each in numbered if number is not None)
-    partitions = (Log(f"partition {n}", LocalFolder(at), partition=n) for n, at in found)
+def _reference_queue(folder: FolderTree) -> Place:
+    """Without logs where it cannot be opened: to verify it still says why."""
+    place = Place(folder, PlaceKind.REFERENCE_QUEUE, ())
+    try:
+        queue = place.reference
+    except CecError:
+        return place
+    logs = tuple(Log(f"partition {n}", folder, partition=n) for n in queue.ends())
+    return Place(folder, PlaceKind.REFERENCE_QUEUE, logs, opened=queue)
+
+
+def _partitions(folder: FolderTree) -> tuple[Log, ...]:
+    named = sorted(folder.folders().items())
+    found = [(n, each) for name, each in named if (n := partition_of(name)) is not None]
+    found.sort(key=lambda each: each[0])
+    partitions = (Log(f"partition {n}", at, partition=n) for n, at in found)
     return (Log("commits", folder.folder(COMMITS_FOLDER)), *partitions)
 
 
@@ -225,4 +283,4 @@ def _checkpoint(checkpoint: Checkpoint) -> Place:
         Log.of_store(at.folder, at.operator, at.partition, at.store, names[at.operator])
         for at in folders
     )
-    return Place(checkpoint.path, PlaceKind.CHECKPOINT, logs, checkpoint)
+    return Place(checkpoint.folder, PlaceKind.CHECKPOINT, logs, checkpoint)

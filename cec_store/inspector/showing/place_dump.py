@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
-from cec_store.errors import CecError, CorruptLog
+from cec_store.errors import CecError, CorruptLog, UnsupportedVersion
 from cec_store.inspector.damage.faults import located
-from cec_store.inspector.places.places import Log, Place
+from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
 from cec_store.inspector.showing.dumping import dump
 from cec_store.inspector.showing.following import Follower, QueueFollower, StateFollower
+from cec_store.inspector.showing.reference_dump import (
+    ReferenceFollower,
+    dump_reference,
+)
 
 _LOOK_FOR_LOGS_S = 1.0
 
@@ -35,6 +39,9 @@ class PlaceDump:
         Raises:
             CecError: it cannot be read at all, and there are no others.
         """
+        if self._place.kind is PlaceKind.REFERENCE_QUEUE:
+            yield from dump_reference(self._place.reference, log.partition or 0, self._wanted)
+            return
         decoder, rows = self._decoder(log)
         yield from rows
         try:
@@ -50,22 +57,47 @@ class PlaceDump:
 
         ``look`` says which logs there are: a query may make some.
         """
-        followers: dict[str, tuple[Log, Follower | None]] = {}
+        if self._place.kind is PlaceKind.REFERENCE_QUEUE:
+            yield from self._follow_by_reference(look)
+            return
+        followers: dict[tuple[str, int | None], tuple[Log, Follower | None]] = {}
         looked_s = -_LOOK_FOR_LOGS_S
         while True:
             if time.monotonic() - looked_s >= _LOOK_FOR_LOGS_S:
                 for log in look():
-                    if log.folder.path not in followers:
+                    if log.key not in followers:
                         made, rows = self._follower(log)
-                        followers[log.folder.path] = log, made
+                        followers[log.key] = log, made
                         yield from ((log, row) for row in rows)
                 looked_s = time.monotonic()
-            for path, (log, follower) in followers.items():
+            for key, (log, follower) in followers.items():
                 try:
                     yield from ((log, row) for row in (follower.poll() if follower else ()))
                 except (CecError, FileNotFoundError) as error:
                     yield log, _damage(log, error)
-                    followers[path] = log, None
+                    followers[key] = log, None
+            yield None
+
+    def _follow_by_reference(
+        self, look: Callable[[], Sequence[Log]]
+    ) -> Iterator[tuple[Log, Row] | None]:
+        """One request a look for all partitions, where nothing has come."""
+        queue, first = self._place.reference, self._place.logs[0]
+        followers: dict[int, tuple[Log, ReferenceFollower]] = {}
+        known = 0
+        while True:
+            try:
+                queue.refresh()
+            except (CorruptLog, UnsupportedVersion) as error:
+                yield first, _damage(first, error)
+                return
+            if known < len(queue.ends()):
+                known = len(queue.ends())
+                for log in look():
+                    made = ReferenceFollower(queue, log.partition or 0, self._wanted)
+                    followers.setdefault(log.partition or 0, (log, made))
+            for log, follower in followers.values():
+                yield from ((log, row) for row in follower.poll())
             yield None
 
     def _follower(self, log: Log) -> tuple[Follower, list[Row]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.checkpoints.rebuild import rebuild
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, store_folder
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.connectors.spark.checkpoint.state_tables import side_column, side_type
 from cec_store.errors import CecError, OutOfRange, RecoveryError, SchemaMismatch
 from cec_store.format.columns import values_of
-from cec_store.format.records import inputs_of
+from cec_store.format.records import inputs_of, of_windows
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
 from cec_store.state_logs.state_log import StateLog
-from cec_store.storage.local import LocalFolder
 
 Batches = Iterator[pa.RecordBatch]
 _ROWS = 1 << 16
@@ -172,12 +170,12 @@ def lost_partitions(logs: Sequence[Log], decoder: StateDecoder | None) -> list[L
     if decoder is None or logs[-1].partition is None:
         return []
     last = logs[-1]
-    operator_folder = PurePath(decoder.schema.path).parents[2 if last.store == DEFAULT_STORE else 3]
-    inside = "" if last.store == DEFAULT_STORE else str(last.store)
+    is_default, store = last.store == DEFAULT_STORE, str(last.store)
+    operator_folder = (last.folder if is_default else last.folder.above()).above()
     return [
         Log.of_store(
-            LocalFolder(PurePath(operator_folder, str(number), inside)), int(last.operator or 0),
-            number, str(last.store), last.operator_name,
+            store_folder(operator_folder, number, store), int(last.operator or 0), number, store,
+            last.operator_name,
         )
         for number in range(int(last.partition or 0) + 1, decoder.schema.partitions)
     ]  # fmt: skip
@@ -241,7 +239,7 @@ class WindowReader:
 
     def _events_in(self, first_offset: int, records: pa.RecordBatch) -> Batches:
         kinds = values_of(records.column(KIND), "u1")
-        rows = np.flatnonzero(kinds != RecordKind.DATA)
+        rows = np.flatnonzero(of_windows(kinds))
         if not len(rows) or KEY not in records.schema.names:
             return
         names = np.array(["", *(_KINDS.get(RecordKind(n), "") for n in range(1, 5))], object)

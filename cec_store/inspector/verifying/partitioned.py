@@ -12,7 +12,7 @@ from cec_store.inspector.verifying.results import Verification
 from cec_store.log.chain import Chain
 from cec_store.partitioned.commits import newest_first
 from cec_store.partitioned.staging import StagedReader
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import (
     COMMITS_FOLDER,
     STAGED_FOLDER,
@@ -20,13 +20,12 @@ from cec_store.storage.names import (
     segment_name,
     staged_name,
 )
-from cec_store.storage.trees import subfolders
 
 
 class PartitionedQueue:
     """Looks at what is committed and what is there, once each log has been looked at."""
 
-    def __init__(self, folder: LocalFolder, partitions: Mapping[int, Verification | None]) -> None:
+    def __init__(self, folder: FolderTree, partitions: Mapping[int, Verification | None]) -> None:
         """``partitions``: what was found in each; ``None`` where nothing is."""
         self._folder = folder
         self._partitions = partitions
@@ -90,7 +89,7 @@ class PartitionedQueue:
                 path = self._partition(number).path
                 self._fault("schema", path, 0, what, f"partition {number}")
 
-    def _partition(self, number: int) -> LocalFolder:
+    def _partition(self, number: int) -> FolderTree:
         return self._folder.folder(partition_name(number))
 
     # -- ends ---------------------------------------------------------------------------------
@@ -157,12 +156,12 @@ class PartitionedQueue:
         return []
 
     def _note_staged(self, newest: Commit | None) -> None:
-        staged = subfolders(self._folder).get(STAGED_FOLDER)
+        staged = self._folder.folders().get(STAGED_FOLDER)
         if staged is None:
             self.notes.append(Note(f"{self._folder.path}/{STAGED_FOLDER}", 0, "not here"))
             return
         own = staged_name(newest.query, newest.batch) if newest is not None else ""
-        for name, folder in sorted(subfolders(staged).items()):
+        for name, folder in sorted(staged.folders().items()):
             what = "staged by tasks, and in no commit yet"
             query, _, batch = name.rpartition("-")
             if newest is not None and batch.isdigit() and newest.has(query, int(batch)):

@@ -12,6 +12,7 @@ from cec_store.inspector.damage.faults import EFFECTS, Fault, Note, kind_of
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.verifying.log import verify
 from cec_store.inspector.verifying.partitioned import PartitionedQueue
+from cec_store.inspector.verifying.reference_queue import verify_reference
 from cec_store.inspector.verifying.results import (
     PlaceVerification,
     Progress,
@@ -19,7 +20,6 @@ from cec_store.inspector.verifying.results import (
     VerifiedLog,
 )
 from cec_store.inspector.verifying.spark_files import SparkFiles
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import partition_name
 
 _LOOKS = 4
@@ -53,15 +53,19 @@ class _PlaceVerifier:
         if place.checkpoint is not None:
             self._spark = SparkFiles(place.checkpoint, place.logs)
             self._spark.check()
-        for log in (*place.logs, *self._lost_logs()):
-            self._verify(log)
+        if place.kind is PlaceKind.REFERENCE_QUEUE:
+            faults, notes, self._logs = verify_reference(place, self._records, self._progress)
+            self._add(faults, notes)
+        else:
+            for log in (*place.logs, *self._lost_logs()):
+                self._verify(log)
         if place.kind is PlaceKind.PARTITIONED_QUEUE:
             found = {e.log.partition: e.found for e in self._logs if e.log.partition is not None}
-            parts = PartitionedQueue(LocalFolder(place.path), found)
+            parts = PartitionedQueue(place.folder, found)
             parts.check()
             self._add(parts.faults, parts.notes)
             for number in sorted({*range(parts.count)} - {*found}):
-                folder = LocalFolder(place.path).folder(partition_name(number))
+                folder = place.folder.folder(partition_name(number))
                 lost = Log(f"partition {number}", folder, partition=number)
                 self._logs.append(VerifiedLog(lost, None, 0))
         batches = None

@@ -21,11 +21,16 @@ from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.operators.keys.words import grown
 
 _CLOSED = np.iinfo(np.int64).max
-# Within a step output comes first, then OPEN, then CHECK. Unknown kinds come last of all.
+# Within a step output comes first, then what chance has decided, then OPEN, then CHECK. Unknown
+# kinds come last of all.
 _RANKS = np.full(256, 9, np.int8)
-_RANKS[[RecordKind.DATA, RecordKind.RESULT]] = 0
-_RANKS[RecordKind.OPEN] = 1
-_RANKS[RecordKind.CHECK] = 2
+_RANKS[[RecordKind.DATA, RecordKind.RESULT, RecordKind.GAP]] = 0
+_RANKS[RecordKind.DETERMINANT] = 1
+_RANKS[RecordKind.OPEN] = 2
+_RANKS[RecordKind.CHECK] = 3
+# A record of an unknown kind is a fault of its own; its window counts as if it were a footprint.
+_IS_OF_A_WINDOW = np.ones(256, np.bool_)
+_IS_OF_A_WINDOW[[RecordKind.DATA, RecordKind.DETERMINANT, RecordKind.GAP]] = False
 
 
 class WindowRecount:
@@ -47,7 +52,10 @@ class WindowRecount:
 
     def take(self, kinds: NDArray[np.uint8], keys: pa.StructArray, first_offset: int) -> None:
         """The next frame's records."""
-        (rows,) = np.nonzero(kinds != RecordKind.DATA)
+        if (kinds == RecordKind.GAP).any():  # alone in its frame: every window is lost
+            self.forget(first_offset)
+            return
+        (rows,) = np.nonzero(_IS_OF_A_WINDOW[kinds])
         if not len(rows):
             return
         if len(rows) < len(kinds):

@@ -26,8 +26,8 @@ from cec_store.errors import (
 )
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.places.places import Log
-from cec_store.storage.local import LocalFolder
-from cec_store.storage.trees import checksums_of, subfolders
+from cec_store.storage.folder import Folder, FolderTree
+from cec_store.storage.trees import checksums_of
 
 _CRC_HEADER = b"crc\0"
 _CRC_BYTES = 4
@@ -142,7 +142,7 @@ class SparkFiles:
     def _read_commit(self, batch: int) -> None:
         self._commits[batch] = self._checkpoint.commit(batch)
 
-    def _numbers_in(self, folder: LocalFolder) -> list[int]:
+    def _numbers_in(self, folder: Folder) -> list[int]:
         names = folder.names()
         for name in names:
             if not name.isdigit() and not name.startswith("."):
@@ -178,7 +178,7 @@ class SparkFiles:
 
     # -- checksums ----------------------------------------------------------------------------
 
-    def _check_checksums(self, folder: LocalFolder, name: str) -> None:
+    def _check_checksums(self, folder: Folder, name: str) -> None:
         """Hadoop's local file system refuses a file that its hidden checksums do not fit."""
         try:
             stored = checksums_of(folder, name)
@@ -220,14 +220,15 @@ def _store_of(log: Log) -> tuple[int, str]:
     return log.operator, log.store
 
 
-def _schema_folders(operator: LocalFolder, store: str) -> Iterator[LocalFolder]:
+def _schema_folders(operator: FolderTree, store: str) -> Iterator[FolderTree]:
     """Where Spark keeps what it notes of an operator, and of one of its stores."""
-    folders = subfolders(operator)
-    for inside in folders, subfolders(folders["0"]) if "0" in folders else {}:
+    folders = operator.folders()
+    for inside in folders, folders["0"].folders() if "0" in folders else {}:
         if METADATA_FOLDER in inside:
             yield inside[METADATA_FOLDER]
-        if store in inside and METADATA_FOLDER in subfolders(inside[store]):
-            yield subfolders(inside[store])[METADATA_FOLDER]
+        of_store = inside[store].folders() if store in inside else {}
+        if METADATA_FOLDER in of_store:
+            yield of_store[METADATA_FOLDER]
 
 
 def _mismatch(stored: bytes, data: bytes) -> tuple[int, str] | None:

@@ -1,4 +1,4 @@
-"""Trims, new indexes and dropped consumers of a queue, of many partitions or of none.
+"""Trims, new indexes and dropped consumers of queues whose partitions are logs of their own.
 
 Each is planned first, for all partitions and without a change on disk, and then carried out, with
 nobody else writing. Where one partition cannot be read, nothing is done to any.
@@ -7,11 +7,12 @@ nobody else writing. Where one partition cannot be read, nothing is done to any.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from cec_store.errors import CecError
 from cec_store.format.retention import Retention
+from cec_store.indexes.files import index_folder
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
@@ -20,7 +21,7 @@ from cec_store.log.reopening import reopen
 from cec_store.log.replay import offset_at
 from cec_store.log.selection import Moment
 from cec_store.log.writer import ClockAndEntropy
-from cec_store.partitioned.committer import commits_locked
+from cec_store.partitioned.finishing import commits_locked
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.consumers import (
     Consumer,
@@ -29,6 +30,7 @@ from cec_store.queues.consumers import (
 )
 from cec_store.queues.holding import acknowledgement_files
 from cec_store.queues.trimming import Asked, TrimPlan, plan_trim, trim
+from cec_store.storage.folder import Folder
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     INDEX_FOLDER,
@@ -42,13 +44,15 @@ def queues_of(place: Place) -> tuple[Log, ...]:
     """The queues in which records stand.
 
     Raises:
-        ValueError: a state store or a checkpoint.
+        ValueError: a state store or a checkpoint, or a queue by reference.
     """
     if place.has_versions:
         raise ValueError(
             f"{place.path}: a {place.kind.value}, and no queue; Spark's own maintenance forgets "
             "what no kept version needs (spark.sql.streaming.minBatchesToRetain)"
         )
+    if place.kind is PlaceKind.REFERENCE_QUEUE:
+        raise ValueError(f"{place.path}: a {place.kind.value}, which has no index")
     is_many = place.kind is PlaceKind.PARTITIONED_QUEUE
     return tuple(log for log in place.logs if not is_many or log.partition is not None)
 
@@ -62,19 +66,18 @@ class Deletion:
     bytes: int
 
 
-def _size(folder: LocalFolder, names: Iterable[str]) -> int:
+def _size(folder: Folder, names: Iterable[str]) -> int:
     return sum(map(folder.size, names))
 
 
 def _writing(place: Place) -> AbstractContextManager[object]:
     """Keeps all others from writing to the queue."""
-    folder = LocalFolder(place.path)
     is_many = place.kind is PlaceKind.PARTITIONED_QUEUE
-    return commits_locked(folder) if is_many else _locked(folder)
+    return commits_locked(place.folder) if is_many else _locked(place.folder)
 
 
 @contextmanager
-def _locked(folder: LocalFolder) -> Iterator[None]:
+def _locked(folder: Folder) -> Iterator[None]:
     with closing(folder.lock(WRITER_LOCK)):
         refuse_if_held(folder)
         yield
@@ -153,14 +156,15 @@ def plan_reindex_of(log: Log) -> Reindex:
     """Look what is there; raises :class:`CecError` where the log cannot be read."""
     chain = Chain(log.folder)
     frames = chain.end.seq - chain.first_seq()
-    folder = log.folder.folder(INDEX_FOLDER)
-    names = tuple(folder.names()) if folder.exists() else ()
-    return Reindex(log, names, _size(folder, names), frames)
+    folder = index_folder(log.folder, chain.manifest.log_id)
+    names = tuple(folder.names()) if folder is not None and folder.exists() else ()
+    return Reindex(log, names, 0 if folder is None else _size(folder, names), frames)
 
 
 def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> None:
-    """Make them anew."""
-    with _writing(place):
+    """Make them anew; one that is kept in the user's cache is nobody else's."""
+    is_cached = not isinstance(place.folder, LocalFolder)
+    with nullcontext() if is_cached else _writing(place):
         for each in planned:
             chain = Chain(each.log.folder)
             with closing(TimestampIndex(chain, writable=True)) as index:

@@ -1,0 +1,71 @@
+"""What a place's logs say of the operators that wrote them, as availability costs need it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cec_store.inspector.measuring.overview import LogExtent, Overview
+from cec_store.standby.costs import Query
+
+
+@dataclass(frozen=True)
+class MeasuredQuery:
+    """Rates are by the records' own timestamps."""
+
+    tuples_per_s: float | None
+    """Of the input; ``None`` where the logs do not say: a version of a state store is no count."""
+    query: Query
+
+
+def measured_query(found: Overview, tuple_s: float) -> MeasuredQuery:
+    """All logs of a place that operators write, as one operator; needs counted records.
+
+    Raises:
+        ValueError: there is none, or too little in them for a rate.
+    """
+    path = found.place.path
+    logs = [each for each in found.logs if each.report is not None and each.state is not None]
+    if not logs:
+        raise ValueError(f"{path}: no operator writes here; give --rate, --window and --advance")
+    span_s = _span_s(logs)
+    results = sum(_closed(each) for each in logs)
+    if span_s <= 0 or not results:
+        raise ValueError(
+            f"{path}: {results:,} results in {span_s:g} s are too few for a rate; give --rate, "
+            "--window and --advance"
+        )
+    with_input = [each.state for each in logs if each.state is not None and each.has_input]
+    rows = sum(sum(state.replay_upto) for state in with_input)
+    extents = [each.state.extent for each in logs if each.state is not None]
+    records = sum(extent.records for extent in extents)
+    stored = sum(extent.bytes for extent in extents)
+    query = Query(
+        open_windows=sum(extent.open_windows for extent in extents),
+        results_per_s=results / span_s,
+        tuple_s=tuple_s,
+        footprint_bytes=stored / records if records else _record_bytes(logs),
+    )
+    return MeasuredQuery(rows / span_s if rows else None, query)
+
+
+def _span_s(logs: list[LogExtent]) -> float:
+    times = [
+        moment
+        for each in logs
+        if each.report is not None
+        for moment in (each.report.totals.first_timestamp_us, each.report.totals.last_timestamp_us)
+        if moment is not None
+    ]
+    return (max(times) - min(times)) / 1e6 if times else 0.0
+
+
+def _closed(each: LogExtent) -> int:
+    """Results, and outputs that close no window."""
+    kinds = None if each.report is None else each.report.totals.kinds
+    return 0 if kinds is None else kinds["RESULT"] + kinds["DATA"]
+
+
+def _record_bytes(logs: list[LogExtent]) -> float:
+    totals = [each.report.totals for each in logs if each.report is not None]
+    records = sum(each.records for each in totals)
+    return sum(each.bytes for each in totals) / max(1, records)

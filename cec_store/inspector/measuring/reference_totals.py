@@ -1,0 +1,95 @@
+"""A partition of a queue by reference in figures, by what its commits say of it. Reads only.
+
+docs/format.md §12. Only counts of records by kind, and a history, need the segments themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from cec_store.format.frame import FrameHeader
+from cec_store.format.schema import RecordKind
+from cec_store.inspector.damage.faults import Fault, kind_of
+from cec_store.inspector.damage.reference_objects import (
+    BadPlace,
+    frames_of,
+    part_of,
+    read_all,
+    segments_of_partition,
+)
+from cec_store.inspector.measuring.extents import ExtentReport
+from cec_store.inspector.measuring.log_history import LogHistory, SegmentUse
+from cec_store.inspector.measuring.totals import LogTotals
+from cec_store.inspector.places.places import Place
+from cec_store.storage.stores.folders import store_of
+
+
+def reference_extent(place: Place, number: int, counts: bool) -> ExtentReport:
+    """Totals of a partition; no operator writes it, so there is no extent.
+
+    Raises:
+        CorruptLog, UnsupportedVersion: the queue cannot be opened.
+    """
+    state = place.reference.state
+    segments = segments_of_partition(state, number)
+    totals = LogTotals(
+        segments=len(segments),
+        frames=sum(each["frames"] for each in segments),
+        bytes=sum(each["bytes"] for each in segments),
+        records=sum(each["records"] for each in segments),
+        first_offset=state.commit.starts[number],
+        end_offset=state.commit.ends[number],
+        first_timestamp_us=segments[0]["least_us"] if segments else None,
+        last_timestamp_us=segments[-1]["greatest_us"] if segments else None,
+    )
+    if counts:
+        # Whatever is here is output: a queue of partitions has no windows.
+        totals.kinds = {kind.name: 0 for kind in RecordKind}
+        totals.kinds[RecordKind.DATA.name] = totals.records
+    return ExtentReport(place.path, None, totals, has_state=False, state=None, damage="")
+
+
+def reference_history(place: Place, number: int) -> tuple[LogHistory, FrameHeader | None]:
+    """How a partition has grown, frame by frame, and its newest frame.
+
+    Raises:
+        CorruptLog, UnsupportedVersion: the queue cannot be opened.
+    """
+    history, last = LogHistory(), None
+    uses: list[SegmentUse] = []
+
+    def begin(segment_bytes: int) -> None:
+        uses.append(SegmentUse(len(uses), segment_bytes))
+        history.bytes += segment_bytes
+
+    for each in _headers(place, number, begin):
+        if isinstance(each, Fault):
+            history.damage.append(each)
+            continue
+        history.take(each, history.frames)
+        uses[-1].take(each, 2**63)
+        last = each
+    history.segments += uses
+    return history, last
+
+
+def _headers(
+    place: Place, number: int, begin: Callable[[int], None]
+) -> Iterator[FrameHeader | Fault]:
+    store = store_of(place.folder)
+    assert store is not None
+    segments = segments_of_partition(place.reference.state, number)
+    for segment, data in zip(segments, read_all(store, map(part_of, segments)), strict=True):
+        path = f"{store.url}/{segment['file']}"
+        begin(segment["bytes"])
+        if isinstance(data, FileNotFoundError):
+            what = "an object that a commit names is missing"
+            yield Fault("segment-missing", path, 0, what, True)
+        elif isinstance(data, Exception):
+            yield Fault(kind_of(data), path, 0, str(data), True)
+        else:
+            for each in frames_of(segment, data):
+                if isinstance(each, BadPlace):
+                    yield Fault("frame-damaged", path, each.byte, each.reason, True)
+                else:
+                    yield each.header

@@ -1,0 +1,275 @@
+"""The commits and summaries of a queue by reference against each other. docs/format.md §12."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.errors import CecError, CorruptLog, NotAQueue
+from cec_store.format.by_reference.commits import Operation, ReferenceCommit, ReferenceObject
+from cec_store.format.columns import Ints
+from cec_store.format.schema import RecordSchema
+from cec_store.inspector.damage.faults import Fault, Note, kind_of
+from cec_store.inspector.damage.reference_objects import Read, Wanted, read_all
+from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.storage.names import (
+    LOG_FOLDER,
+    commit_number_of,
+    commit_object_name,
+    summary_number_of,
+    summary_object_name,
+)
+from cec_store.storage.stores.store import Store
+
+
+class CommitChecks:
+    """Goes through all of them in order, and over damage on."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.faults: list[Fault] = []
+        self.notes: list[Note] = []
+        self.state: QueueState | None = None
+        """The queue after its newest commit; ``None`` where nobody can say what it is."""
+        self.schema: RecordSchema | None = None
+        self.named: set[str] = set()
+        """The files that commits have ever named."""
+        self.is_all_known = True
+        """Whether every commit could be read."""
+        self._log_id: bytes | None = None
+        self._before: ReferenceCommit | None = None
+
+    def check(self) -> None:
+        """Raises :class:`NotAQueue` where there is no commit."""
+        commits, summaries = self._names()
+        if not commits:
+            raise NotAQueue(f"{self._store.url}: no commit is left in {LOG_FOLDER}/")
+        numbers = range(max(commits) + 1)
+        names = [Wanted(name) for name in _names_in_order(numbers, summaries)]
+        read = read_all(self._store, names)
+        for number in numbers:
+            self._take_commit(number, next(read))
+            if number in summaries:
+                self._take_summary(number, next(read))
+            elif summary_base(number) is not None:
+                what = "no summary is here; readers do without it"
+                self.notes.append(Note(self._path(summary_object_name(number)), 0, what))
+        if self.state is None:
+            self._ask_as_readers_do()
+        if self.state is not None:
+            self._check_offsets(self.state)
+
+    def _names(self) -> tuple[set[int], set[int]]:
+        """The numbers of commits and of summaries."""
+        commits, summaries = set(), set()
+        for folder in self._store.list(LOG_FOLDER):
+            inside = self._store.list(f"{LOG_FOLDER}/{folder.name}") if folder.is_folder else ()
+            for name in [entry.name for entry in inside] or [""]:
+                whole = f"{LOG_FOLDER}/{folder.name}/{name}".rstrip("/")
+                commit, summary = commit_number_of(name), summary_number_of(name)
+                if commit is not None and commit_object_name(commit) == whole:
+                    commits.add(commit)
+                elif summary is not None and summary_object_name(summary) == whole:
+                    summaries.add(summary)
+                else:
+                    self.notes.append(Note(self._path(whole), 0, "no commit, and never read"))
+        newest = max(commits, default=-1)
+        for number in sorted(each for each in summaries if each > newest):
+            what = f"a summary at commit {number}, and the newest commit is {newest}"
+            self._fault("commits-behind", summary_object_name(number), 0, what)
+        return commits, {each for each in summaries if each <= newest}
+
+    def _path(self, name: str) -> str:
+        return f"{self._store.url}/{name}"
+
+    def _fault(self, kind: str, name: str, byte: int, what: str, acknowledged: bool = True) -> None:
+        self.faults.append(Fault(kind, self._path(name), byte, what, acknowledged))
+
+    # -- commits ------------------------------------------------------------------------------
+
+    def _take_commit(self, number: int, data: Read) -> None:
+        name = commit_object_name(number)
+        found = self._decoded(name, number, data, "commit-missing", "commit-damaged")
+        if found is None:
+            self.state = self._before = None
+            self.is_all_known = False
+            return
+        self.named.update(found.segments.column("file").to_pylist())
+        if number == 0:
+            self.schema = found.commit.schema
+            if found.commit.schema is None or found.commit.operation != Operation.MAKE:
+                self._fault("commit-record", name, 0, "it does not make the queue")
+            self._before, self.state = found.commit, QueueState.of([found])
+            return
+        problem = "" if self._before is None else what_does_not_follow(self._before, found)
+        if problem:
+            self._fault("commit-record", name, 0, problem)
+        self._before = found.commit
+        try:
+            self.state = None if self.state is None else self.state.after(found)
+        except ValueError as error:
+            self._fault("commit-record", name, 0, str(error))
+            self.state = None
+
+    def _decoded(
+        self, name: str, number: int, data: Read, missing: str, damaged: str
+    ) -> ReferenceObject | None:
+        is_commit = commit_number_of(name.rpartition("/")[2]) is not None
+        try:
+            if isinstance(data, FileNotFoundError):
+                raise CorruptLog(self._path(name), 0, "the object is missing")
+            if isinstance(data, CecError):
+                raise data
+            found = ReferenceObject.decode(data, self._path(name), number, is_summary=not is_commit)
+            self._log_id = self._log_id or found.log_id
+            if found.log_id != self._log_id:
+                raise CorruptLog(self._path(name), 16, "it is of another queue")
+        except CorruptLog as error:
+            is_gone = isinstance(data, FileNotFoundError)
+            self._fault(missing if is_gone else damaged, name, error.byte, error.reason, is_commit)
+        except CecError as error:
+            self._fault(kind_of(error), name, 0, str(error))
+        else:
+            return found
+        return None
+
+    # -- summaries ----------------------------------------------------------------------------
+
+    def _take_summary(self, number: int, data: Read) -> None:
+        name = summary_object_name(number)
+        found = self._decoded(name, number, data, "summary", "summary")
+        base = summary_base(number)
+        if found is None:
+            return
+        if base is None:
+            self.notes.append(Note(self._path(name), 0, "no summary is due here; it is never read"))
+            return
+        if self.state is not None:
+            due = self.state.summary(found.created_us)
+            if due is None or not _is_same(due, found):
+                what = "it does not say what the commits up to there say"
+                self._fault("summary", name, 0, what, acknowledged=False)
+        elif base == 0:  # of all there is, so that what follows is known again
+            self._before, self.state = found.commit, QueueState.of([found])
+
+    def _ask_as_readers_do(self) -> None:
+        try:
+            self.state = ReferenceLog(self._store).open()
+        except CecError as error:
+            what = f"which segments count is not known, and none was checked: {error}"
+            self.notes.append(Note(self._path(LOG_FOLDER), 0, what))
+
+    # -- offsets ------------------------------------------------------------------------------
+
+    def _check_offsets(self, state: QueueState) -> None:
+        """The segments of each partition follow each other, from its start to its end."""
+        live = state.live.sort_by([("partition", "ascending"), ("first_offset", "ascending")])
+        names = ("partition", "first_offset", "records")
+        partitions, firsts, records = (live.column(name).to_numpy() for name in names)
+        commit, path = state.commit, commit_object_name(state.number)
+        cuts = np.searchsorted(partitions, np.arange(len(commit.ends) + 1))
+        for number, (start, end) in enumerate(zip(commit.starts, commit.ends, strict=True)):
+            mine = slice(int(cuts[number]), int(cuts[number + 1]))
+            problem = _gap_in(firsts[mine], records[mine], start, end)
+            if problem:
+                self._fault("commit-record", path, 0, f"partition {number}: {problem}")
+
+
+def _names_in_order(numbers: range, summaries: set[int]) -> Iterator[str]:
+    for number in numbers:
+        yield commit_object_name(number)
+        if number in summaries:
+            yield summary_object_name(number)
+
+
+def _gap_in(firsts: Ints, records: Ints, start: int, end: int) -> str:
+    if not len(firsts):
+        return "" if start == end else f"no segment has its records {start:,} to {end - 1:,}"
+    ends = firsts + records
+    apart = np.flatnonzero(firsts[1:] != ends[:-1])
+    if len(apart):
+        at = int(apart[0])
+        return (
+            f"a segment ends at {int(ends[at]):,}, and the next begins at {int(firsts[at + 1]):,}"
+        )
+    if not firsts[0] <= start < ends[0] or ends[-1] != end:
+        has = f"its segments have {int(firsts[0]):,} to {int(ends[-1]) - 1:,}"
+        return f"{has}, and it is said to have {start:,} to {end - 1:,}"
+    return ""
+
+
+def _is_same(due: ReferenceObject, found: ReferenceObject) -> bool:
+    def in_order(each: ReferenceObject) -> pa.Table:
+        keys = [(name, "ascending") for name in ("removed", "file", "byte")]
+        return pa.Table.from_batches([each.segments]).sort_by(keys).combine_chunks()
+
+    return due.commit == found.commit and in_order(due).equals(in_order(found))
+
+
+def what_does_not_follow(before: ReferenceCommit, found: ReferenceObject) -> str:
+    """What a commit says that cannot be after the one before it; empty: it follows."""
+    commit, segments = found.commit, found.segments
+    count = len(commit.ends)
+    if count < len(before.ends):
+        return f"{count} partitions, where there were {len(before.ends)}"
+    for query, batch in before.queries.items():
+        if commit.queries.get(query, -1) < batch:
+            return f"batch {batch} of query {query} is forgotten"
+    more = [0] * (count - len(before.ends))
+    starts, ends = np.array([*before.starts, *more]), np.array([*before.ends, *more])
+    is_removed = segments.column("removed")
+    added, removed = segments.filter(pc.invert(is_removed)), segments.filter(is_removed)
+    operation = commit.operation
+    moves_starts = operation == Operation.TRIM and (np.array(commit.starts) >= starts).all()
+    if not moves_starts and (np.array(commit.starts) != starts).any():
+        return "a partition does not start where it did"
+    if operation == Operation.APPEND:
+        if removed.num_rows:
+            return "an append takes segments away"
+        problem = _does_not_go_on(added, ends)
+        if problem:
+            return problem
+        ends = ends + _records_by_partition(added, count)
+    if operation == Operation.MERGE:
+        if (_records_by_partition(added, count) != _records_by_partition(removed, count)).any():
+            return "a merge has more or fewer records than what it takes away"
+    elif operation != Operation.APPEND and added.num_rows:
+        return "it adds segments, and is neither an append nor a merge"
+    if operation == Operation.MAKE:
+        return "the queue is made a second time"
+    wrong = np.flatnonzero(np.array(commit.ends) != ends)
+    if len(wrong):
+        number = int(wrong[0])
+        return f"partition {number} ends at {commit.ends[number]:,}, where {ends[number]:,} is due"
+    return ""
+
+
+def _records_by_partition(segments: pa.RecordBatch, count: int) -> Ints:
+    found = np.zeros(count, np.int64)
+    np.add.at(found, segments.column("partition").to_numpy(), segments.column("records").to_numpy())
+    return found
+
+
+def _does_not_go_on(added: pa.RecordBatch, ends: Ints) -> str:
+    """Segments that an append adds stand behind the end of their partitions, without a gap."""
+    if not added.num_rows:
+        return ""
+    partitions = added.column("partition").to_numpy()
+    order = np.lexsort((added.column("first_offset").to_numpy(), partitions))
+    partitions = partitions[order]
+    firsts = added.column("first_offset").to_numpy()[order]
+    records = added.column("records").to_numpy()[order]
+    behind = firsts + records
+    due = np.where(
+        np.r_[True, partitions[1:] != partitions[:-1]], ends[partitions], np.r_[0, behind[:-1]]
+    )
+    wrong = np.flatnonzero(firsts != due)
+    if not len(wrong):
+        return ""
+    at = int(wrong[0])
+    where = f"a segment of partition {int(partitions[at])} begins at {int(firsts[at]):,}"
+    return f"{where}, where {int(due[at]):,} is due"

@@ -1,0 +1,199 @@
+"""The segments that the commits of a queue by reference name. docs/format.md §12. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cec_store.errors import CecError, CorruptLog
+from cec_store.format.bodies import decode_body
+from cec_store.format.by_reference.whole_segment import decode_whole
+from cec_store.format.columns import values_of
+from cec_store.format.frame import BadHeader, FrameHeader
+from cec_store.format.records import kinds_of
+from cec_store.format.schema import TIMESTAMP, RecordKind, RecordSchema
+from cec_store.inspector.damage.faults import Fault, Note, kind_of
+from cec_store.inspector.damage.reference_objects import (
+    BadPlace,
+    Read,
+    ReferencedFrame,
+    Wanted,
+    claims_of,
+    frames_of,
+    is_whole_object,
+    part_of,
+    read_all,
+    segments_of_partition,
+)
+from cec_store.inspector.verifying.results import Progress, Verification
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.storage.names import DATA_FOLDER
+from cec_store.storage.stores.store import Store
+
+_READABLE = "no record is lost: readers go by what the commit says of the frames"
+
+
+@dataclass
+class _Found:
+    """Of one partition."""
+
+    segments: int = 0
+    frames: int = 0
+    records: int = 0
+    bytes: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    kinds: np.ndarray[tuple[int], np.dtype[np.int64]] = field(
+        default_factory=lambda: np.zeros(max(RecordKind) + 1, np.int64)
+    )
+
+
+class SegmentChecks:
+    """Reads every object that counts, once."""
+
+    def __init__(
+        self,
+        store: Store,
+        state: QueueState,
+        schema: RecordSchema,
+        with_records: bool,
+        progress: Progress,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._schema = schema
+        self._with_records = with_records
+        self._progress = progress
+        self._bytes = 0
+
+    def partition(self, number: int) -> Verification:
+        """One partition against what the commits say of it."""
+        found = _Found()
+        segments = segments_of_partition(self._state, number)
+        wanted = [
+            Wanted(each["file"]) if is_whole_object(each) else part_of(each) for each in segments
+        ]
+        for segment, data in zip(segments, read_all(self._store, wanted), strict=True):
+            self._check(found, segment, data)
+            self._bytes += segment["bytes"]
+            self._progress(self._bytes)
+        commit = self._state.commit
+        kinds = {kind.name: int(found.kinds[kind]) for kind in RecordKind}
+        return Verification(
+            path=self._store.url,
+            faults=tuple(found.faults),
+            notes=(),
+            epoch=None,
+            segments=found.segments,
+            frames=found.frames,
+            records=found.records,
+            bytes=found.bytes,
+            first_offset=commit.starts[number],
+            end_offset=commit.ends[number],
+            kinds=kinds if self._with_records else {},
+            recounted_frames=0,
+            index="none",
+        )
+
+    def _check(self, found: _Found, segment: dict[str, Any], data: Read) -> None:
+        path = f"{self._store.url}/{segment['file']}"
+        first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
+        if isinstance(data, FileNotFoundError):
+            what = "an object that a commit names is missing"
+            found.faults.append(Fault("segment-missing", path, 0, what, True, first, end))
+            return
+        if isinstance(data, CecError):
+            found.faults.append(Fault(kind_of(data), path, 0, str(data), True, first, end))
+            return
+        found.segments += 1
+        found.bytes += segment["bytes"]
+        known = len(found.faults)
+        frames = data
+        if is_whole_object(segment):
+            frames = data[segment["byte"] : segment["byte"] + segment["bytes"]]
+        headers = [*self._sound_frames(found, segment, frames, path)]
+        found.frames += len(headers)
+        found.records += sum(header.record_count for header in headers)
+        if len(found.faults) > known:
+            return
+        said = {name: segment[name] for name in ("records", "frames", "least_us", "greatest_us")}
+        there = claims_of(headers)
+        for name in (name for name in said if said[name] != there[name]):
+            what = f"{name}: {there[name]}, and the commit says {said[name]}"
+            found.faults.append(Fault("commit-record", path, segment["byte"], what, True))
+        if is_whole_object(segment):
+            found.faults += self._around(segment, data, path)
+
+    def _sound_frames(
+        self, found: _Found, segment: dict[str, Any], data: bytes, path: str
+    ) -> Iterator[FrameHeader]:
+        """What is not sound goes to the faults: the frames of a segment are read as one."""
+        first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
+        for each in frames_of(segment, data):
+            if isinstance(each, BadPlace):
+                kind = "version" if each.is_newer else "frame-damaged"
+                fault = Fault(kind, path, each.byte, each.reason, True, first, end)
+                found.faults.append(fault)
+            elif each.problem:
+                fault = Fault("body-checksum", path, each.byte, each.problem, True, first, end)
+                found.faults.append(fault)
+            else:
+                yield each.header
+                if self._with_records:
+                    found.faults += self._records(found, each, path)
+
+    def _records(self, found: _Found, frame: ReferencedFrame, path: str) -> Iterator[Fault]:
+        header = frame.header
+        here = (path, frame.byte)
+        try:
+            records = decode_body(
+                frame.body, header.body_codec, header.raw_bytes, self._schema, header.record_count
+            )
+        except BadHeader as error:
+            end = header.end_offset
+            yield Fault("body-structure", *here, str(error), True, header.first_offset, end)
+            return
+        found.kinds += np.bincount(kinds_of(records), minlength=len(found.kinds))
+        if found.kinds[: RecordKind.DATA].any() or found.kinds[RecordKind.DATA + 1 :].any():
+            yield Fault("kinds", *here, "a record that is no output", True)
+        times = values_of(records.column(TIMESTAMP), "i8")
+        if len(times) and (times.min(), times.max()) != (
+            header.min_timestamp_us, header.max_timestamp_us
+        ):  # fmt: skip
+            yield Fault("timestamps", *here, "not the least and greatest of its records", True)
+
+    def _around(self, segment: dict[str, Any], data: bytes, path: str) -> Iterator[Fault]:
+        """What stands around the frames: header, schema and footer, and their chain."""
+        try:
+            whole = decode_whole(data, path)
+        except CorruptLog as error:
+            kind = "segment-header" if not error.byte else "footer"
+            yield Fault(kind, path, error.byte, error.reason, True, effect=_READABLE)
+            return
+        except CecError as error:
+            yield Fault(kind_of(error), path, 0, str(error), True, effect=_READABLE)
+            return
+        if not whole.schema.is_as(self._schema):
+            yield Fault("schema", path, 0, "not the queue's columns", True)
+        if whole.body_bytes != range(segment["byte"], segment["byte"] + segment["bytes"]):
+            what = f"its frames are {whole.body_bytes}, and the commit names others"
+            yield Fault("commit-record", path, segment["byte"], what, True)
+
+
+def rubbish(store: Store, named: set[str], is_all_known: bool) -> list[Note]:
+    """Objects that no commit has ever named: dead tasks have left them."""
+    count = size = 0
+    for query in store.list(DATA_FOLDER):
+        for batch in store.list(f"{DATA_FOLDER}/{query.name}") if query.is_folder else ():
+            folder = f"{DATA_FOLDER}/{query.name}/{batch.name}"
+            for entry in store.list(folder) if batch.is_folder else ():
+                if f"{folder}/{entry.name}" not in named:
+                    count, size = count + 1, size + (entry.size or 0)
+    if not count:
+        return []
+    what = f"{count:,} objects of {size:,} bytes that no commit names, of tasks that have died"
+    if not is_all_known:
+        what += ", or of the commits that cannot be read"
+    return [Note(f"{store.url}/{DATA_FOLDER}", 0, what)]

@@ -1,0 +1,1 @@
+"""Verbs about who goes on when an operator's node has failed."""

@@ -1,0 +1,1 @@
+"""What a verb changes of a queue: planned first, without a change, and then carried out."""

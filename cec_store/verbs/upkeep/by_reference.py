@@ -1,0 +1,144 @@
+"""Trims, consumers and the retention of queues by reference, where each change is a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cec_store.errors import CorruptLog, UnsupportedVersion
+from cec_store.format.retention import Retention
+from cec_store.inspector.damage.reference_objects import segments_of_partition
+from cec_store.inspector.places.places import Log, Place
+from cec_store.partitioned.by_reference.partitioned_consumer import (
+    drop_consumer,
+    register_consumer,
+)
+from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.reference_trims import Wanted, limits
+from cec_store.partitioned.by_reference.registrations import (
+    check_is_there,
+    numbers_of,
+    registered,
+    saved_by,
+)
+from cec_store.queues.appendable_queue import now_us
+from cec_store.queues.trimming import Asked, TrimPlan
+from cec_store.storage.names import acknowledgement_object_name, check_consumer_name
+from cec_store.storage.stores.store import Store
+from cec_store.verbs.upkeep.by_log import Drop, Trim
+
+# -- trims ------------------------------------------------------------------------------------
+
+
+def plan_reference_trim(
+    place: Place,
+    log: Log,
+    before_us: int | None,
+    keep: Retention | None,
+    by: Retention | None = None,
+) -> Trim:
+    """Look what would go of a partition: whole segments before a moment, beyond what is kept, or
+    as the retention says; ``by`` is one to try instead of the queue's own.
+
+    Raises:
+        CorruptLog, UnsupportedVersion: it cannot be read who needs what.
+    """
+    queue, number = place.reference, _number(log)
+    state, end = queue.state, queue.ends()[number]
+    offset = None
+    if before_us is not None:
+        found = queue.offset_at(number, before_us)
+        offset = end if found is None else found
+    wanted = Wanted(None if offset is None else {number: offset}, keep, by)
+    limit = limits(queue.store, state, wanted, now_us()).get(number, 0)
+    gone = [
+        each
+        for each in segments_of_partition(state, number)
+        if each["first_offset"] + each["records"] <= limit
+    ]
+    first = state.commit.starts[number]
+    left = gone[-1]["first_offset"] + gone[-1]["records"] if gone else first
+    return Trim(
+        log,
+        tuple(each["file"] for each in gone),
+        sum(each["bytes"] for each in gone),
+        Asked(offset, keep),
+        TrimPlan(0, left, len(gone), ()),
+        first,
+    )
+
+
+def carry_out_reference_trims(place: Place, planned: Sequence[Trim]) -> None:
+    """Take the segments away; their objects are deleted a day later, for those who read them.
+
+    Raises:
+        CecError: as for any commit.
+    """
+    due = {_number(each.log): each for each in planned if each.plan.segments}
+    if not due:
+        return
+    queue = place.reference
+    with PartitionedQueue(
+        queue.store, "a", partitions=len(queue.ends()), clock_us=now_us
+    ) as writer:
+        asked = next(iter(due.values())).asked
+        if asked.before is not None:
+            writer.trim(before={n: each.plan.first_offset for n, each in due.items()})
+        else:
+            writer.trim(keep=asked.keep)
+
+
+def _number(log: Log) -> int:
+    assert log.partition is not None
+    return log.partition
+
+
+# -- consumers --------------------------------------------------------------------------------
+
+
+def plan_reference_drop(place: Place, name: str) -> list[Drop]:
+    """What dropping it deletes; objects that are of all partitions stand with the first.
+
+    Raises:
+        ValueError: there is none.
+    """
+    queue = place.reference
+    if check_consumer_name(name) not in registered(queue.state, place.path):
+        raise ValueError(f"{place.path}: no consumer {name!r}")
+    files = [acknowledgement_object_name(name, n) for n in numbers_of(queue.store, name)]
+    total = sum(map(queue.store.size, files))
+    saved = _saved(queue.store, queue.state, name)
+    found = [Drop(log, (), 0, None if saved is None else saved[_number(log)]) for log in place.logs]
+    found[0] = replace(found[0], files=tuple(files), bytes=total)
+    return found
+
+
+def _saved(store: Store, state: QueueState, name: str) -> tuple[int, ...] | None:
+    """From here on the queue has kept its records for it; ``None``: that cannot be read."""
+    try:
+        return saved_by(store, state, name)
+    except (CorruptLog, UnsupportedVersion):
+        return None
+
+
+def carry_out_reference_drop(place: Place, name: str) -> None:
+    """Forget the consumer, whoever acts under its name; raises ``ValueError`` where it is gone."""
+    store = place.reference.store
+    drop_consumer(store, ReferenceLog(store), name, now_us)
+
+
+def add_reference_consumer(place: Place, name: str) -> dict[Log, int]:
+    """Register a consumer of every partition, at the oldest offset there is; returns where it
+    begins. One that is registered already goes on where it is, and whoever acts under its name.
+
+    Raises:
+        OutOfRange: it is registered, and what it needs is gone.
+        CorruptLog, UnsupportedVersion: what it has acknowledged cannot be read.
+    """
+    store = place.reference.store
+    state = register_consumer(store, ReferenceLog(store), name, {}, now_us)
+    saved = saved_by(store, state, name)
+    check_is_there(store.url, state, name, saved)
+    return {each: saved[_number(each)] for each in place.logs}

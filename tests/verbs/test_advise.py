@@ -1,0 +1,123 @@
+"""`cec-store advise`: from numbers and from what a place's logs say."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cec_store.cli import app
+from support.command_line.json_schemas import check
+from support.places import damaged_queues as made
+from support.places.made_checkpoints import grown
+
+AGGREGATE = ("--rate", "1000", "--window", "0.1", "--advance", "0.01", "--row-time", "1e-5")
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("advise") / "queue"
+    made.make_operator_queue(path, 300)
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["advise", *map(str, arguments)])
+    assert "Traceback" not in result.output
+    return result.exit_code, result.output
+
+
+def document(*arguments: object) -> Any:
+    status, text = run(*arguments, "--json")
+    assert status == 0, text
+    found = json.loads(text)
+    check("advise", found)
+    return found
+
+
+def test_a_short_recovery_time_asks_for_active_standby() -> None:
+    assert document(*AGGREGATE, "--recovery-time", 0.251)["cheapest"] == "active standby"
+    assert document(*AGGREGATE, "--recovery-time", 5)["cheapest"] == "upstream backup"
+    assert document(*AGGREGATE, "--recovery-time", 0.1)["cheapest"] is None
+    assert document(*AGGREGATE, "--may-lose")["cheapest"] == "amnesia"
+
+
+def test_whatever_fits_is_at_least_as_dear_as_what_is_named() -> None:
+    found = document(*AGGREGATE, "--recovery-time", 0.3)
+    dear = {each["scheme"]: each["bandwidth_share"] + each["processor_share"]
+            for each in found["schemes"] if each["fits"]}  # fmt: skip
+    assert len(dear) > 1
+    assert min(dear, key=dear.__getitem__) == found["cheapest"]
+
+
+def test_simulation_stands_beside_the_formula() -> None:
+    found = document(*AGGREGATE, "--simulate")
+    for each in found["schemes"]:
+        simulated = each["simulated"]
+        assert simulated["recovery_s"] == pytest.approx(each["recovery_s"], rel=0.1, abs=1e-3)
+        assert simulated["bandwidth_share"] == pytest.approx(each["bandwidth_share"], rel=0.1)
+    assert [each["simulated"]["output"] for each in found["schemes"]] == [
+        "gap", "repeating", "convergent", "repeating", "precise",
+    ]  # fmt: skip
+    status, text = run(*AGGREGATE, "--simulate")
+    assert (status, "convergent" in text) == (0, True)
+
+
+def test_a_queue_says_how_many_windows_it_has_and_nothing_is_written(queue: Path) -> None:
+    before = made.hash_of(queue)
+    found = document(queue, "--rate", 500)
+    assert found["system"]["tuples_per_s"] == 500
+    extent = json.loads(CliRunner().invoke(app, ["extent", str(queue), "--json"]).stdout)
+    assert found["query"]["open_windows"] == extent["totals"]["open_windows"] > 0
+    assert made.hash_of(queue) == before
+
+
+def test_a_checkpoint_does_not_say_how_much_input_there_is(tmp_path: Path) -> None:
+    grown(tmp_path / "checkpoint")
+    status, text = run(tmp_path / "checkpoint")
+    assert status == 2
+    assert "--rate" in text
+    assert document(tmp_path / "checkpoint", "--rate", 100)["query"]["open_windows"] > 0
+
+
+def test_a_damaged_queue_gives_no_advice(queue: Path, tmp_path: Path) -> None:
+    made.copy(queue, tmp_path / "damaged")
+    segment = made.segment(tmp_path / "damaged", 0)
+    made.flip(segment, made.batches(segment)[3][0] + 140)
+    status, text = run(tmp_path / "damaged")
+    assert status == 1
+    assert segment.name in text
+    assert "cheapest" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--rate"),
+        (("--rate", "0"), "tuples_per_s"),
+        (("--rate", "10", "--window", "1", "--advance", "2"), "advance_s"),
+        (("--rate", "10", "--window", "1", "--keys", "0"), "keys"),
+        ((*AGGREGATE, "--keys", "5", "--simulate"), "--keys"),
+        ((*AGGREGATE, "--extent-factor", "0.5"), "extent_factor"),
+        (("--rate", "1e9", "--row-time", "1"), "processors"),
+        (("nowhere", "--window", "1"), "PATH"),
+        (("nowhere",), "nowhere"),
+        ((*AGGREGATE, "--recovery-time", "-1"), "recovery-time"),
+    ],
+)
+def test_wrong_use_says_what_to_give(arguments: tuple[str, ...], said: str) -> None:
+    status, text = run(*arguments)
+    assert status == 2
+    assert said in text
+
+
+def test_without_simpy_the_simulation_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.startswith("cec_store.standby.model")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "simpy", None)
+    assert run(*AGGREGATE)[0] == 0
+    status, text = run(*AGGREGATE, "--simulate")
+    assert status == 2
+    assert "simulation" in text
