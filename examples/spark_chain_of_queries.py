@@ -10,14 +10,10 @@ from cec_store.connectors import spark as cec
 
 
 def run(rows: DataFrame, name: str, folder: str) -> None:
-    def append(changed: DataFrame, batch: int) -> None:
-        # With its number each batch is written once, however often Spark runs it.
-        writer = changed.write.format("cec").option("txnAppId", name).option("txnVersion", batch)
-        writer.mode("append").save(f"{folder}/{name}")
-
-    writer = rows.writeStream.outputMode("update").foreachBatch(append)
+    # Rows that have changed are appended; each batch once, however often Spark runs it.
+    writer = rows.writeStream.format("cec").outputMode("update")
     writer = writer.option("checkpointLocation", f"{folder}/checkpoint-{name}")
-    writer.trigger(availableNow=True).start().awaitTermination()
+    writer.trigger(availableNow=True).start(f"{folder}/{name}").awaitTermination()
 
 
 def main() -> None:

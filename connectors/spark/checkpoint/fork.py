@@ -4,6 +4,9 @@ Only the logs are cut: offsets, commits and entries of the file source to the ba
 to the version that the batch made. What a state log builds on is shared by hard links; the segment
 with the version itself is copied up to there, since its writer may still be adding to it. The
 query that goes on from the new directory writes segments of its own, as after any restart.
+
+Where either of them is in a store all is copied. There the file that makes the new one a checkpoint
+to Spark is written last.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import PurePath
 from uuid import uuid4
 
 from cec_store.connectors.spark.checkpoint.fork_plan import Part, chosen_batch, parts_of
@@ -20,9 +22,9 @@ from cec_store.connectors.spark.checkpoint.layout import METADATA, Checkpoint
 from cec_store.errors import StorageError
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.paths import AnyPath
-from cec_store.storage.publishing import write_file
 from cec_store.storage.retrying import retry_when_changed
-from cec_store.storage.trees import check_new, copy, link, new_tree
+from cec_store.storage.stores.folders import AnyFolder, StorageOptions, folders_at
+from cec_store.storage.stores.new_trees import check_new_folder, new_folder
 
 
 @dataclass(frozen=True)
@@ -45,18 +47,20 @@ class ForkReport:
 
 
 def fork(
-    checkpoint: AnyPath,
-    new: AnyPath,
+    checkpoint: AnyPath | AnyFolder,
+    new: AnyPath | AnyFolder,
     *,
     at: datetime | int | None = None,
     batch: int | None = None,
     dry_run: bool = False,
+    storage_options: StorageOptions | None = None,
 ) -> ForkReport:
     """Make a checkpoint directory that runs on from the state at a moment, or after a batch.
 
     Of a moment (a datetime, or microseconds since 1970) it is the last batch that had begun by
     then. The old directory is not touched, and its query may be running. The new query has an id
     of its own; give it a sink of its own as well. After any failure there is nothing at ``new``.
+    Each of the two may be a URL; ``storage_options`` are for both, as for :func:`read_queue`.
 
     Raises:
         NotACheckpoint: there is none.
@@ -67,26 +71,48 @@ def fork(
         FileExistsError: there is something at ``new``.
         ValueError: neither or both of ``at`` and ``batch``.
     """
+    return fork_as(None, checkpoint, new, at, batch, dry_run, storage_options)
+
+
+def fork_as(
+    query_id: str | None,
+    checkpoint: AnyPath | AnyFolder,
+    new: AnyPath | AnyFolder,
+    at: datetime | int | None,
+    batch: int | None,
+    dry_run: bool = False,
+    storage_options: StorageOptions | None = None,
+    history: int | None = None,
+) -> ForkReport:
+    """As :func:`fork`; ``query_id`` is what the new query is called, by default a name of its own.
+
+    Two of one name write the same batches: only for those who see to it that these are the same.
+    ``history``: how many batches before the last one the new query can still tell of. All that are
+    kept take longer to copy than a fast query needs to forget the oldest of them.
+    """
     if (at is None) == (batch is None):
         raise ValueError("give a moment (at=) or a batch (batch=)")
-    target, old = check_new(new), Checkpoint(checkpoint)
-    if PurePath(target.path).is_relative_to(old.path):
+    folder, target = folders_at((checkpoint, new), storage_options)
+    check_new_folder(target)
+    old = Checkpoint(folder)
+    if f"{target.path}/".startswith(f"{old.path}/"):
         raise StorageError(f"{target.path}: is inside the checkpoint; name a folder beside it")
 
     def work() -> ForkReport:
         chosen = chosen_batch(old, at, batch)
-        parts = parts_of(old, chosen)
-        query_id = "" if dry_run else str(uuid4())
-        linked = [part for part in parts if part.is_final]
+        parts = parts_of(old, chosen, history)
+        name = "" if dry_run else query_id or str(uuid4())
+        is_local = isinstance(folder, LocalFolder) and isinstance(target, LocalFolder)
+        linked = [part for part in parts if part.is_final and is_local]
         if not dry_run:
-            linked = _carry_out(old, new, parts, query_id)
+            linked = _carry_out(old, target, parts, name)
         linked_bytes = sum(part.size for part in linked)
         return ForkReport(
             checkpoint=old.path,
             path=target.path,
             batch=chosen,
             timestamp_us=old.offsets(chosen).timestamp_us,
-            query_id=query_id,
+            query_id=name,
             linked_files=len(linked),
             linked_bytes=linked_bytes,
             copied_files=len(parts) - len(linked),
@@ -97,24 +123,16 @@ def fork(
     return retry_when_changed(work, FileNotFoundError)
 
 
-def _carry_out(old: Checkpoint, new: AnyPath, parts: Sequence[Part], query_id: str) -> list[Part]:
+def _carry_out(
+    old: Checkpoint, target: AnyFolder, parts: Sequence[Part], query_id: str
+) -> list[Part]:
     """Make the new checkpoint; returns the parts that could be linked."""
-    with new_tree(new) as tree:
-        folders = {PurePath(): tree}
-        linked = []
+    linked = []
+    with new_folder(target) as tree:
         for part in parts:
-            inside = PurePath(part.source.path).relative_to(old.path)
-            for path in (*reversed(inside.parents), inside):
-                if path not in folders:
-                    folders[path] = LocalFolder(PurePath(tree.path, path))
-                    folders[path].make()
-            target = folders[inside]
-            if part.is_final and link(part.source, part.name, target):
+            inside = part.source.path[len(old.path) :].strip("/")
+            if tree.take(inside, part.source, part.name, part.size, is_final=part.is_final):
                 linked.append(part)
-            else:
-                copy(part.source, part.name, target, part.size)
         # Only now is it a checkpoint to Spark.
-        write_file(tree, METADATA, json.dumps({"id": query_id}).encode())
-        for folder in folders.values():
-            folder.sync_names()
+        tree.write("", METADATA, json.dumps({"id": query_id}).encode())
     return linked

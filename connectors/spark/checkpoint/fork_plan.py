@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import PurePath
 
 from cec_store.connectors.spark.checkpoint.layout import (
     COMMITS,
@@ -20,9 +19,8 @@ from cec_store.connectors.spark.checkpoint.source_logs import source_files
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, StorageError
 from cec_store.state_logs.state_log import StateLog
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import segment_name
-from cec_store.storage.trees import subfolders
 from cec_store.values import format_timestamp_us
 
 
@@ -30,7 +28,7 @@ from cec_store.values import format_timestamp_us
 class Part:
     """The beginning of one file, wanted in the new directory at the same place."""
 
-    source: LocalFolder
+    source: FolderTree
     name: str
     size: int
     is_final: bool = False
@@ -56,8 +54,12 @@ def chosen_batch(old: Checkpoint, at: datetime | int | None, batch: int | None) 
 # -- what belongs to a batch ------------------------------------------------------------------
 
 
-def parts_of(old: Checkpoint, batch: int) -> list[Part]:
-    """The files of a batch; errors as for :func:`.fork.fork`."""
+def parts_of(old: Checkpoint, batch: int, history: int | None = None) -> list[Part]:
+    """The files of a batch; errors as for :func:`.fork.fork`.
+
+    ``history``: so many batches before it are taken along at most, by default all that are kept.
+    """
+    first = 0 if history is None else batch - history
     try:
         _check_batch(old, batch)
         states = [part for state in _states(old, batch) for part in _state_parts(old, batch, state)]
@@ -66,7 +68,7 @@ def parts_of(old: Checkpoint, batch: int) -> list[Part]:
     except CorruptLog as error:
         reason = f"{error.reason}; {_what_can_be_forked(old)}"
         raise CorruptLog(error.path, error.byte, reason, error.advice) from error
-    return [*_spark_parts(old, batch), *states]
+    return [*_spark_parts(old, batch, first), *states]
 
 
 def _check_batch(old: Checkpoint, batch: int) -> None:
@@ -90,7 +92,7 @@ def _states(old: Checkpoint, batch: int) -> list[StateFolder]:
     for operator, partitions in (old.commit(batch).unique_ids or {}).items():
         there = {state.partition for state in states if state.operator == operator}
         for lost in sorted({*range(len(partitions))} - there):
-            path = str(PurePath(old.path, STATE, str(operator), str(lost)))
+            path = f"{old.path}/{STATE}/{operator}/{lost}"
             raise CorruptLog(path, 0, f"batch {batch} left state here, and the folder is missing")
     return states
 
@@ -111,11 +113,11 @@ def _state_parts(old: Checkpoint, batch: int, state: StateFolder) -> Iterator[Pa
         yield Part(state.folder, name, end, is_final)
 
 
-def _spark_parts(old: Checkpoint, batch: int) -> Iterator[Part]:
+def _spark_parts(old: Checkpoint, batch: int, first: int) -> Iterator[Part]:
     for log in (OFFSETS, COMMITS):
         folder = old.folder.folder(log)
         for name in folder.names():
-            if name.isascii() and name.isdigit() and int(name) <= batch:
+            if name.isascii() and name.isdigit() and first <= int(name) <= batch:
                 yield Part(folder, name, folder.size(name))
     for folder, names in source_files(old, batch):
         for name in names:
@@ -124,13 +126,13 @@ def _spark_parts(old: Checkpoint, batch: int) -> Iterator[Part]:
         yield from _schema_parts(state)
 
 
-def _schema_parts(folder: LocalFolder, is_inside: bool = False) -> Iterator[Part]:
+def _schema_parts(folder: FolderTree, is_inside: bool = False) -> Iterator[Part]:
     """What Spark itself keeps beside the logs."""
     if is_inside:
         names = {name for name in folder.names() if not name.startswith(".")}
-        for name in sorted(names - {*subfolders(folder)}):
+        for name in sorted(names - {*folder.folders()}):
             yield Part(folder, name, folder.size(name))
-    for name, each in sorted(subfolders(folder).items()):
+    for name, each in sorted(folder.folders().items()):
         yield from _schema_parts(each, is_inside or name == METADATA_FOLDER)
 
 

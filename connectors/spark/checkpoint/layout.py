@@ -16,10 +16,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from cec_store.connectors.spark.checkpoint.parsing import (
@@ -32,11 +32,11 @@ from cec_store.connectors.spark.checkpoint.parsing import (
     whole_number,
 )
 from cec_store.errors import NotACheckpoint, OutOfRange, UnsupportedVersion
-from cec_store.storage.folder import Folder
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.names import segment_id_of
 from cec_store.storage.paths import AnyPath
-from cec_store.storage.trees import subfolders
+from cec_store.storage.stores.folders import StorageOptions, folder_at
+from cec_store.storage.stores.store import is_object_name
 from cec_store.values import format_timestamp_us, to_timestamp_us
 
 METADATA = "metadata"
@@ -60,6 +60,7 @@ _JOIN_STORES = (
 )
 _VERSION = re.compile(rb"v[0-9]{1,9}")
 _VERSIONS = (1, 2)
+_LISTED_AT_ONCE = 16  # in a store each is a request
 
 
 @dataclass(frozen=True)
@@ -97,21 +98,23 @@ class StateFolder(NamedTuple):
     operator: int
     partition: int
     store: str
-    folder: LocalFolder
+    folder: FolderTree
 
 
 class Checkpoint:
     """A Spark query's checkpoint directory. Every method reads it again; none writes."""
 
-    def __init__(self, path: AnyPath) -> None:
+    def __init__(
+        self, path: AnyPath | FolderTree, storage_options: StorageOptions | None = None
+    ) -> None:
         """Raises :class:`NotACheckpoint` where no streaming query has left one."""
-        self.folder = LocalFolder(path)
+        self.folder: FolderTree = folder_at(path, storage_options)
         there = self.folder.names() if self.folder.exists() else []
         if OFFSETS not in there or (METADATA not in there and STATE not in there):
             raise NotACheckpoint(
                 f"{self.folder.path}: no checkpoint of a Spark query here "
                 f"(one has a file {METADATA!r} and a folder {OFFSETS!r}); give what the query has "
-                "as checkpointLocation, as a path of this machine"
+                "as checkpointLocation, a path of this machine or a URL"
             )
 
     @property
@@ -229,7 +232,7 @@ class Checkpoint:
 
     # -- state --------------------------------------------------------------------------------
 
-    def operator_folder(self, operator: int) -> LocalFolder:
+    def operator_folder(self, operator: int) -> FolderTree:
         """Where Spark keeps all of a stateful operator."""
         return self.folder.folder(STATE).folder(str(operator))
 
@@ -262,29 +265,34 @@ class Checkpoint:
             ) from None
 
 
-def _stores_of(operator: int, folder: LocalFolder) -> list[StateFolder]:
+def _stores_of(operator: int, folder: FolderTree) -> list[StateFolder]:
     partitions = dict(_numbered(folder))
     # A folder that begins with an underscore is Spark's: schemas. One that is called as a segment
     # is damage of the only store, and no other store.
-    stores = sorted(
-        name
-        for name in {name for each in partitions.values() for name in subfolders(each)}
-        if name[0] not in "._" and segment_id_of(name) is None
-    )
+    with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
+        inside = threads.map(lambda each: [*each.folders()], partitions.values())
+        names = {name for found in inside for name in found if is_object_name(name)}
+    stores = sorted(name for name in names if name[0] != "_" and segment_id_of(name) is None)
     return [
-        StateFolder(operator, partition, store or DEFAULT_STORE, LocalFolder(at))
+        StateFolder(operator, partition, store, store_folder(folder, partition, store))
         for partition in range(max(partitions, default=-1) + 1)
-        for store in stores or [""]
-        for at in [PurePath(folder.path, str(partition), store)]
+        for store in stores or [DEFAULT_STORE]
     ]
+
+
+def store_folder(operator_folder: FolderTree, partition: int, store: str) -> FolderTree:
+    """Where a store keeps a partition."""
+    folder = operator_folder.folder(str(partition))
+    return folder if store == DEFAULT_STORE else folder.folder(store)
 
 
 def _numbers(folder: Folder) -> list[int]:
     return sorted(int(name) for name in folder.names() if name.isascii() and name.isdigit())
 
 
-def _numbered(folder: LocalFolder) -> list[tuple[int, LocalFolder]]:
-    inside = subfolders(folder) if folder.exists() else {}
-    return sorted(
+def _numbered(folder: FolderTree) -> list[tuple[int, FolderTree]]:
+    inside = folder.folders() if folder.exists() else {}
+    found = [
         (int(name), each) for name, each in inside.items() if name.isascii() and name.isdigit()
-    )
+    ]
+    return sorted(found, key=lambda each: each[0])

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 
 from cec_store.connectors.spark.checkpoint.layout import SOURCES, Checkpoint
 from cec_store.errors import CorruptLog, OutOfRange, StorageError
-from cec_store.storage.local import LocalFolder
-from cec_store.storage.trees import subfolders
+from cec_store.storage.folder import FolderTree
 
 _ENTRY = re.compile(r"([0-9]+)(\.compact)?")
 _BEGINNING = ["0"]
 
 
-def source_files(checkpoint: Checkpoint, batch: int) -> list[tuple[LocalFolder, list[str]]]:
+def source_files(checkpoint: Checkpoint, batch: int) -> list[tuple[FolderTree, list[str]]]:
     """The folders of sources, each with the files that a query at the end of a batch needs.
 
     Raises:
@@ -32,19 +31,19 @@ def source_files(checkpoint: Checkpoint, batch: int) -> list[tuple[LocalFolder, 
         return []
     offsets = checkpoint.offsets(batch).sources
     found = []
-    for name, inside in sorted(subfolders(folder).items()):
+    for name, inside in sorted(folder.folders().items()):
         offset = offsets.get(name)
         if offset is not None:  # else it had not begun, and will begin anew
             found.append((inside, _files_upto(inside, batch, offset)))
     return found
 
 
-def _files_upto(folder: LocalFolder, batch: int, offset: str) -> list[str]:
+def _files_upto(folder: FolderTree, batch: int, offset: str) -> list[str]:
     names = [name for name in folder.names() if not name.startswith(".")]
     newest = _log_offset(offset)
     if newest is not None:
         return _entries_upto(folder, names, batch, newest)
-    if names in ([], _BEGINNING) and not subfolders(folder):
+    if names in ([], _BEGINNING) and not folder.folders():
         return names
     raise StorageError(
         f"{folder.path}: this source keeps files of its own ({', '.join(names[:3])}, …), and "
@@ -63,7 +62,7 @@ def _log_offset(offset: str) -> int | None:
     return None
 
 
-def _entries_upto(folder: LocalFolder, names: Sequence[str], batch: int, newest: int) -> list[str]:
+def _entries_upto(folder: FolderTree, names: Sequence[str], batch: int, newest: int) -> list[str]:
     entries: dict[int, str] = {}
     first = 0
     for name in names:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,8 +9,8 @@ from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA
 from cec_store.connectors.spark.checkpoint.state_schema import StateSchema, read_state_schema
 from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow, decode_rows
 from cec_store.errors import SchemaMismatch
-from cec_store.storage.local import LocalFolder
-from cec_store.storage.trees import subfolders
+from cec_store.format.columns import Ints
+from cec_store.storage.folder import FolderTree
 
 _DEFAULT_FAMILY = 1
 
@@ -28,19 +26,27 @@ class StateDecoder:
     def __init__(self, schema: StateSchema) -> None:
         self.schema = schema
 
-    def keys(self, stored: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Raises :class:`SchemaMismatch` where these bytes are not of the schema."""
-        return self._decoded(stored, self.schema.key, self.schema.prefix_fields)
+    def keys(self, stored: pa.ChunkedArray, chosen: Ints | None = None) -> pa.ChunkedArray:
+        """Of all rows, or of these, ascending.
 
-    def values(self, stored: pa.ChunkedArray) -> pa.ChunkedArray:
+        Raises:
+            SchemaMismatch: these bytes are not of the schema.
+        """
+        return self._decoded(stored, self.schema.key, self.schema.prefix_fields, chosen)
+
+    def values(self, stored: pa.ChunkedArray, chosen: Ints | None = None) -> pa.ChunkedArray:
         """As :meth:`keys`; null where there is none."""
-        return self._decoded(stored, self.schema.value, 0)
+        return self._decoded(stored, self.schema.value, 0, chosen)
 
     def _decoded(
-        self, stored: pa.ChunkedArray, kind: pa.StructType, prefix_fields: int
+        self,
+        stored: pa.ChunkedArray,
+        kind: pa.StructType,
+        prefix_fields: int,
+        chosen: Ints | None,
     ) -> pa.ChunkedArray:
         try:
-            return decode_rows(stored, kind, prefix_fields)
+            return decode_rows(stored, kind, prefix_fields, chosen)
         except BadRow as error:
             raise SchemaMismatch(
                 f"{error}: these rows are not of the schema in {self.schema.path}"
@@ -58,7 +64,7 @@ class StateDecoder:
         return self.keys(pa.chunked_array([stored])).combine_chunks(), values.combine_chunks()
 
 
-def decoder_of(folder: LocalFolder) -> StateDecoder | None:
+def decoder_of(folder: FolderTree) -> StateDecoder | None:
     """The decoder of the state store in ``state/OPERATOR/PARTITION[/STORE]`` of a checkpoint.
 
     ``None`` where the folder stands alone, without what Spark notes of it.
@@ -66,10 +72,12 @@ def decoder_of(folder: LocalFolder) -> StateDecoder | None:
     Raises:
         CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
     """
-    path = PurePath(folder.path)
-    for partition, store in ((path, DEFAULT_STORE), (path.parent, path.name)):
-        operator = LocalFolder(partition.parent)
-        is_place = partition.name.isdecimal() and partition.parent.parent.name == STATE
-        if is_place and METADATA_FOLDER in subfolders(operator):
+    names = folder.path.split("/")
+    for depth, store in ((1, DEFAULT_STORE), (2, names[-1])):
+        # What it is called says so before the folders above, perhaps in a store, are asked for.
+        if len(names) <= depth + 2 or names[-depth - 2] != STATE or not names[-depth].isdecimal():
+            continue
+        operator = folder.above() if depth == 1 else folder.above().above()
+        if METADATA_FOLDER in operator.folders():
             return StateDecoder(read_state_schema(operator, store))
     return None

@@ -16,15 +16,14 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER
+from cec_store.connectors.spark.checkpoint.layout import METADATA_FOLDER, store_folder
 from cec_store.connectors.spark.checkpoint.parsing import damaged, read_whole
 from cec_store.errors import CecError, NotAQueue, SchemaMismatch, UnsupportedVersion
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.folder import FolderTree
 
 _ARROW_TYPES = {
     "void": pa.null(),
@@ -61,7 +60,7 @@ class StateSchema:
     """As many as there should be."""
 
 
-def read_state_schema(operator_folder: LocalFolder, store: str) -> StateSchema:
+def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
     """The schema of one of an operator's stores.
 
     Raises:
@@ -104,7 +103,7 @@ _OPERATORS = {
 """What Spark calls its stateful operators, and what people do."""
 
 
-def operator_name(operator_folder: LocalFolder) -> str:
+def operator_name(operator_folder: FolderTree) -> str:
     """What kind of operator it is; empty where Spark's file does not say."""
     with suppress(CecError, FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
         _, data = _noted(operator_folder, "metadata")
@@ -113,13 +112,7 @@ def operator_name(operator_folder: LocalFolder) -> str:
     return ""
 
 
-def store_folder(operator_folder: LocalFolder, partition: int, store: str) -> LocalFolder:
-    """Where a store keeps a partition."""
-    name = "" if store == DEFAULT_STORE else store
-    return LocalFolder(PurePath(operator_folder.path, str(partition), name))
-
-
-def _stores_of(operator_folder: LocalFolder) -> dict[str, tuple[int, int]]:
+def _stores_of(operator_folder: FolderTree) -> dict[str, tuple[int, int]]:
     """Columns of a key's prefix, and partitions, of each store."""
     if not operator_folder.exists():
         raise NotAQueue(f"{operator_folder.path}: the query has no such stateful operator")
@@ -136,8 +129,8 @@ def _stores_of(operator_folder: LocalFolder) -> dict[str, tuple[int, int]]:
         raise damaged(path, len(version) + 1, f"not what Spark writes: {error}") from None
 
 
-def _noted(folder: LocalFolder, name: str) -> tuple[str, bytes]:
-    return read_whole(LocalFolder(PurePath(folder.path, METADATA_FOLDER)), name)
+def _noted(folder: FolderTree, name: str) -> tuple[str, bytes]:
+    return read_whole(folder.folder(METADATA_FOLDER), name)
 
 
 class _JavaTexts:

@@ -11,16 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, JOIN_SIDES, Checkpoint
-from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
-from cec_store.connectors.spark.checkpoint.state_schema import (
-    operator_name,
-    read_state_schema,
+from cec_store.connectors.spark.checkpoint.layout import (
+    DEFAULT_STORE,
+    JOIN_SIDES,
+    Checkpoint,
     store_folder,
 )
+from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
+from cec_store.connectors.spark.checkpoint.state_schema import operator_name, read_state_schema
 from cec_store.errors import OutOfRange, SchemaMismatch
+from cec_store.format.columns import Ints, flags_of
+from cec_store.format.schema import KEY, STATE
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.folders import StorageOptions
 
 
 def read_state(
@@ -31,6 +35,7 @@ def read_state(
     partition: int | None = None,
     version: int | None = None,
     at: datetime | int | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> pa.Table:
     """The state of a query's operator: a row for each key that is open, in no certain order.
 
@@ -39,7 +44,8 @@ def read_state(
     ``"left"`` or ``"right"`` for the rows that a join waits with on a side, as ``joinSide`` has
     them. Batch N makes version N + 1; the default is the newest version committed, and ``at`` (a
     datetime, or epoch microseconds) means the newest of a batch that had begun by then. Spark may
-    run or not; nothing is written.
+    run or not; nothing is written. ``checkpoint`` may be a URL, with ``storage_options``, as for
+    :func:`read_queue`.
 
     Raises:
         NotACheckpoint, NotAQueue: no checkpoint, no such operator, or state kept by another
@@ -52,7 +58,7 @@ def read_state(
     """
     if version is not None and at is not None:
         raise ValueError("give version or at, not both")
-    found = Checkpoint(checkpoint)
+    found = Checkpoint(checkpoint, storage_options)
     batch = found.batch_at(at) if at is not None else _batch_of(found, version)
     number = _only_operator(found) if operator is None else operator
     reader = _Reader(found, batch, number, JOIN_SIDES.get(store, store))
@@ -68,6 +74,7 @@ def read_changes(
     operator: int | None = None,
     store: str = DEFAULT_STORE,
     partition: int | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> pa.Table:
     """What the batches that made these versions, both included, changed of an operator's state.
 
@@ -83,7 +90,7 @@ def read_changes(
     """
     if not 1 <= from_version <= to_version:
         raise ValueError(f"versions {from_version} to {to_version} are no range of versions")
-    found = Checkpoint(checkpoint)
+    found = Checkpoint(checkpoint, storage_options)
     number = _only_operator(found) if operator is None else operator
     reader = _Reader(found, _batch_of(found, to_version), number, store)
     return reader.table(lambda each: reader.changes(each, from_version), partition)
@@ -165,10 +172,13 @@ class _Reader:
 
     def state(self, partition: int) -> pa.Table:
         log, at = self._log(partition)
-        rebuilt = log.rebuild(at)
-        (family, key), (value, _) = rebuilt.keys.flatten(), rebuilt.states.flatten()
+        footprints, rows = log.open_footprints(at)
+        (family, key), (value, _) = (footprints.column(n).flatten() for n in (KEY, STATE))
         stored = pa.table({"family": family, "key": key, "value": value})
-        return pa.table(self._columns(log, partition, _operators_rows(stored)))
+        is_operators = in_default_family(family)
+        if not pc.all(is_operators).as_py():
+            rows = rows[flags_of(is_operators.combine_chunks())[rows]]
+        return pa.table(self._columns(log, partition, stored, rows))
 
     def changes(self, partition: int, first: int) -> pa.Table:
         log, at = self._log(partition)
@@ -186,12 +196,16 @@ class _Reader:
         unique_id = self._checkpoint.unique_id(self._batch, self._operator, partition, self._store)
         return StateLog(folder), unique_id or self._batch + 1
 
-    def _columns(self, log: StateLog, partition: int, stored: pa.Table) -> dict[str, Any]:
+    def _columns(
+        self, log: StateLog, partition: int, stored: pa.Table, rows: Ints | None = None
+    ) -> dict[str, Any]:
+        """Of all rows, or of these, ascending."""
         try:
-            key, value = self._decoder.keys(stored["key"]), self._decoder.values(stored["value"])
+            key = self._decoder.keys(stored["key"], rows)
+            value = self._decoder.values(stored["value"], rows)
         except SchemaMismatch as error:
             raise SchemaMismatch(f"{log.folder.path}: {error}") from None
-        numbers = pa.array(np.full(len(stored), partition, np.int32))
+        numbers = pa.array(np.full(len(key), partition, np.int32))
         return {"key": key, "value": value, "partition_id": numbers}
 
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cec_store.format.columns import Bools, Ints
+from cec_store.connectors.spark.checkpoint.row_places import Heap, Places, Ranges, ranges_at
+from cec_store.format.columns import Bools, Ints, rows_by_chunk
 
 ROWS_AT_A_TIME = 1 << 17
 """Few enough that the places of their fields stay in the processor's cache."""
@@ -35,27 +35,54 @@ class BadRow(ValueError):
 
 
 def decode_rows(
-    encoded: pa.ChunkedArray, kind: pa.StructType, prefix_fields: int = 0
+    encoded: pa.ChunkedArray,
+    kind: pa.StructType,
+    prefix_fields: int = 0,
+    chosen: Ints | None = None,
 ) -> pa.ChunkedArray:
     """Rows as a state store keeps them: a version byte each, and then the row.
 
+    With ``chosen``, ascending numbers of rows, only these are looked at.
     With ``prefix_fields`` a row is cut in two behind so many fields, for scans by prefix: the size
     of the first part (an int), and the parts. A null stays one.
 
     Raises:
         BadRow: bytes that are no row of the schema.
     """
-    chunks = [
-        _decode(rows.slice(first, ROWS_AT_A_TIME), kind, prefix_fields)
-        for rows in encoded.chunks
-        for first in range(0, len(rows), ROWS_AT_A_TIME)
-    ]
+    if chosen is None:
+        parts = (
+            rows.slice(first, ROWS_AT_A_TIME)
+            for rows in encoded.chunks
+            for first in range(0, len(rows), ROWS_AT_A_TIME)
+        )
+    else:
+        parts = (
+            _taken(rows, wanted[first : first + ROWS_AT_A_TIME])
+            for rows, wanted in zip(encoded.chunks, rows_by_chunk(encoded, chosen), strict=True)
+            for first in range(0, len(wanted), ROWS_AT_A_TIME)
+        )
+    chunks = [_decode(part, kind, prefix_fields) for part in parts]
     decoded = pa.chunked_array(chunks, type=kind)
     try:
         decoded.validate(full=True)  # strings are UTF-8, and numbers within their types
     except pa.ArrowInvalid as error:
         raise BadRow(str(error)) from None
     return decoded
+
+
+def _taken(encoded: pa.BinaryArray, rows: Ints) -> pa.BinaryArray:
+    """These rows. Of one length they are cut out as such: twice as fast as Arrow takes them."""
+    if len(rows) == len(encoded):
+        return encoded
+    _, ends, data = encoded.buffers()
+    places = np.frombuffer(ends, "<i4", len(encoded) + 1, encoded.offset * 4)
+    size = int(places[1] - places[0])
+    if encoded.null_count or not size or (places[1:] - places[:-1] != size).any():
+        return encoded.take(pa.array(rows))
+    every = np.ndarray((len(encoded), size), np.uint8, data, int(places[0]))
+    taken = pa.py_buffer(every.take(rows, axis=0))
+    ends = pa.py_buffer(np.arange(len(rows) + 1, dtype=np.int32) * np.int32(size))
+    return pa.Array.from_buffers(encoded.type, len(rows), [None, ends, taken])
 
 
 def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) -> pa.StructArray:
@@ -65,20 +92,19 @@ def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) ->
         there = encoded.is_valid().to_numpy(zero_copy_only=False)
         return _spread(_decode(encoded.drop_null(), kind, prefix_fields), there)
     _, ends, data = encoded.buffers()
-    places = np.frombuffer(ends, "<i4", len(encoded) + 1, encoded.offset * 4).astype(np.int64)
-    heap = _Heap(data, np.frombuffer(data, np.uint8))
-    steps = np.diff(places)
-    is_even = (steps == steps[0]).all()
-    rows = _Ranges(places[:-1], places[1:], int(steps[0]) if is_even else 0)
+    places = np.frombuffer(ends, "<i4", len(encoded) + 1, encoded.offset * 4)
+    heap = Heap(data, np.frombuffer(data, np.uint8))
+    rows = ranges_at(places)
     if not prefix_fields:
         return _structs(heap, kind, _unversioned(heap, rows))
     _require(rows.sizes >= 4, "too short for a key in two parts")
-    middle = rows.start + 4 + heap.read(rows.start, "<i4")
+    sizes = heap.read(rows.start, "<i4").astype(np.int64)
+    middle = rows.start + 4 + sizes
     _require(middle <= rows.end, "a first part longer than its key")
     fields = list(kind)
     parts = [
-        (_Ranges(rows.start + 4, middle), fields[:prefix_fields]),
-        (_Ranges(middle, rows.end), fields[prefix_fields:]),
+        (Ranges(rows.start + 4, sizes), fields[:prefix_fields]),
+        (Ranges(middle, rows.end - middle), fields[prefix_fields:]),
     ]
     columns: list[pa.Array] = []
     for part, of in parts:
@@ -87,52 +113,13 @@ def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) ->
 
 
 @dataclass(frozen=True)
-class _Ranges:
-    """Places of rows, or of parts of them: bytes from ``start`` to before ``end``."""
-
-    start: Ints
-    end: Ints
-    step: int = 0
-    """From each to the next, if it is the same for all."""
-
-    @cached_property
-    def sizes(self) -> Ints:
-        return self.end - self.start
-
-    def take(self, which: Any) -> _Ranges:
-        return _Ranges(self.start[which], self.end[which])
-
-
-@dataclass(frozen=True)
-class _Heap:
-    """All bytes that rows and their parts lie in."""
-
-    buffer: pa.Buffer
-    data: NDArray[np.uint8]
-
-    def read(self, at: Ints, dtype: str, step: int = 0) -> NDArray[Any]:
-        """The number at each place, however it is aligned. All places must be inside.
-
-        With a ``step`` they are so far from one another: several times as fast.
-        """
-        size = np.dtype(dtype).itemsize
-        if not len(at):
-            return np.empty(0, dtype)
-        if step:
-            return np.ndarray((len(at),), dtype, self.data, int(at[0]), (step,)).copy()
-        anywhere = np.ndarray((len(self.data) - size + 1,), dtype, self.data, 0, (1,))
-        return anywhere[at]
-
-
-@dataclass(frozen=True)
 class _Slots:
     """The words of one column: where each stands, and the row or array that it counts from."""
 
-    at: Ints
-    of: _Ranges
+    at: Places
+    of: Ranges
     there: Bools | None
     """Which are not null; ``None`` where none is."""
-    step: int = 0
 
 
 def _require(holds: Any, what: str) -> None:
@@ -140,23 +127,22 @@ def _require(holds: Any, what: str) -> None:
         raise BadRow(what)
 
 
-def _unversioned(heap: _Heap, rows: _Ranges) -> _Ranges:
+def _unversioned(heap: Heap, rows: Ranges) -> Ranges:
     _require(rows.sizes >= 1, "nothing where a row should be")
-    versions = heap.read(rows.start, "u1", rows.step)
+    versions = heap.read(rows.start, "u1")
     _require(versions == _ENCODING_VERSION, "a row in an encoding that is not known")
-    return _Ranges(rows.start + 1, rows.end, rows.step)
+    return Ranges(rows.start + 1, rows.sizes - 1)
 
 
-def _structs(heap: _Heap, kind: pa.StructType, rows: _Ranges) -> pa.StructArray:
+def _structs(heap: Heap, kind: pa.StructType, rows: Ranges) -> pa.StructArray:
     bit_words = -(-kind.num_fields // 64)
     _require(rows.sizes >= 8 * (bit_words + kind.num_fields), "too short for its fields")
     columns = []
     for number in range(kind.num_fields):
         if number % 64 == 0:
-            nulls = heap.read(rows.start + number // 8, "<i8", rows.step)
+            nulls = heap.read(rows.start + number // 8, "<i8")
         at = rows.start + 8 * (bit_words + number)
-        there = _there(nulls, number % 64)
-        slots = _Slots(at, rows, there, rows.step)
+        slots = _Slots(at, rows, _there(nulls, number % 64))
         columns.append(_column(heap, kind.field(number).type, slots))
     return pa.Array.from_buffers(kind, len(rows.start), [None], children=columns)
 
@@ -168,7 +154,7 @@ def _there(nulls: Ints, bit: int | Ints) -> Bools | None:
     return None if there.all() else there
 
 
-def _elements(heap: _Heap, kind: pa.DataType, arrays: _Ranges) -> tuple[Ints, pa.Array]:
+def _elements(heap: Heap, kind: pa.DataType, arrays: Ranges) -> tuple[Ints, pa.Array]:
     """Of arrays: where each begins among all elements, and these."""
     _require(arrays.sizes >= 8, "too short for an array")
     counts = heap.read(arrays.start, "<i8")
@@ -188,37 +174,37 @@ def _elements(heap: _Heap, kind: pa.DataType, arrays: _Ranges) -> tuple[Ints, pa
     return offsets, _column(heap, kind, _Slots(at, of, _there(nulls, number % 64)))
 
 
-def _lists(heap: _Heap, kind: pa.ListType, arrays: _Ranges) -> pa.ListArray:
+def _lists(heap: Heap, kind: pa.ListType, arrays: Ranges) -> pa.ListArray:
     offsets, values = _elements(heap, kind.value_type, arrays)
     ends = pa.py_buffer(offsets.astype(np.int32))
     return pa.Array.from_buffers(kind, len(arrays.start), [None, ends], children=[values])
 
 
-def _maps(heap: _Heap, kind: pa.MapType, maps: _Ranges) -> pa.MapArray:
+def _maps(heap: Heap, kind: pa.MapType, maps: Ranges) -> pa.MapArray:
     _require(maps.sizes >= 8, "too short for a map")
     key_bytes = heap.read(maps.start, "<i8")
     _require((key_bytes >= 0) & (key_bytes <= maps.sizes - 8), "a map longer than its bytes")
     middle = maps.start + 8 + key_bytes
-    offsets, keys = _elements(heap, kind.key_type, _Ranges(maps.start + 8, middle))
-    ends, items = _elements(heap, kind.item_type, _Ranges(middle, maps.end))
+    offsets, keys = _elements(heap, kind.key_type, Ranges(maps.start + 8, key_bytes))
+    ends, items = _elements(heap, kind.item_type, Ranges(middle, maps.end - middle))
     _require(offsets == ends, "a map with more keys than values, or fewer")
     _require(keys.is_valid().to_numpy(zero_copy_only=False), "a map with a null for a key")
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=kind)
 
 
-def _binaries(heap: _Heap, kind: pa.DataType, parts: _Ranges) -> pa.Array:
+def _binaries(heap: Heap, kind: pa.DataType, parts: Ranges) -> pa.Array:
     # Rows follow one another, and so do the elements of an array: all parts and all that lies
     # between them are one column over the bytes as they are, of which Arrow takes every other.
     _require(parts.start[1:] >= parts.end[:-1], "elements that are not in order")
     count = len(parts.start)
     if not count:
         return pa.array([], kind)
-    ends = np.stack([parts.start, parts.end], axis=1).reshape(-1).astype(np.int32)
+    ends = np.stack([parts.start[:], parts.end], axis=1).reshape(-1).astype(np.int32)
     every = pa.Array.from_buffers(kind, 2 * count - 1, [None, pa.py_buffer(ends), heap.buffer])
     return every.take(pa.array(np.arange(0, 2 * count, 2)))
 
 
-def _wide_decimals(heap: _Heap, kind: pa.DataType, parts: _Ranges) -> pa.Array:
+def _wide_decimals(heap: Heap, kind: pa.DataType, parts: Ranges) -> pa.Array:
     """Up to 16 bytes, the most significant first; as many as the number needs."""
     sizes = parts.sizes
     _require((sizes >= 1) & (sizes <= _WIDE_DECIMAL_BYTES), "a decimal of an impossible size")
@@ -231,7 +217,7 @@ def _wide_decimals(heap: _Heap, kind: pa.DataType, parts: _Ranges) -> pa.Array:
     return pa.Array.from_buffers(kind, len(sizes), [None, pa.py_buffer(number)])
 
 
-_PARTS: dict[int, Callable[[_Heap, Any, _Ranges], pa.Array]] = {
+_PARTS: dict[int, Callable[[Heap, Any, Ranges], pa.Array]] = {
     pa.lib.Type_STRUCT: _structs,
     pa.lib.Type_LIST: _lists,
     pa.lib.Type_MAP: _maps,
@@ -241,20 +227,19 @@ _PARTS: dict[int, Callable[[_Heap, Any, _Ranges], pa.Array]] = {
 }
 
 
-def _column(heap: _Heap, kind: pa.DataType, slots: _Slots) -> pa.Array:
+def _column(heap: Heap, kind: pa.DataType, slots: _Slots) -> pa.Array:
     if pa.types.is_null(kind):
         return pa.nulls(len(slots.at))
     dtype = _in_a_word(kind)
     if dtype is not None:
-        return _numbers(kind, heap.read(slots.at, dtype, slots.step), slots.there)
+        return _numbers(kind, heap.read(slots.at, dtype), slots.there)
     at, of = slots.at, slots.of
     if slots.there is not None:
         at, of = at[slots.there], of.take(slots.there)
     words = heap.read(at, "<i8")
-    start = of.start + (words >> 32)
-    end = start + (words & 0xFFFFFFFF)
-    _require((words >= 0) & (end <= of.end), "a field that points beyond its row")
-    column = _PARTS[kind.id](heap, kind, _Ranges(start, end))
+    start, sizes = of.start + (words >> 32), words & 0xFFFFFFFF
+    _require((words >= 0) & (start + sizes <= of.end), "a field that points beyond its row")
+    column = _PARTS[kind.id](heap, kind, Ranges(start, sizes))
     return column if slots.there is None else _spread(column, slots.there)
 
 

@@ -1,22 +1,18 @@
-"""``format("cec")``: the door of Spark's Python data sources to queues."""
+"""The door of Spark's Python data sources to queues, for where there is no jar."""
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-)
+from pyspark.sql import datasource as spark
 from pyspark.sql.types import StructType
 
 from cec_store.connectors.spark.queues.sink import BatchSink, StreamSink
-from cec_store.connectors.spark.queues.source import BatchSource, StreamSource, columns
-from cec_store.connectors.spark.queues.source_options import parse
+from cec_store.connectors.spark.queues.source import BatchSource, StreamSource
+from cec_store.connectors.spark.queues.spark_types import spark_schema
+from cec_store.partitioned.read_options import parse, parse_for_columns
+from cec_store.partitioned.reading import columns_of
 
 
-class CecDataSource(DataSource):
+class CecDataSource(spark.DataSource):
     """Queues, to read and to write. ``spark.dataSource.register(CecDataSource)``."""
 
     @classmethod
@@ -27,18 +23,27 @@ class CecDataSource(DataSource):
     def schema(self) -> StructType:
         """The queue's columns; with ``includeMetadata`` those of the log behind them."""
         # Spark does not say here whether it is for a stream; the readers refuse what does not fit.
-        ends = ("endingtimestamp", "endingoffsetsbytimestamp", "endingoffsets")
-        given = {name: text for name, text in self.options.items() if name.lower() not in ends}
-        return columns(parse(given, is_stream=True))
+        return spark_schema(columns_of(parse_for_columns(self.options)))
 
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchSource(parse(dict(self.options), is_stream=False), schema)
+    def reader(self, schema: StructType) -> spark.DataSourceReader:
+        return BatchSource(parse(self.options, is_stream=False), schema)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamSource(parse(dict(self.options), is_stream=True), schema)
+    def streamReader(self, schema: StructType) -> spark.DataSourceStreamReader:
+        options = parse(self.options, is_stream=True)
+        if options.follow_checkpoint is not None:
+            raise ValueError("followCheckpoint is for the source of the jar, and not in Python")
+        return StreamSource(options, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> spark.DataSourceWriter:
         return BatchSink(self.options, schema, overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> spark.DataSourceStreamWriter:
         return StreamSink(self.options, schema)
+
+
+class CecPythonDataSource(CecDataSource):
+    """The same under a name of its own, where ``cec`` is the source of the jar."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "cec_python"

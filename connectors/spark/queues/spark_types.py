@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -19,24 +23,15 @@ _WIDER = {
 
 
 def stored_schema(schema: StructType) -> pa.Schema:
-    """Arrow columns for the rows of a query.
-
-    Raises:
-        SchemaMismatch: a type that would not come back as it is.
-    """
+    """Arrow columns for a query's rows; :class:`SchemaMismatch` where they would not come back."""
     columns = []
     for field in schema.fields:
         one = StructType([field])
-        try:
+        with _mismatch_of(f"column {field.name!r}"):
             (arrow,) = to_arrow_schema(one, timezone="UTC")
             # A query may know of a column that it has no nulls, and its next version may not.
-            column = pa.field(field.name, _nullable(arrow.type))
+            column = pa.field(field.name, _rebuilt(arrow.type))
             back = from_arrow_schema(pa.schema([column]))
-        except Exception as error:
-            # pyspark's own errors share no base with those that they stand for.
-            if not type(error).__module__.startswith("pyspark"):
-                raise
-            raise SchemaMismatch(f"column {field.name!r}: {error}") from error
         if back.simpleString() != one.simpleString():
             raise SchemaMismatch(
                 f"column {field.name!r} is {field.dataType.simpleString()}, which a queue cannot "
@@ -46,40 +41,39 @@ def stored_schema(schema: StructType) -> pa.Schema:
     return pa.schema(columns)
 
 
-def _nullable(kind: pa.DataType) -> pa.DataType:
-    """The type with nulls allowed in all of its parts."""
-    if pa.types.is_list(kind):
-        return pa.list_(_nullable(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_nullable(kind.key_type), _nullable(kind.item_type))
-    return kind
+@contextmanager
+def _mismatch_of(what: str) -> Iterator[None]:
+    """pyspark's own errors share no base with those that they stand for."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("pyspark"):
+            raise
+        raise SchemaMismatch(f"{what}: {error}") from error
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """How Spark sees a queue's columns.
-
-    Raises:
-        SchemaMismatch: a type that Spark does not have.
-    """
+    """How Spark sees a queue's columns; :class:`SchemaMismatch` where it lacks their types."""
     columns = []
     for column in schema:
-        try:
-            one = pa.schema([pa.field(column.name, _for_spark(column.type))])
+        with _mismatch_of(f"column {column.name!r} is {column.type}, which Spark does not have"):
+            one = pa.schema([pa.field(column.name, _rebuilt(column.type, _for_spark))])
             columns += from_arrow_schema(one).fields
-        except Exception as error:
-            if not type(error).__module__.startswith("pyspark"):
-                raise
-            raise SchemaMismatch(
-                f"column {column.name!r} is {column.type}, which Spark does not have: {error}"
-            ) from error
     return StructType(columns)
 
 
+def _rebuilt(kind: pa.DataType, leaf: Callable[[Any], Any] = lambda kind: kind) -> pa.DataType:
+    """The type with other leaves, and with nulls allowed in all of its parts."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_rebuilt(kind.value_type, leaf))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _rebuilt(field.type, leaf)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_rebuilt(kind.key_type, leaf), _rebuilt(kind.item_type, leaf))
+    return leaf(kind)
+
+
 def _for_spark(kind: pa.DataType) -> pa.DataType:
-    if kind in _WIDER:
-        return _WIDER[kind]
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC" if kind.tz else None)
     if pa.types.is_duration(kind):
@@ -88,13 +82,7 @@ def _for_spark(kind: pa.DataType) -> pa.DataType:
         return pa.time64("ns")
     if pa.types.is_fixed_size_binary(kind):
         return pa.binary()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(_for_spark(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _for_spark(f.type)) for f in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_for_spark(kind.key_type), _for_spark(kind.item_type))
-    return kind
+    return _WIDER.get(kind, kind)
 
 
 def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

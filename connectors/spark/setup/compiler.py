@@ -1,4 +1,4 @@
-"""The jar with the state store provider: carried by the wheel, or compiled on first use.
+"""The jar with the state store provider and the queues: carried by the wheel, or compiled on use.
 
 The Scala compiler is a part of pyspark. A jar belongs to one version of Spark and one state of the
 sources; both are in its name in the cache, and in the manifest of the one that a wheel carries.
@@ -23,6 +23,7 @@ from cec_store.connectors.spark.setup.environment import (
     run_program,
 )
 from cec_store.connectors.spark.setup.java import JAVA_NEEDED, Java, find_java
+from cec_store.connectors.spark.setup.settings import DATA_SOURCE
 from cec_store.errors import CompilationFailed, SparkUnavailable
 
 _HERE = Path(__file__).resolve().parent.parent
@@ -36,6 +37,8 @@ _JVM_FLAGS = ("-Xmx1g", "-Xss4m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _COMPILE_TIMEOUT_S = 600
 _MESSAGE_CHARACTERS = 4_000
 _DOS_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same classes make the same jar
+_SOURCES_SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+"""Where Spark looks for the short names of data sources."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def _scala_files(sources: Path) -> list[Path]:
 
 def sources_key(sources: Path, java: Java | None = None) -> str:
     """Changes with any source, with the folder it is in, and with how it is compiled."""
-    digest = sha256(" ".join(_target_flags(java)).encode())
+    digest = sha256(" ".join((*_target_flags(java), _SOURCES_SERVICE)).encode())
     for file in _scala_files(sources):
         data = file.read_bytes()
         name = file.relative_to(sources).as_posix()
@@ -173,7 +176,10 @@ def _compiler_jars(spark: Spark) -> list[Path]:
 
 def _packed(spark: Spark, key: str, classes: dict[str, bytes]) -> bytes:
     manifest = f"Manifest-Version: 1.0\r\nCec-Store-Spark: {spark.version}\r\nCec-Store-Key: {key}"
-    entries = {_MANIFEST: f"{manifest}\r\n\r\n".encode(), **dict(sorted(classes.items()))}
+    entries = {_MANIFEST: f"{manifest}\r\n\r\n".encode()}
+    if f"{DATA_SOURCE.replace('.', '/')}.class" in classes:
+        entries[_SOURCES_SERVICE] = f"{DATA_SOURCE}\n".encode()
+    entries |= sorted(classes.items())
     data = BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in entries.items():

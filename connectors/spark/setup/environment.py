@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cec_store.storage.caches import cache_path
+
 Variables = Mapping[str, str]
 VARIABLES = os.environ
 
@@ -45,11 +47,21 @@ def run_program(command: Sequence[str | Path], timeout_s: float) -> tuple[int, s
     return done.returncode, done.stdout
 
 
+def become(command: Sequence[str], variables: Variables) -> None:
+    """Run this program in place of this process, which ends; with these variables besides its own.
+
+    Raises:
+        ValueError: it cannot be started.
+    """
+    try:
+        os.execvpe(command[0], list(command), {**os.environ, **variables})
+    except OSError as error:
+        raise ValueError(f"{command[0]}: cannot be started: {error.strerror}") from error
+
+
 def cache_folder(variables: Variables) -> Path:
     """Where this user's compiled jars and wrappers are kept; it can be deleted at any time."""
-    told = Path(variables.get("XDG_CACHE_HOME") or "cache")
-    base = told if told.is_absolute() else Path.home() / ".cache"  # as the XDG text demands
-    return base / "cec-store" / "spark"
+    return cache_path(variables) / "spark"
 
 
 def publish(path: Path, data: bytes, mode: int = 0o644) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 from collections.abc import MutableMapping
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cec_store.connectors.spark.setup.compiler import find_spark
+from cec_store.connectors.spark.setup.compiler import jar as compiled_jar
 from cec_store.connectors.spark.setup.environment import VARIABLES, Variables
 from cec_store.connectors.spark.setup.java import prepare_variables
-from cec_store.connectors.spark.setup.settings import JARS, PROVIDER, check_names
-from cec_store.errors import SparkUnavailable
+from cec_store.connectors.spark.setup.settings import DATA_SOURCE, JARS, PROVIDER, check_names
+from cec_store.errors import CompilationFailed, SparkUnavailable
 
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
 _GROWING_LOADER = "org.apache.spark.util.MutableURLClassLoader"
 _OURS = re.compile(r"cec-store-spark-[^/]*\.jar")
+_log = logging.getLogger("cec_store")
 
 Builder = TypeVar("Builder")
 
@@ -106,3 +109,35 @@ def _add_to_running_jvm(jar: str, variables: Variables) -> None:
     context: Any = SparkContext._active_spark_context
     if context is not None:
         context._jsc.addJar(jar)  # to its executors; one that starts now takes spark.jars
+
+
+def has_source_of_jar(session: Any, variables: Variables = VARIABLES) -> bool:
+    """Whether `format("cec")` of this session is the one of the jar.
+
+    A JVM that runs without it is given it, if that is possible; a server of Spark Connect is not.
+    """
+    if not hasattr(session, "_jsparkSession"):
+        return _is_known_to_server(session)
+    is_loadable = session._jvm.org.apache.spark.util.Utils.classIsLoadable
+    if is_loadable(DATA_SOURCE):
+        return True
+    if is_loadable(PROVIDER):
+        _log.warning("Spark has an older jar of cec-store, without queues: leave it out")
+        return False
+    try:
+        _add_to_running_jvm(str(compiled_jar(variables)), variables)
+    except (SparkUnavailable, CompilationFailed) as error:
+        _log.warning('format("cec") is the one in Python, as there is no jar: %s', error)
+        return False
+    return True
+
+
+def _is_known_to_server(session: Any) -> bool:
+    """Asked by a table that cannot be: only whoever does not know the format says nothing of it."""
+    from pyspark.errors import PySparkException
+
+    try:
+        _ = session.read.format(DATA_SOURCE).load().schema
+    except PySparkException as error:
+        return error.getCondition() != "DATA_SOURCE_NOT_FOUND"
+    return True

@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from operator import index
 
 PROVIDER = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
+DATA_SOURCE = "org.apache.spark.sql.cecstore.CecDataSource"
+"""What `format("cec")` is in a JVM with our jar."""
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 PREFIX = "spark.sql.streaming.stateStore.cec."
 JARS = "spark.jars"

@@ -606,7 +606,7 @@ def test_what_a_running_query_deletes_meanwhile_is_left_out(
             (Path(source.path) / name).unlink()
         real(source, name, target, size)
 
-    monkeypatch.setattr("cec_store.connectors.spark.checkpoint.fork.copy", copy)
+    monkeypatch.setattr("cec_store.storage.stores.new_trees.copy", copy)
     fork(made.path, tmp_path / "new", batch=7)
     assert deleted == ["0", "1"]
     assert names_in(tmp_path / "new" / "offsets") == ["2", "3", "4", "5", "6", "7"]

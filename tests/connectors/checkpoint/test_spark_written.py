@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cec_store.connectors import spark as cec_spark
+from cec_store.opening import open_queue, queue_at
 from support.paths import DATA
 from support.places.written_places import bids, feed, rows_of, start_query
 
@@ -22,6 +23,8 @@ def test_query_goes_on_from_its_checkpoint(
     source, sink = folder / "bids", folder / f"distinct-v{form}"
     before = rows_of(sink)
     cec_spark.register(spark)
+    for queue in (source, sink):  # as the sink advises where one is of version 1
+        open_queue(queue, "a", partitions=len(queue_at(queue).ends())).close()
     feed(spark, source, 60, 120)
     # All of these came before; only the state in the checkpoint says so.
     feed(spark, source, 0, 40)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from cec_store.connectors import spark as cec_spark
-from cec_store.opening import open_queue, read_queue
-from cec_store.partitioned.partitions import Partitions
+from cec_store.opening import open_queue, queue_at, read_queue
 from cec_store.storage.local import LocalFolder
-from support.drivers.chain_job import ITEMS, SEGMENT_BYTES, events_of
+from support.drivers.chain_job import ITEMS, events_of
+from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
+from support.places.version_1 import Committer
 from support.spark.jobs import kill, run_job, start_job
 
 JOB = "chain_job"
@@ -33,8 +34,15 @@ def assert_exactly_once(folder: Path) -> None:
     assert newest == {item: (counts[item], totals[item]) for item in counts}
 
 
-def segments(folder: Path) -> int:
-    return max(len(list(part.glob("*.seg"))) for part in folder.glob("partition-*"))
+def trim(queue: Path) -> dict[int, int]:
+    """What a sink does every 64 commits; the oldest offset of each partition after it."""
+    with open_queue(queue, "a", partitions=len(queue_at(queue).ends())) as whole:
+        return whole.trim()
+
+
+def consumer_of(queue: Path) -> Any:
+    (found,) = open_queue(queue).consumers()
+    return found
 
 
 def test_a_chain_that_is_killed_counts_every_event_once_and_stays_bounded(
@@ -50,13 +58,12 @@ def test_a_chain_that_is_killed_counts_every_event_once_and_stays_bounded(
         kill(job)
     assert run_job(JOB, tmp_path, 300)[-1] == {"done": True}
     assert_exactly_once(tmp_path)
-    distinct = Partitions(LocalFolder(tmp_path / "distinct"))
-    for number, end in distinct.ends().items():
-        (consumer,) = distinct.queue(number).consumers()
-        assert consumer.name == "counts"
-        assert consumer.effects_saved > 0.5 * end
-        if end * 10 > 4 * SEGMENT_BYTES:  # some ten bytes a row
-            assert distinct.first(number) > 0, "never trimmed"
+    consumer, ends = consumer_of(tmp_path / "distinct"), queue_at(tmp_path / "distinct").ends()
+    assert consumer.name == "counts"
+    starts = trim(tmp_path / "distinct")
+    for number, end in ends.items():
+        assert consumer.effects_saved[number] > 0.5 * end
+        assert 0 < starts[number] <= consumer.effects_saved[number], "never trimmed"
 
 
 @pytest.fixture(scope="module")
@@ -65,112 +72,119 @@ def session(spark: Any) -> Any:
     return spark
 
 
-def start(session: Any, queue: Path, checkpoint: Path, consumer: str) -> Any:
-    rows = session.readStream.format("cec").option("startingOffsets", "earliest")
-    rows = rows.option("consumer", consumer).load(str(queue))
-    return rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+@pytest.fixture(scope="module", params=["cec", "cec_python"])
+def form(request: pytest.FixtureRequest) -> str:
+    """What `format()` takes: the source and sink of the jar, or those in Python."""
+    return str(request.param)
+
+
+def stream(session: Any, form: str, queue: Path, checkpoint: Path, **options: str) -> Any:
+    rows = session.readStream.format(form).option("startingOffsets", "earliest")
+    rows = rows.option("consumer", "hourly").options(**options).load(str(queue))
+    return rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
 
 
 def append(session: Any, queue: Path, rows: int, retention: str = "forever") -> None:
-    writer = session.range(rows).write.format("cec").mode("append").option("segmentBytes", 4096)
+    writer = session.range(0, rows, 1, 2).write.format("cec").mode("append")
     writer.option("retention", retention).save(str(queue))
 
 
-def test_a_consumer_acknowledges_what_its_query_has_done(session: Any, tmp_path: Path) -> None:
-    queue = tmp_path / "q"
-    append(session, queue, 100)
-    query = start(session, queue, tmp_path / "c", "hourly")
-    query.processAllAvailable()
-    append(session, queue, 10)
-    query.processAllAvailable()
-    with open_queue(queue / "partition-00000") as part:
-        (state,) = part.consumers()
-    query.stop()
-    assert (state.name, state.effects_saved, state.lag_records) == ("hourly", 55, 0)
-
-
-def test_a_run_to_the_end_leaves_no_lag(session: Any, tmp_path: Path) -> None:
-    queue = tmp_path / "q"
-    rows = session.readStream.format("cec").option("startingOffsets", "earliest")
-    for _ in range(2):
-        append(session, queue, 100)
-        loaded = rows.option("consumer", "hourly").option("maxOffsetsPerTrigger", 30)
-        stream = loaded.load(str(queue)).writeStream.format("noop").trigger(availableNow=True)
-        query = stream.option("checkpointLocation", str(tmp_path / "c")).start()
-        assert query.awaitTermination(120)
-        for number in range(2):
-            with open_queue(queue / f"partition-{number:05}") as part:
-                (state,) = part.consumers()
-            assert (state.lag_records, state.waiting_since_us) == (0, None)
-
-
-def test_two_queries_cannot_be_one_consumer(session: Any, tmp_path: Path) -> None:
-    queue = tmp_path / "q"
-    append(session, queue, 100)
-    one = start(session, queue, tmp_path / "c", "hourly")
-    one.processAllAvailable()
-    two = start(session, queue, tmp_path / "d", "hourly")
-    with pytest.raises(Exception, match="consumer 'hourly' is in use"):
-        two.awaitTermination(60)
-    assert one.isActive
-    one.stop()
-    three = start(session, queue, tmp_path / "c", "hourly")
-    three.processAllAvailable()
-    three.stop()
-
-
-def test_a_sink_keeps_what_a_consumer_has_not_done_and_no_more(
-    session: Any, tmp_path: Path
+def test_a_consumer_acknowledges_what_its_query_has_done(
+    session: Any, form: str, tmp_path: Path
 ) -> None:
     queue = tmp_path / "q"
-    append(session, queue, 10, "consumers")
-    query = start(session, queue, tmp_path / "c", "hourly")
-    for _ in range(6):
-        append(session, queue, 4000)
-        query.processAllAvailable()
-    first = segments(queue)
-    query.stop()
-    assert first <= 4
-    assert Partitions(LocalFolder(queue)).first(0) > 0
-    for _ in range(3):
-        append(session, queue, 4000)
-    assert segments(queue) > first, "nobody has read them"
-    query = start(session, queue, tmp_path / "c", "hourly")
+    append(session, queue, 100)
+    query = stream(session, form, queue, tmp_path / "c").start()
+    query.processAllAvailable()
+    append(session, queue, 10)
     query.processAllAvailable()
     query.stop()
+    state = consumer_of(queue)
+    assert (state.name, state.effects_saved, state.lag_records) == ("hourly", (55, 55), 0)
 
 
-def test_a_consumer_deletes_nothing_where_the_queue_keeps_all(session: Any, tmp_path: Path) -> None:
+def test_a_run_to_the_end_leaves_no_lag(session: Any, form: str, tmp_path: Path) -> None:
     queue = tmp_path / "q"
+    append(session, queue, 100)
+    ended = stream(session, form, queue, tmp_path / "c", maxOffsetsPerTrigger="60")
+    assert ended.trigger(availableNow=True).start().awaitTermination(120)
+    state = consumer_of(queue)
+    assert (state.effects_saved, state.lag_records) == ((50, 50), 0)
+
+
+def test_of_two_queries_under_one_name_the_later_has_it(
+    session: Any, form: str, tmp_path: Path
+) -> None:
+    queue = tmp_path / "q"
+    append(session, queue, 100)
+    one = stream(session, form, queue, tmp_path / "c").start()
+    one.processAllAvailable()
+    two = stream(session, form, queue, tmp_path / "d").start()
+    two.processAllAvailable()
     append(session, queue, 10)
-    query = start(session, queue, tmp_path / "c", "hourly")
-    for _ in range(4):
-        append(session, queue, 4000)
-        query.processAllAvailable()
-    query.stop()
-    assert Partitions(LocalFolder(queue)).first(0) == 0
-    assert read_queue(queue).read_all().num_rows == 16_010
+    with pytest.raises(Exception, match="somebody has taken over consumer 'hourly'"):
+        one.awaitTermination(60)
+    two.processAllAvailable()
+    assert two.isActive
+    two.stop()
+    assert consumer_of(queue).effects_saved == (55, 55)
 
 
-def test_a_consumer_that_comes_too_late_is_told_what_is_left(session: Any, tmp_path: Path) -> None:
+def test_a_queue_keeps_what_a_consumer_has_not_done_and_no_more(
+    session: Any, tmp_path: Path
+) -> None:
+    queue, forever = tmp_path / "q", tmp_path / "forever"
+    for each, retention in ((queue, "consumers"), (forever, "forever")):
+        append(session, each, 100, retention)
+        ended = stream(session, "cec", each, tmp_path / f"c-{retention}").trigger(availableNow=True)
+        assert ended.start().awaitTermination(120)
+        append(session, each, 100)
+    assert trim(queue) == {0: 50, 1: 50}
+    append(session, queue, 100)
+    assert trim(queue) == {0: 50, 1: 50}, "nobody has read them"
+    assert trim(forever) == {0: 0, 1: 0}
+    assert read_queue(forever).read_all().num_rows == 200
+
+
+def test_a_consumer_that_comes_too_late_is_told_what_is_left(
+    session: Any, form: str, tmp_path: Path
+) -> None:
     queue = tmp_path / "q"
     append(session, queue, 10, "1us")
-    query = start(session, queue, tmp_path / "c", "hourly")
-    query.processAllAvailable()
-    query.stop()
-    for _ in range(4):
-        append(session, queue, 4000)
-    first = Partitions(LocalFolder(queue)).first(0)
-    assert first > 10
-    late = start(session, queue, tmp_path / "c", "hourly")
-    with pytest.raises(Exception, match=rf"(needs records from|trimmed).*{first}"):
+    ended = stream(session, form, queue, tmp_path / "c").trigger(availableNow=True)
+    assert ended.start().awaitTermination(120)
+    append(session, queue, 10)
+    assert trim(queue) == {0: 10, 1: 10}
+    append(session, queue, 10)
+    late = stream(session, form, queue, tmp_path / "c").start()
+    with pytest.raises(Exception, match=r"(needs records|trimmed).* 10"):
         late.awaitTermination(60)
-    rows = session.readStream.format("cec").option("consumer", "hourly")
-    rows = rows.option("failOnDataLoss", "false").load(str(queue))
-    stream = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
-    goes_on = stream.start()
-    goes_on.processAllAvailable()
-    goes_on.stop()
-    with open_queue(queue / "partition-00000") as part:
-        (state,) = part.consumers()
-    assert state.effects_saved >= first
+    goes_on = stream(session, form, queue, tmp_path / "c", failOnDataLoss="false")
+    assert goes_on.trigger(availableNow=True).start().awaitTermination(120)
+    assert consumer_of(queue).effects_saved == (15, 15)
+
+
+@pytest.mark.parametrize("form", ["cec_python"])
+def test_a_consumer_of_a_queue_of_version_1_makes_it_go_on(
+    session: Any, form: str, tmp_path: Path
+) -> None:
+    committer = Committer(LocalFolder(tmp_path / "q"), SCHEMA)
+    committer.commit(QUERY, 0, stage(committer, 0, {0: rows(0, 5), 1: rows(5, 5)}))
+    committer.close()
+    ended = stream(session, form, tmp_path / "q", tmp_path / "c").trigger(availableNow=True)
+    assert ended.start().awaitTermination(120)
+    assert consumer_of(tmp_path / "q").effects_saved == (5, 5)
+
+
+def test_a_consumer_of_a_queue_without_partitions_is_of_the_source_in_python(
+    session: Any, tmp_path: Path
+) -> None:
+    with open_queue(tmp_path / "q", "x", schema=SCHEMA) as queue:
+        queue.append(rows(0, 5), sync=True)
+    late = stream(session, "cec", tmp_path / "q", tmp_path / "c").start()
+    with pytest.raises(Exception, match=r'read it by format\("cec_python"\)'):
+        late.awaitTermination(60)
+    ended = stream(session, "cec_python", tmp_path / "q", tmp_path / "d").trigger(availableNow=True)
+    assert ended.start().awaitTermination(120)
+    with open_queue(tmp_path / "q") as queue:
+        assert [(c.name, c.effects_saved) for c in queue.consumers()] == [("hourly", 5)]

@@ -1,4 +1,7 @@
-"""Queues in Spark: what is written is read, from any offset or moment, as a stream or a batch."""
+"""Queues in Spark: what is written is read, from any offset or moment, as a stream or a batch.
+
+The contract of the source and sink of the jar, and of those in Python.
+"""
 
 import time
 from collections.abc import Callable
@@ -6,20 +9,15 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cec_store.connectors import spark as cec_spark
-from cec_store.opening import open_queue
-from cec_store.operators.aggregate.aggregate import Aggregate
-from cec_store.operators.aggregate.windows import CountWindow
-from cec_store.operators.inputs.sources import ArrowSource
-from cec_store.operators.runner import Runner, record_schema
-from cec_store.partitioned.partitions import Partitions
-from cec_store.storage.local import LocalFolder
+from cec_store.opening import open_queue, queue_at
+from support.spark.jvm_queues import write_sums
+from support.spark.jvm_sink import rubbish
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ROWS = 3000
@@ -31,6 +29,12 @@ def session(spark: Any) -> Any:
     return spark
 
 
+@pytest.fixture(scope="module", params=["cec", "cec_python"])
+def form(request: pytest.FixtureRequest) -> str:
+    """What `format()` takes: the source and sink of the jar, or those in Python."""
+    return str(request.param)
+
+
 def frame(session: Any, first: int = 0, count: int = ROWS, parts: int = 2) -> Any:
     rows = session.range(first, first + count, 1, parts)
     return rows.selectExpr(
@@ -40,11 +44,11 @@ def frame(session: Any, first: int = 0, count: int = ROWS, parts: int = 2) -> An
 
 
 @pytest.fixture(scope="module")
-def written(session: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(session: Any, form: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two partitions, three writes, a row a second: times of a partition rise."""
     path = tmp_path_factory.mktemp("written") / "trades"
     for first in range(0, 3 * ROWS, ROWS):
-        rows = frame(session, first).write.format("cec").option("timestampColumn", "at")
+        rows = frame(session, first).write.format(form).option("timestampColumn", "at")
         rows.option("keyColumns", "item").mode("append").save(str(path))
     return path
 
@@ -53,15 +57,15 @@ def numbers(rows: Any) -> list[int]:
     return sorted(row.n for row in rows.select("n").collect())
 
 
-def read(session: Any, path: Path, **options: str) -> Any:
-    return session.read.format("cec").options(**options).load(str(path))
+def read(session: Any, form: str, path: Path, **options: str) -> Any:
+    return session.read.format(form).options(**options).load(str(path))
 
 
-def drain(session: Any, path: Path, checkpoint: Path, **options: str) -> list[list[int]]:
+def drain(session: Any, form: str, path: Path, checkpoint: Path, **options: str) -> list[list[int]]:
     """The rows of each batch until the stream has all."""
     batches: list[list[int]] = []
     query = (
-        session.readStream.format("cec").options(**options).load(str(path))
+        session.readStream.format(form).options(**options).load(str(path))
         .writeStream.foreachBatch(lambda rows, _: batches.append(numbers(rows)))
         .option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     )  # fmt: skip
@@ -72,16 +76,16 @@ def drain(session: Any, path: Path, checkpoint: Path, **options: str) -> list[li
 # -- what is written is read -------------------------------------------------------------------
 
 
-def test_all_that_was_written_is_read(session: Any, written: Path) -> None:
-    rows = read(session, written)
+def test_all_that_was_written_is_read(session: Any, form: str, written: Path) -> None:
+    rows = read(session, form, written)
     assert rows.columns == ["n", "item", "at"]
     assert numbers(rows) == list(range(3 * ROWS))
     expected = session.createDataFrame(frame(session, 0, 3 * ROWS).collect())
     assert rows.exceptAll(expected).count() == 0
 
 
-def test_rows_keep_their_order_within_a_partition(session: Any, written: Path) -> None:
-    rows = read(session, written, includeMetadata="true").collect()
+def test_rows_keep_their_order_within_a_partition(session: Any, form: str, written: Path) -> None:
+    rows = read(session, form, written, includeMetadata="true").collect()
     for number in (0, 1):
         own = sorted((r for r in rows if r._partition == number), key=lambda r: r._offset)
         assert [r._offset for r in own] == list(range(len(own)))
@@ -90,13 +94,15 @@ def test_rows_keep_their_order_within_a_partition(session: Any, written: Path) -
         assert all(r._timestamp == r.at for r in own)
 
 
-def test_a_stream_writes_what_it_read_batch_by_batch(session: Any, tmp_path: Path) -> None:
+def test_a_stream_writes_what_it_read_batch_by_batch(
+    session: Any, form: str, tmp_path: Path
+) -> None:
     source, sink, checkpoint = (str(tmp_path / name) for name in ("in", "out", "checkpoint"))
 
     def run() -> None:
         query = (
             session.readStream.schema("n LONG").parquet(source)
-            .writeStream.format("cec").option("checkpointLocation", checkpoint).start(sink)
+            .writeStream.format(form).option("checkpointLocation", checkpoint).start(sink)
         )  # fmt: skip
         query.processAllAvailable()
         query.stop()
@@ -106,13 +112,13 @@ def test_a_stream_writes_what_it_read_batch_by_batch(session: Any, tmp_path: Pat
             source
         )
         run()
-    assert numbers(read(session, tmp_path / "out")) == list(range(300))
-    queue = Partitions(LocalFolder(sink))
+    assert numbers(read(session, form, tmp_path / "out")) == list(range(300))
+    queue = queue_at(sink)
     assert sum(queue.ends().values()) == 300
-    assert not list((tmp_path / "out" / "staged").iterdir())
+    assert rubbish(tmp_path / "out") == set()
 
 
-def test_every_type_comes_back_as_it_was(session: Any, tmp_path: Path) -> None:
+def test_every_type_comes_back_as_it_was(session: Any, form: str, tmp_path: Path) -> None:
     rows = session.sql(
         """
         SELECT * FROM VALUES
@@ -125,30 +131,32 @@ def test_every_type_comes_back_as_it_was(session: Any, tmp_path: Path) -> None:
         """
     )
     path = tmp_path / "types"
-    rows.write.format("cec").mode("append").save(str(path))
-    found = read(session, path)
+    rows.write.format(form).mode("append").save(str(path))
+    found = read(session, form, path)
     assert found.schema.simpleString() == rows.schema.simpleString()
     by_null = lambda row: row[0] is None  # noqa: E731
     assert sorted(found.collect(), key=by_null) == sorted(rows.collect(), key=by_null)
 
 
-def test_the_time_of_writing_is_the_timestamp_by_default(session: Any, tmp_path: Path) -> None:
+def test_the_time_of_writing_is_the_timestamp_by_default(
+    session: Any, form: str, tmp_path: Path
+) -> None:
     before = datetime.now(timezone.utc)
-    session.range(10).write.format("cec").mode("append").save(str(tmp_path / "q"))
+    session.range(10).write.format(form).mode("append").save(str(tmp_path / "q"))
     after = datetime.now(timezone.utc)
-    rows = read(session, tmp_path / "q", includeMetadata="true").collect()
+    rows = read(session, form, tmp_path / "q", includeMetadata="true").collect()
     times = [row._timestamp.replace(tzinfo=timezone.utc) for row in rows]
     assert all(before <= at <= after for at in times)
 
 
-def test_a_batch_with_its_number_is_written_once(session: Any, tmp_path: Path) -> None:
+def test_a_batch_with_its_number_is_written_once(session: Any, form: str, tmp_path: Path) -> None:
     for version, first in ((0, 0), (1, 10), (1, 20), (0, 30), (2, 40)):
-        writer = frame(session, first, 10).write.format("cec").mode("append")
+        writer = frame(session, first, 10).write.format(form).mode("append")
         writer = writer.option("txnAppId", "counts").option("txnVersion", version)
         writer.save(str(tmp_path / "q"))
-    found = numbers(read(session, tmp_path / "q"))
+    found = numbers(read(session, form, tmp_path / "q"))
     assert found == [*range(20), *range(40, 50)]
-    writer = frame(session).write.format("cec").mode("append").option("txnAppId", "counts")
+    writer = frame(session).write.format(form).mode("append").option("txnAppId", "counts")
     assert "go together" in refused(lambda: writer.save(str(tmp_path / "q")))
 
 
@@ -167,9 +175,11 @@ def milliseconds(second: int) -> str:
 
 @given(data=st.data())
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_a_replay_from_a_moment_is_a_filter(session: Any, written: Path, data: Any) -> None:
+def test_a_replay_from_a_moment_is_a_filter(
+    session: Any, form: str, written: Path, data: Any
+) -> None:
     since = data.draw(st.integers(0, 3 * ROWS - 1), "since")
     until = data.draw(st.none() | st.integers(since, 3 * ROWS + 10), "until")
     options = {
@@ -181,22 +191,22 @@ def test_a_replay_from_a_moment_is_a_filter(session: Any, written: Path, data: A
     if data.draw(st.booleans(), "split"):
         options["minPartitions"] = str(data.draw(st.integers(1, 9), "tasks"))
         options["maxRecordsPerPartition"] = str(data.draw(st.integers(100, 5000), "most"))
-    rows = read(session, written, **options)
+    rows = read(session, form, written, **options)
     # The earliest record at or after a moment, in each partition: all from there on, as times rise.
     assert numbers(rows) == expected_rows(since, until)
 
 
-def test_filters_on_time_read_less(session: Any, written: Path) -> None:
+def test_filters_on_time_read_less(session: Any, form: str, written: Path) -> None:
     low, high = START + timedelta(seconds=4000), START + timedelta(seconds=4100)
-    rows = read(session, written)
+    rows = read(session, form, written)
     some = rows.where((rows["at"] >= low) & (rows["at"] < high))
     assert numbers(some) == list(range(4000, 4100))
-    source = Partitions(LocalFolder(written))
+    source = queue_at(written)
     span = [int(moment.timestamp() * 1e6) for moment in (low, high)]
     ends = source.ends()
     narrowed = [source.narrowed(n, 0, end, *span) for n, end in ends.items()]
     assert sum(stop - start for start, stop in narrowed) < sum(ends.values()) / 2
-    by_metadata = read(session, written, includeMetadata="true")
+    by_metadata = read(session, form, written, includeMetadata="true")
     assert numbers(by_metadata.where(by_metadata["_timestamp"] >= high)) == list(
         range(4100, 3 * ROWS)
     )
@@ -205,7 +215,7 @@ def test_filters_on_time_read_less(session: Any, written: Path) -> None:
 def test_filters_are_right_where_spark_does_not_hand_them_over(session: Any, written: Path) -> None:
     session.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     try:
-        rows = read(session, written)
+        rows = read(session, "cec_python", written)
         late = rows.where(rows["at"] >= START + timedelta(seconds=8990))
         assert numbers(late) == list(range(8990, 9000))
     finally:
@@ -216,48 +226,54 @@ def test_filters_are_right_where_spark_does_not_hand_them_over(session: Any, wri
 
 
 def test_a_stream_reads_all_once_in_batches_of_the_size_asked_for(
-    session: Any, written: Path, tmp_path: Path
+    session: Any, form: str, written: Path, tmp_path: Path
 ) -> None:
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "1000"}
-    batches = drain(session, written, tmp_path / "c", **options)
+    batches = drain(session, form, written, tmp_path / "c", **options)
     assert sorted(n for batch in batches for n in batch) == list(range(3 * ROWS))
     assert len(batches) == 9
     assert all(len(batch) <= 1000 for batch in batches)
 
 
-def test_a_stream_that_is_restarted_goes_on_where_it_was(session: Any, tmp_path: Path) -> None:
+def test_a_stream_that_is_restarted_goes_on_where_it_was(
+    session: Any, form: str, tmp_path: Path
+) -> None:
     path, checkpoint = tmp_path / "q", tmp_path / "c"
     found = []
     for first in (0, 100, 200):
-        frame(session, first, 100).write.format("cec").mode("append").save(str(path))
+        frame(session, first, 100).write.format(form).mode("append").save(str(path))
         # Options of a start are for a new query only.
-        found.append(drain(session, path, checkpoint, startingOffsets="earliest"))
+        found.append(drain(session, form, path, checkpoint, startingOffsets="earliest"))
     assert found == [[list(range(first, first + 100))] for first in (0, 100, 200)]
 
 
-def test_a_stream_begins_at_the_latest_by_default(session: Any, tmp_path: Path) -> None:
+def test_a_stream_begins_at_the_latest_by_default(session: Any, form: str, tmp_path: Path) -> None:
     path, checkpoint = tmp_path / "q", tmp_path / "c"
-    frame(session, 0, 100).write.format("cec").mode("append").save(str(path))
-    assert drain(session, path, checkpoint) == []
-    frame(session, 100, 100).write.format("cec").mode("append").save(str(path))
-    assert drain(session, path, checkpoint) == [list(range(100, 200))]
+    frame(session, 0, 100).write.format(form).mode("append").save(str(path))
+    assert drain(session, form, path, checkpoint) == []
+    frame(session, 100, 100).write.format(form).mode("append").save(str(path))
+    assert drain(session, form, path, checkpoint) == [list(range(100, 200))]
 
 
-def test_a_stream_takes_up_partitions_that_are_added(session: Any, tmp_path: Path) -> None:
+def test_a_stream_takes_up_partitions_that_are_added(
+    session: Any, form: str, tmp_path: Path
+) -> None:
     path, checkpoint = tmp_path / "q", tmp_path / "c"
-    frame(session, 0, 100, 1).write.format("cec").mode("append").save(str(path))
-    assert drain(session, path, checkpoint, startingOffsets="earliest") == [list(range(100))]
-    frame(session, 100, 100, 3).write.format("cec").mode("append").save(str(path))
-    assert drain(session, path, checkpoint) == [list(range(100, 200))]
+    frame(session, 0, 100, 1).write.format(form).mode("append").save(str(path))
+    assert drain(session, form, path, checkpoint, startingOffsets="earliest") == [list(range(100))]
+    frame(session, 100, 100, 3).write.format(form).mode("append").save(str(path))
+    assert drain(session, form, path, checkpoint) == [list(range(100, 200))]
 
 
-def test_a_stream_may_begin_before_the_first_row_is_written(session: Any, tmp_path: Path) -> None:
+def test_a_stream_may_begin_before_the_first_row_is_written(
+    session: Any, form: str, tmp_path: Path
+) -> None:
     """The sink makes the queue when its query starts."""
     empty = frame(session, 0, 10).where("n < 0")
-    empty.write.format("cec").mode("append").save(str(tmp_path / "q"))
-    assert drain(session, tmp_path / "q", tmp_path / "c", startingOffsets="earliest") == []
-    frame(session, 0, 10).write.format("cec").mode("append").save(str(tmp_path / "q"))
-    assert drain(session, tmp_path / "q", tmp_path / "c") == [list(range(10))]
+    empty.write.format(form).mode("append").save(str(tmp_path / "q"))
+    assert drain(session, form, tmp_path / "q", tmp_path / "c", startingOffsets="earliest") == []
+    frame(session, 0, 10).write.format(form).mode("append").save(str(tmp_path / "q"))
+    assert drain(session, form, tmp_path / "q", tmp_path / "c") == [list(range(10))]
 
 
 # -- queues of operators -----------------------------------------------------------------------
@@ -266,34 +282,22 @@ def test_a_stream_may_begin_before_the_first_row_is_written(session: Any, tmp_pa
 @pytest.fixture(scope="module")
 def operator_queue(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("operator") / "sums"
-    table = pa.table(
-        {
-            "at": pa.array(np.arange(1000) * 1_000_000 + 1).cast(pa.timestamp("us", "UTC")),
-            "item": pa.array([f"i{n % 7}" for n in range(1000)]),
-            "price": pa.array(np.arange(1000)),
-        }
-    )
-    operator = Aggregate(
-        group_by=["item"], aggregates={"n": ("sum", "price")}, window=CountWindow(4),
-        input_schema=table.schema,
-    )  # fmt: skip
-    with open_queue(path, "x", schema=record_schema(operator)) as queue:
-        Runner(operator, [ArrowSource(table, "at")], queue).run()
+    write_sums(path)
     return path
 
 
 def test_the_queue_of_an_operator_is_read_the_same_way(
-    session: Any, operator_queue: Path, tmp_path: Path
+    session: Any, form: str, operator_queue: Path, tmp_path: Path
 ) -> None:
     with open_queue(operator_queue) as queue:
         expected = sorted(n for part in queue.replay() for n in part.column("n").to_pylist())
-    assert numbers(read(session, operator_queue)) == expected
-    batches = drain(session, operator_queue, tmp_path / "c", startingOffsets="earliest")
+    assert numbers(read(session, form, operator_queue)) == expected
+    batches = drain(session, form, operator_queue, tmp_path / "c", startingOffsets="earliest")
     assert sorted(n for batch in batches for n in batch) == expected
 
 
-def test_control_records_are_read_on_request(session: Any, operator_queue: Path) -> None:
-    rows = read(session, operator_queue, kinds="all", includeMetadata="true")
+def test_control_records_are_read_on_request(session: Any, form: str, operator_queue: Path) -> None:
+    rows = read(session, form, operator_queue, kinds="all", includeMetadata="true")
     found = {row["_kind"]: row["count"] for row in rows.groupBy("_kind").count().collect()}
     assert found.keys() >= {"open", "result"}
     some = rows.where("_kind = 'open'").first()
@@ -310,56 +314,64 @@ def refused(act: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
-def test_a_path_that_is_no_queue_is_refused_at_the_start(session: Any, tmp_path: Path) -> None:
-    assert "no queue here" in refused(lambda: read(session, tmp_path / "none"))
-    stream = session.readStream.format("cec")
+def test_a_path_that_is_no_queue_is_refused_at_the_start(
+    session: Any, form: str, tmp_path: Path
+) -> None:
+    assert "no queue here" in refused(lambda: read(session, form, tmp_path / "none"))
+    stream = session.readStream.format(form)
     assert "no queue here" in refused(lambda: stream.load(str(tmp_path / "none")))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
-    writer = frame(session).write.format("cec").mode("append")
+    writer = frame(session).write.format(form).mode("append")
     assert "not empty" in refused(lambda: writer.save(str(tmp_path / "full")))
     assert [p.name for p in (tmp_path / "full").iterdir()] == ["notes.txt"]
 
 
-def test_the_queue_of_an_operator_is_not_written(session: Any, operator_queue: Path) -> None:
-    writer = frame(session).write.format("cec").mode("append")
+def test_the_queue_of_an_operator_is_not_written(
+    session: Any, form: str, operator_queue: Path
+) -> None:
+    writer = frame(session).write.format(form).mode("append")
     assert "a queue without partitions" in refused(lambda: writer.save(str(operator_queue)))
 
 
-def test_other_columns_are_refused_and_change_nothing(session: Any, written: Path) -> None:
-    before = Partitions(LocalFolder(written)).ends()
-    writer = session.range(5).write.format("cec").mode("append")
+def test_other_columns_are_refused_and_change_nothing(
+    session: Any, form: str, written: Path
+) -> None:
+    before = queue_at(written).ends()
+    writer = session.range(5).write.format(form).mode("append")
     assert "the queue's columns are" in refused(lambda: writer.save(str(written)))
-    other = frame(session).write.format("cec").option("timestampColumn", "n").mode("append")
+    other = frame(session).write.format(form).option("timestampColumn", "n").mode("append")
     assert "timestampColumn at" in refused(lambda: other.save(str(written)))
-    assert Partitions(LocalFolder(written)).ends() == before
+    assert queue_at(written).ends() == before
 
 
-def test_bad_columns_and_options_are_refused(session: Any, tmp_path: Path) -> None:
+def test_bad_columns_and_options_are_refused(session: Any, form: str, tmp_path: Path) -> None:
     path = str(tmp_path / "q")
     rows = frame(session)
-    append = rows.write.format("cec").mode("append")
+    append = rows.write.format(form).mode("append")
     assert "no timestamp column 'when'" in refused(
         lambda: append.option("timestampColumn", "when").save(path)
     )
-    append = rows.write.format("cec").mode("append")
+    append = rows.write.format(form).mode("append")
     assert "no key column 'who'" in refused(lambda: append.option("keyColumns", "who").save(path))
-    append = rows.withColumnRenamed("n", "_n").write.format("cec").mode("append")
+    append = rows.withColumnRenamed("n", "_n").write.format(form).mode("append")
     assert "reserved" in refused(lambda: append.save(path))
-    over = rows.write.format("cec").mode("overwrite")
+    over = rows.write.format(form).mode("overwrite")
     assert "only appended to" in refused(lambda: over.save(path))
-    append = rows.write.format("cec").mode("append")
+    append = rows.write.format(form).mode("append")
     assert "no option" in refused(lambda: append.option("compression", "x").save(path))
-    variant = session.sql("select parse_json('{}') as v").write.format("cec").mode("append")
+    variant = session.sql("select parse_json('{}') as v").write.format(form).mode("append")
     assert "'v'" in refused(lambda: variant.save(path))
     assert not (tmp_path / "q").exists()
 
 
-def test_a_null_timestamp_fails_the_write_and_shows_nothing(session: Any, tmp_path: Path) -> None:
+def test_a_null_timestamp_fails_the_write_and_shows_nothing(
+    session: Any, form: str, tmp_path: Path
+) -> None:
     rows = session.sql("select 1 as n, cast(null as timestamp) as at")
-    append = rows.write.format("cec").mode("append").option("timestampColumn", "at")
+    append = rows.write.format(form).mode("append").option("timestampColumn", "at")
     assert "timestamps are null" in refused(lambda: append.save(str(tmp_path / "q")))
-    assert Partitions(LocalFolder(tmp_path / "q")).ends() == {0: 0}
+    assert queue_at(tmp_path / "q").ends() == {0: 0}
 
 
 def trimmed(path: Path) -> int:
@@ -371,40 +383,42 @@ def trimmed(path: Path) -> int:
         return queue.trim(55)
 
 
-def test_a_start_below_what_is_kept_is_lost_data(session: Any, tmp_path: Path) -> None:
+def test_a_start_below_what_is_kept_is_lost_data(session: Any, form: str, tmp_path: Path) -> None:
     first = trimmed(tmp_path / "q")
     assert first == 50
     start = {"startingOffsets": '{"0":7}'}
-    assert "offset 7 is trimmed" in refused(lambda: read(session, tmp_path / "q", **start).count())
+    assert "offset 7 is trimmed" in refused(
+        lambda: read(session, form, tmp_path / "q", **start).count()
+    )
     assert "failOnDataLoss" in refused(
-        lambda: drain(session, tmp_path / "q", tmp_path / "c", **start)
+        lambda: drain(session, form, tmp_path / "q", tmp_path / "c", **start)
     )
     kept = {**start, "failOnDataLoss": "false"}
-    assert numbers(read(session, tmp_path / "q", **kept)) == list(range(50, 100))
-    assert drain(session, tmp_path / "q", tmp_path / "d", **kept) == [list(range(50, 100))]
+    assert numbers(read(session, form, tmp_path / "q", **kept)) == list(range(50, 100))
+    assert drain(session, form, tmp_path / "q", tmp_path / "d", **kept) == [list(range(50, 100))]
 
 
 def test_what_is_trimmed_while_a_query_is_stopped_is_lost_data(
-    session: Any, tmp_path: Path
+    session: Any, form: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "q"
     with open_queue(path, "x", schema=pa.schema([("n", pa.int64())])) as queue:
         queue.append(pa.record_batch({"n": [0]}), sync=True)
-        assert drain(session, path, tmp_path / "c", startingOffsets="earliest") == [[0]]
+        assert drain(session, form, path, tmp_path / "c", startingOffsets="earliest") == [[0]]
         queue.append(pa.record_batch({"n": [1]}))
         queue.roll()
         queue.append(pa.record_batch({"n": [2]}))
         queue.roll()
         assert queue.trim(2) == 2
-    assert "offset 1 is trimmed" in refused(lambda: drain(session, path, tmp_path / "c"))
-    assert drain(session, path, tmp_path / "c", failOnDataLoss="false") == [[2]]
+    assert "offset 1 is trimmed" in refused(lambda: drain(session, form, path, tmp_path / "c"))
+    assert drain(session, form, path, tmp_path / "c", failOnDataLoss="false") == [[2]]
 
 
 def test_progress_tells_how_far_the_queue_reaches(
-    session: Any, written: Path, tmp_path: Path
+    session: Any, form: str, written: Path, tmp_path: Path
 ) -> None:
     query = (
-        session.readStream.format("cec").option("startingOffsets", "earliest").load(str(written))
+        session.readStream.format(form).option("startingOffsets", "earliest").load(str(written))
         .writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
         .trigger(availableNow=True).start()
     )  # fmt: skip

@@ -1,16 +1,11 @@
 package org.apache.spark.sql.cecstore.format
 
-import java.io.ByteArrayInputStream
 import java.nio.ByteBuffer
-import java.nio.channels.{Channels, ClosedByInterruptException}
 import java.util.Arrays
 import java.util.concurrent.ConcurrentLinkedQueue
-import scala.util.control.NonFatal
 import com.github.luben.zstd.{Zstd, ZstdCompressCtx, ZstdDecompressCtx, ZstdException}
 import com.google.flatbuffers.FlatBufferBuilder
 import org.apache.arrow.flatbuf.{Buffer, FieldNode, Message, MessageHeader, MetadataVersion, RecordBatch}
-import org.apache.arrow.vector.ipc.ReadChannel
-import org.apache.arrow.vector.ipc.message.{IpcOption, MessageSerializer}
 import org.apache.arrow.vector.types.TimeUnit
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
 import org.apache.spark.sql.cecstore.CecLogException
@@ -46,22 +41,12 @@ private[cecstore] object Body {
     field("_state", ArrowType.Struct.INSTANCE,
       field("value", ArrowType.Binary.INSTANCE), field("renewed", ArrowType.Bool.INSTANCE))))
 
-  /** The body of a SCHEMA frame. Made without a channel: that would fail in a task that is interrupted, and for good. */
-  val schemaMessage: Array[Byte] = {
-    val metadata = MessageSerializer.serializeMetadata(schema, IpcOption.DEFAULT)
-    val bytes = new Array[Byte](8 + padded(metadata.remaining))
-    littleEndian(bytes).putInt(-1).putInt(bytes.length - 8).put(metadata)
-    bytes
-  }
+  /** The body of a SCHEMA frame. */
+  val schemaMessage: Array[Byte] = SchemaMessage.encode(schema)
 
   /** Prove that a SCHEMA frame's body is the schema of a state log, whoever wrote it. */
   def checkSchema(message: Array[Byte]): Unit = if (!Arrays.equals(message, schemaMessage)) {
-    val read = try {
-      MessageSerializer.deserializeSchema(new ReadChannel(Channels.newChannel(new ByteArrayInputStream(message))))
-    } catch {
-      case e: ClosedByInterruptException => throw e
-      case NonFatal(e) => throw new BadFrame(s"schema message: $e")
-    }
+    val read = SchemaMessage.decode(message)
     if (read.getFields != schema.getFields) throw new BadFrame(s"not the schema of a state log: $read")
   }
 

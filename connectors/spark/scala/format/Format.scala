@@ -10,14 +10,21 @@ private[cecstore] object Format {
   val NotCounted = -1
   val Batch: Byte = 1
   val Schema: Byte = 2
+  val Footer: Byte = 4
   val SkippableBit = 0x20
   val CodecNone: Byte = 0
   val CodecZstd: Byte = 1
   val CodecZstdLengths: Byte = 2
+  val CodecColumns: Byte = 3
+  /** In a frame's codec byte: the step goes on in the next frame. */
+  val GoesOnBit = 0x80
+  val Data: Byte = 1
   val Open: Byte = 2
   val Check: Byte = 3
   val Result: Byte = 4
+  val LogStream = 0
   val RecordStream = 1
+  val SummaryStream = 2
   val NamesFamily = 0
   val DefaultFamily = 1
   private val BodyBytesMax = 64 << 20

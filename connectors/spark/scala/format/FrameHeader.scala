@@ -15,6 +15,8 @@ private[cecstore] final case class FrameHeader(
   def frameBytes: Long = HeaderBytes.toLong + bodyBytes
   def endOffset: Long = firstOffset + recordCount
   def isBatch: Boolean = kind == Batch
+  /** How the body is compressed. */
+  def bodyCodec: Byte = (codec & ~GoesOnBit).toByte
   /** Whether a version ends with this frame: only there the windows are counted. */
   def endsVersion: Boolean = isBatch && openWindows != NotCounted
   def endsVersion(version: Long): Boolean = endsVersion && inputUpto == version
@@ -37,8 +39,16 @@ private[cecstore] object FrameHeader {
 
   val Magic: Int = 0x46434543 // "CECF"
 
-  /** The CRC is proven before anything in the header is believed. */
-  def decode(bytes: Array[Byte]): FrameHeader = {
+  /** Of a queue of operators or of many partitions. */
+  def decodeOfQueue(bytes: Array[Byte]): FrameHeader = decode(bytes, CodecColumns, GoesOnBit)
+
+  /**
+   * The CRC is proven before anything in the header is believed.
+   *
+   * @param codecMax state logs have none of the later codecs
+   * @param flags bits besides the codec that a BATCH frame may have
+   */
+  def decode(bytes: Array[Byte], codecMax: Byte = CodecZstdLengths, flags: Int = 0): FrameHeader = {
     if (bytes.length < HeaderBytes) throw new BadFrame("frame header cut short")
     val in = littleEndian(bytes)
     if (in.getInt(0) != Magic) throw new BadFrame("frame magic is wrong")
@@ -48,10 +58,11 @@ private[cecstore] object FrameHeader {
       in.getLong(88), in.getLong(96), in.getInt(104), in.getInt(108), in.getInt(112), in.getInt(116),
       in.getInt(120))
     if (h.kind < 1 || h.kind > 4 && (h.kind & SkippableBit) == 0) {
-      throw new BadFrame(s"frame of unknown type ${h.kind}: upgrade cec-store")
+      throw new NewerFrame(s"frame of unknown type ${h.kind}")
     }
-    if (h.codec < CodecNone || h.codec > CodecZstdLengths) {
-      throw new BadFrame(s"body with unknown codec ${h.codec}: upgrade cec-store")
+    val codec = h.codec & 0xff & ~(if (h.isBatch) flags else 0)
+    if (codec > codecMax) {
+      throw new NewerFrame(s"body with unknown codec $codec")
     }
     if (h.bodyBytes < 0 || h.bodyBytes > bodyBytesMax(h.recordCount) || h.rawBytes < 0 ||
         h.rawBytes > rawBytesMax(h.bodyBytes, h.recordCount)) {

@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.state
 import java.util.{Arrays, Comparator}
 import java.util.concurrent.ConcurrentSkipListMap
 import scala.jdk.CollectionConverters._
-import org.apache.spark.sql.catalyst.expressions.XXH64
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
 import org.apache.spark.unsafe.Platform
 
 /** Where the newest row of each key of one column family is: key to reference. */
@@ -105,8 +105,11 @@ private[cecstore] object HashIndex {
   def slots(keys: Int): Int = Integer.highestOneBit(math.max(8, keys) * 3 / 2 - 1) << 1
 
   def hash(key: Array[Byte], from: Int, length: Int): Int = {
-    val h = XXH64.hashUnsafeBytes(key, Platform.BYTE_ARRAY_OFFSET + from.toLong, length, 0)
-    (h ^ (h >>> 32)).toInt
+    val at = Platform.BYTE_ARRAY_OFFSET + from.toLong
+    // Spark's own tables hash rows, whose size is always a multiple of eight, by the first of the two: where a
+    // restart loads a state, it is compiled already.
+    if ((length & 7) == 0) Murmur3_x86_32.hashUnsafeWords(key, at, length, 0)
+    else Murmur3_x86_32.hashUnsafeBytes2(key, at, length, 0)
   }
 }
 

@@ -1,0 +1,124 @@
+package org.apache.spark.sql.cecstore.columns
+
+import scala.collection.mutable
+import org.apache.arrow.vector.types.pojo.{ArrowType, Field}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader}
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.apache.spark.unsafe.Platform
+
+/**
+ * Takes frames of one record schema apart, into columns of Spark. What it returns is valid until the next frame.
+ * Nothing in a frame is believed that is not proven, whoever wrote it. docs/format.md §6. For one thread.
+ *
+ * @param fields the record schema
+ */
+private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends AutoCloseable {
+  private val inflater = new Inflater
+  private val plain = Layout.of(fields, Map.empty, IndexedSeq.empty)
+  private val strings = Layout.strings(plain)
+  private val hasViews = Layout.hasViews(fields)
+  // Frames of one writer hardly differ in what they store as dictionaries.
+  private val layouts = mutable.Map.empty[Map[Int, Int], IndexedSeq[Layout]]
+
+  private var message: BatchMessage = _
+  private var columns: IndexedSeq[Layout] = plain
+  private var decoder: ColumnDecoder = _
+  private var rows = 0
+
+  /** Go to a frame whose header is proven; its body stands in `bytes` from `from` on. */
+  def open(header: FrameHeader, bytes: Array[Byte], from: Int): Unit = guarded {
+    inflater.scratch.rewind()
+    rows = header.recordCount
+    val end = from + header.bodyBytes
+    header.bodyCodec match {
+      case Format.CodecColumns => openByColumns(bytes, from, end, header.rawBytes)
+      case codec => openWhole(header, codec, bytes, from)
+    }
+    if (message.rows != rows) throw new BadFrame(s"body has ${message.rows} records, its header says $rows")
+    if (message.nodes != columns.lastOption.fold(0)(_.endNumber) ||
+        message.buffers != columns.lastOption.fold(0)(_.endBuffer)) {
+      throw new BadFrame(s"body: ${message.nodes} fields and ${message.buffers} buffers are not those of the schema")
+    }
+    if (header.bodyCodec == Format.CodecZstdLengths) restoreOffsets()
+  }
+
+  private def openWhole(header: FrameHeader, codec: Byte, bytes: Array[Byte], from: Int): Unit = {
+    val raw =
+      if (codec != Format.CodecNone) inflater.inflate(bytes, from, header.bodyBytes, header.rawBytes)
+      else if (header.bodyBytes == header.rawBytes) new ByteSpan(bytes, from, header.bodyBytes)
+      else throw new BadFrame(s"body of ${header.bodyBytes} bytes, its header says ${header.rawBytes}")
+    val end = raw.from + header.rawBytes
+    message = BatchMessage.read(raw.array, raw.from, end, -1, isCompressed = false, inflater).batch
+    columns = layoutOf(Map.empty)
+    decoder = new ColumnDecoder(message, inflater.scratch, Map.empty)
+  }
+
+  private def openByColumns(bytes: Array[Byte], from: Int, end: Int, rawBytes: Int): Unit = {
+    val listed = readListed(bytes, from, end)
+    var at = from + 8 + listed.size * 8
+    var left = rawBytes.toLong
+    def next(dictionary: Int): BatchMessage = {
+      val found = BatchMessage.read(bytes, at, end, dictionary, isCompressed = true, inflater)
+      left -= found.batch.claimedBytes(rawBytes)
+      if (left < 0) throw new BadFrame(s"body: buffers claim more than the $rawBytes bytes of its header")
+      at = found.end
+      found.batch
+    }
+    val dictionaries = listed.indices.map(next)
+    message = next(-1)
+    if (at != end) throw new BadFrame(s"body: ${end - at} bytes behind its record batch")
+    columns = layoutOf(listed.toMap)
+    decoder = new ColumnDecoder(message, inflater.scratch, listed.map(_._1).zip(dictionaries).toMap)
+  }
+
+  /** Which fields are stored as dictionary and indices, and the bytes of an index, in order. */
+  private def readListed(bytes: Array[Byte], from: Int, end: Int): IndexedSeq[(Int, Int)] = {
+    def intAt(at: Int) = Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET.toLong + at)
+    if (end - from < 8) throw new BadFrame("body: cut short")
+    val count = intAt(from)
+    if (count < 0 || count > strings.size || intAt(from + 4) != 0 || end - from < 8 + count * 8) {
+      throw new BadFrame(s"body: $count dictionaries of ${strings.size} fields with strings")
+    }
+    var last = -1
+    (0 until count).map { k =>
+      val at = from + 8 + k * 8
+      val (number, indexBytes, rest) = (intAt(at), bytes(at + 4).toInt, intAt(at + 4) >>> 8)
+      val isKnown = strings(number) && (indexBytes == 1 || indexBytes == 2 || indexBytes == 4) && rest == 0
+      if (!isKnown || number <= last) throw new BadFrame(
+          s"body: a dictionary of field $number with $indexBytes-byte indices")
+      last = number
+      (number, indexBytes)
+    }
+  }
+
+  private def layoutOf(listed: Map[Int, Int]): IndexedSeq[Layout] =
+    if (hasViews) Layout.of(fields, listed, message.variadic)
+    else layouts.getOrElseUpdate(listed, Layout.of(fields, listed, IndexedSeq.empty))
+
+  /** Codec 2: what was stored as lengths in `_key` and `_state` becomes offsets; they are checked as such later. */
+  private def restoreOffsets(): Unit = for {
+    column <- columns if column.field.getName == "_key" || column.field.getName == "_state"
+    part <- column.children if part.kind.isInstanceOf[ArrowType.Binary] || part.kind.isInstanceOf[ArrowType.Utf8]
+  } if (rows > 0) {
+    val lengths = Checks.enough(message.buffer(part.buffer + 1), (rows + 1) * 4L, s"offsets of ${part.field.getName}")
+    var sum = 0
+    (0 to rows).foreach { i =>
+      sum += Platform.getInt(lengths.array, lengths.base + i * 4L)
+      Platform.putInt(lengths.array, lengths.base + i * 4L, sum)
+    }
+  }
+
+  /** A column of the frame, by its place in the record schema; nothing of the others is decompressed. */
+  def column(place: Int): ColumnVector = guarded(decoder.column(columns(place), rows))
+
+  /** The values of a column of numbers, by its place, without nulls. */
+  def numbers(place: Int, width: Int): ByteSpan = guarded(decoder.numbers(columns(place), rows, width))
+
+  /** What Arrow's and flatbuffers' own code raises on bytes that are not what they claim. */
+  private def guarded[A](act: => A): A = try act catch {
+    case e @ (_: IndexOutOfBoundsException | _: NegativeArraySizeException | _: IllegalArgumentException |
+        _: ClassCastException | _: NullPointerException) => throw new BadFrame(s"body: $e")
+  }
+
+  override def close(): Unit = inflater.close()
+}

@@ -1,0 +1,54 @@
+package org.apache.spark.sql.cecstore.columns
+
+import scala.jdk.CollectionConverters._
+import org.apache.arrow.vector.types.FloatingPointPrecision
+import org.apache.arrow.vector.types.pojo.{ArrowType, Field}
+import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.types._
+
+/** How Spark sees a queue's columns: types that it lacks become wider ones. */
+private[cecstore] object SparkTypes {
+  /** Columns of Spark for those of a queue; raises for a type that Spark does not have, naming the column. */
+  def columns(fields: Seq[Field]): Seq[StructField] = fields.map { field =>
+    val kind = try of(field) catch {
+      case e: NoSuchType => throw new CecLogException(
+        s"column '${field.getName}' is ${field.getType}, which Spark does not have: ${e.getMessage}")
+    }
+    StructField(field.getName, kind)
+  }
+
+  final class NoSuchType(kind: ArrowType) extends Exception(s"there is nothing for $kind")
+
+  def of(field: Field): DataType = field.getType match {
+    case _: ArrowType.Null => NullType
+    case _: ArrowType.Bool => BooleanType
+    case int: ArrowType.Int => ofInt(int)
+    case float: ArrowType.FloatingPoint =>
+      if (float.getPrecision == FloatingPointPrecision.DOUBLE) DoubleType else FloatType
+    case decimal: ArrowType.Decimal if decimal.getPrecision <= DecimalType.MAX_PRECISION && decimal.getScale >= 0 &&
+      decimal.getScale <= decimal.getPrecision => DecimalType(decimal.getPrecision, decimal.getScale)
+    case _: ArrowType.Utf8 | _: ArrowType.LargeUtf8 | _: ArrowType.Utf8View => StringType
+    case _: ArrowType.Binary | _: ArrowType.LargeBinary | _: ArrowType.BinaryView | _: ArrowType.FixedSizeBinary =>
+      BinaryType
+    case _: ArrowType.Date => DateType
+    case timestamp: ArrowType.Timestamp =>
+      if (timestamp.getTimezone == null || timestamp.getTimezone.isEmpty) TimestampNTZType else TimestampType
+    case _: ArrowType.Duration => DayTimeIntervalType()
+    case _: ArrowType.Time => TimeType()
+    case _: ArrowType.List | _: ArrowType.LargeList | _: ArrowType.FixedSizeList =>
+      ArrayType(of(field.getChildren.get(0)))
+    case _: ArrowType.Struct => StructType(field.getChildren.asScala.toSeq.map(f => StructField(f.getName, of(f))))
+    case _: ArrowType.Map =>
+      val parts = field.getChildren.get(0).getChildren
+      MapType(of(parts.get(0)), of(parts.get(1)))
+    case other => throw new NoSuchType(other)
+  }
+
+  private def ofInt(int: ArrowType.Int): DataType = (int.getBitWidth, int.getIsSigned) match {
+    case (8, true) => ByteType
+    case (16, true) | (8, false) => ShortType
+    case (32, true) | (16, false) => IntegerType
+    case (64, true) | (32, false) => LongType
+    case _ => DecimalType(20, 0)
+  }
+}

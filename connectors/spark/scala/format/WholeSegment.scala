@@ -1,0 +1,141 @@
+package org.apache.spark.sql.cecstore.format
+
+import java.util.Arrays
+import scala.collection.mutable.ArrayBuffer
+import org.apache.spark.sql.cecstore.CecLogException
+
+/**
+ * A complete segment: header, SCHEMA, BATCH frames, FOOTER. docs/format.md §12. Bodies are proven when they are wanted.
+ *
+ * @param frames its BATCH frames and the byte of each
+ */
+private[cecstore] final class WholeSegment(
+    val header: SegmentHeader, val schemaMessage: Array[Byte], val frames: IndexedSeq[(Int, FrameHeader)],
+    bytes: Array[Byte], path: String) {
+
+  /** The body of one of its frames. Raises CecLogException where it fails its checksum. */
+  def body(byte: Int, frame: FrameHeader): Array[Byte] = {
+    val start = byte + Format.HeaderBytes
+    val body = Arrays.copyOfRange(bytes, start, start + frame.bodyBytes)
+    val isSound = Format.crc32c(body, body.length) == frame.bodyCrc
+    if (isSound) body else throw WholeSegment.damaged(path, byte, "body fails its checksum")
+  }
+}
+
+private[cecstore] object WholeSegment {
+  import Format._
+  private val FooterBytes = 24
+
+  def damaged(path: String, byte: Long, reason: String): CecLogException =
+    new CecLogException(s"$path: byte $byte: $reason. Restore this file from a copy")
+
+  /** Raises CecLogException where it is not whole, or anything in its headers is not what it ought to be. */
+  def decode(bytes: Array[Byte], path: String, streamId: Int = RecordStream): WholeSegment = {
+    var byte = 0
+    try {
+      val header = SegmentHeader.decode(bytes)
+      var runningCrc = RunningCrc.extended(0, bytes.take(HeaderBytes))
+      byte = HeaderBytes
+      var schema: Array[Byte] = null
+      val frames = ArrayBuffer.empty[(Int, FrameHeader)]
+      var count = 0L
+      while (true) {
+        val head = Arrays.copyOfRange(bytes, math.min(byte, bytes.length), math.min(byte + HeaderBytes, bytes.length))
+        val frame = FrameHeader.decode(head, CodecColumns)
+        val start = byte + HeaderBytes
+        if (frame.bodyBytes > bytes.length - start) throw new BadFrame("body cut short")
+        check(frame, header, frames.lastOption.map(_._2), schema == null, streamId)
+        if (!frame.isBatch) checkBody(frame, Arrays.copyOfRange(bytes, start, start + frame.bodyBytes))
+        if (frame.kind == Footer) {
+          checkEnd(Arrays.copyOfRange(bytes, start, start + frame.bodyBytes), count, byte, runningCrc)
+          if (start + frame.bodyBytes != bytes.length) throw new BadFrame("bytes behind the footer")
+          return new WholeSegment(header, schema, frames.toIndexedSeq, bytes, path)
+        }
+        if (schema == null) schema = Arrays.copyOfRange(bytes, start, start + frame.bodyBytes)
+        else if (frame.isBatch) frames += ((byte, frame))
+        runningCrc = RunningCrc.extended(runningCrc, head)
+        byte += frame.frameBytes.toInt
+        count += 1
+      }
+      throw new IllegalStateException
+    } catch { case e: BadFrame => throw damaged(path, byte, e.reason) }
+  }
+
+  private def checkBody(frame: FrameHeader, body: Array[Byte]): Unit =
+    if (crc32c(body, body.length) != frame.bodyCrc) throw new BadFrame("body fails its checksum")
+
+  private def check(
+      frame: FrameHeader, segment: SegmentHeader, last: Option[FrameHeader], isFirst: Boolean, streamId: Int): Unit = {
+    if (frame.salt != segment.salt) throw new BadFrame("the frame belongs to another segment")
+    if (isFirst != (frame.kind == Schema)) throw new BadFrame("a segment starts with its schema, and has one")
+    if (frame.isBatch) {
+      val (seq, offset) = last.map(before => (before.seq + 1, before.endOffset)).getOrElse((0L, 0L))
+      if (frame.seq != seq || frame.firstOffset != offset) {
+        throw new BadFrame(s"frame ${frame.seq} at offset ${frame.firstOffset}, where $seq at $offset is due")
+      }
+      if (frame.streamId != streamId) throw new BadFrame(s"a frame of stream ${frame.streamId}, not $streamId")
+    }
+  }
+
+  private def checkEnd(footer: Array[Byte], frames: Long, bytesBefore: Long, runningCrc: Int): Unit = {
+    if (footer.length != FooterBytes) throw new BadFrame(s"footer of ${footer.length} bytes")
+    val in = littleEndian(footer)
+    if (in.getLong(0) != frames || in.getLong(8) != bytesBefore || in.getInt(16) != runningCrc) {
+      throw new BadFrame("the footer is not that of what stands before it")
+    }
+  }
+
+  /** The bytes of such a segment, part by part. `seq` and offsets count from 0. For one thread. */
+  final class Encoder(header: SegmentHeader, schemaMessage: Array[Byte], streamId: Int = RecordStream) {
+    private var runningCrc = 0
+    private var frames, seq, offset = 0L
+    private var (lastSegment, lastByte) = (NoSegment, 0L)
+    private var byte = 0L
+    private var framesFrom, framesUpto = 0L
+
+    /** Where its BATCH frames begin, and their bytes by now. */
+    def batches: (Long, Long) = (framesFrom, framesUpto - framesFrom)
+    def records: Long = offset
+
+    def begin(): Seq[Array[Byte]] = {
+      val head = header.encoded
+      runningCrc = RunningCrc.extended(0, head)
+      byte = head.length
+      val schema = added(frame(Schema, CodecNone, streamId, 0, schemaMessage.length), schemaMessage)
+      framesFrom = byte
+      framesUpto = byte
+      head +: schema
+    }
+
+    def batch(body: StoredBody, count: Int, leastUs: Long, greatestUs: Long): Seq[Array[Byte]] = {
+      val at = byte
+      val made = frame(Batch, body.codec, streamId, seq, body.rawBytes)
+        .copy(firstOffset = offset, minTimestampUs = leastUs, maxTimestampUs = greatestUs, recordCount = count)
+      seq += 1
+      offset += count
+      val parts = added(made, body.bytes)
+      lastSegment = header.segmentId
+      lastByte = at
+      framesUpto = byte
+      parts
+    }
+
+    def end(): Seq[Array[Byte]] = {
+      val footer = new Array[Byte](FooterBytes)
+      littleEndian(footer).putLong(frames).putLong(byte).putInt(runningCrc)
+      added(frame(Footer, CodecNone, LogStream, seq, FooterBytes).copy(prevSegment = NoSegment, prevByte = 0), footer)
+    }
+
+    private def frame(kind: Byte, codec: Byte, stream: Int, seq: Long, rawBytes: Int): FrameHeader =
+      FrameHeader(kind, codec, stream, 0, seq, 0, lastSegment, lastByte, HeaderBytes, 0, header.salt,
+        Long.MaxValue, Long.MinValue, 0, 0, 0, 0, 0, rawBytes, 0)
+
+    private def added(frame: FrameHeader, body: Array[Byte]): Seq[Array[Byte]] = {
+      val head = frame.copy(bodyBytes = body.length, bodyCrc = crc32c(body, body.length)).encoded
+      runningCrc = RunningCrc.extended(runningCrc, head)
+      byte += head.length + body.length
+      frames += 1
+      Seq(head, body)
+    }
+  }
+}

@@ -1,0 +1,178 @@
+package org.apache.spark.sql.cecstore.queue
+
+import java.io.{EOFException, FileNotFoundException, IOException, InterruptedIOException}
+import java.nio.file.FileAlreadyExistsException
+import java.security.SecureRandom
+import java.util.zip.CRC32C
+import scala.util.Using
+import scala.util.control.NonFatal
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{Abortable, FSDataInputStream, FSDataOutputStream, FileContext, FileStatus, FileSystem}
+import org.apache.hadoop.fs.{Options, Path, StreamCapabilities}
+import org.apache.hadoop.util.functional.FutureIO
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.cecstore.CecLogException
+
+/** Any Hadoop file system that can make an object only where there is none. */
+private[cecstore] final class HadoopStore(fs: FileSystem, root: Path, creation: Creation) extends Store with Logging {
+  override val url: String = root.toString.stripSuffix("/")
+  private def at(name: String): Path = new Path(root, Store.checked(name))
+
+  override def create(name: String, parts: Iterator[Array[Byte]]): Unit = {
+    val path = at(name)
+    val tally = new Tally
+    val publish = try creation.written(fs, path, parts.map { part => tally.add(part); part }) catch {
+      case e: org.apache.hadoop.fs.FileAlreadyExistsException => throw taken(path, e)
+    }
+    try publish() catch { case e: IOException => settle(path, tally, e) }
+  }
+
+  /** Whether an object that was sent, and of which the store has said no good, is there. */
+  private def settle(path: Path, sent: Tally, failure: IOException): Unit = {
+    val found = try Some(tallyOf(path)) catch {
+      case _: FileNotFoundException => None
+      case e: IOException =>
+        failure.addSuppressed(e)
+        throw new CecLogException(
+          s"$path: it is not known whether this object was made ($failure); look for it, or try again", failure)
+    }
+    found match {
+      case Some(there) if there.isSameAs(sent) =>
+        logInfo(s"cec: $path: it was made, though its store said: $failure")
+      case Some(_) => throw taken(path, failure)
+      case None => throw new NotMade(s"$path: not made: ${failure.getMessage}", failure)
+    }
+  }
+
+  private def taken(path: Path, cause: Throwable): FileAlreadyExistsException = {
+    val error = new FileAlreadyExistsException(path.toString)
+    error.initCause(cause)
+    error
+  }
+
+  private def tallyOf(path: Path): Tally = Using.resource(fs.open(path)) { in =>
+    val tally = new Tally
+    val buffer = new Array[Byte](1 << 16)
+    Iterator.continually(in.read(buffer)).takeWhile(_ >= 0).foreach(tally.add(buffer, _))
+    tally
+  }
+
+  override def read(name: String, byte: Long, size: Long): Array[Byte] = {
+    val path = at(name)
+    if (size < 0) Using.resource(fs.open(path)) { in =>
+      if (byte > 0) in.seek(byte)
+      in.readAllBytes()
+    } else try Using.resource(ranged(path, byte + size)) { in =>
+      val bytes = new Array[Byte](Math.toIntExact(size))
+      in.readFully(byte, bytes)
+      bytes
+    } catch {
+      case e: EOFException => // the object ends before
+        val there = this.size(name)
+        if (there >= byte + size) throw e
+        if (there <= byte) Array.emptyByteArray else read(name, byte, there - byte)
+    }
+  }
+
+  /** Told how far it is to read, an object store is asked for this range and nothing else. */
+  private def ranged(path: Path, end: Long): FSDataInputStream = FutureIO.awaitFuture(fs.openFile(path)
+    .opt(Options.OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, "random")
+    .optLong(Options.OpenFileOptions.FS_OPTION_OPENFILE_LENGTH, end).build())
+
+  override def size(name: String): Long = {
+    val status = fs.getFileStatus(at(name))
+    if (!status.isFile) throw new FileNotFoundException(s"${status.getPath}: no such object")
+    status.getLen
+  }
+
+  override def list(folder: String): Seq[Entry] = {
+    val path = if (folder.isEmpty) root else at(folder)
+    val found = try fs.listStatus(path) catch { case _: FileNotFoundException => Array.empty[FileStatus] }
+    found.toSeq.filter(each => Store.isName(each.getPath.getName) && each.getPath != path)
+      .map(each => Entry(each.getPath.getName, if (each.isFile) each.getLen else -1)).sortBy(_.name)
+  }
+
+  override def delete(names: Seq[String]): Unit = names.foreach(name => fs.delete(at(name), false))
+}
+
+/** How many bytes, and their checksum: objects are compared by it. */
+private final class Tally {
+  private val crc = new CRC32C
+  private var bytes = 0L
+  def add(part: Array[Byte]): Unit = add(part, part.length)
+  def add(part: Array[Byte], length: Int): Unit = { crc.update(part, 0, length); bytes += length }
+  def isSameAs(other: Tally): Boolean = bytes == other.bytes && crc.getValue == other.crc.getValue
+}
+
+/** A way to make an object only where there is none. */
+private[queue] sealed trait Creation {
+  /** Write the bytes; nothing is seen under the path's name before what this returns is called. */
+  def written(fs: FileSystem, path: Path, parts: Iterator[Array[Byte]]): () => Unit
+
+  /** `open` and fill a file; where that fails it is given up, if possible without closing, which may publish it. */
+  protected def filled(open: => FSDataOutputStream, parts: Iterator[Array[Byte]]): FSDataOutputStream = {
+    val out = open
+    try { parts.foreach(out.write(_)); out } catch {
+      case e: Throwable =>
+        try giveUp(out) catch { case NonFatal(again) => e.addSuppressed(again) }
+        throw e
+    }
+  }
+
+  protected def opened(fs: FileSystem, path: Path, must: Option[String] = None): FSDataOutputStream = {
+    val builder = fs.createFile(path)
+    builder.overwrite(false)
+    builder.recursive()
+    must.foreach(builder.must(_, true))
+    builder.build().asInstanceOf[FSDataOutputStream] // Java says nothing of the type
+  }
+
+  private def giveUp(out: FSDataOutputStream): Unit = out.getWrappedStream match {
+    case stream: Abortable if out.hasCapability(StreamCapabilities.ABORTABLE_STREAM) => stream.abort()
+    case _ => out.close()
+  }
+}
+
+/** Object stores: the store looks whether the name is free at the end of the upload. */
+private[queue] object Conditionally extends Creation {
+  override def written(fs: FileSystem, path: Path, parts: Iterator[Array[Byte]]): () => Unit = {
+    val out = filled(opened(fs, path, Some(Store.Conditional)), parts)
+    () => {
+      out.close()
+      // An upload that an interrupt has broken off may end without an error.
+      if (Thread.currentThread.isInterrupted) throw new InterruptedIOException("interrupted")
+    }
+  }
+}
+
+/** HDFS: a file is filled under a hidden name and renamed, which fails where the name is taken. */
+private[queue] final class ByRename(root: Path, conf: Configuration) extends Creation {
+  private lazy val context = FileContext.getFileContext(root.toUri, conf)
+
+  override def written(fs: FileSystem, path: Path, parts: Iterator[Array[Byte]]): () => Unit = {
+    val hidden = new Path(path.getParent, f".${path.getName}.${ByRename.random.nextLong()}%016x.tmp")
+    def removed(e: Throwable): Throwable = {
+      try fs.delete(hidden, false) catch { case NonFatal(again) => e.addSuppressed(again) }
+      e
+    }
+    try {
+      val out = filled(opened(fs, hidden), parts)
+      try out.hsync() finally out.close()
+    } catch { case e: Throwable => throw removed(e) }
+    () => try context.rename(hidden, path, Options.Rename.NONE) catch {
+      case e: IOException => throw removed(e)
+    }
+  }
+}
+
+private object ByRename {
+  private val random = new SecureRandom
+}
+
+/** Anywhere, where nobody else writes. */
+private[queue] object ByOneWriter extends Creation {
+  override def written(fs: FileSystem, path: Path, parts: Iterator[Array[Byte]]): () => Unit = {
+    val out = filled(opened(fs, path), parts)
+    () => out.close()
+  }
+}

@@ -1,0 +1,126 @@
+package org.apache.spark.sql.cecstore.queue
+
+import java.io.{File, FileNotFoundException, IOException, RandomAccessFile}
+import java.nio.channels.FileChannel
+import java.nio.file.{DirectoryNotEmptyException, FileAlreadyExistsException, NoSuchFileException}
+import java.nio.file.{Files, Path, StandardOpenOption}
+import java.nio.file.attribute.PosixFilePermissions
+import java.security.SecureRandom
+import java.util.concurrent.ConcurrentHashMap
+import scala.util.Using
+import org.apache.spark.sql.cecstore.CecLogException
+
+/**
+ * Files of mode 0600, each made whole under a hidden name and then linked to its own: Hadoop's local file system
+ * creates neither exclusively nor durably. Who dies in between leaves `.<name>.<random>.tmp`, which nobody lists.
+ */
+private[cecstore] final class LocalStore(root: Path) extends Store {
+  import LocalStore._
+  override val url: String = root.toString
+  private val top = root.toAbsolutePath
+  private def at(name: String): Path = root.resolve(Store.checked(name))
+
+  override def create(name: String, parts: Iterator[Array[Byte]]): Unit = {
+    val path = at(name)
+    // Most losers learn it here. What decides is the link.
+    if (Files.exists(path)) throw new FileAlreadyExistsException(path.toString)
+    val folder = path.getParent
+    makeDurably(folder)
+    val hidden = folder.resolve(f".${path.getFileName}.${random.nextLong()}%016x.tmp")
+    try {
+      write(hidden, folder, parts)
+      link(hidden, path)
+    } finally Files.deleteIfExists(hidden)
+    try syncNames(folder) catch {
+      case e: IOException => throw new CecLogException(s"$path: is there, but its name could not be put on disk and " +
+        "may go with the power; read it again before relying on it", e)
+    }
+  }
+
+  private def write(hidden: Path, folder: Path, parts: Iterator[Array[Byte]]): Unit = {
+    try Files.createFile(hidden, FileMode) catch {
+      case _: NoSuchFileException => // somebody has removed the folder
+        makeDurably(folder)
+        Files.createFile(hidden, FileMode)
+    }
+    // An interrupt of the task does not break these calls off half-way.
+    Using.resource(new RandomAccessFile(hidden.toFile, "rw")) { out =>
+      for (part <- parts; from <- part.indices.by(CallBytes)) {
+        out.write(part, from, math.min(CallBytes, part.length - from))
+      }
+      out.getFD.sync()
+    }
+  }
+
+  private def link(hidden: Path, path: Path): Unit = try Files.createLink(path, hidden) catch {
+    // A network file system that lost its reply answers its own second try so.
+    case e: FileAlreadyExistsException => if (!Files.isSameFile(hidden, path)) throw e
+    case e: UnsupportedOperationException => throw new CecLogException(
+      s"$path: this file system has no hard links, by which a file is made once and whole; use another", e)
+  }
+
+  private def makeDurably(folder: Path): Unit = {
+    val above = Iterator.iterate(folder.toAbsolutePath)(_.getParent).takeWhile(_ != null).toVector
+    val absent = above.takeWhile(!Files.isDirectory(_))
+    Files.createDirectories(folder, FolderMode)
+    // Whoever has made a folder may not have put its name on disk yet.
+    val ours = above.takeWhile(_.startsWith(top)).filterNot(durable.contains)
+    (ours ++ absent).distinct.sortBy(_.getNameCount).foreach { each =>
+      if (Files.isReadable(each.getParent)) syncNames(each.getParent)
+      if (each != folder.toAbsolutePath) durable.add(each)
+    }
+  }
+
+  override def read(name: String, byte: Long, size: Long): Array[Byte] = {
+    val file = existing(name)
+    Using.resource(new RandomAccessFile(file, "r")) { in =>
+      val there = math.max(0L, in.length - byte)
+      val wanted = if (size < 0) there else math.min(size, there)
+      val bytes = new Array[Byte](Math.toIntExact(wanted))
+      in.seek(byte)
+      bytes.indices.by(CallBytes).foreach(from => in.readFully(bytes, from, math.min(CallBytes, bytes.length - from)))
+      bytes
+    }
+  }
+
+  override def size(name: String): Long = existing(name).length
+
+  private def existing(name: String): File = {
+    val path = at(name)
+    // A folder is no object, and nothing is below a file.
+    if (!Files.isRegularFile(path)) throw new FileNotFoundException(s"$path: no such object")
+    path.toFile
+  }
+
+  override def list(folder: String): Seq[Entry] = {
+    val path = if (folder.isEmpty) root else at(folder)
+    val files = Option(path.toFile.listFiles()).getOrElse {
+      if (Files.isDirectory(path)) throw new IOException(s"$path: cannot be listed; may it be read?")
+      Array.empty[File]
+    }
+    files.toSeq.filter(file => Store.isName(file.getName)).collect {
+      case file if file.isDirectory => Entry(file.getName, -1)
+      case file if file.isFile => Entry(file.getName, file.length)
+    }.sortBy(_.name)
+  }
+
+  override def delete(names: Seq[String]): Unit =
+    names.map(at).filter { path =>
+      try Files.deleteIfExists(path) catch { case _: DirectoryNotEmptyException => false }
+    }.map(_.getParent).distinct.foreach(syncNames)
+}
+
+private[cecstore] object LocalStore {
+  /** The JVM copies what it is given at once into memory outside of the heap. */
+  private val CallBytes = 1 << 20
+  private val FileMode = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))
+  private val FolderMode = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
+  private val random = new SecureRandom
+  /** Folders whose names this process has put on disk. Those of batches are left out: there are ever more. */
+  private val durable = ConcurrentHashMap.newKeySet[Path]()
+
+  private def syncNames(folder: Path): Unit = {
+    val channel = FileChannel.open(folder, StandardOpenOption.READ)
+    try channel.force(true) finally channel.close()
+  }
+}

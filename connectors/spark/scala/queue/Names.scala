@@ -1,0 +1,29 @@
+package org.apache.spark.sql.cecstore.queue
+
+/** Names of objects below a queue, as `cec_store/storage/names.py` builds them. */
+private[cecstore] object Names {
+  val LogFolder = "log"
+  val DataFolder = "data"
+  val ConsumersFolder = "consumers"
+  /** What stands right below a queue. */
+  val OfQueue: Set[String] = Set(LogFolder, DataFolder, ConsumersFolder, "index")
+  private val CommitsPerFolder = 1000
+  private val Folder = """\d{17}""".r
+  private val CommitName = """(\d{20})\.commit""".r
+
+  def logFolder(number: Long): String = f"$LogFolder/${number / CommitsPerFolder}%017d"
+  def commit(number: Long): String = f"${logFolder(number)}/$number%020d.commit"
+  def summary(number: Long): String = f"${logFolder(number)}/$number%020d.summary"
+  def isLogFolder(name: String): Boolean = Folder.matches(name)
+
+  /** The number in the last part of a commit's name. */
+  def commitNumberOf(name: String): Option[Long] = name match {
+    case CommitName(digits) => digits.toLongOption
+    case _ => None
+  }
+
+  /** What the tasks of a batch make. */
+  def batchFolder(query: String, batch: Long): String = s"$DataFolder/$query/$batch"
+  def segment(query: String, batch: Long, partition: Int, id: Long): String =
+    f"${batchFolder(query, batch)}/$partition%05d-$id%020d.seg"
+}

@@ -1,0 +1,72 @@
+package org.apache.spark.sql.cecstore.queue
+
+/** A segment that counts. `added`: the commit or summary that it came by. */
+private[cecstore] final case class Live(segment: Segment, added: Long)
+
+/** A segment that commit `removedAt` took away. */
+private[cecstore] final case class Gone(segment: Segment, added: Long, removedAt: Long)
+
+/**
+ * A queue after commit `number`. docs/format.md §12.
+ *
+ * @param live segments that count, in the order of their commits
+ * @param gone those that were taken away since the last whole summary
+ */
+private[cecstore] final case class QueueState(
+    number: Long, logId: IndexedSeq[Byte], commit: Commit, live: Vector[Live], gone: Vector[Gone]) {
+
+  /** The state after the next commit, or after a summary of the next ones. Raises BadState. */
+  def after(part: LogObject): QueueState = {
+    val (taken, added) = part.segments.partition(_.removed)
+    val all = live ++ added.map(Live(_, part.number))
+    // Whoever looks further back takes the whole summary.
+    val before = if (part.number % QueueState.SummaryEvery.last == 0) Vector.empty else gone
+    if (taken.isEmpty) return QueueState(part.number, part.logId, part.commit, all, before)
+    val wanted = taken.map(each => (each.file, each.byte)).toSet
+    val (left, stays) = all.partition(each => wanted((each.segment.file, each.segment.byte)))
+    if (left.size != taken.size) throw new BadState(s"number ${part.number} takes away what is not there")
+    QueueState(part.number, part.logId, part.commit, stays,
+      before ++ left.map(each => Gone(each.segment, each.added, part.number)))
+  }
+
+  /** The next commit, of no query: with these segments, which it adds or takes away. */
+  def next(operation: Byte, segments: IndexedSeq[Segment], createdUs: Long, settings: Map[String, String],
+      starts: Array[Long]): LogObject = {
+    val made = commit.copy(operation = operation, query = None, batch = 0, starts = starts, consumed = Map.empty,
+      settings = settings, schema = None)
+    LogObject(number + 1, logId, made, segments, createdUs, isSummary = false)
+  }
+
+  private lazy val places: Set[(String, Long)] = live.map(each => (each.segment.file, each.segment.byte)).toSet
+
+  /** Whether these count still. */
+  def hasAll(segments: Iterable[Segment]): Boolean = segments.forall(each => places((each.file, each.byte)))
+
+  /** The summary that is due here. */
+  def summary(createdUs: Long): Option[LogObject] = QueueState.summaryBase(number).map { base =>
+    val segments = if (base == 0) live.map(_.segment) else {
+      // What came and went since is not in what is behind the base either.
+      val taken = gone.filter(each => each.removedAt > base && each.added <= base)
+      live.filter(_.added > base).map(_.segment) ++ taken.map(_.segment.copy(removed = true))
+    }
+    LogObject(number, logId, commit, segments, createdUs, isSummary = true)
+  }
+}
+
+/** A commit says what cannot be; who knows the file makes a CecLogException of it. */
+private[cecstore] final class BadState(reason: String) extends Exception(reason)
+
+private[cecstore] object QueueState {
+  /** A summary at a multiple of one goes back to the last multiple of the next; of the last one to the beginning. */
+  private[queue] val SummaryEvery = Seq(4L, 64L, 4096L)
+
+  /** The commit behind which the summary at `number` begins; none where none is due. */
+  def summaryBase(number: Long): Option[Long] = if (number == 0 || number % SummaryEvery.head != 0) None else
+    Some(SummaryEvery.tail.find(number % _ != 0).fold(0L)(wider => number - number % wider))
+
+  /** From commit 0 or a whole summary on, by summaries and commits up to the newest. Raises BadState. */
+  def of(parts: Seq[LogObject]): QueueState = {
+    val first = parts.head
+    parts.foldLeft(QueueState(first.number, first.logId, first.commit, Vector.empty, Vector.empty))(_.after(_))
+  }
+}

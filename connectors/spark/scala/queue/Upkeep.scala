@@ -1,0 +1,61 @@
+package org.apache.spark.sql.cecstore.queue
+
+import scala.util.control.NonFatal
+import org.apache.spark.internal.Logging
+
+/**
+ * What keeps a queue small: trimming as its retention says, deleting what nobody reads, and merging. docs/format.md §12.
+ * Any process may do it beside the writers.
+ */
+private[cecstore] final class Upkeep(store: Store, log: ReferenceLog, clockUs: () => Long, merger: Merger)
+    extends Logging {
+  /** Commits whose removed objects are deleted. */
+  private var swept = 0L
+
+  /** What a writer does for the queue, every so many commits. What fails is logged: it is for the next one to do. */
+  def nowAndThen(before: QueueState, after: QueueState): QueueState =
+    if (before.number / Upkeep.Every == after.number / Upkeep.Every) after
+    else try merge(trim(after)) catch {
+      case NonFatal(e) => logWarning(s"cec: ${store.url} is not kept small: $e"); after
+    }
+
+  private def trim(state: QueueState): QueueState = {
+    // Looked at anew for each try: whoever has registered since comes first.
+    val now = log.add(log.refresh(state))(Trims.after(store, _, clockUs()))
+    swept = Sweeping.gone(store, log, now, clockUs() - Sweeping.GraceUs, swept)
+    now
+  }
+
+  /** Put small neighbours together, as many as come to what one look may read; all by one commit. */
+  private def merge(state: QueueState): QueueState = {
+    val all = Merges.of(state)
+    val before = all.scanLeft(0L)((sum, piece) => sum + piece.map(_.bytes).sum)
+    val pieces = all.zip(before).takeWhile { case (_, bytes) => bytes < merger.bytesMax }.map(_._1)
+    if (pieces.isEmpty) state else replace(state, pieces.zip(merger.all(pieces)))
+  }
+
+  private def replace(state: QueueState, made: Seq[(IndexedSeq[Segment], Segment)]): QueueState = {
+    val now = log.add(state) { before =>
+      // Somebody else may have merged or trimmed some of them.
+      val there = made.filter { case (segments, _) => before.hasAll(segments) }
+      val rows = there.flatMap { case (segments, into) => segments.map(_.copy(removed = true)) :+ into }
+      Option.when(rows.nonEmpty)(
+        before.next(Operation.merge, rows.toIndexedSeq, clockUs(), before.commit.settings, before.commit.starts))
+    }
+    store.delete(made.map(_._2).filterNot(into => now.hasAll(Seq(into))).map(_.file))
+    now
+  }
+}
+
+/** Who makes one segment of several. */
+private[cecstore] trait Merger {
+  /** How much it may be given at a time. */
+  def bytesMax: Long
+  /** Makes one object of each of these, and returns what a commit says of them, in their order. */
+  def all(pieces: Seq[IndexedSeq[Segment]]): Seq[Segment]
+}
+
+private[cecstore] object Upkeep {
+  /** Commits, between two looks. */
+  private val Every = 64L
+}

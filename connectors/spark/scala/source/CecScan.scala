@@ -1,0 +1,122 @@
+package org.apache.spark.sql.cecstore.source
+
+import java.util.OptionalLong
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionReaderFactory, Scan, Statistics}
+import org.apache.spark.sql.connector.read.{SupportsPushDownRequiredColumns, SupportsPushDownV2Filters}
+import org.apache.spark.sql.connector.read.SupportsReportStatistics
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
+import org.apache.spark.sql.cecstore.queue.Segment
+import org.apache.spark.sql.cecstore.standby.Following
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * What a query wants of a queue. Filters on time narrow what is read, and Spark filters again.
+ *
+ * @param asked the table's columns: what Spark was told when the query was made
+ */
+private[cecstore] final class CecScanBuilder(queue: ReadableQueue, said: CaseInsensitiveStringMap, asked: StructType)
+    extends SupportsPushDownRequiredColumns with SupportsPushDownV2Filters {
+  private val options = SourceOptions.parseForColumns(said.asCaseSensitiveMap)
+  private val times = new TimeFilters(queue.fields, options)
+  private var columns = found(asked)
+  private var pushed = Array.empty[Predicate]
+
+  private def found(wanted: StructType): StructType = {
+    val there = SourceColumns.of(queue.fields, options)
+    StructType(wanted.map { column =>
+      there.find(each => each.name == column.name && each.dataType == column.dataType).getOrElse(
+        throw new IllegalArgumentException(s"${queue.store.url}: there is no column ${column.name} " +
+          s"${column.dataType.sql}; there are ${there.toDDL}"))
+    })
+  }
+
+  override def pruneColumns(required: StructType): Unit = columns = found(required)
+
+  override def pushPredicates(predicates: Array[Predicate]): Array[Predicate] = {
+    pushed = predicates.filter(times.narrow)
+    predicates
+  }
+  override def pushedPredicates: Array[Predicate] = pushed
+
+  override def build(): Scan =
+    new CecScan(queue, said, Wanted(columns, options.kinds, times.lowUs, times.highUs), pushed)
+}
+
+private[cecstore] final class CecScan(
+    queue: ReadableQueue, said: CaseInsensitiveStringMap, wanted: Wanted, pushed: Array[Predicate])
+    extends Scan with Batch with SupportsReportStatistics {
+  private lazy val options = SourceOptions.parse(said.asCaseSensitiveMap, isStream = false)
+
+  override def readSchema(): StructType = wanted.columns
+  override def description(): String =
+    s"cec ${queue.store.url}" + (if (pushed.isEmpty) "" else pushed.mkString(" [", ", ", "]"))
+  override def columnarSupportMode(): Scan.ColumnarSupportMode = Scan.ColumnarSupportMode.SUPPORTED
+
+  /** Of each partition what is there now, as far as it can hold a moment that is wanted. */
+  private lazy val ranges: Seq[OffsetRange] = {
+    val available = queue.available(options.failOnDataLoss)
+    val starts = available.starting(options)
+    val ends = available.ending(options.ending)
+    starts.toSeq.sortBy(_._1).map { case (number, start) => narrowed(OffsetRange(number, start, ends(number))) }
+  }
+
+  private def mayHold(segment: Segment): Boolean =
+    segment.leastUs <= wanted.highUs && segment.greatestUs >= wanted.lowUs
+
+  private def narrowed(range: OffsetRange): OffsetRange = {
+    val found = queue.segmentsOf(range).filter(mayHold)
+    if (found.isEmpty) OffsetRange(range.partition, range.start, range.start)
+    else OffsetRange(range.partition, math.max(range.start, found.head.firstOffset),
+      math.min(range.stop, found.last.endOffset))
+  }
+
+  override def toBatch: Batch = this
+  override def toMicroBatchStream(checkpoint: String): MicroBatchStream = {
+    val options = SourceOptions.parse(said.asCaseSensitiveMap, isStream = true)
+    val session = SparkSession.active
+    val following = options.followCheckpoint.map(primary =>
+      new Following(primary, checkpoint, session, session.sessionState.newHadoopConf()))
+    new CecStream(queue, options, wanted.copy(areAllRead = false), following)
+  }
+
+  override def planInputPartitions(): Array[InputPartition] = {
+    val packing = new Packing(wanted.shareOf(SourceColumns.of(queue.fields, options)), SparkSession.active)
+    def slices(recordsMax: Long, tasksMin: Option[Long]) =
+      CecScan.slices(queue, ranges, options.copy(maxRecordsPerPartition = recordsMax, minPartitions = tasksMin), mayHold)
+    val most = options.maxRecordsPerPartition
+    val recordsMax =
+      if (said.containsKey("maxRecordsPerPartition")) most else packing.recordsMax(slices(Long.MaxValue, None), most)
+    val found = slices(recordsMax, options.minPartitions)
+    if (options.minPartitions.isEmpty) packing.tasks(found, recordsMax).toArray
+    else found.map(slice => SliceGroup(IndexedSeq(slice))).toArray
+  }
+
+  override def createReaderFactory(): PartitionReaderFactory = CecScan.readers(queue, wanted)
+
+  override def estimateStatistics(): Statistics = new Statistics {
+    private val rows = ranges.map(range => math.max(0L, range.stop - range.start)).sum
+    override def numRows: OptionalLong = OptionalLong.of(rows)
+    override def sizeInBytes: OptionalLong =
+      OptionalLong.of(math.max(1L, rows) * math.max(1, wanted.columns.defaultSize))
+  }
+}
+
+private[cecstore] object CecScan {
+  /** What is read of these ranges; a slice without a segment that may hold what is wanted is none. */
+  def slices(queue: ReadableQueue, ranges: Seq[OffsetRange], options: SourceOptions,
+      mayHold: Segment => Boolean): Seq[Slice] =
+    AvailableOffsets.cut(ranges, options.minPartitions, options.maxRecordsPerPartition).map { piece =>
+      val whole = ranges.find(_.partition == piece.partition).get
+      val slice = Slice(whole, piece, IndexedSeq.empty)
+      slice.copy(segments = queue.segmentsOf(piece).filter(s => mayHold(s) && (s.frames > 1 || slice.has(s.firstOffset))))
+    }.filter(_.segments.nonEmpty)
+
+  def readers(queue: ReadableQueue, wanted: Wanted): PartitionReaderFactory = {
+    val session = SparkSession.active
+    val configuration = SentConfiguration.of(session.sparkContext, session.sessionState.newHadoopConf())
+    new SliceReaderFactory(queue.path, configuration, queue.schemaMessage, wanted)
+  }
+}

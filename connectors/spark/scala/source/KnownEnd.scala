@@ -1,0 +1,175 @@
+package org.apache.spark.sql.cecstore.source
+
+import java.io.FileNotFoundException
+import java.util.Arrays
+import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, SegmentHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.queue.{NotAQueue, Store}
+import scala.util.Try
+
+/**
+ * Segments `first` to `newest` exist. docs/format.md §2.
+ *
+ * @param isByObject each of them is an object of a store; those that follow `newest` count too (§14)
+ */
+private[cecstore] final case class Manifest(
+    epoch: Long, logId: IndexedSeq[Byte], first: Long, newest: Long, isByObject: Boolean) {
+  /** Whether another says the same: of one by object, what it names is its epoch's for good. */
+  def isSameEnd(other: Manifest): Boolean =
+    if (isByObject) other.isByObject && other.epoch == epoch else other.newest == newest
+}
+
+/** How far a log is on disk, as its writer noted it: everything below `byte` of this segment. docs/format.md §2. */
+private[cecstore] final case class DurableNote(epoch: Long, logId: IndexedSeq[Byte], segment: Long, salt: Long,
+    byte: Long)
+
+/** Which segments a log has, and how far the newest is on disk at least. */
+private[cecstore] final case class KnownEnd(manifest: Manifest, noted: Option[DurableNote])
+
+private[cecstore] object KnownEnd {
+  private val ManifestName = """manifest-(\d{10})""".r
+  private val NoteName = """durable-(\d{10})""".r
+  private val SegmentName = """(\d{20})\.seg""".r
+  private val ManifestMagic = "CECMANI\u0000".getBytes("US-ASCII")
+  private val NoteMagic = "CECDURA\u0000".getBytes("US-ASCII")
+  private val ManifestBytes = 64
+  private val ByObject: Short = 3
+  private val NoteBytes = 128
+  private val SlotsAt = Seq(0, 4096)
+  private val Advice = "restore it from a copy as new as the rest of the queue; to go on without what is lost, move " +
+    "away the " +
+    "`durable-…` files, and the segments above the manifest's newest"
+
+  def segmentName(id: Long): String = f"$id%020d.seg"
+
+  /**
+   * Look beside a live writer or without one. Raises NotAQueue, and CecLogException where the manifest is damaged, or
+   * older than segments or notes that are there.
+   *
+   * @param folder below the store; ends with a slash, or is empty
+   */
+  def read(store: Store, folder: String): KnownEnd = {
+    // Before the manifest, which is then at least as new as all that is found here.
+    val names = store.list(folder.stripSuffix("/")).map(_.name)
+    val notes = names.collect { case name @ NoteName(epoch) => (name, epoch.toLong, notesIn(store, folder + name)) }
+    val said = readManifest(store, folder)
+    val manifest = if (said.isByObject) reaching(store, folder, said) else said
+    try {
+      refuseUnknownNotes(store, folder, manifest, notes)
+      names.collect { case name @ SegmentName(id) => name -> id.toLong }
+        .find { case (_, id) => isUnknown(store, folder, manifest, id) }
+        .foreach { case (name, _) =>
+          if (!manifest.isByObject) throw older(store, folder, manifest, name)
+          val path = s"${store.url}/$folder${segmentName(manifest.newest + 1)}"
+          throw WholeSegment.damaged(path, 0, "the segment is missing")
+        }
+      val ofNewest = notes.flatMap(_._3).filter(_.segment == manifest.newest)
+      KnownEnd(manifest, ofNewest.maxByOption(note => (note.byte, note.epoch)))
+    } catch {
+      // What was a segment in the making may have been published and written to meanwhile.
+      case _: CecLogException if readManifest(store, folder) != said => read(store, folder)
+    }
+  }
+
+  /** With the segments that follow without a gap: of a store a listing may lag, so each is asked for by its name. */
+  private def reaching(store: Store, folder: String, manifest: Manifest): Manifest =
+    manifest.copy(newest = Iterator.iterate(manifest.newest)(_ + 1).find(id => !has(store, folder, id + 1)).get)
+
+  /** Whether there is a segment of this number, whatever a listing says. */
+  def has(store: Store, folder: String, id: Long): Boolean = try {
+    store.size(folder + segmentName(id)) > 0
+  } catch { case _: FileNotFoundException => false }
+
+  /** Whether a log is here. */
+  def isThere(store: Store, folder: String): Boolean =
+    store.list(folder.stripSuffix("/")).exists(entry => ManifestName.matches(entry.name))
+
+  /** The manifest of the newest epoch. */
+  def readManifest(store: Store, folder: String): Manifest = {
+    val names = store.list(folder.stripSuffix("/")).map(_.name).filter(ManifestName.matches)
+    val name = names.maxOption.getOrElse(throw new NotAQueue(
+      s"${store.url}/${folder.stripSuffix("/")}: no queue here (there is no file manifest-…)"))
+    val bytes = try Some(store.read(folder + name, 0, ManifestBytes + 1)) catch { case _: FileNotFoundException =>
+      None }
+    // Where it is gone a new writer has just published its own.
+    bytes.fold(readManifest(store, folder))(decoded(_, s"${store.url}/$folder$name", name.takeRight(10).toLong))
+  }
+
+  private def decoded(bytes: Array[Byte], path: String, epoch: Long): Manifest = {
+    if (!bytes.startsWith(ManifestMagic)) throw new NotAQueue(s"$path: not a manifest of cec-store")
+    if (bytes.length != ManifestBytes || !isSound(bytes)) throw WholeSegment.damaged(path, 0,
+      "the manifest fails its checksum")
+    val in = Format.littleEndian(bytes)
+    if (in.getShort(8) == 2) throw new NotAQueue(s"$path: goes on as a queue of version 2, by reference: open it again")
+    val version = in.getShort(8)
+    if (version != 1 && version != ByObject) {
+      throw new CecLogException(s"$path: format version $version: upgrade cec-store")
+    }
+    val found = Manifest(in.getInt(12) & 0xffffffffL, Arrays.copyOfRange(bytes, 16, 32).toIndexedSeq, in.getLong(32),
+      in.getLong(40), version == ByObject)
+    if (found.epoch != epoch) throw WholeSegment.damaged(path, 12, s"the manifest is of epoch ${found.epoch}")
+    if (found.first < 0 || found.first > found.newest) {
+      throw WholeSegment.damaged(path, 32, s"first segment ${found.first} above newest segment ${found.newest}")
+    }
+    found
+  }
+
+  private def isSound(bytes: Array[Byte]): Boolean =
+    Format.littleEndian(bytes).getInt(bytes.length - 4) == Format.crc32c(bytes, bytes.length - 4)
+
+  /** What the sound slots of a note say; one that is torn, lost or was never written is absent. */
+  private def notesIn(store: Store, name: String): Seq[DurableNote] = {
+    val bytes = try store.read(name, 0, SlotsAt.last + NoteBytes) catch { case _: FileNotFoundException =>
+      Array.emptyByteArray }
+    SlotsAt.map(at => bytes.slice(at, at + NoteBytes))
+      .filter(slot => slot.length == NoteBytes && slot.startsWith(NoteMagic) && isSound(slot)).map { slot =>
+        val in = Format.littleEndian(slot)
+        if (in.getShort(8) != 1) throw new CecLogException(s"${store.url}/$name: format version ${in.getShort(8)}: " +
+          s"upgrade cec-store")
+        DurableNote(in.getInt(12) & 0xffffffffL, Arrays.copyOfRange(slot, 16, 32).toIndexedSeq, in.getLong(32),
+          in.getLong(40),
+          in.getLong(48))
+      }
+  }
+
+  private def refuseUnknownNotes(store: Store, folder: String, manifest: Manifest,
+      notes: Seq[(String, Long, Seq[DurableNote])]): Unit = notes.foreach { case (name, epoch, ends) =>
+    if (ends.exists(_.logId != manifest.logId)) {
+      throw WholeSegment.damaged(s"${store.url}/$folder$name", 16, "the file belongs to another queue")
+    }
+    // Of objects one may be missing below another that is there: that is said by who looks at the segments.
+    val later = ends.filter(end => end.segment > manifest.newest &&
+      !(manifest.isByObject && has(store, folder, end.segment)))
+    if (epoch > manifest.epoch || later.nonEmpty) throw older(store, folder, manifest, name)
+  }
+
+  /** Above the newest segment there may be one that was being born, and nothing else. */
+  private def isUnknown(store: Store, folder: String, manifest: Manifest, id: Long): Boolean =
+    id > manifest.newest && (manifest.isByObject || id > manifest.newest + 1 || holdsAcknowledged(store, folder + segmentName(id)))
+
+  /** Whether a header vouches for more than the SCHEMA that the segment begins with: in one never published none does. */
+  private def holdsAcknowledged(store: Store, name: String): Boolean = {
+    val bytes = try store.read(name) catch { case _: FileNotFoundException => Array.emptyByteArray }
+    val salt = Try(SegmentHeader.decode(bytes.take(Format.HeaderBytes)).salt).toOption
+    val headers = intact(bytes).filter(header => salt.forall(_ == header.salt))
+    val published = headers.filter(_.kind == Format.Schema).map(h => h.schemaByte + h.frameBytes)
+      .foldLeft(Format.HeaderBytes.toLong)(math.max)
+    headers.exists(header => header.kind != Format.Schema && header.durableUpto > published)
+  }
+
+  /** Every sound frame header anywhere, of whichever segment. */
+  def intact(bytes: Array[Byte]): Seq[FrameHeader] = {
+    val in = Format.littleEndian(bytes)
+    (0 to bytes.length - Format.HeaderBytes).filter(at => bytes(at) == 'C' &&
+      in.getInt(at) == FrameHeader.Magic).flatMap { at =>
+      // Four bytes that only look like the beginning of one are none.
+      try Some(FrameHeader.decodeOfQueue(Arrays.copyOfRange(bytes, at, at +
+        Format.HeaderBytes))) catch { case _: BadFrame => None }
+    }
+  }
+
+  private def older(store: Store, folder: String, manifest: Manifest, name: String) = new CecLogException(
+    f"${store.url}/${folder}manifest-${manifest.epoch}%010d: damage at byte 0: the manifest is older than $name, " +
+      f"which it " +
+      s"does not know of; $Advice")
+}

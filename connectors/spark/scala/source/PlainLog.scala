@@ -1,0 +1,214 @@
+package org.apache.spark.sql.cecstore.source
+
+import java.io.FileNotFoundException
+import java.util.Arrays
+import scala.collection.mutable
+import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, NewerFrame, SegmentHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.queue.{Segment, Store}
+
+/**
+ * A log that is appended to (docs/format.md §1 to §7), read beside its writer. What it shows is vouched for, to the end of
+ * whole steps. Its segment files are seen as a commit by reference would name them. For one thread.
+ *
+ * @param folder below the store; ends with a slash, or is empty
+ */
+private[cecstore] final class PlainLog(store: Store, folder: String, partition: Int) {
+  private var manifest: Manifest = _
+  private val completed = mutable.LongMap.empty[Segment]
+  private var newest: SegmentScan = _
+  refresh()
+
+  /** Look again how far it reaches. Raises CecLogException for damage where it was acknowledged. */
+  def refresh(): Unit = {
+    // Of objects the name of the next one tells: one request where nothing is new.
+    val isOld = manifest != null && manifest.isByObject && !KnownEnd.has(store, folder, manifest.newest + 1)
+    if (!isOld) readAgain()
+  }
+
+  private def readAgain(): Unit = {
+    var isRead = false
+    while (!isRead) {
+      val known = KnownEnd.read(store, folder)
+      def isStill = known.manifest.isSameEnd(KnownEnd.readManifest(store, folder))
+      try {
+        if (newest == null || newest.id != known.manifest.newest) newest = scan(known.manifest, known.manifest.newest)
+        newest.follow(known.noted)
+        manifest = known.manifest
+        completed.keysIterator.filter(_ < manifest.first).toSeq.foreach(completed.remove)
+        (manifest.first until manifest.newest).foreach(id => completed.getOrElseUpdate(id, complete(known.manifest,
+          id)))
+        // Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.
+        isRead = isStill
+      } catch {
+        case e: CecLogException if isStill && firstIsStill(known.manifest) => throw e
+        case _: CecLogException => newest = null
+      }
+    }
+  }
+
+  private def firstIsStill(known: Manifest): Boolean = KnownEnd.readManifest(store, folder).first == known.first
+
+  private def scan(manifest: Manifest, id: Long) = new SegmentScan(store, folder + KnownEnd.segmentName(id), id,
+    manifest.logId, partition)
+
+  /** A segment that has a successor, which says where it ends. */
+  private def complete(manifest: Manifest, id: Long): Segment = {
+    val (own, successor) = (scan(manifest, id), scan(manifest, id + 1).header)
+    if (own.header.salt != successor.prevSalt) throw WholeSegment.damaged(own.path, 40,
+      "its salt is not the one its successor continues")
+    own.upTo(successor.prevBytes)
+  }
+
+  /** The body of the SCHEMA frame. */
+  def schemaMessage: Array[Byte] = newest.schemaMessage
+
+  def logId: IndexedSeq[Byte] = manifest.logId
+  /** Those with records, in order. */
+  def segments: IndexedSeq[Segment] =
+    ((manifest.first until manifest.newest).map(completed) :+ newest.shown).filter(_.records > 0)
+  def first: Long = if (manifest.first == manifest.newest) newest.shown.firstOffset else completed(manifest.first).firstOffset
+  def end: Long = newest.shown.endOffset
+  /** Where whole steps end, vouched for or not. */
+  def written: Long = newest.written
+}
+
+/** The headers of one segment file, from its start on. */
+private[cecstore] final class SegmentScan(store: Store, file: String, val id: Long, logId: IndexedSeq[Byte],
+  partition: Int) {
+  import SegmentScan._
+
+  val path: String = s"${store.url}/$file"
+  private var window = Array.emptyByteArray
+  private var windowAt = 0L
+
+  val header: SegmentHeader = damagedAt(0) {
+    val found = SegmentHeader.decode(read(0, Format.HeaderBytes))
+    if (found.segmentId != id) throw new BadFrame(s"the file is segment ${found.segmentId}")
+    if (found.logId.toIndexedSeq != logId) throw new BadFrame("the segment belongs to another queue")
+    found
+  }
+  private val schema: FrameHeader = damagedAt(Format.HeaderBytes) {
+    val found = frameAt(Format.HeaderBytes)
+    if (found.kind != Format.Schema) throw new BadFrame("a segment starts with its schema")
+    found
+  }
+
+  private var byte = Format.HeaderBytes + schema.frameBytes
+  private var due = schema.seq
+  private var claimed = schema.durableUpto
+  private var bad: BadFrame = _
+  private val unvouched = mutable.ArrayBuffer.empty[(Long, FrameHeader)]
+
+  /** What readers see of it. */
+  var shown: Segment = Segment(partition, schema.firstOffset, 0, file, Format.HeaderBytes, schema.frameBytes,
+    header.salt,
+    Long.MaxValue, Long.MinValue, 0, header.createdUs, removed = false)
+
+  def schemaMessage: Array[Byte] = damagedAt(Format.HeaderBytes) {
+    val body = read(2L * Format.HeaderBytes, schema.bodyBytes)
+    if (Format.crc32c(body, body.length) != schema.bodyCrc) throw new BadFrame("body fails its checksum")
+    body
+  }
+
+  def written: Long = unvouched.reverseIterator.map(_._2).find(!goesOn(_)).fold(shown.endOffset)(_.endOffset)
+
+  private def damagedAt[A](byte: Long)(act: => A): A = try act catch {
+    case e: BadFrame => throw WholeSegment.damaged(path, byte, e.reason)
+    case _: FileNotFoundException => throw WholeSegment.damaged(path, 0, "the segment is missing")
+  }
+
+  /** All of it, up to where its successor says that it ends. */
+  def upTo(end: Long): Segment = {
+    readOn(end)
+    if (byte != end) throw WholeSegment.damaged(path, byte, if (bad == null) "a frame beyond its end" else bad.reason)
+    if (unvouched.lastOption.exists(last => goesOn(last._2))) {
+      throw WholeSegment.damaged(path, unvouched.last._1, "a step of several frames was not finished, and yet the " +
+        "segment is said to be")
+    }
+    claimed = end
+    takeVouched()
+    shown = shown.copy(bytes = end - Format.HeaderBytes)
+    shown
+  }
+
+  /** Of the newest segment: read on from where the last look ended. */
+  def follow(noted: Option[DurableNote]): Unit = {
+    noted.foreach(note => claimed = math.max(claimed, note.byte))
+    noted.filter(_.salt != header.salt).foreach(_ => throw WholeSegment.damaged(path, 40,
+      "another segment than was noted as durable"))
+    readOn(Long.MaxValue)
+    // The writer may be in the middle of this very frame: only a place that stays bad is damage.
+    var attempts = 1
+    while (isDamage) {
+      val before = byte
+      if (attempts == Attempts) throw WholeSegment.damaged(path, byte, bad.reason)
+      readOn(Long.MaxValue)
+      attempts = if (byte == before) attempts + 1 else 1
+    }
+    takeVouched()
+  }
+
+  private def isDamage: Boolean = bad.isInstanceOf[NewerFrame] || claimed > byte || claimedBeyond > byte
+
+  private def claimedBeyond: Long = {
+    val rest = try store.read(file, byte) catch { case _: FileNotFoundException => Array.emptyByteArray }
+    KnownEnd.intact(rest).filter(_.salt == header.salt).map(_.durableUpto).maxOption.getOrElse(0L)
+  }
+
+  private def readOn(end: Long): Unit = {
+    window = Array.emptyByteArray // the file may have grown
+    bad = null
+    try while (byte < end) {
+      val frame = frameAt(byte)
+      if (frame.seq != due) throw new BadFrame(s"frame ${frame.seq} where $due is due")
+      if (frame.frameBytes > end - byte || !hasByte(byte + frame.frameBytes - 1)) throw new BadFrame("body cut short")
+      if (frame.isBatch) {
+        due += 1
+        unvouched += ((byte, frame))
+      }
+      claimed = math.max(claimed, frame.durableUpto)
+      byte += frame.frameBytes
+    } catch { case e: BadFrame => bad = e }
+  }
+
+  private def takeVouched(): Unit = {
+    var count = unvouched.lastIndexWhere { case (at, frame) => at + frame.frameBytes <= claimed } + 1
+    while (count > 0 && goesOn(unvouched(count - 1)._2)) count -= 1 // its step is not vouched for to the end
+    unvouched.take(count).foreach { case (at, frame) =>
+      shown = shown.copy(records = shown.records + frame.recordCount, frames = shown.frames + 1,
+        bytes = at + frame.frameBytes - Format.HeaderBytes, leastUs = math.min(shown.leastUs, frame.minTimestampUs),
+        greatestUs = math.max(shown.greatestUs, frame.maxTimestampUs))
+    }
+    unvouched.remove(0, count)
+  }
+
+  private def frameAt(byte: Long): FrameHeader = {
+    val found = FrameHeader.decodeOfQueue(read(byte, Format.HeaderBytes))
+    if (found.salt != header.salt) throw new BadFrame("the frame belongs to another segment")
+    found
+  }
+
+  private def hasByte(byte: Long): Boolean =
+    byte < windowAt + window.length || size > byte
+  private def size: Long = try store.size(file) catch { case _: FileNotFoundException => 0 }
+
+  /** Fewer bytes at the end of the file. Where frames are large, not much is read of each. */
+  private def read(byte: Long, count: Int): Array[Byte] = {
+    if (byte < windowAt || byte + count > windowAt + window.length) {
+      val ahead = if (byte > windowAt + window.length) LargeFrameBytes else WindowBytes
+      window = store.read(file, byte, math.max(ahead, count))
+      windowAt = byte
+    }
+    val from = (byte - windowAt).toInt
+    Arrays.copyOfRange(window, from, math.min(from + count, window.length))
+  }
+}
+
+private object SegmentScan {
+  private val Attempts = 4
+  private val WindowBytes = 64 << 10
+  private val LargeFrameBytes = 4 << 10
+
+  private def goesOn(frame: FrameHeader): Boolean = (frame.codec & Format.GoesOnBit) != 0
+}

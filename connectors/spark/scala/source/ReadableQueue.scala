@@ -1,0 +1,162 @@
+package org.apache.spark.sql.cecstore.source
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.cecstore.columns.{FrameColumns, RecordFields}
+import org.apache.spark.sql.cecstore.format.{BadFrame, FrameHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.queue.{Names, NotAQueue, QueueState, ReferenceLog, Segment, Store}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.unsafe.Platform
+
+/** A queue as it was when it was opened or last refreshed, on the driver. For one thread. */
+private[cecstore] trait ReadableQueue {
+  def store: Store
+  /** Its path with the scheme: what tasks open it by. */
+  def path: String
+  /** The body of a SCHEMA frame: the record schema. */
+  def schemaMessage: Array[Byte]
+  def fields: RecordFields
+  /** Look again how far it reaches. */
+  def refresh(): Unit
+  /** For another query, maybe in another thread: the queue as it is now. */
+  def again(): ReadableQueue
+  /** Oldest offset that is left of each partition. */
+  def firsts: Map[Int, Long]
+  /** Next unread offset of each partition. */
+  def ends: Map[Int, Long]
+  /**
+   * Act under a consumer's name, and get what acknowledges its effects: everything below these offsets.
+   *
+   * @param start where one that is new begins, by partition
+   */
+  def consumer(name: String, start: Map[Int, Long], failOnDataLoss: Boolean): Map[Int, Long] => Unit
+  /** The segments of a partition, in order. */
+  def segments(partition: Int): IndexedSeq[Segment]
+
+  /** The segments with a record in a range. */
+  def segmentsOf(range: OffsetRange): IndexedSeq[Segment] =
+    segments(range.partition).filter(s => s.firstOffset < range.stop && s.endOffset > range.start)
+
+  /** The earliest record of a partition, of any kind, at or after a moment; none at the end. One request, or none. */
+  def offsetAt(partition: Int, timestampUs: Long): Option[Long] = {
+    val first = firsts(partition)
+    def isWanted(header: FrameHeader, at: Long) =
+      header.maxTimestampUs >= timestampUs && at + header.recordCount > first
+    segments(partition).iterator.filter(s => s.greatestUs >= timestampUs && s.endOffset > first).map { segment =>
+      val frames = new SegmentFrames(store, segment)
+      val columns = new FrameColumns(fields.fields)
+      try {
+        Iterator.continually(frames.next(isWanted)).takeWhile(identity).map { _ =>
+          frames.guarded {
+            columns.open(frames.header, frames.bytes, frames.bodyAt)
+            val times = columns.numbers(RecordFields.TimestampPlace, 8)
+            val from = math.max(0L, first - frames.firstOffset).toInt
+            (from until frames.header.recordCount)
+              .find(row => Platform.getLong(times.array, times.base + row * 8L) >= timestampUs)
+              .map(frames.firstOffset + _)
+          }
+        }.collectFirst { case Some(offset) => offset }
+      } finally columns.close()
+    }.collectFirst { case Some(offset) => offset }
+  }
+
+  /** As far as an end of a range says; raises or gives way as `failOnDataLoss` says. */
+  def available(failOnDataLoss: Boolean): AvailableOffsets =
+    new AvailableOffsets(firsts, ends, offsetAt, failOnDataLoss)
+}
+
+private[cecstore] object ReadableQueue {
+  /** The queue at a path; raises NotAQueue where there is none. */
+  def open(path: String): ReadableQueue = {
+    val (qualified, store) = placeOf(path)
+    open(qualified, store)
+  }
+
+  /** The same; none where there is nothing at all. */
+  def openIfMade(path: String): Option[ReadableQueue] = {
+    val (qualified, store) = placeOf(path)
+    try Some(open(qualified, store)) catch { case _: NotAQueue if store.list("").isEmpty => None }
+  }
+
+  private def placeOf(path: String): (String, Store) = {
+    val configuration = SparkSession.active.sessionState.newHadoopConf()
+    val named = new Path(path)
+    val qualified = named.getFileSystem(configuration).makeQualified(named)
+    // Who only reads needs no store that keeps writers apart.
+    (qualified.toString, Store.at(qualified, configuration, singleWriter = true))
+  }
+
+  private def open(path: String, store: Store): ReadableQueue = try ReferenceView.open(path, store) catch {
+    // One of version 1, or one that is a log itself, has no folder of that name.
+    case e: NotAQueue => try PlainQueue.open(path, store) catch { case _: NotAQueue => throw e }
+  }
+}
+
+/** The queue of a table, which any number of queries read: what one has learnt of it, the next need not ask again. */
+private[cecstore] final class KeptQueue {
+  private var known: Option[(String, ReadableQueue)] = None
+
+  /** For one query. Raises NotAQueue where there is none. */
+  def at(path: String): ReadableQueue = synchronized(kept(path, again(path).getOrElse(ReadableQueue.open(path))))
+
+  /** The same; none where there is nothing at all. */
+  def ifMade(path: String): Option[ReadableQueue] =
+    synchronized(again(path).orElse(ReadableQueue.openIfMade(path)).map(kept(path, _)))
+
+  private def again(path: String): Option[ReadableQueue] = known.collect { case (`path`, before) => before.again() }
+
+  private def kept(path: String, queue: ReadableQueue): ReadableQueue = {
+    known = Some((path, queue))
+    queue
+  }
+}
+
+/** A queue by reference. docs/format.md §12. */
+private[cecstore] final class ReferenceView private (override val path: String, override val store: Store,
+    override val schemaMessage: Array[Byte], override val fields: RecordFields, first: QueueState)
+    extends ReadableQueue {
+  private val log = new ReferenceLog(store)
+  @volatile private var state: QueueState = first
+  private var byPartition = segmentsByPartition
+
+  override def again(): ReadableQueue = {
+    val last = state
+    if (!log.has(last)) ReadableQueue.open(path) // it has been removed, and maybe made anew
+    else new ReferenceView(path, store, schemaMessage, fields, log.refresh(last))
+  }
+
+  private def segmentsByPartition: Map[Int, IndexedSeq[Segment]] =
+    state.live.map(_.segment).groupBy(_.partition).map { case (n, found) => n -> found.sortBy(_.firstOffset) }
+
+  override def refresh(): Unit = {
+    val newer = log.refresh(state)
+    if (newer.number != state.number) {
+      state = newer
+      byPartition = segmentsByPartition
+    }
+  }
+
+  override def firsts: Map[Int, Long] = numbered(state.commit.starts)
+  override def ends: Map[Int, Long] = numbered(state.commit.ends)
+  private def numbered(offsets: Array[Long]): Map[Int, Long] =
+    offsets.zipWithIndex.map { case (offset, n) => n -> offset }.toMap
+
+  override def consumer(name: String, start: Map[Int, Long], failOnDataLoss: Boolean): Map[Int, Long] => Unit = {
+    val holder = QueueConsumer.hold(store, name, start, failOnDataLoss)
+    holder.acknowledge
+  }
+
+  override def segments(partition: Int): IndexedSeq[Segment] = byPartition.getOrElse(partition, IndexedSeq.empty)
+}
+
+private[cecstore] object ReferenceView {
+  /** Raises NotAQueue where there is none. */
+  def open(path: String, store: Store): ReferenceView = {
+    val log = new ReferenceLog(store)
+    val state = log.open()
+    val message = log.schemaMessage()
+    val fields = try RecordFields.decode(message) catch {
+      case e: BadFrame => throw WholeSegment.damaged(s"${store.url}/${Names.commit(0)}", 0, e.reason)
+    }
+    new ReferenceView(path, store, message, fields, state)
+  }
+}

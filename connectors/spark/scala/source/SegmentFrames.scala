@@ -1,0 +1,105 @@
+package org.apache.spark.sql.cecstore.source
+
+import java.io.FileNotFoundException
+import java.util.Arrays
+import java.util.zip.CRC32C
+import org.apache.spark.sql.cecstore.queue.{Segment, Store}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, WholeSegment}
+
+/**
+ * The frames of a segment that a commit names, one after the other. The object is read in windows, a request each:
+ * a segment that is no larger than one takes one. Of large frames that are passed over the headers alone are read.
+ * docs/format.md §12. For one thread.
+ *
+ * @param begin an offset before which no frame is wanted
+ */
+private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begin: Long = 0) {
+  import SegmentFrames._
+
+  private val path = s"${store.url}/${segment.file}"
+  private val end = segment.byte + segment.bytes
+  private var at = segment.byte
+  private var window = Array.emptyByteArray
+  private var windowAt = at
+  private var due = -1L
+  private var records = 0L
+  private var frames = 0
+  private var isPassing = segment.frames > 1 && segment.firstOffset < begin && segment.bytes > WindowBytes
+
+  /** Of the frame that was last gone to: its header, and the offset of its first record in the partition. */
+  var header: FrameHeader = _
+  var firstOffset: Long = _
+  /** Where its body stands. */
+  def bytes: Array[Byte] = window
+  def bodyAt: Int = (bodyByte - windowAt).toInt
+  private var bodyByte = 0L
+  private var frameByte = at
+
+  /** Go to the next frame of records that is wanted, by its header and first offset; the others are passed over. */
+  def next(isWanted: (FrameHeader, Long) => Boolean): Boolean = guarded {
+    var isFound = false
+    while (!isFound && at < end) {
+      frameByte = at
+      header = frameHeader()
+      firstOffset = segment.firstOffset + records
+      bodyByte = at + Format.HeaderBytes
+      if (header.isBatch) {
+        due = header.seq + 1
+        records += header.recordCount
+        frames += 1
+        isFound = isWanted(header, firstOffset)
+        isPassing = !isFound && header.bodyBytes >= LargeBytes && records < segment.records
+      }
+      if (isFound) {
+        have(bodyByte, header.bodyBytes, WindowBytes)
+        checkBody()
+      }
+      at = bodyByte + header.bodyBytes
+    }
+    if (!isFound && (records != segment.records || frames != segment.frames)) {
+      throw new BadFrame(s"$frames frames with $records records, not those of the commit")
+    }
+    isFound
+  }
+
+  private def frameHeader(): FrameHeader = {
+    have(at, Format.HeaderBytes, if (isPassing) Format.HeaderBytes else WindowBytes)
+    val from = (at - windowAt).toInt
+    val header = FrameHeader.decodeOfQueue(Arrays.copyOfRange(window, from, from + Format.HeaderBytes))
+    if (header.salt != segment.salt || header.isBatch && (header.recordCount < 0 || due >= 0 && header.seq != due)) {
+      throw new BadFrame("not the frame that the commit means")
+    }
+    header
+  }
+
+  /** Have these bytes in the window; where they are not, so many at least are read. */
+  private def have(from: Long, count: Int, ahead: Long): Unit = {
+    if (count > end - from) throw new BadFrame(s"a frame goes beyond the ${segment.bytes} bytes that the commit names")
+    if (from < windowAt || from + count > windowAt + window.length) {
+      val size = math.min(end - from, math.max(count.toLong, ahead)).toInt
+      window = Array.emptyByteArray // the garbage collector may have it before there is another
+      window = try store.read(segment.file, from, size) catch {
+        case _: FileNotFoundException => throw WholeSegment.damaged(path, 0, "an object that a commit names is missing")
+      }
+      windowAt = from
+      if (window.length != size) throw new BadFrame("the object ends within what the commit names")
+    }
+  }
+
+  private def checkBody(): Unit = {
+    val crc = new CRC32C
+    crc.update(window, bodyAt, header.bodyBytes)
+    if (crc.getValue.toInt != header.bodyCrc) throw new BadFrame("body fails its checksum")
+  }
+
+  /** What is wrong with a frame is said with its place. */
+  def guarded[A](act: => A): A = try act catch {
+    case e: BadFrame => throw WholeSegment.damaged(path, frameByte, e.reason)
+  }
+}
+
+private[cecstore] object SegmentFrames {
+  private val WindowBytes = 16L << 20
+  /** To read so much takes as long as a request of its own. */
+  private val LargeBytes = 1 << 20
+}

@@ -1,0 +1,152 @@
+package org.apache.spark.sql.cecstore.source
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.cecstore.columns.{ByteSpan, ChosenVector, DictionaryVector, FrameColumns, LateVector, Nulls}
+import org.apache.spark.sql.cecstore.columns.{RecordFields, RisingVector}
+import org.apache.spark.sql.cecstore.queue.{Segment, Store}
+import org.apache.spark.sql.cecstore.format.FrameHeader
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
+import org.apache.spark.sql.execution.vectorized.ConstantColumnVector
+import org.apache.spark.sql.types.{DataType, IntegerType, StringType, StructType}
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
+import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * What is read of a partition at a time: the frames that begin in its part, so that none is read by two tasks.
+ *
+ * @param whole the records that all tasks together read
+ * @param segments those that may hold such frames, in order
+ */
+private[cecstore] final case class Slice(whole: OffsetRange, part: OffsetRange, segments: IndexedSeq[Segment]) {
+  /** Whether a frame that begins at this offset is read here; of the first that is wanted only its end may be. */
+  def has(first: Long): Boolean = {
+    val begin = math.max(first, whole.start)
+    part.start <= begin && begin < part.stop
+  }
+  def rows: Long = part.stop - part.start
+}
+
+/** What one task reads: slices of one partition or of several, one after the other. */
+private[cecstore] final case class SliceGroup(slices: IndexedSeq[Slice]) extends InputPartition
+
+/**
+ * What is read of each slice.
+ *
+ * @param columns of the rows, in their order
+ * @param lowUs with `highUs`, moments outside of which no record need be read; both included
+ * @param areAllRead whether Spark has said which columns it reads: of a stream it does not
+ */
+private[cecstore] final case class Wanted(
+    columns: StructType, kinds: Set[Byte], lowUs: Long, highUs: Long, areAllRead: Boolean = true) {
+  /** Of the bytes of all these columns, those of the wanted ones, as far as their types tell. */
+  def shareOf(all: StructType): Double = math.min(1.0, columns.defaultSize.toDouble / math.max(1, all.defaultSize))
+}
+
+private[cecstore] final class SliceReaderFactory(path: String, configuration: Broadcast[SerializableConfiguration],
+    schemaMessage: Array[Byte], wanted: Wanted) extends PartitionReaderFactory {
+  override def supportColumnarReads(partition: InputPartition): Boolean = true
+
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
+    throw new UnsupportedOperationException("rows one by one: queues are read by columns")
+
+  override def createColumnarReader(partition: InputPartition): PartitionReader[ColumnarBatch] = partition match {
+    case group: SliceGroup =>
+      // Who only reads needs no store that keeps writers apart.
+      val store = Store.at(new Path(path), configuration.value.value, singleWriter = true)
+      new SliceReader(store, RecordFields.decode(schemaMessage), group, wanted)
+  }
+}
+
+/** Slices, in order: a batch for each frame. Columns are valid until the next batch. */
+private[cecstore] final class SliceReader(store: Store, fields: RecordFields, group: SliceGroup, wanted: Wanted)
+    extends PartitionReader[ColumnarBatch] {
+  private val columns = new FrameColumns(fields.fields)
+  private val segments = for (slice <- group.slices.iterator; segment <- slice.segments.iterator) yield (slice, segment)
+  private var slice: Slice = _
+  private var frames: SegmentFrames = _
+  private var batch: ColumnarBatch = _
+  private val isKindWanted = Array.tabulate(256)(kind => wanted.kinds(kind.toByte))
+  private val allOfKind = Array.tabulate[Long](256)(kind => kind * 0x0101010101010101L)
+
+  private def isWanted(header: FrameHeader, first: Long): Boolean =
+    slice.has(first) && first + header.recordCount > slice.whole.start &&
+      header.minTimestampUs <= wanted.highUs && header.maxTimestampUs >= wanted.lowUs
+
+  override def next(): Boolean = {
+    batch = null
+    while (batch == null && hasFrame()) batch = frames.guarded(decoded())
+    batch != null
+  }
+
+  override def get(): ColumnarBatch = batch
+
+  /** Go to the next frame; past the slice's end no more is read. */
+  private def hasFrame(): Boolean = {
+    while (frames == null || !hasMore(frames)) {
+      if (!segments.hasNext) return false
+      val (next, segment) = segments.next()
+      slice = next
+      frames = new SegmentFrames(store, segment, slice.part.start)
+    }
+    true
+  }
+
+  private def hasMore(frames: SegmentFrames): Boolean =
+    (frames.header == null || frames.firstOffset + frames.header.recordCount < slice.part.stop) &&
+        frames.next(isWanted)
+
+  /** The frame's wanted rows; null where there is none. */
+  private def decoded(): ColumnarBatch = {
+    val header = frames.header
+    columns.open(header, frames.bytes, frames.bodyAt)
+    val from = math.max(0L, slice.whole.start - frames.firstOffset).toInt
+    val until = math.min(header.recordCount.toLong, slice.whole.stop - frames.firstOffset).toInt
+    val kinds = columns.numbers(RecordFields.KindPlace, 1)
+    if (from == 0 && until == header.recordCount && areAllWanted(kinds, until)) {
+      new ColumnarBatch(wanted.columns.fields.map(each => column(each.name, each.dataType, kinds, until)), until)
+    } else {
+      val rows = (from until until).filter(row => isKindWanted(kinds.array(kinds.from + row) & 0xff)).toArray
+      if (rows.isEmpty) null
+      else {
+        val chosen = wanted.columns.fields.map(each =>
+          new ChosenVector(column(each.name, each.dataType, kinds, until), rows): ColumnVector)
+        new ColumnarBatch(chosen, rows.length)
+      }
+    }
+  }
+
+  /** Most frames are of one kind. */
+  private def areAllWanted(kinds: ByteSpan, count: Int): Boolean = {
+    if (count == 0) return false
+    val first = kinds.array(kinds.from) & 0xff
+    val (word, end) = (allOfKind(first), kinds.from + count)
+    var at = kinds.from
+    while (at <= end - 8 && Platform.getLong(kinds.array, Platform.BYTE_ARRAY_OFFSET.toLong + at) == word) at += 8
+    while (at < end && isKindWanted(kinds.array(at) & 0xff)) at += 1
+    at == end && isKindWanted(first)
+  }
+
+  private def column(name: String, kind: DataType, kinds: ByteSpan, count: Int): ColumnVector = name match {
+    case SourceColumns.Partition =>
+      val constant = new ConstantColumnVector(count, IntegerType)
+      constant.setInt(slice.part.partition)
+      constant
+    case SourceColumns.Offset => new RisingVector(frames.firstOffset)
+    case RecordFields.Kind => new DictionaryVector(StringType, Nulls.None, kinds, 1, SliceReader.KindNames)
+    case _ if wanted.areAllRead => columns.column(fields.place(name).get)
+    case _ =>
+      val (of, place) = (frames, fields.place(name).get)
+      new LateVector(kind, () => of.guarded(columns.column(place)))
+  }
+
+  override def close(): Unit = columns.close()
+}
+
+private object SliceReader {
+  /** By kind; others are not wanted. */
+  private val KindNames: Array[UTF8String] = (null +: SourceOptions.KindNames.map(UTF8String.fromString)).toArray
+}

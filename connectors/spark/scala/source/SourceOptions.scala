@@ -1,0 +1,180 @@
+package org.apache.spark.sql.cecstore.source
+
+import java.util.Locale
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectMapper}
+
+/**
+ * Where to begin or to end: one offset for each partition, or a moment for each.
+ *
+ * @param offsets by partition, `Bound.Earliest` and `Bound.Latest` among them
+ * @param everywhere one of the two, of every partition
+ * @param timestampUs the moment for every partition
+ */
+private[cecstore] final case class Bound(offsets: Option[Map[Int, Long]] = None,
+    timestampsUs: Option[Map[Int, Long]] = None,
+    everywhere: Option[Long] = None, timestampUs: Option[Long] = None)
+
+private[cecstore] object Bound {
+  val Earliest: Long = -2L
+  val Latest: Long = -1L
+}
+
+/** What the user asked for, checked as far as it can be without the queue. */
+private[cecstore] final case class SourceOptions(path: String, starting: Bound, ending: Bound,
+    startWithoutMatchIsLatest: Boolean, maxOffsetsPerTrigger: Option[Long], minOffsetsPerTrigger: Option[Long],
+    maxTriggerDelayS: Double, failOnDataLoss: Boolean, minPartitions: Option[Long], maxRecordsPerPartition: Long,
+    consumer: Option[String], kinds: Set[Byte], includeMetadata: Boolean, followCheckpoint: Option[String]) {
+  def hasControlRecords: Boolean = (kinds -- SourceOptions.OutputKinds).nonEmpty
+}
+
+/** The options of the source; names, precedence, defaults and errors are the Kafka source's. */
+private[cecstore] object SourceOptions {
+  val KindNames: IndexedSeq[String] = IndexedSeq("data", "open", "check", "result", "determinant", "gap")
+  val OutputKinds: Set[Byte] = Set(1, 4)
+  private val MaxRecordsPerPartition = 1000000L
+  private val DelayUnitsS =
+    Map("ms" -> 0.001, "s" -> 1.0, "sec" -> 1.0, "m" -> 60.0, "min" -> 60.0, "h" -> 3600.0, "d" -> 86400.0)
+  val Known: Seq[String] = Seq("path", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets",
+      "endingTimestamp",
+    "endingOffsetsByTimestamp", "endingOffsets", "startingOffsetsByTimestampStrategy", "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger", "maxTriggerDelay", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "consumer",
+    "kinds", "includeMetadata", "followCheckpoint")
+  private val Ends = Set("endingtimestamp", "endingoffsetsbytimestamp", "endingoffsets")
+  private val SparksOwn = Set("checkpointlocation", "queryname", "outputmode")
+  private val json = new ObjectMapper().enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
+
+  /**
+   * Read the options of `spark.read` or `spark.readStream`; names in any case.
+   *
+   * Raises IllegalArgumentException for an unknown name, or a value that is not allowed here; says what is.
+   */
+  def parse(options: java.util.Map[String, String], isStream: Boolean): SourceOptions = {
+    val said = byLowerName(options)
+    val (low, high) = (number(said, "minOffsetsPerTrigger"), number(said, "maxOffsetsPerTrigger"))
+    for (l <- low; h <- high if l > h) refuse(s"minOffsetsPerTrigger=$l is above maxOffsetsPerTrigger=$h")
+    if (isStream) Seq("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets").foreach { name =>
+      if (said.contains(lower(name))) refuse(s"$name is not valid in streaming queries")
+    }
+    if (!isStream && said.contains("followcheckpoint")) refuse("followCheckpoint is for streaming queries")
+    val strategy = lower(said.getOrElse("startingoffsetsbytimestampstrategy", "error"))
+    if (strategy != "error" && strategy != "latest") {
+      refuse(s"startingOffsetsByTimestampStrategy=${quoted(strategy)}: 'error' or 'latest'")
+    }
+    val starting = bound(said, "starting", if (isStream) Bound.Latest else Bound.Earliest)
+    val ending = bound(said, "ending", Bound.Latest)
+    if (!isStream) {
+      refuseWord(starting, Bound.Latest, "starting offset can't be latest for batch queries")
+      refuseWord(ending, Bound.Earliest, "ending offset can't be earliest for batch queries")
+    }
+    SourceOptions(said("path"), starting, ending, strategy == "latest", high, low,
+      delayS(said.getOrElse("maxtriggerdelay", "15m")), flag(said, "failOnDataLoss", default = true),
+      number(said, "minPartitions"),
+      number(said, "maxRecordsPerPartition").getOrElse(MaxRecordsPerPartition),
+      said.get("consumer"), kinds(said.getOrElse("kinds", "data,result")),
+      flag(said, "includeMetadata", default = false), said.get("followcheckpoint"))
+  }
+
+  /** As for a stream, but an end is let pass: what only the columns are wanted of may be either. */
+  def parseForColumns(options: java.util.Map[String, String]): SourceOptions =
+    parse(options.asScala.filterNot { case (name, _) => Ends(lower(name)) }.asJava, isStream = true)
+
+  /** Whether it says what is read, or how. */
+  def isKnown(name: String): Boolean = Known.exists(_.equalsIgnoreCase(name))
+
+  private def lower(text: String): String = text.toLowerCase(Locale.ROOT)
+
+  private def refuse(message: String): Nothing = throw new IllegalArgumentException(message)
+
+  /** As Python writes a string: both sources have one wording. */
+  private def quoted(text: String): String = {
+    val quote = if (text.contains('\'') && !text.contains('"')) "\"" else "'"
+    quote + text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace(quote, "\\" + quote) + quote
+  }
+
+  private def byLowerName(options: java.util.Map[String, String]): Map[String, String] = {
+    val said = options.asScala.map { case (name, value) => lower(name) -> value }.toMap
+    val unknown = (said.keySet -- SparksOwn -- Known.map(lower)).toSeq.sorted
+    unknown.headOption.foreach(name => refuse(s"no option ${quoted(name)}; there are ${Known.mkString(", ")}"))
+    if (!said.contains("path")) refuse("there is no path: give one by .option('path', path)")
+    said
+  }
+
+  /** The most precise that is said wins: a timestamp, one for each partition, offsets. */
+  private def bound(said: Map[String, String], side: String, default: Long): Bound = {
+    def of(name: String) = said.get(lower(name))
+    lazy val text = of(s"${side}Offsets").getOrElse("").trim
+    of(s"${side}Timestamp").map(text =>
+        Bound(timestampUs = Some(milliseconds(s"${side}Timestamp", quoted(text), text))))
+      .orElse(of(s"${side}OffsetsByTimestamp").map { text =>
+        val name = s"${side}OffsetsByTimestamp"
+        val moments = byPartition(name, text).map { case (n, ms) => n -> milliseconds(name, ms.toString, ms.toString) }
+        Bound(timestampsUs = Some(moments))
+      })
+      .getOrElse {
+        if (lower(text) == "earliest") Bound(everywhere = Some(Bound.Earliest))
+        else if (lower(text) == "latest") Bound(everywhere = Some(Bound.Latest))
+        else if (text.isEmpty) Bound(everywhere = Some(default))
+        else {
+          val offsets = byPartition(s"${side}Offsets", text)
+          if (offsets.values.exists(_ < Bound.Earliest)) {
+            refuse(s"${side}Offsets: offsets are 0 or more, -1 for latest, -2 for earliest")
+          }
+          Bound(offsets = Some(offsets))
+        }
+      }
+  }
+
+  private def refuseWord(bound: Bound, word: Long, message: String): Unit =
+    if (bound.everywhere.contains(word) || bound.offsets.exists(_.values.exists(_ == word))) refuse(message)
+
+  private def byPartition(name: String, text: String): Map[Int, Long] = {
+    def fail() =
+      if (name.endsWith("Timestamp")) refuse(s"""$name is JSON like {"0":1000,"1":2000}, not ${quoted(text)}""")
+      else refuse(s"""$name is earliest, latest or JSON like {"0":23,"1":-1}, not ${quoted(text)}""")
+    def pairs(node: JsonNode): Seq[(String, JsonNode)] = node.properties.asScala.toSeq.map(e => e.getKey -> e.getValue)
+    val whole = Try(json.readTree(text)).toOption.filter(node => node != null && node.isObject).getOrElse(fail())
+    val found = pairs(whole) match {
+      case Seq((_, inner)) if inner.isObject => pairs(inner) // as in Kafka, by topic
+      case outer => outer
+    }
+    found.map { case (number, value) =>
+      if (!number.matches("\\d{1,9}") || !value.isIntegralNumber || !value.canConvertToLong) fail()
+      number.toInt -> value.asLong
+    }.toMap
+  }
+
+  /** Microseconds of a timestamp in milliseconds. */
+  private def milliseconds(name: String, shown: String, text: String): Long = {
+    if (!text.matches("\\s*\\d{1,15}\\s*")) refuse(s"$name: milliseconds since 1970, 0 or more, not $shown")
+    text.trim.toLong * 1000
+  }
+
+  private def number(said: Map[String, String], name: String): Option[Long] = said.get(lower(name)).map { text =>
+    if (!text.matches("\\s*0*[1-9]\\d{0,17}\\s*")) refuse(s"$name is a whole number above 0, not ${quoted(text)}")
+    text.trim.toLong
+  }
+
+  private def flag(said: Map[String, String], name: String, default: Boolean): Boolean = {
+    val text = lower(said.getOrElse(lower(name), default.toString).trim)
+    if (text != "true" && text != "false") refuse(s"$name is true or false, not ${quoted(text)}")
+    text == "true"
+  }
+
+  private val Delay = "\\s*(\\d+)\\s*([a-z]*)\\s*".r
+
+  private def delayS(text: String): Double = lower(text) match {
+    case Delay(count, unit) if unit.isEmpty || DelayUnitsS.contains(unit) =>
+      count.toDouble * DelayUnitsS(if (unit.isEmpty) "ms" else unit)
+    case _ => refuse(s"maxTriggerDelay is a time like 30s or 15m, not ${quoted(text)}")
+  }
+
+  private def kinds(text: String): Set[Byte] = {
+    val names = text.split(",", -1).map(name => lower(name.trim)).toSeq
+    val known = KindNames.zipWithIndex.map { case (name, at) => name -> (at + 1).toByte }.toMap
+    if (names == Seq("all")) known.values.toSet
+    else if (names.forall(known.contains)) names.map(known).toSet
+    else refuse(s"kinds=${quoted(text)}: all, or some of ${KindNames.mkString(", ")}")
+  }
+}

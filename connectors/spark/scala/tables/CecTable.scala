@@ -1,0 +1,55 @@
+package org.apache.spark.sql.cecstore.tables
+
+import java.util.{Collections, EnumSet, Map => JMap, Set => JSet}
+import scala.jdk.CollectionConverters._
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.cecstore.queue.NotAQueue
+import org.apache.spark.sql.cecstore.source.{CecScanBuilder, KeptQueue, SourceOptions}
+import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, TableCapability, TableCatalog}
+import org.apache.spark.sql.connector.catalog.TableCapability._
+import org.apache.spark.sql.connector.read.{LocalScan, Scan, ScanBuilder}
+import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, ReportsSinkMetrics}
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** A queue as Spark sees it. One object serves one query, from batch to batch. */
+private[cecstore] final class CecTable(override val schema: StructType, options: Map[String, String])
+    extends SupportsRead with SupportsWrite with ReportsSinkMetrics {
+  private val kept = new KeptCommitter
+  private val queue = new KeptQueue
+  private val isOfCatalog = TableOptions.areOfCatalog(options)
+  private val ofSource = TableOptions.ofSource(options)
+
+  override def name(): String = s"cec ${SinkOptions.pathOf(options)}"
+
+  /** For DESCRIBE: those of a reader or a writer are its own. The path is the table's location. */
+  override def properties(): JMap[String, String] =
+    if (isOfCatalog) (options.removed("path") ++ options.get("path").map(TableCatalog.PROP_LOCATION -> _)).asJava
+    else Collections.emptyMap()
+
+  override def capabilities(): JSet[TableCapability] =
+    EnumSet.of(BATCH_READ, MICRO_BATCH_READ, BATCH_WRITE, STREAMING_WRITE, TRUNCATE)
+
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new CecWriteBuilder(options, info, kept)
+
+  /** Of the last batch. */
+  override def metrics(): JMap[String, String] = kept.metrics.fold(Collections.emptyMap[String, String])(_.asProgress)
+
+  /** A table of a catalog has options of its own besides those of the query. */
+  override def newScanBuilder(ofQuery: CaseInsensitiveStringMap): ScanBuilder = {
+    val own = ofSource.filter { case (name, _) => SourceOptions.isKnown(name) && !ofQuery.containsKey(name) }
+    val asked = new CaseInsensitiveStringMap((own ++ ofQuery.asCaseSensitiveMap.asScala).asJava)
+    val path = SourceOptions.parseForColumns(asked.asCaseSensitiveMap).path
+    val found = if (isOfCatalog) queue.ifMade(path) else Some(queue.at(path))
+    found.fold[ScanBuilder](new NoRows(path, schema))(new CecScanBuilder(_, asked, schema))
+  }
+}
+
+/** Of a table that nobody has inserted into. */
+private final class NoRows(path: String, override val readSchema: StructType) extends ScanBuilder with LocalScan {
+  override def build(): Scan = this
+  override def rows(): Array[InternalRow] = Array.empty
+  override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
+    throw new NotAQueue(s"$path: no queue here yet: insert into the table first, or start what writes to it")
+}

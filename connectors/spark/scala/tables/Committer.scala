@@ -1,0 +1,144 @@
+package org.apache.spark.sql.cecstore.tables
+
+import java.nio.file.FileAlreadyExistsException
+import java.security.SecureRandom
+import scala.util.control.NonFatal
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.SchemaMessage
+import org.apache.spark.sql.cecstore.queue._
+import org.apache.spark.util.SerializableConfiguration
+
+/** Commits batches to one queue, on the driver. Makes it where there is none, and refuses one that does not fit. */
+private[tables] final class Committer(store: Store, columns: StoredColumns, options: SinkOptions,
+    conf: SerializableConfiguration) extends Logging {
+  private val commits = new ReferenceLog(store)
+  private def retention: Option[String] = options.retention
+  private var state = try commits.open() catch { case _: NotAQueue => make() }
+  /** The queue's record schema, as SCHEMA frames of its segments have it. */
+  val schemaMessage: Array[Byte] = commits.schemaMessage()
+  private val upkeep = new Upkeep(store, commits, () => SegmentWriter.nowUs,
+    new Merging(options.path, options.singleWriter, conf, schemaMessage))
+  requireColumns()
+  warnOfOtherRetention()
+
+  private def make(): QueueState = {
+    val foreign = store.list("").map(_.name).filterNot(Names.OfQueue)
+    if (foreign.contains("commits")) throw new NotAQueue(s"${store.url}: a queue of format version 1, to which this " +
+      "sink does not write: open it once by cec_store.open_queue(path, \"a\", partitions=…), which makes it one of " +
+      "version 2")
+    if (foreign.nonEmpty) {
+      val what = if (foreign.exists(_.startsWith("manifest-"))) "a queue without partitions" else "no queue"
+      throw new NotAQueue(s"${store.url}: $what, and not empty either: ${foreign.take(3).mkString(", ")}")
+    }
+    val logId = new Array[Byte](16)
+    Committer.random.nextBytes(logId)
+    val settings = retention.map(Retention.Setting -> _).toMap
+    val schema = SchemaMessage.encode(columns.schema)
+    val commit = Commit(Operation.make, None, 0, Array(0L), Array(0L), Map.empty, Map.empty, settings, Some(schema))
+    val first = LogObject(0, logId.toIndexedSeq, commit, IndexedSeq.empty, SegmentWriter.nowUs, isSummary = false)
+    try commits.make(first) catch {
+      case _: FileAlreadyExistsException => commits.open() // somebody was quicker
+    }
+  }
+
+  private def requireColumns(): Unit = {
+    val stored = SchemaMessage.decode(schemaMessage)
+    if (!columns.isAs(stored)) throw new SchemaMismatch(s"${store.url}: the queue's columns are\n" +
+      s"${Committer.described(stored)}\nnot\n${Committer.described(columns.schema)}")
+  }
+
+  private def warnOfOtherRetention(): Unit = {
+    val kept = state.commit.settings.getOrElse(Retention.Setting, "forever")
+    retention.filter(_ != kept).foreach { wanted =>
+      logWarning(s"cec: ${store.url}: its retention is $kept, not $wanted; change it by set_retention or " +
+        "`cec-store consumers --retention`")
+    }
+  }
+
+  /**
+   * The batch is in the queue, once, and on disk. Rows that it has no use for are told.
+   *
+   * Raises CecLogException where it is not there, or nobody can say.
+   *
+   * @param isStream whether the query counts its batches, so that one that is run again is known
+   * @param isRetried whether the batch, or one of its tasks, may have been tried before
+   * @param advice to whoever writes another batch under the same name
+   */
+  def commit(query: String, batch: Long, written: Seq[Written], isStream: Boolean, isRetried: Boolean,
+      advice: String): SinkMetrics = {
+    val segments = written.flatMap(_.segments)
+    val before = state
+    var isNew = false
+    var tries = 0
+    if (segments.nonEmpty) {
+      state = commits.add(state) { now =>
+        isNew = !(isStream && now.commit.has(query, batch))
+        if (isNew) requireYoung(written)
+        tries += 1
+        Option.when(isNew)(Committer.following(now, query, batch, segments, isStream))
+      }
+      if (!isNew) {
+        new Repeated(store.url, commits).say(state, query, batch, segments, advice)
+        forget(segments.map(_.file).toSet -- named)
+      }
+    }
+    // Nobody else will commit this batch any more, so what its commit does not name never will be named.
+    if (isNew && isRetried) forget(batchObjects(query, batch) -- segments.map(_.file))
+    state = upkeep.nowAndThen(before, state)
+    val rows = segments.map(_.records).sum
+    if (!isNew) SinkMetrics(batch, 0, 0, 0, rows, math.max(0, tries - 1))
+    else SinkMetrics(batch, rows, segments.map(_.bytes).sum, segments.size, 0, tries - 1)
+  }
+
+  /** A clean-up takes what is older and not named for rubbish. */
+  private def requireYoung(written: Seq[Written]): Unit =
+    if (written.map(_.beganUs).min < SegmentWriter.nowUs - Sweeping.GraceUs) {
+      throw new CecLogException(s"${store.url}: the tasks of this batch began more than a day ago, and what they " +
+        "have written may have been deleted as rubbish: run it again")
+    }
+
+  private def named: Set[String] = (state.live.map(_.segment.file) ++ state.gone.map(_.segment.file)).toSet
+
+  private def batchObjects(query: String, batch: Long): Set[String] = {
+    val folder = Names.batchFolder(query, batch)
+    try store.list(folder).filterNot(_.isFolder).map(each => s"$folder/${each.name}").toSet catch {
+      case NonFatal(e) => logWarning(s"cec: ${store.url}/$folder: not cleaned up: $e"); Set.empty
+    }
+  }
+
+  /** Delete what no commit names. Never fails: where that is not possible, it takes up room and does no other harm. */
+  def forget(objects: Set[String]): Unit = if (objects.nonEmpty) {
+    try store.delete(objects.toSeq.sorted) catch {
+      case NonFatal(e) => logWarning(s"cec: ${store.url}: ${objects.size} objects that no commit names stay: $e")
+    }
+  }
+}
+
+private[tables] object Committer {
+  private val random = new SecureRandom
+
+  /** The commit of a batch; a partition that the queue does not have yet is added to it. */
+  private def following(
+      state: QueueState, query: String, batch: Long, segments: Seq[Segment], isStream: Boolean): LogObject = {
+    val before = state.commit
+    val more = Array.fill(math.max(0, segments.map(_.partition).max + 1 - before.ends.length))(0L)
+    val ends = before.ends ++ more
+    val placed = segments.sortBy(_.partition).map { segment =>
+      val start = ends(segment.partition)
+      ends(segment.partition) += segment.records
+      segment.copy(firstOffset = start)
+    }
+    val queries = if (isStream) before.queries + (query -> batch) else before.queries
+    val commit = Commit(Operation.append, Some(query), batch, before.starts ++ more, ends, queries, Map.empty,
+      before.settings, None)
+    LogObject(state.number + 1, state.logId, commit, placed.toIndexedSeq, SegmentWriter.nowUs, isSummary = false)
+  }
+
+  private def described(schema: org.apache.arrow.vector.types.pojo.Schema): String = {
+    val said = schema.getCustomMetadata
+    val columns = schema.getFields.toArray.drop(2).map(_.toString).mkString("\n")
+    s"$columns\n(timestampColumn ${said.getOrDefault(StoredColumns.TimestampColumn, "none")}; " +
+      s"keyColumns ${said.getOrDefault(StoredColumns.KeyColumns, "none")})"
+  }
+}

@@ -1,0 +1,113 @@
+package org.apache.spark.sql.cecstore.tables
+
+import java.security.SecureRandom
+import java.util.{Iterator => JIterator}
+import scala.collection.mutable.ArrayBuffer
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+import org.apache.hadoop.fs.Path
+import org.apache.spark.TaskContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.cecstore.format.{Format, SchemaMessage, SegmentHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.queue.{Names, Segment, Store}
+import org.apache.spark.sql.connector.metric.CustomTaskMetric
+import org.apache.spark.sql.connector.write.{DataWriter, DataWriterFactory, WriterCommitMessage}
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * What one task tells the driver.
+ *
+ * @param attempt above 0 where others at this partition have failed
+ * @param beganUs when the oldest of its objects was begun
+ */
+private[tables] final case class Written(segments: Seq[Segment], attempt: Int, beganUs: Long)
+    extends WriterCommitMessage
+
+/**
+ * What the tasks of a query need to know.
+ *
+ * @param schemaMessage the queue's record schema, as SCHEMA frames have it
+ */
+private[tables] final case class Target(
+    path: String, singleWriter: Boolean, rowType: StructType, schemaMessage: Array[Byte], segmentBytes: Long,
+    query: String, conf: SerializableConfiguration)
+    extends StreamingDataWriterFactory {
+  override def createWriter(partition: Int, task: Long, batch: Long): DataWriter[InternalRow] =
+    new SegmentWriter(this, batch, partition)
+  /** Of a query that is no stream: all of it is one batch. */
+  def ofBatch(batch: Long): DataWriterFactory = new OfBatch(this, batch)
+}
+
+private[tables] final class OfBatch(target: Target, batch: Long) extends DataWriterFactory {
+  override def createWriter(partition: Int, task: Long): DataWriter[InternalRow] =
+    target.createWriter(partition, task, batch)
+}
+
+/** One task attempt: rows of a partition go as they come to objects that nobody sees before a commit names them. */
+private[tables] final class SegmentWriter(target: Target, batch: Long, partition: Int)
+    extends DataWriter[InternalRow] with Logging {
+  private val store = Store.at(new Path(target.path), target.conf.value, target.singleWriter)
+  private val made = ArrayBuffer.empty[Segment]
+  private val beganUs = SegmentWriter.nowUs
+
+  override def writeAll(rows: JIterator[InternalRow]): Unit = {
+    val left = rows.asScala.buffered
+    if (left.hasNext) {
+      val columns = StoredColumns.of(SchemaMessage.decode(target.schemaMessage))
+      val frames = new RowFrames(columns, target.rowType, () => SegmentWriter.nowUs)
+      try while (left.hasNext) made += segment(left, frames) finally frames.close()
+    }
+  }
+
+  /** Rows that come one by one come from a query that never ends a batch. */
+  override def write(row: InternalRow): Unit = throw new UnsupportedOperationException(
+    "a queue is not written with Trigger.Continuous: use Trigger.ProcessingTime or Trigger.AvailableNow")
+
+  private def segment(rows: BufferedIterator[InternalRow], frames: RowFrames): Segment = {
+    val id = SegmentWriter.random.nextLong() & Long.MaxValue
+    val salt = SegmentWriter.random.nextLong()
+    val header = SegmentHeader(new Array[Byte](16), id, salt, 0, Format.NoSegment, 0, 0, 0, SegmentWriter.nowUs)
+    val encoder = new WholeSegment.Encoder(header, target.schemaMessage)
+    var (frameCount, least, greatest) = (0, Long.MaxValue, Long.MinValue)
+    def stored: Iterator[Seq[Array[Byte]]] = new Iterator[Seq[Array[Byte]]] {
+      override def hasNext: Boolean = rows.hasNext && encoder.batches._2 < target.segmentBytes
+      override def next(): Seq[Array[Byte]] = {
+        val frame = frames.next(rows)
+        frameCount += 1
+        least = math.min(least, frame.leastUs)
+        greatest = math.max(greatest, frame.greatestUs)
+        encoder.batch(frame.body, frame.rows, frame.leastUs, frame.greatestUs)
+      }
+    }
+    val name = Names.segment(target.query, batch, partition, id)
+    store.create(name, encoder.begin().iterator ++ stored.flatten ++ encoder.end())
+    val (byte, bytes) = encoder.batches
+    Segment(partition, 0, encoder.records, name, byte, bytes, salt, least, greatest, frameCount, SegmentWriter.nowUs,
+      removed = false)
+  }
+
+  override def commit(): WriterCommitMessage =
+    Written(made.toSeq, Option(TaskContext.get()).fold(0)(_.attemptNumber()), beganUs)
+
+  override def currentMetricsValues(): Array[CustomTaskMetric] =
+    SinkMetrics.ofTask(made.map(_.records).sum, made.map(_.bytes).sum, made.size)
+
+  /** The task has failed, or was too late: forget what it has written. */
+  override def abort(): Unit = try store.delete(made.map(_.file).toSeq) catch {
+    case NonFatal(e) => logWarning(s"cec: ${target.path}: ${made.size} objects of a task that failed stay: $e")
+  }
+
+  override def close(): Unit = ()
+}
+
+private[tables] object SegmentWriter {
+  private val random = new SecureRandom
+
+  def nowUs: Long = {
+    val now = java.time.Instant.now()
+    now.getEpochSecond * 1000000 + now.getNano / 1000
+  }
+}

@@ -1,0 +1,119 @@
+"""An active standby: a second application that runs the same query on the same batches.
+
+The paper's active standby. Both applications write each batch under one name, the query's id and
+the batch's number, so that the queue takes it once. The standby has its batches from the primary's
+log of offsets, by the source's option ``followCheckpoint``; once the primary is silent it is
+fenced, and the standby cuts its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Thread
+from typing import Any
+
+from cec_store.connectors.spark.checkpoint.fork import fork_as
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.takeover.passive import check_checkpoint, require_lease
+from cec_store.connectors.spark.takeover.tenure import LEASE, check_session, enter
+from cec_store.errors import CecError
+from cec_store.standby.leases import KeepAlive, Lease, leases_of
+from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.folders import StorageOptions, folder_at
+from cec_store.storage.waiting import Bells, start_uninterrupted
+
+_log = logging.getLogger("cec_store")
+
+
+class Follower:
+    """Watches a primary, in a thread of its own, and takes over. Made by ``spark.follow``."""
+
+    def __init__(
+        self,
+        session: Any,
+        primary: AnyPath,
+        storage_options: StorageOptions | None,
+        rule: KeepAlive,
+        own: Lease,
+        checkpoint: str,
+    ) -> None:
+        self.lease = own
+        """On this query's own checkpoint: others may follow it in their turn."""
+        self.failure: Exception | None = None
+        """Why it can take over no more."""
+        self._session = session
+        self._primary = primary
+        self._options = storage_options
+        self._rule = rule
+        self._checkpoint = checkpoint
+        self._ended = Bells()
+        self._of_primary: Lease | None = None
+        start_uninterrupted([Thread(target=self._run, name="cec-follower", daemon=True)])
+
+    @property
+    def has_taken_over(self) -> bool:
+        return self._of_primary is not None
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether it has taken over: once it has or cannot, or ``timeout_s`` have passed."""
+        self._ended.wait_for(lambda: self.has_taken_over or self.failure is not None, timeout_s)
+        return self.has_taken_over
+
+    def _run(self) -> None:
+        watch = leases_of(self._primary, self._options).watch(LEASE)
+        try:
+            tenure = watch.wait().tenure
+            self._of_primary = enter(
+                self._session, self._primary, self._options, self._rule, tenure, self._checkpoint
+            )
+        except Exception as error:  # told by `failure`; the query waits on, and may be stopped
+            self.failure = error
+            _log.error("%s: this standby cannot take over: %s", self._primary, error)
+        finally:
+            watch.close()
+            self._ended.ring()
+
+    def release(self) -> None:
+        """Let go of what it holds, where the query has ended as planned."""
+        for lease in (self._of_primary, self.lease):
+            if lease is not None:
+                lease.release()
+
+
+def follow(
+    session: Any,
+    primary: AnyPath,
+    checkpoint: AnyPath,
+    *,
+    storage_options: StorageOptions | None,
+    rule: KeepAlive,
+) -> Follower:
+    """As :func:`cec_store.connectors.spark.follow`."""
+    check_session(session)
+    theirs = check_checkpoint(primary, storage_options)
+    require_lease(theirs, leases_of(primary, storage_options).watch(LEASE))
+    _copy(theirs, primary, checkpoint, storage_options)
+    own = enter(session, checkpoint, storage_options, rule, None)
+    path = folder_at(checkpoint, storage_options).path
+    return Follower(session, primary, storage_options, rule, own, path)
+
+
+def _copy(
+    theirs: Checkpoint, primary: AnyPath, checkpoint: AnyPath, options: StorageOptions | None
+) -> None:
+    """Have a copy of the primary's checkpoint, under the query's own name."""
+    try:
+        own = Checkpoint(folder_at(checkpoint, options))
+    except CecError:
+        committed = theirs.committed_batches()
+        if not committed:
+            raise ValueError(
+                f"{theirs.path}: no batch is committed yet, and a standby begins with a copy of "
+                "one: try again once there is"
+            ) from None
+        fork_as(theirs.query_id, primary, checkpoint, None, committed[-1], False, options, 1)
+        return
+    if own.query_id != theirs.query_id:
+        raise ValueError(
+            f"{own.path}: is the checkpoint of another query; name a place where nothing is yet"
+        )

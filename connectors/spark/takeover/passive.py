@@ -1,0 +1,143 @@
+"""A passive standby: a session that is up and warm, and starts the query once its driver is silent.
+
+Scheme of the paper's passive standby, with Spark's checkpoint as what the primary ships: state logs
+and the log of batches. A takeover shuts the old driver out before anything of it is read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
+from cec_store.connectors.spark.takeover.tenure import LEASE, check_session, enter
+from cec_store.connectors.spark.takeover.warming import read_state, run_small_queries
+from cec_store.errors import LeaseHeld
+from cec_store.standby.leases import KeepAlive, Lease, Sign, Watch, leases_of
+from cec_store.storage.names import LEASES_FOLDER
+from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.folders import StorageOptions, folder_at
+
+STANDBY_OF = "CEC_STORE_STANDBY_OF"
+"""A variable that `cec-store standby` sets: the checkpoint of which this process is the standby."""
+_STATE_AGE_S = 30.0
+_LOOK_S = 1.0
+_log = logging.getLogger("cec_store")
+_Started = TypeVar("_Started")
+
+
+@dataclass(frozen=True)
+class Takeover(Generic[_Started]):
+    """What a standby has become."""
+
+    started: _Started
+    """What ``start`` has returned."""
+    lease: Lease
+    """Kept by this process from here on; release it when the query has ended as planned."""
+    silent_at_s: float
+    """When it was decided, by ``time.monotonic()``."""
+
+
+def check_checkpoint(checkpoint: AnyPath, storage_options: StorageOptions | None) -> Checkpoint:
+    """The checkpoint, if a standby can take its query over.
+
+    Raises:
+        NotACheckpoint: there is none.
+        ValueError: its state is in a store of another provider.
+    """
+    found = Checkpoint(checkpoint, storage_options)
+    batches = found.logged_batches()
+    if batches:
+        provider = found.offsets(batches[-1]).conf.get(PROVIDER_KEY, PROVIDER)
+        if provider != PROVIDER:
+            raise ValueError(
+                f"{found.path}: this query's state is kept by {provider}; a standby follows that "
+                f"of {PROVIDER}: start it with spark.configure(builder) and a new checkpoint"
+            )
+    return found
+
+
+def require_lease(checkpoint: Checkpoint, watch: Watch) -> None:
+    """Raises ``ValueError`` where nobody has ever kept one, so that no failure could be told."""
+    if watch.look().sign is Sign.NEVER:
+        raise ValueError(
+            f"{checkpoint.path}: no driver keeps a lease of this checkpoint, so that nobody could "
+            "tell when it fails: call spark.keep_alive(session, checkpoint) before its query starts"
+        )
+
+
+def keep_alive(
+    session: Any,
+    checkpoint: AnyPath,
+    *,
+    storage_options: StorageOptions | None,
+    rule: KeepAlive,
+    variables: Mapping[str, str],
+) -> Lease:
+    """As :func:`cec_store.connectors.spark.keep_alive`."""
+    check_session(session)
+    told = variables.get(STANDBY_OF)
+    path = folder_at(checkpoint, storage_options).path
+    if told is not None and folder_at(told, storage_options).path == path:
+        return _await_turn(session, checkpoint, storage_options, rule)[0]
+    return enter(session, checkpoint, storage_options, rule, None)
+
+
+def standby(
+    session: Any,
+    checkpoint: AnyPath,
+    start: Callable[[], _Started],
+    *,
+    storage_options: StorageOptions | None,
+    rule: KeepAlive,
+    on_warm: Callable[[], object],
+) -> Takeover[_Started]:
+    """As :func:`cec_store.connectors.spark.standby`."""
+    check_session(session)
+    lease, silent_at_s = _await_turn(session, checkpoint, storage_options, rule, on_warm)
+    try:
+        return Takeover(start(), lease, silent_at_s)
+    except BaseException:
+        lease.release()
+        raise
+
+
+def _await_turn(
+    session: Any,
+    checkpoint: AnyPath,
+    storage_options: StorageOptions | None,
+    rule: KeepAlive,
+    on_warm: Callable[[], object] = lambda: None,
+) -> tuple[Lease, float]:
+    """The lease, once nobody else keeps it; and when that was."""
+    found = check_checkpoint(checkpoint, storage_options)
+    leases = leases_of(checkpoint, storage_options)
+    watch = leases.watch(LEASE)
+    require_lease(found, watch)
+    run_small_queries(session, f"{leases.path}/{LEASES_FOLDER}/warming")
+    read_state(session, found, found.path)
+    _log.info("%s: standing by, warm", found.path)
+    on_warm()
+    while True:
+        tenure = _warm_until_silent(session, found, watch)
+        silent_at_s = time.monotonic()
+        try:
+            return enter(session, checkpoint, storage_options, rule, tenure), silent_at_s
+        except LeaseHeld as error:
+            _log.warning("another standby was quicker: %s", error)
+
+
+def _warm_until_silent(session: Any, found: Checkpoint, watch: Watch) -> int:
+    """The number of the tenure that is over."""
+    read_s = time.monotonic()
+    while True:
+        seen = watch.wait(timeout_s=_LOOK_S)
+        if seen.sign in (Sign.SILENT, Sign.RELEASED):
+            return seen.tenure
+        if time.monotonic() - read_s >= _STATE_AGE_S:
+            read_state(session, found, found.path)
+            read_s = time.monotonic()

@@ -1,0 +1,76 @@
+"""What a session that waits does beforehand: run small queries, and read the state it may get.
+
+The first batch of a fresh session mostly waits for the JVM: classes are loaded, code is compiled.
+Small queries through the same source, provider and sink do that while nobody waits for it; and
+reading the state of the query, on the executors that will have it, brings its logs into their
+caches and compiles what loads them.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from typing import Any
+
+from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, Checkpoint
+
+_ROWS = 1000
+_BATCHES = 3
+_BATCH_S_MAX = 60.0
+_log = logging.getLogger("cec_store")
+
+
+def run_small_queries(session: Any, place: str) -> None:
+    """Write a queue and read it again, with an aggregate between, in a folder that is deleted."""
+    folder = f"{place}/{secrets.token_hex(8)}"
+    try:
+        rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", _ROWS).load()
+        _run(rows.writeStream.format("cec"), f"{folder}/rows")
+        again = session.readStream.format("cec").option("startingOffsets", "earliest")
+        counted = again.option("maxOffsetsPerTrigger", _ROWS).load(f"{folder}/rows")
+        counted = counted.groupBy((counted["value"] % 100).alias("k")).count()
+        _run(counted.writeStream.format("cec").outputMode("update"), f"{folder}/counts")
+    finally:
+        path = session._jvm.org.apache.hadoop.fs.Path(folder)
+        conf = session._jsparkSession.sessionState().newHadoopConf()
+        path.getFileSystem(conf).delete(path, True)
+
+
+def _run(writer: Any, path: str) -> None:
+    writer = writer.option("checkpointLocation", f"{path}-checkpoint")
+    query = writer.queryName(f"cec-standby-{secrets.token_hex(4)}").start(path)
+    try:
+        end_s = time.monotonic() + _BATCHES * _BATCH_S_MAX
+        while query.isActive and time.monotonic() < end_s:
+            last = query.lastProgress
+            if last is not None and last.batchId + 1 >= _BATCHES:
+                break
+            time.sleep(0.05)
+        if (failure := query.exception()) is not None:
+            raise failure
+    finally:
+        query.stop()
+
+
+def read_state(session: Any, checkpoint: Checkpoint, path: str) -> None:
+    """Read all state of the last committed batch, where there is one.
+
+    The primary goes on meanwhile and may delete what is read: then it is left to the next time.
+    """
+    if not checkpoint.committed_batches():
+        return
+    stores = sorted({(each.operator, each.store) for each in checkpoint.state_folders()})
+    for operator, store in stores:
+        reader = session.read.format("statestore").option("operatorId", operator)
+        side = next((side for side, name in JOIN_SIDES.items() if name == store), None)
+        if side is not None:
+            reader = reader.option("joinSide", side)
+        elif store.endswith("-keyToNumValues"):  # the join side above reads it as well
+            continue
+        elif store != "default":
+            reader = reader.option("storeName", store)
+        try:
+            reader.load(path).write.format("noop").mode("overwrite").save()
+        except Exception as error:  # whatever Spark may raise: it is read to be warm, no more
+            _log.warning("%s: state of operator %d is not warm: %s", path, operator, error)

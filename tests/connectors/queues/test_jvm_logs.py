@@ -1,0 +1,149 @@
+"""The log of commits in Scala: what it writes Python reads, and the other way round."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cec_store.format.by_reference.commits import (
+    Operation,
+    ReferenceCommit,
+    ReferenceObject,
+    segments_of,
+)
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.reference_commits import batch_after, making
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.storage.stores.local_store import LocalStore
+from support.spark.jvm import run_jvm
+
+SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]), key_columns=("n",))
+SEGMENT = {
+    "partition": 1, "first_offset": 5, "records": 7, "file": "data/q/3/00001-9.seg", "byte": 900,
+    "bytes": 77, "least_us": -5, "greatest_us": 8, "frames": 2, "salt": 2**64 - 1, "written_us": 6,
+}  # fmt: skip
+
+
+def objects() -> dict[str, ReferenceObject]:
+    """By the name of a file; with nothing, with everything, and with many segments."""
+    log_id = bytes(range(16))
+    make = ReferenceCommit(Operation.MAKE, starts=(0, 0), ends=(0, 0), schema=SCHEMA)
+    append = ReferenceCommit(
+        Operation.APPEND, "ä query", 3, (0, 2), (0, 12), {"ä query": 3, "old": 9},
+        {"ab": (4, 0), "cd": (), "ef": (1, 2, 3)}, {"retention": "7d"},
+    )  # fmt: skip
+    many = [{**SEGMENT, "first_offset": 7 * n, "removed": n % 3 == 0} for n in range(5000)]
+    return {
+        "0.commit": ReferenceObject(0, log_id, make, segments_of([]), 1),
+        "17.commit": ReferenceObject(17, log_id, append, segments_of([SEGMENT]), 99),
+        "64.summary": ReferenceObject(64, log_id, append, segments_of(many), 2**40, True),
+        "5.commit": ReferenceObject(
+            5, log_id, ReferenceCommit(Operation.TRIM, starts=(3,), ends=(3,)), segments_of([]), -1
+        ),
+    }
+
+
+def shown(found: ReferenceObject) -> dict[str, Any]:
+    commit = found.commit
+    schema = b"" if commit.schema is None else commit.schema.encode()
+    return {
+        "number": found.number, "log_id": found.log_id.hex(), "created_us": found.created_us,
+        "is_summary": found.is_summary,
+        "commit": {
+            "operation": int(commit.operation), "query": commit.query, "batch": commit.batch,
+            "starts": [*commit.starts], "ends": [*commit.ends], "queries": {**commit.queries},
+            "consumed": {queue: [*ends] for queue, ends in commit.consumed.items()},
+            "settings": {**commit.settings}, "schema_bytes": len(schema),
+        },
+        "segments": [
+            {**row, "salt": str(row["salt"])} for row in found.segments.to_pylist()
+        ],
+    }  # fmt: skip
+
+
+def test_objects_of_either_side_are_read_by_the_other(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    written = objects()
+    for name, found in written.items():
+        (tmp_path / "in" / name).write_bytes(b"".join(found.encode(5)))
+    said = run_jvm("logObjects", **{"in": tmp_path / "in", "out": tmp_path / "out"})
+    assert said == {name: shown(found) for name, found in written.items()}
+    for name, found in written.items():
+        data = (tmp_path / "out" / name).read_bytes()
+        back = ReferenceObject.decode(data, name, found.number, is_summary=found.is_summary)
+        assert shown(back) == shown(found)
+        assert back.commit.schema == found.commit.schema
+
+
+def test_what_is_damaged_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    data = b"".join(objects()["17.commit"].encode(5))
+    step = len(data) // 40
+    places = [*range(0, len(data), step), len(data) - 1]
+    for place in places:
+        flipped = bytearray(data)
+        flipped[place] ^= 0x10
+        (tmp_path / "in" / f"{1000 + place}.commit").write_bytes(flipped)
+        (tmp_path / "in" / f"{100_000 + place}.commit").write_bytes(data[:place])
+    said = run_jvm("logObjects", **{"in": tmp_path / "in", "out": tmp_path / "out"})
+    assert len(said) == 2 * len(places)
+    for name, outcome in said.items():
+        assert name in outcome["refused"], outcome
+    assert not list((tmp_path / "out").iterdir())
+
+
+def made(path: Path, partitions: int = 2) -> ReferenceLog:
+    log = ReferenceLog(LocalStore(path))
+    log.make(making(SCHEMA, partitions, {}, 1))
+    return log
+
+
+def add(log: ReferenceLog, count: int) -> None:
+    state = log.open()
+    for number in range(count):
+        row = {**SEGMENT, "file": f"data/python/{state.number}-{number}.seg"}
+        del row["first_offset"]
+        state = log.add(
+            state, lambda now, row=row: batch_after(now, "python", 1, [row], 7, is_stream=False)
+        )
+
+
+@pytest.mark.parametrize("count", [3, 4, 64, 70])
+def test_logs_of_either_side_are_opened_by_the_other(tmp_path: Path, count: int) -> None:
+    log = made(tmp_path / "q")
+    add(log, count)
+    said = run_jvm("addCommits", path=tmp_path / "q", commits=count)
+    state = log.open()
+    assert (state.number, said["number"]) == (2 * count, 2 * count)
+    assert said["ends"] == [*state.commit.ends] == [3 * count, 7 * count]
+    assert said["queries"] == state.commit.queries
+    files = state.live.column("file").to_pylist()
+    assert [each["file"] for each in said["live"]] == files
+    summaries = list((tmp_path / "q" / "log" / f"{0:017}").glob("*.summary"))
+    assert len(summaries) == 2 * count // 4
+    add(log, 1)
+    assert run_jvm("addCommits", path=tmp_path / "q")["number"] == 2 * count + 1
+
+
+def test_writers_of_both_sides_that_race_lose_nothing(tmp_path: Path) -> None:
+    log = made(tmp_path / "q")
+    each, jvms, pythons = 40, 2, 2
+
+    def jvm(number: int) -> None:
+        run_jvm("addCommits", path=tmp_path / "q", commits=each, query=f"jvm{number}", alone=0)
+
+    with ThreadPoolExecutor(jvms + pythons) as pool:
+        waiting = [pool.submit(jvm, number) for number in range(jvms)]
+        waiting += [
+            pool.submit(add, ReferenceLog(LocalStore(tmp_path / "q")), each) for _ in range(pythons)
+        ]
+        for one in waiting:
+            one.result()
+    state = log.open()
+    assert state.number == (jvms + pythons) * each
+    assert state.commit.ends == (3 * jvms * each, 7 * pythons * each)
+    assert state.live.num_rows == state.number

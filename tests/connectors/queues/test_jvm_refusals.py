@@ -1,0 +1,87 @@
+"""What the sink in the JVM refuses, in the words of the one in Python, and before it writes."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import cec_store
+from support.spark.jvm_sink import JVM, frame, objects, queue_at, refused, writer
+
+
+def test_what_is_no_queue_by_reference_is_refused_and_stays(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    assert "not empty" in refused(lambda: writer(frame(spark)).save(str(tmp_path / "full")))
+    assert [p.name for p in (tmp_path / "full").iterdir()] == ["notes.txt"]
+    with cec_store.open_queue(tmp_path / "plain", "x", schema=pa.schema([("n", pa.int64())])):
+        pass
+    said = refused(lambda: writer(frame(spark)).save(str(tmp_path / "plain")))
+    assert "a queue without partitions" in said
+    (tmp_path / "old" / "commits").mkdir(parents=True)
+    assert "version 1" in refused(lambda: writer(frame(spark)).save(str(tmp_path / "old")))
+
+
+def test_other_columns_are_refused_and_change_nothing(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    writer(frame(spark), timestampColumn="at").save(str(path))
+    before = sorted(path.rglob("*"))
+    said = refused(lambda: writer(spark.range(5), timestampColumn="id").save(str(path)))
+    assert "the queue's columns are" in said
+    said = refused(lambda: writer(frame(spark), timestampColumn="n").save(str(path)))
+    assert "timestampColumn at" in said
+    assert sorted(path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"timestampColumn": "when"}, "no timestamp column 'when'"),
+        ({"timestampColumn": "item"}, "timestamps are an Arrow timestamp or int64 microseconds"),
+        ({"keyColumns": "item, who"}, "no key column 'who'"),
+        ({"compression": "x"}, "no option 'compression'"),
+        ({"segmentBytes": "100"}, "segmentBytes is 4096 to 1073741824, in bytes, not '100'"),
+        ({"retention": "soon"}, "no retention: 'soon'"),
+        ({"txnAppId": "a/b", "txnVersion": "1"}, "go together, not 'a/b' and '1'"),
+        ({"singleWriter": "yes"}, "singleWriter is true or false, not 'yes'"),
+    ],
+)
+def test_bad_options_are_refused(
+    spark: Any, tmp_path: Path, options: dict[str, str], words: str
+) -> None:
+    assert words in refused(lambda: writer(frame(spark), **options).save(str(tmp_path / "q")))
+    assert not (tmp_path / "q").exists()
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("id as _n", "names that start with _ are reserved"),
+        ("parse_json('{}') as v", "column 'v' is variant, which a queue cannot hold"),
+        ("make_ym_interval(1, 2) as i", "column 'i'"),
+        ("array(named_struct('v', parse_json('{}'))) as a", "column 'a'"),
+        ("interval '1' day as d", "column 'd'"),
+        ("'x' collate UNICODE_CI as c", "column 'c'"),
+    ],
+)
+def test_columns_that_would_not_come_back_are_refused(
+    spark: Any, tmp_path: Path, sql: str, words: str
+) -> None:
+    rows = spark.range(1).selectExpr(sql)
+    assert words in refused(lambda: writer(rows).save(str(tmp_path / "q")))
+    assert not (tmp_path / "q").exists()
+
+
+def test_overwriting_is_refused(spark: Any, tmp_path: Path) -> None:
+    rows = frame(spark).write.format(JVM)
+    assert "only appended to" in refused(lambda: rows.mode("overwrite").save(str(tmp_path / "q")))
+    assert "there is no path" in refused(lambda: writer(frame(spark)).save())
+
+
+def test_a_null_timestamp_fails_the_write_and_shows_nothing(spark: Any, tmp_path: Path) -> None:
+    rows = spark.sql("select 1 as n, cast(null as timestamp) as at")
+    said = refused(lambda: writer(rows, timestampColumn="at").save(str(tmp_path / "q")))
+    assert "1 timestamps are null" in said
+    assert queue_at(tmp_path / "q").ends() == {0: 0}
+    assert objects(tmp_path / "q") == set()

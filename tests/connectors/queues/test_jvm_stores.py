@@ -1,0 +1,113 @@
+"""The sink in the JVM on stores that create conditionally, and on those that cannot."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.spark.jvm_sink import (
+    JVM,
+    frame,
+    named,
+    numbers,
+    objects,
+    queue_at,
+    refused,
+    rubbish,
+    writer,
+)
+
+
+@pytest.fixture
+def planned(spark: Any, tmp_path: Path) -> Iterator[Path]:
+    """A folder whose `planned://` URL is an object store; its calls go to ``calls``."""
+    conf = spark._jsc.hadoopConfiguration()
+    settings = {
+        "fs.planned.impl": "cecstore.tests.PlannedObjects",
+        "fs.planned.impl.disable.cache": "true",
+        "fs.planned.calls": str(tmp_path / "calls"),
+        "fs.planned.plan": str(tmp_path / "plan"),
+    }
+    for name, value in settings.items():
+        conf.set(name, value)
+    yield tmp_path
+    for name in settings:
+        conf.unset(name)
+
+
+def calls_since(folder: Path) -> Counter[str]:
+    file = folder / "calls"
+    found = Counter(line.split()[0] for line in file.read_text().splitlines())
+    file.write_text("")
+    return found
+
+
+def test_a_batch_costs_one_object_a_task_and_one_commit(spark: Any, planned: Path) -> None:
+    parts, url = 50, f"planned://{planned}/q"
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1000)
+    rows = rows.option("numPartitions", parts).load()
+    query = rows.writeStream.format(JVM).option("checkpointLocation", str(planned / "c")).start(url)
+    seen: dict[int, Counter[str]] = {}
+    try:
+        while len(seen) < 5 and query.isActive:
+            done = [p["batchId"] for p in query.recentProgress]
+            if done:
+                seen[max(done)] = Counter()
+            time.sleep(0.05)
+    finally:
+        query.stop()
+    assert query.exception() is None
+    lines = (planned / "calls").read_text().splitlines()
+    commits = [n for n, line in enumerate(lines) if line.endswith(".commit") and "create" in line]
+    between = [lines[a + 1 : b + 1] for a, b in pairwise(commits[1:])]
+    assert len(between) >= 3
+    for one in between[1:]:
+        kinds = Counter(line.split()[0] for line in one)
+        summaries = sum(line.endswith(".summary") for line in one)
+        assert kinds == {"create": parts + 1 + summaries}, json.dumps(one)
+    local = queue_at(planned / "q")
+    assert sum(local.ends().values()) % 1000 == 0
+
+
+def batches_of(names: set[str]) -> set[str]:
+    return {name.rpartition("/")[0] for name in names}
+
+
+@pytest.mark.parametrize("how", ["lost", "raise"])
+def test_a_commit_whose_answer_is_lost_counts_once(spark: Any, planned: Path, how: str) -> None:
+    path, url = planned / "q", f"planned://{planned}/q"
+    writer(frame(spark, 0, 10)).save(url)
+    # Two objects of tasks, then the commit.
+    for number in range(3):
+        (planned / "plan").write_text(f"create {number} {how} {number}")
+        save = writer(frame(spark, 10 * number + 10, 10)).save
+        if how == "raise" and number < 2:
+            assert "as planned" in refused(lambda: save(url))  # noqa: B023
+        else:
+            save(url)
+        assert not (planned / "plan").exists(), "it did not strike"
+    expected = list(range(40)) if how == "lost" else [*range(10), *range(30, 40)]
+    assert numbers(path) == expected
+    assert named(path) <= objects(path)
+    # Of two batches one task failed: the other may have come to its end after its batch.
+    left = rubbish(path)
+    assert len(left) <= (2 if how == "raise" else 0)
+    assert batches_of(left).isdisjoint(batches_of(named(path)))
+
+
+def test_a_store_that_cannot_create_exclusively_is_refused_by_name(
+    spark: Any, tmp_path: Path
+) -> None:
+    conf = spark._jsc.hadoopConfiguration()
+    conf.set("fs.plain.impl", "org.apache.hadoop.fs.viewfs.ViewFileSystem")
+    conf.set("fs.viewfs.mounttable.default.link./a", f"file://{tmp_path}")
+    said = refused(lambda: writer(frame(spark)).save("viewfs://default/a/q"))
+    assert "singleWriter=true" in said
+    assert not (tmp_path / "q").exists()
+    writer(frame(spark), singleWriter="true").save("viewfs://default/a/q")
+    assert numbers(tmp_path / "q") == list(range(1000))

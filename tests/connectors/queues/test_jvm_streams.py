@@ -1,0 +1,137 @@
+"""Streams of the source in the JVM: each row once, whatever batches, restarts and consumers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cec_store.connectors import spark as cec_spark
+from cec_store.opening import open_queue
+from support.spark.jvm_queues import FORMAT, append, drain, refused
+
+SCHEMA = pa.schema([("n", pa.int64()), ("item", pa.string())])
+
+
+def write(path: Path, first: int, count: int, partitions: int = 2) -> None:
+    numbers = np.arange(first, first + count)
+    table = pa.table([numbers, [f"i{n % 5}" for n in numbers]], schema=SCHEMA)
+    append(path, SCHEMA, [table], partitions=partitions, key_columns=["item"])
+
+
+def test_batches_are_of_the_size_asked_for_and_hold_every_row_once(
+    spark: Any, tmp_path: Path
+) -> None:
+    for first in range(0, 3000, 500):
+        write(tmp_path / "q", first, 500)
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "700"}
+    batches = drain(spark, tmp_path / "q", tmp_path / "c", **options)
+    assert sorted(n for batch in batches for n in batch) == list(range(3000))
+    assert len(batches) >= 5
+    assert all(len(batch) <= 700 for batch in batches)
+
+
+def test_a_checkpoint_of_the_python_source_goes_on(spark: Any, tmp_path: Path) -> None:
+    cec_spark.register(spark)
+    write(tmp_path / "q", 0, 100)
+    seen: list[int] = []
+
+    def run(source: str) -> None:
+        query = (
+            spark.readStream.format(source)
+            .option("startingOffsets", "earliest")
+            .load(str(tmp_path / "q"))
+            .writeStream.foreachBatch(lambda rows, _: seen.extend(row.n for row in rows.collect()))
+            .option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    run("cec_python")
+    assert sorted(seen) == list(range(100))
+    batches = list((tmp_path / "c" / "offsets").glob("[0-9]*"))
+    run(FORMAT)
+    assert sorted(seen) == list(range(100))
+    assert list((tmp_path / "c" / "offsets").glob("[0-9]*")) == batches
+    write(tmp_path / "q", 100, 50)
+    run(FORMAT)
+    assert sorted(seen) == list(range(150))
+    text = (tmp_path / "c" / "offsets" / "1").read_text().splitlines()[-1]
+    assert sum(json.loads(text).values()) == 150
+
+
+def test_a_continuous_trigger_is_refused_by_name(spark: Any, tmp_path: Path) -> None:
+    write(tmp_path / "q", 0, 10)
+    rows = spark.readStream.format(FORMAT).load(str(tmp_path / "q"))
+    writer = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
+    said = refused(lambda: writer.trigger(continuous="1 second").start().awaitTermination())
+    assert "ontinuous" in said
+    assert "cec" in said.lower()
+
+
+def test_an_end_is_not_for_streams(spark: Any, tmp_path: Path) -> None:
+    write(tmp_path / "q", 0, 10)
+    said = refused(lambda: drain(spark, tmp_path / "q", tmp_path / "c", endingOffsets="latest"))
+    assert "endingOffsets is not valid in streaming queries" in said
+
+
+def test_a_consumer_is_registered_and_acknowledges_what_the_checkpoint_covers(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "q"
+    write(path, 0, 100)
+    options = {"startingOffsets": "earliest", "consumer": "hourly"}
+    drain(spark, path, tmp_path / "c", **options)
+    with open_queue(path, "a", partitions=2) as queue:
+        (one,) = queue.consumers()
+        assert (one.name, one.lag_records) == ("hourly", 0)
+        assert sum(one.effects_saved) == 100
+        ends = queue.ends()
+        write(path, 100, 100)
+        queue.refresh()
+        assert queue.trim(before=queue.ends()) == ends
+    drain(spark, path, tmp_path / "c", **options)
+    with open_queue(path, "a", partitions=2) as queue:
+        (one,) = queue.consumers()
+        assert sum(one.effects_saved) == 200
+
+
+def test_a_consumer_whose_records_are_gone_is_lost_data(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    for first in (0, 100):
+        write(path, first, 100)
+    options = {"startingOffsets": "earliest", "consumer": "hourly"}
+    drain(spark, path, tmp_path / "c", **options)
+    write(path, 200, 100)
+    with open_queue(path, "a", partitions=2) as queue:
+        queue.drop_consumer("hourly")
+        assert queue.trim(before=queue.ends()) == queue.ends()
+    write(path, 300, 100)
+    said = refused(lambda: drain(spark, path, tmp_path / "c", **options))
+    assert "trimmed" in said
+    found = drain(spark, path, tmp_path / "c", failOnDataLoss="false", **options)
+    assert [n for batch in found for n in batch] == list(range(300, 400))
+
+
+def test_progress_tells_how_far_behind_a_query_is(spark: Any, tmp_path: Path) -> None:
+    write(tmp_path / "q", 0, 1000)
+    query = (
+        spark.readStream.format(FORMAT)
+        .options(startingOffsets="earliest", maxOffsetsPerTrigger="400")
+        .load(str(tmp_path / "q"))
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    behind = [
+        int(p["sources"][0]["metrics"]["recordsBehindLatest"])
+        for p in query.recentProgress
+        if p["numInputRows"]
+    ]
+    assert behind[0] >= 600
+    assert behind[-1] == 0
+    assert json.dumps(query.lastProgress["sources"][0]["latestOffset"])

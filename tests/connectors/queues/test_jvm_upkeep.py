@@ -1,0 +1,113 @@
+"""What the sink in the JVM does for a queue besides writing to it, and what it tells of it."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import cec_store
+from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
+from support.spark.jvm_sink import JVM, named, numbers, objects, queue_at, rows_of, writer
+
+SCHEMA = pa.schema([("n", pa.int64())])
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
+
+
+def append(queue: PartitionedQueue, first: int) -> None:
+    queue.append(pa.table([range(first, first + 10)], schema=SCHEMA))
+
+
+def before_upkeep(path: Path, retention: str, then: Callable[[PartitionedQueue], None]) -> set[str]:
+    """A queue of 62 commits, sixty of them three days old; also its objects that were trimmed."""
+    now_us = time.time_ns() // 1000
+    clock = [now_us - 3 * DAY_US]
+    with cec_store.open_queue(
+        path, "a", schema=SCHEMA, partitions=1, retention=retention, clock_us=lambda: clock[0]
+    ) as queue:
+        for number in range(60):
+            append(queue, 10 * number)
+        before = named(path)
+        queue.trim(before={0: 100})
+        trimmed = before - named(path)
+        clock[0] = now_us - HOUR_US
+        append(queue, 600)
+        then(queue)
+    assert len(trimmed) == 10
+    assert trimmed < objects(path), "the grace period is not over for who trimmed"
+    return trimmed
+
+
+def write(session: Any, path: Path, first: int) -> None:
+    writer(session.range(first, first + 10, 1, 1).toDF("n")).save(str(path))
+
+
+@pytest.mark.parametrize(
+    ("retention", "first", "segments"),
+    [("1d", 600, 3), ("consumers", 250, 1), ("1KiB", None, None), ("forever", 100, 1)],
+)
+def test_the_sink_trims_merges_and_sweeps_now_and_then_as_the_queue_says(
+    spark: Any, tmp_path: Path, retention: str, first: int | None, segments: int | None
+) -> None:
+    path = tmp_path / "q"
+
+    def consume(queue: PartitionedQueue) -> None:
+        if retention == "consumers":
+            queue.consumer("hourly", start={0: 100}).acknowledge(effects_saved={0: 250})
+
+    trimmed = before_upkeep(path, retention, consume)
+    expected, before = list(range(610)), objects(path)
+    while (number := queue_at(path).state.number) < 64:
+        assert trimmed < objects(path)
+        write(spark, path, 10 * number)
+        expected += range(10 * number, 10 * number + 10)
+    assert not trimmed & objects(path), "older than the grace period"
+    # What has just been trimmed or merged is for readers that began before.
+    assert before - trimmed < objects(path)
+    state = queue_at(path).state
+    if first is None:
+        first, segments = state.commit.starts[0], state.live.num_rows
+        sizes = [segment["bytes"] for segment in state.live.to_pylist()]
+        assert sum(sizes[1:]) < 1024 <= sum(sizes)
+    assert state.commit.starts[0] == first
+    assert state.live.num_rows == segments
+    place = expected.index(first)
+    assert rows_of(path).column("n").to_pylist() == expected[place:]
+    assert spark.read.format(JVM).load(str(path)).count() == len(expected[place:])
+    merged = [s for s in state.live.to_pylist() if s["file"].startswith("data/merge-")]
+    assert len(merged) == (segments == 1)
+    for each in merged:
+        assert each["frames"] == each["records"] // 10
+        assert each["least_us"] < time.time_ns() // 1000 - DAY_US < each["greatest_us"]
+
+
+def test_progress_tells_what_was_written_and_what_was_passed_over(
+    spark: Any, tmp_path: Path
+) -> None:
+    source, path, checkpoint = tmp_path / "in", tmp_path / "q", tmp_path / "c"
+
+    def run() -> dict[str, str]:
+        rows = spark.readStream.schema("n LONG").parquet(str(source)).writeStream.format(JVM)
+        query = rows.option("checkpointLocation", str(checkpoint)).start(str(path))
+        query.processAllAvailable()
+        query.stop()
+        metrics: dict[str, str] = query.recentProgress[0]["sink"]["metrics"]
+        return metrics
+
+    spark.range(0, 100, 1, 2).toDF("n").write.parquet(str(source))
+    found = run()
+    written = sum(segment["bytes"] for segment in queue_at(path).state.live.to_pylist())
+    assert found == {
+        "batchId": "0", "rowsWritten": "100", "bytesWritten": str(written), "objectsWritten": "2",
+        "repeatedRowsDropped": "0", "commitsTriedAgain": "0",
+    }  # fmt: skip
+    for name in ("0", ".0.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)
+    found = run()
+    assert {name: found[name] for name in ("rowsWritten", "repeatedRowsDropped")} == {
+        "rowsWritten": "0", "repeatedRowsDropped": "100",
+    }  # fmt: skip
+    assert numbers(path) == list(range(100))
