@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +20,30 @@ SPARK_FILES = (
     "connectors/provider/test_operators.py",
     "connectors/queues/test_queue.py",
     "connectors/queues/test_faults.py",
+    "connectors/queues/test_jvm_faults.py",
+    "connectors/queues/test_jvm_sink.py",
+    "connectors/takeover/test_passive.py",
+    "connectors/takeover/test_active.py",
+    "connectors/queues/test_jvm_stores.py",
+    "connectors/queues/test_jvm_refusals.py",
+    "connectors/queues/test_jvm_upkeep.py",
+    "connectors/queues/test_jvm_logs.py",
+    "connectors/queues/test_jvm_real_stores.py",
+    "connectors/queues/test_jvm_store_faults.py",
     "connectors/provider/test_kills.py",
     "tidy/test_spark_examples.py",
     "connectors/provider/test_damage.py",
+    "connectors/queues/test_jvm_damage.py",
+    "connectors/queues/test_jvm_source.py",
+    "connectors/queues/test_jvm_streams.py",
+    "connectors/queues/test_jvm_options.py",
+    "connectors/queues/test_jvm_plain.py",
     "connectors/queues/test_chains.py",
+    "connectors/queues/test_sql.py",
     "connectors/setup/test_configure.py",
     "connectors/provider/test_calls.py",
     "connectors/provider/test_readers.py",
+    "connectors/queues/test_spark_partitions.py",
     "connectors/provider/test_folders.py",
     "connectors/checkpoint/test_spark_read_state.py",
     "connectors/provider/test_vectors.py",
@@ -52,7 +70,7 @@ if str(TESTS) not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
     )
 
 # No deadline: a busy machine is not a defect. The blob makes a failure elsewhere repeatable here.
-settings.register_profile("quick", deadline=None, print_blob=True, max_examples=50)
+settings.register_profile("quick", deadline=None, print_blob=True, max_examples=25)
 settings.register_profile("full", deadline=None, print_blob=True, max_examples=2_000)
 settings.load_profile("full" if CRASH_FULL else "quick")
 
@@ -131,3 +149,35 @@ def references(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     from support.spark.runs import References
 
     return References(spark, tmp_path_factory.mktemp)
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real HDFS of this machine; skips, or fails, where its jar is missing."""
+    from support.stores.hdfs_cluster import hdfs_cluster
+
+    with hdfs_cluster(tmp_path_factory.mktemp("hdfs")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def s3_address() -> Iterator[str]:
+    """Of a real S3 server with a bucket; skips, or fails, where its packages are missing."""
+    from support.stores.s3_server import s3_server
+
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture(params=["local", "s3"])
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
+    """Opens the store of an empty place: local files, or a bucket of a real S3 server."""
+    from cec_store.storage.stores.by_url import store_at
+
+    if request.param == "local":
+        return lambda: store_at(tmp_path)
+    from support.stores.s3_server import BUCKET, options_of
+
+    address = request.getfixturevalue("s3_address")
+    url = f"s3://{BUCKET}/{tmp_path.name}"
+    return lambda: store_at(url, options_of(address))

@@ -178,8 +178,8 @@ def put(folder: MemoryFolder, name: str, at: int, value: bytes, start: int, stop
 
 def test_a_later_manifest() -> None:
     folder = a_queue()
-    put(folder, manifest_name(0), 8, b"\2\0", 0, 64)
-    assert "version 2" in refused(folder, UnsupportedVersion, named=manifest_name(0))
+    put(folder, manifest_name(0), 8, b"\4\0", 0, 64)
+    assert "version 4" in refused(folder, UnsupportedVersion, named=manifest_name(0))
     folder.files[manifest_name(0)] += bytes(64)
     assert "upgrade" in refused(folder, UnsupportedVersion, named=manifest_name(0))
 
@@ -190,7 +190,7 @@ def test_a_later_segment() -> None:
     assert "version 7" in refused(folder, UnsupportedVersion, named=segment_name(0))
 
 
-@pytest.mark.parametrize(("at", "value"), [(4, b"\x0a"), (5, b"\x03"), (6, b"\x00\x01")])
+@pytest.mark.parametrize(("at", "value"), [(4, b"\x0a"), (5, b"\x04"), (6, b"\x00\x01")])
 def test_a_later_frame(at: int, value: bytes) -> None:
     for number in range(5):
         folder = a_queue()

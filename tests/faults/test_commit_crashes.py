@@ -9,11 +9,11 @@ import pytest
 from cec_store.format.commit import Staged
 from cec_store.format.schema import RecordSchema
 from cec_store.log.selection import Selection
-from cec_store.partitioned import committer as committer_room
-from cec_store.partitioned.committer import Committer
+from cec_store.partitioned import finishing
 from cec_store.partitioned.partitions import Partitions
 from cec_store.values import Position
 from support.disks.folder_tree import Died, Tree
+from support.places.version_1 import Committer
 from support.runs.suites import Tally
 
 pytestmark = pytest.mark.crash
@@ -27,7 +27,7 @@ BATCHES, PARTITIONS = 4, 3
 @pytest.fixture(autouse=True)
 def _one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a case is the same each time."""
-    monkeypatch.setattr(committer_room, "_AT_ONCE", 1)
+    monkeypatch.setattr(finishing, "_AT_ONCE", 1)
 
 
 def rows_of(batch: int, attempt: int) -> dict[int, list[int]]:

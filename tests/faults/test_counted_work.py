@@ -23,12 +23,12 @@ from cec_store.inspector.verifying.place import verify_place
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
 from cec_store.partitioned import kept_writers
 from cec_store.partitioned import partitions as partitions_room
-from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.partitions import Partitions
 from cec_store.storage.local import LocalFolder
 from support.disks.memory_folder import MemoryFolder
 from support.paths import TESTS
 from support.places.partitioned_queues import QUERY, SCHEMA, contents, rows, stage
+from support.places.version_1 import Committer
 
 
 def test_a_rebuild_decodes_no_column_that_it_drops(monkeypatch: pytest.MonkeyPatch) -> None:

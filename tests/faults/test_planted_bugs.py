@@ -22,6 +22,7 @@ PARTS = "partitioned/test_queue.py"
 CUTS = f"{COMMITS}::test_power_cuts_take_nothing_that_was_committed"
 DEATHS = f"{COMMITS}::test_a_death_at_any_operation_loses_and_doubles_nothing"
 LATE = "connectors/provider/test_rules.py::test_rule[a late put reaches no other task's commit]"
+STANDBYS = "standby/test_takeovers.py::test_what_a_primary_does_up_to_the_fence_counts"
 NEED_SPARK = {"takes_handles_of_a_task_that_has_ended"}
 CAUGHT_BY = {
     "takes_handles_of_a_task_that_has_ended": LATE,
@@ -75,12 +76,16 @@ CAUGHT_BY = {
     "makes_folders_whose_names_are_not_on_disk": (
         "storage/test_files.py::test_a_power_cut_takes_no_folder_above_one_that_was_made"
     ),
+    "loses_a_determinant": "operators/test_determinants.py",
+    "takes_input_again_in_another_order": "operators/test_determinants.py",
     "goes_on_after_an_unfinished_step": (
         "operators/test_runner.py::test_a_runner_that_failed_in_a_step_takes_no_more_and_a_new_one_goes_on"
     ),
     "lets_a_consumer_acknowledge_that_was_taken_over": (
         "queues/test_takeovers.py::test_a_consumer_that_was_taken_over_acknowledges_nothing_more"
     ),
+    "takes_over_before_it_fences": STANDBYS,
+    "trims_held_output_by_what_was_taken": STANDBYS,
     "acknowledges_what_a_join_reads_again": (
         "operators/test_acknowledging.py::test_a_join_asks_for_no_input_that_it_has_let_go"
     ),

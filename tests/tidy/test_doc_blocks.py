@@ -69,11 +69,23 @@ def test_block_of_spark(code: str, spark: Any, tmp_path: Path) -> None:
     rows = spark.range(3).selectExpr("timestamp_micros(id) AS timestamp", "id AS value")
     # Spark's own processes stand in another folder than this one.
     code = code.replace('"queues/', f'"{tmp_path}/queues/').replace('"…"', f'"{tmp_path}/c"')
+    code = code.replace('"checkpoints/', f'"{tmp_path}/checkpoints/')
     rows.write.format("cec").mode("append").save(f"{tmp_path}/queues/trades")
     given = {"session": spark, "spark": connector, "trades": trades,
              "totals": trades.groupBy("value").count()}  # fmt: skip
+    before = dict(spark.conf.getAll)
     try:
         exec(compile(code, "block", "exec"), given)
     finally:
         for query in spark.streams.active:
             query.stop()
+        if "lease" in given:
+            given["lease"].release()
+        # A block that configures a session finds the one that is shared with other tests.
+        for name, value in dict(spark.conf.getAll).items():
+            if value == before.get(name) or not name.startswith("spark.sql."):
+                continue
+            if name in before:
+                spark.conf.set(name, before[name])
+            else:
+                spark.conf.unset(name)

@@ -13,8 +13,10 @@ FOLDER_FILES_MAX = 20
 # connectors, below `connectors/spark`, where `provider` is what stands in its `scala`.
 MIRRORS = {
     "storage", "format", "log", "checkpoints", "indexes", "queues", "partitioned", "state_logs",
-    "operators", "inspector", "report", "terminal", "demos", "verbs",
+    "operators", "standby", "inspector", "report", "terminal", "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
+    "connectors/takeover",
+    "format/by_columns", "partitioned/by_reference",
 }  # fmt: skip
 ACROSS = {"faults", "tidy", "bench"}
 """Suites across rooms, rules of the repository, and the benchmarks' own tests."""

@@ -10,13 +10,13 @@ from random import Random
 import pyarrow as pa
 
 from cec_store import QueueOptions, open_queue, read_queue, read_state
-from cec_store.partitioned.committer import Committer
 from cec_store.storage.local import LocalFolder
 from support.blind.trees import Tree, put_up, take_down
 from support.places.damaged_queues import make_operator_queue
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint, random_rows
 from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
 from support.places.state_logs import EMPTY, Writer
+from support.places.version_1 import Committer
 
 Streams = list[list[object]]
 """What a question answers: one list or several, each of which may only ever grow at its end."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from cec_store import Budget, CostBenefit, Never, QueueOptions, RecoveryTime, Targets
 from cec_store.format.frame import FRAME_MAGIC_BYTES, FrameType
+from cec_store.operators.choosing import Luck
 from cec_store.operators.contract import Operator
 from cec_store.operators.runner import Runner, record_schema
 from cec_store.queues.output_queue import OutputQueue
@@ -56,6 +57,8 @@ class CrashingRun:
         self.step_rows_max: int | None = None
         self.crashes = 0
         self.recovered_windows = 0
+        self.luck: Luck | None = None
+        self.tick_share = 0.0
 
     def open(self) -> tuple[OutputQueue, Runner]:
         operator = self.make()
@@ -73,6 +76,7 @@ class CrashingRun:
             self.policy,
             step_rows_max=self.step_rows_max or self.rng.choice([1, 3, 17, 1000]),
             clock_s=lambda: next(ticks) / 1000,
+            luck=self.luck,
         )
         if runner.recovery is not None:
             self.recovered_windows += runner.operator.open_windows
@@ -86,6 +90,8 @@ class CrashingRun:
             share = crash_share / (1 + self.crashes)
             for step in runner._steps(runner._position):
                 runner.step(step)
+                if self.tick_share and self.rng.random() < self.tick_share:
+                    runner.tick()
                 if self.rng.random() < 0.3:
                     queue.sync()
                 if self.rng.random() < share:

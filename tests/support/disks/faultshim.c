@@ -222,6 +222,13 @@ int rename(const char *from, const char *to) {
     return real(from, to);
 }
 
+int link(const char *from, const char *to) {
+    REAL(int, "link", const char *, const char *);
+    if (concerns(to) && decide("link", to, -1, 0) == FAIL)
+        return -1;
+    return real(from, to);
+}
+
 int unlink(const char *path) {
     REAL(int, "unlink", const char *);
     if (concerns(path) && decide("unlink", path, -1, 0) == FAIL)

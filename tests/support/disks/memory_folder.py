@@ -18,11 +18,16 @@ class MemoryFile:
         self._folder = folder
         self.name = name
         self.closed = False
+        # As an inode: who writes on to a file that was removed writes to no other of its name.
+        self._content = folder.files.get(name)
 
     def write(self, parts: Sequence[bytes]) -> None:
         assert not self.closed
         self._folder.before("write", self.name)
-        self._folder.files.setdefault(self.name, bytearray()).extend(b"".join(parts))
+        content = self._content
+        if content is None:
+            content = self._folder.files.setdefault(self.name, bytearray())
+        content.extend(b"".join(parts))
 
     def sync(self) -> None:
         assert not self.closed
@@ -106,7 +111,8 @@ class MemoryFolder:
         return len(self._data("size", name))
 
     def read(self, name: str, byte: int, size: int) -> bytes:
-        return bytes(memoryview(self._data("read", name))[byte : byte + size])
+        # A copy at once: a view would keep a writer's thread from making the file longer.
+        return bytes(self._data("read", name)[byte : byte + size])
 
     def create(self, name: str) -> MemoryFile:
         self.before("create", check_name(name))

@@ -27,7 +27,6 @@ CONF = {
     "spark.sql.codegen.wholeStage": "false",
 }
 ITEMS = 13
-SEGMENT_BYTES = 8192
 
 
 def events_of(file: int) -> list[dict[str, int]]:
@@ -58,18 +57,17 @@ class Job:
         return number
 
     def append(self, rows: Any) -> Any:
-        writer = rows.writeStream.format("cec").option("segmentBytes", SEGMENT_BYTES)
-        writer = writer.option("retention", "consumers")
+        writer = rows.writeStream.format("cec").option("retention", "consumers")
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint-distinct"))
         return writer.start(str(self.folder / "distinct"))
 
     def update(self, rows: Any) -> Any:
-        """Spark takes changed rows into Python's sinks by foreachBatch only."""
+        """By `foreachBatch`, as many a query has it."""
 
         def append(changed: Any, batch: int) -> None:
             writer = changed.write.format("cec").mode("append")
             writer = writer.option("txnAppId", "counts").option("txnVersion", batch)
-            writer.option("segmentBytes", SEGMENT_BYTES).save(str(self.folder / "counts"))
+            writer.save(str(self.folder / "counts"))
 
         writer = rows.writeStream.outputMode("update").foreachBatch(append)
         return writer.option("checkpointLocation", str(self.folder / "checkpoint-counts")).start()
@@ -80,7 +78,7 @@ class Job:
         )
         distinct = events.json(str(self.input)).dropDuplicates(["event"])
         first = self.append(distinct)
-        while not (self.folder / "distinct" / "commits").exists():
+        while not (self.folder / "distinct" / "log").exists():
             first.processAllAvailable()
         source = self.spark.readStream.format("cec").option("startingOffsets", "earliest")
         source = source.option("consumer", "counts").option("maxOffsetsPerTrigger", 150)

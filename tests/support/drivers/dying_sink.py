@@ -1,17 +1,15 @@
-"""The sink as Spark runs it, except that it fails or dies at the operation that a plan names.
+"""The sink as Spark runs it, on a store that fails or dies at the call that a plan names.
 
 A plan is a file of JSON: ``phase`` ("write" in tasks, "commit" on the driver), ``at`` (the number
-of the operation, in one process), ``how`` ("raise", "kill", or "kill after" the operation). It is
-removed when it strikes.
+of the call, in one process), ``how`` ("raise", "lost": done and failed all the same, "kill", or
+"kill after" the call). It is removed when it strikes.
 """
 
-import errno
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,98 +18,76 @@ from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from cec_store.connectors.spark.queues.data_source import CecDataSource
-from cec_store.connectors.spark.queues.sink import StreamSink, Target
-from cec_store.storage.folder import AppendFile, Lock
-from cec_store.storage.local import LocalFolder
-from cec_store.storage.system_errors import os_errors_of
+from cec_store.connectors.spark.queues.sink import StreamSink
+from cec_store.errors import StorageError
+from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.target import BatchTarget
+from cec_store.partitioned.write_options import WriteOptions
+from cec_store.storage.stores.local_store import LocalStore
+from cec_store.storage.stores.store import Entry
 
 _counts: dict[str, int] = {}
 
 
-def perform(plan: str, operation: Callable[[], Any]) -> Any:
+def perform(plan: str, call: Callable[[], Any]) -> Any:
     try:
         text = Path(plan).read_text()
         order = json.loads(text)
     except FileNotFoundError:
-        return operation()
+        return call()
     phase = "commit" if TaskContext.get() is None else "write"
     if order["phase"] != phase:
-        return operation()
+        return call()
     count = _counts[text] = _counts.get(text, -1) + 1
     if count != order["at"]:
-        return operation()
+        return call()
     with suppress(FileNotFoundError):  # a task on the other core may have met it, too
         os.unlink(plan)
-    if order["how"] == "raise":
-        raise OSError(errno.EIO, "as planned")
-    if order["how"] == "kill after":
-        operation()
+    if order["how"] in ("lost", "kill after"):
+        call()
+    if order["how"] in ("lost", "raise"):
+        raise StorageError(f"as planned: {order['how']}")
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("not reached")
 
 
-class DyingFile:
-    def __init__(self, file: AppendFile, plan: str) -> None:
-        self._file, self._plan = file, plan
-
-    def write(self, parts: Sequence[bytes]) -> None:
-        with os_errors_of("the file"):
-            perform(self._plan, lambda: self._file.write(parts))
-
-    def sync(self) -> None:
-        with os_errors_of("the file"):
-            perform(self._plan, self._file.sync)
-
-    def rest(self) -> None:
-        self._file.rest()
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class DyingFolder(LocalFolder):
+class DyingStore(LocalStore):
     def __init__(self, path: str, plan: str) -> None:
         super().__init__(path)
         self._plan = plan
 
-    def _perform(self, operation: Callable[[], Any]) -> Any:
-        with os_errors_of(self.path):
-            return perform(self._plan, operation)
+    def _perform(self, call: Callable[[], Any]) -> Any:
+        return perform(self._plan, call)
 
-    def folder(self, name: str) -> "DyingFolder":
-        return DyingFolder(os.path.join(self.path, name), self._plan)
+    def create(self, name: str, parts: Sequence[bytes]) -> None:
+        self._perform(lambda: super(DyingStore, self).create(name, parts))
 
-    def make(self) -> None:
-        self._perform(super().make)
+    def read(self, name: str, byte: int = 0, size: int | None = None) -> bytes:
+        return self._perform(lambda: super(DyingStore, self).read(name, byte, size))  # type: ignore[no-any-return]
 
-    def remove(self) -> None:
-        self._perform(super().remove)
+    def list(self, folder: str = "") -> list[Entry]:
+        return self._perform(lambda: super(DyingStore, self).list(folder))  # type: ignore[no-any-return]
 
-    def create(self, name: str) -> AppendFile:
-        return DyingFile(self._perform(lambda: super(DyingFolder, self).create(name)), self._plan)
-
-    def rename(self, source: str, target: str) -> None:
-        self._perform(lambda: super(DyingFolder, self).rename(source, target))
-
-    def truncate(self, name: str, size: int) -> None:
-        self._perform(lambda: super(DyingFolder, self).truncate(name, size))
-
-    def unlink(self, name: str) -> None:
-        self._perform(lambda: super(DyingFolder, self).unlink(name))
-
-    def sync_names(self) -> None:
-        self._perform(super().sync_names)
-
-    def lock(self, name: str) -> Lock:
-        return self._perform(lambda: super(DyingFolder, self).lock(name))  # type: ignore[no-any-return]
+    def delete(self, names: Iterable[str]) -> None:
+        self._perform(lambda: super(DyingStore, self).delete(names))
 
 
-@dataclass(frozen=True)
-class DyingTarget(Target):
-    plan: str = ""
+class DyingTarget(BatchTarget):
+    plan = ""
 
-    def folder(self) -> DyingFolder:
-        return DyingFolder(self.path, self.plan)
+    def store(self) -> DyingStore:
+        return DyingStore(self._options.path, self.plan)
+
+
+class DyingSink(StreamSink):
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        self._plan = options.pop("plan")
+        super().__init__(options, schema)
+
+    def _target_of(self, options: WriteOptions, schema: RecordSchema) -> DyingTarget:
+        target = DyingTarget(options, schema)
+        target.plan = self._plan
+        return target
 
 
 class DyingSource(CecDataSource):
@@ -120,9 +96,4 @@ class DyingSource(CecDataSource):
         return "dying"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        options = dict(self.options)
-        plan = options.pop("plan")
-        sink = StreamSink(options, schema)
-        target = sink._target
-        sink._target = DyingTarget(target.path, target.schema, 20_000, plan=plan)
-        return sink
+        return DyingSink(dict(self.options), schema)

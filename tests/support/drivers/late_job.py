@@ -1,6 +1,7 @@
 """Run by connectors/setup/test_configure.py: `configure` where a JVM runs already, then one query.
 
-Arguments: `stopped` or `active` (how an earlier session of this process was left), or `submitted`.
+Arguments: `stopped` or `active` (how an earlier session of this process was left), `registered` (it
+is active and has queues), or `submitted`.
 """
 
 import json
@@ -25,10 +26,22 @@ def builder() -> Any:
     return made
 
 
+def write_and_read(session: Any) -> None:
+    cec_spark.register(session)
+    with tempfile.TemporaryDirectory() as folder:
+        session.range(5).write.format("cec").mode("append").save(f"{folder}/q")
+        rows = session.read.format("cec").load(f"{folder}/q")
+        assert rows.count() == 5
+        plan = rows._jdf.queryExecution().executedPlan().toString()
+        assert "BatchScan cec" in plan, plan
+
+
 def main(earlier: str) -> None:
     if earlier != "submitted":
         session = builder().getOrCreate()
         assert session.range(3).count() == 3
+        if earlier == "registered":
+            write_and_read(session)
         if earlier == "stopped":
             session.stop()
     session = cec_spark.configure(builder(), extent_factor=3).getOrCreate()

@@ -18,6 +18,8 @@ from cec_store.connectors import spark as cec_spark
 from support.drivers.dying_sink import DyingSource
 
 ROWS_PER_FILE = 200
+CALLS = {"write": 2, "commit": 12}
+"""Of a process in a round, about: a task has one object, a committer first looks at the queue."""
 MASTER = "local[2,4]"
 CONF = {
     "spark.ui.enabled": "false",
@@ -30,6 +32,13 @@ CONF = {
 }
 
 
+def builder_with(conf: dict[str, str]) -> SparkSession.Builder:
+    builder = SparkSession.builder.master(MASTER)
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder
+
+
 def say(**event: object) -> None:
     print(json.dumps(event), flush=True)
 
@@ -40,13 +49,14 @@ class Job:
         self.random = random.Random(order["seed"])
         self.input = self.folder / "in"
         self.input.mkdir(exist_ok=True)
-        builder = SparkSession.builder.master(MASTER)
-        for name, value in CONF.items():
-            builder = builder.config(name, value)
-        self.spark = builder.getOrCreate()
+        self.spark = self.session(order)
         self.spark.sparkContext.setLogLevel("OFF")
-        cec_spark.register(self.spark)
-        self.spark.dataSource.register(DyingSource)
+
+    def session(self, order: dict[str, Any]) -> SparkSession:
+        spark = builder_with(CONF).getOrCreate()
+        cec_spark.register(spark)
+        spark.dataSource.register(DyingSource)
+        return spark
 
     def add_files(self, count: int) -> None:
         for _ in range(count):
@@ -79,14 +89,13 @@ class Job:
                     raise
 
     def fault(self) -> None:
+        phase = self.random.choice(["write", "commit"])
         plan = {
-            "phase": self.random.choice(["write", "commit"]),
-            "at": self.random.randrange(24),
-            "how": self.random.choice(["raise", "kill", "kill after"]),
+            "phase": phase,
+            "at": self.random.randrange(CALLS[phase]),
+            "how": self.random.choice(["raise", "lost", "kill", "kill after"]),
             "token": self.random.random(),
         }
-        if plan["phase"] == "write":
-            plan["at"] = self.random.randrange(7)
         path = self.folder / "plan"
         path.write_text(json.dumps(plan))
         self.add_files(2)
@@ -95,20 +104,22 @@ class Job:
         path.unlink(missing_ok=True)
         say(**plan, restarts=restarts, struck=struck)
 
+    def run(self, order: dict[str, Any]) -> None:
+        for _ in range(order["rounds"]):
+            self.fault()
+        while order["then"] == "run":
+            self.add_files(2)
+            self.finish()
+            say(files=len(list(self.input.glob("*.json"))))
+            time.sleep(self.random.random() * 0.1)
+        self.finish()
+        say(done=True)
 
-def main() -> None:
+
+def main(job: type[Job]) -> None:
     order = json.loads(sys.argv[1])
-    job = Job(order)
-    for _ in range(order["rounds"]):
-        job.fault()
-    while order["then"] == "run":
-        job.add_files(2)
-        job.finish()
-        say(files=len(list(job.input.glob("*.json"))))
-        time.sleep(job.random.random() * 0.1)
-    job.finish()
-    say(done=True)
+    job(order).run(order)
 
 
 if __name__ == "__main__":
-    main()
+    main(Job)

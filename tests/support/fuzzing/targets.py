@@ -46,7 +46,8 @@ from support.disks.memory_folder import MemoryFolder
 from support.models import unsafe_row_encoder
 from support.places.made_checkpoints import schema_file
 from support.vectors import make as make_vectors
-from support.vectors.make import OPERATOR_ROWS, PLAIN_ROWS, SCHEMAS, records_of
+from support.vectors.column_bodies import columns_body
+from support.vectors.make import CARRIERS, OPERATOR_ROWS, PLAIN_ROWS, SCHEMAS, records_of
 
 FRAME = struct.Struct("<IBBHIIQQQQQQQqqQQIIIIII")
 LOUD = (CorruptLog, UnsupportedVersion, NotAQueue)
@@ -153,7 +154,8 @@ BODY_SCHEMAS = (SCHEMAS["plain"], SCHEMAS["operator"], STATE_SCHEMA)
 def body_seeds() -> list[bytes]:
     """Which schema, which codec, how many records, and the body."""
     plain = bytes(records_of(SCHEMAS["plain"], PLAIN_ROWS).serialize())
-    operator = bytes(records_of(SCHEMAS["operator"], OPERATOR_ROWS).serialize())
+    operator_rows = records_of(SCHEMAS["operator"], OPERATOR_ROWS)
+    operator = bytes(operator_rows.serialize())
     stored = zstandard.ZstdCompressor(level=1).compress(operator)
     empty = bytes(pa.RecordBatch.from_pylist([], STATE_SCHEMA.arrow).serialize())
     return [
@@ -161,6 +163,10 @@ def body_seeds() -> list[bytes]:
         bytes([1, Codec.NONE, len(OPERATOR_ROWS)]) + operator,
         bytes([1, Codec.ZSTD, len(OPERATOR_ROWS)]) + stored,
         bytes([2, Codec.NONE, 0]) + empty,
+        bytes([1, Codec.COLUMNS, len(OPERATOR_ROWS)]) + columns_body(operator_rows, CARRIERS),
+        bytes([1, Codec.COLUMNS, len(OPERATOR_ROWS)]) + columns_body(operator_rows, CARRIERS, True),
+        bytes([0, Codec.COLUMNS, len(PLAIN_ROWS)])
+        + columns_body(records_of(SCHEMAS["plain"], PLAIN_ROWS), {}),
     ]
 
 
@@ -168,7 +174,17 @@ def read_body(data: bytes) -> None:
     which, codec, count = (data + bytes(3))[:3]
     body = data[3:]
     raw_bytes = len(body)
-    if codec % 3 != Codec.NONE:
+    codec %= len(Codec)
+    schema = BODY_SCHEMAS[which % 3]
+    if codec == Codec.COLUMNS:
+        raw_bytes = raw_bytes_max(len(body))
+        whole = decode_body(pa.py_buffer(body), codec, raw_bytes, schema, count)
+        for name in schema.arrow.names:
+            part = decode_body(pa.py_buffer(body), codec, raw_bytes, schema, count, [name])
+            same = part.serialize().equals(whole.select([name]).serialize())  # as nan is not nan
+            assert same, "a column apart is another"
+        return
+    if codec != Codec.NONE:
         # What comes is the raw message: a zstd frame that is changed hardly ever opens.
         if body[:4] != b"\x28\xb5\x2f\xfd":
             body = zstandard.ZstdCompressor(level=1).compress(body)
@@ -176,7 +192,7 @@ def read_body(data: bytes) -> None:
             raw_bytes = zstandard.get_frame_parameters(body).content_size
     if raw_bytes > raw_bytes_max(len(body)):
         raise BadHeader("the frame header's check")
-    decode_body(pa.py_buffer(body), codec % 3, raw_bytes, BODY_SCHEMAS[which % 3], count)
+    decode_body(pa.py_buffer(body), codec, raw_bytes, schema, count)
 
 
 # -- small files -----------------------------------------------------------------------------------

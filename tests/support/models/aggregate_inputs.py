@@ -2,10 +2,14 @@
 
 import datetime
 import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from support.models.reference_operators import Row, make_rows
 
@@ -84,3 +88,18 @@ def make_input(rng: random.Random, source: int, row_count: int) -> list[Row]:
     }
     offsets = np.cumsum([rng.choice([1, 1, 1, 4]) for _ in times]) if times else []
     return make_rows(source, SCHEMA, columns, times, offsets)
+
+
+def aggregates(
+    window: CountWindow | TimeWindow, group_by: list[str], inputs: int = 1, event_time: Any = None
+) -> Callable[[], Aggregate]:
+    """Makes an aggregate over all of these, a new one each time."""
+    return partial(
+        Aggregate,
+        group_by=group_by,
+        aggregates=AGGREGATES,
+        window=window,
+        input_schema=SCHEMA,
+        event_time=event_time,
+        inputs=inputs,
+    )

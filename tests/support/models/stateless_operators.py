@@ -18,3 +18,17 @@ STATELESS = {
     ),
     "union": (lambda: Union(SCHEMA, 2), lambda values: [values], 2),
 }
+
+
+class RowByRow:
+    """A reference for operators without state."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def take(self, row):
+        return self.function(row.values)
+
+    @staticmethod
+    def state():
+        return {}

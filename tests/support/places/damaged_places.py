@@ -19,13 +19,13 @@ from cec_store import open_queue
 from cec_store.format.commit import COMMIT_SCHEMA, Commit
 from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.committer import Committer
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_name
 from support.places import damaged_queues as made
 from support.places.made_checkpoints import START_MS, MadeCheckpoint
 from support.places.state_logs import EMPTY, Writer
+from support.places.version_1 import Committer
 
 KEY = pa.struct([("k", pa.int64())])
 VALUE = pa.struct([("n", pa.int64())])

@@ -7,10 +7,10 @@ import pyarrow as pa
 from cec_store.format.commit import Staged
 from cec_store.format.schema import RecordSchema
 from cec_store.log.selection import Selection
-from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.partitions import Partitions
 from cec_store.storage.local import LocalFolder
 from cec_store.values import Position
+from support.places.version_1 import Committer
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64()), ("text", pa.string())]))
 QUERY = "3d84e10c-fc41-4fb0-9b0b-2125874a0f07"

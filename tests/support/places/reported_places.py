@@ -10,9 +10,9 @@ from random import Random
 import pyarrow as pa
 
 from cec_store.format.schema import RecordSchema
-from cec_store.partitioned.committer import Committer
 from cec_store.storage.local import LocalFolder
 from support.places.made_checkpoints import MadeCheckpoint, Rows
+from support.places.version_1 import Committer
 
 KEY = pa.struct([("user", pa.string()), ("page", pa.int64())])
 VALUE = pa.struct([("count", pa.int64()), ("last", pa.string())])

@@ -14,7 +14,10 @@ from itertools import count
 from types import FunctionType
 
 from cec_store import indexes
+from cec_store.checkpoints.checkpointer import Checkpointer
+from cec_store.checkpoints.determinants import Determinants
 from cec_store.format import frame
+from cec_store.format.columns import Ints
 from cec_store.format.commit import Commit, Staged
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import LOG_STREAM, BadHeader, FrameType
@@ -22,19 +25,26 @@ from cec_store.indexes import stored
 from cec_store.log import known_end, segment, tail, writer
 from cec_store.log import reopening as recovery
 from cec_store.log.forward_scan import running_crcs_of
+from cec_store.log.reader import LogReader
 from cec_store.log.segment import SegmentReader, SegmentWriter
 from cec_store.log.writer import Cursor, LogWriter
+from cec_store.operators import recovery as operator_recovery
 from cec_store.operators.acknowledging import NeededInput
+from cec_store.operators.contract import Step
+from cec_store.operators.inputs.arrivals import InputAgain
+from cec_store.operators.recovery import Restored
 from cec_store.operators.runner import Runner
-from cec_store.partitioned.committer import Committer
 from cec_store.partitioned.partitions import Partitions
 from cec_store.partitioned.staging import StagedReader
 from cec_store.queues import appendable_queue, consumers, trimming
 from cec_store.queues.holding import Holding
+from cec_store.standby.followers.shadow import Shadow
+from cec_store.standby.followers.warm_state import WarmState
 from cec_store.storage import local_files as files
 from cec_store.storage.local import LocalFolder
 from cec_store.values import Address
 from support.disks.simulated_folder import SimulatedFolder
+from support.places.version_1 import Committer
 from support.spark import planted as provider
 
 VARIABLE = "CEC_PLANT"
@@ -402,6 +412,30 @@ def takes_handles_of_a_task_that_has_ended() -> None:
     )
 
 
+@bug
+def takes_over_before_it_fences() -> None:
+    """Stands where the log ended while the primary could still append."""
+    complete = WarmState.complete
+
+    def as_it_was(self: WarmState, chain: LogReader, checkpointer: Checkpointer) -> Restored:
+        self._take_new = lambda replay=True: None  # type: ignore[method-assign]
+        return complete(self, chain, checkpointer)
+
+    WarmState.complete = as_it_was  # type: ignore[method-assign]
+
+
+@bug
+def trims_held_output_by_what_was_taken() -> None:
+    """In place of what the primary has put out, durably."""
+    take = Shadow._take
+
+    def take_and_trim(self: Shadow, step: Step) -> None:
+        take(self, step)
+        self.held.trim(int(self._position.sum()))
+
+    Shadow._take = take_and_trim  # type: ignore[method-assign]
+
+
 def plant_what_is_asked_for() -> None:
     """Called once a test process, before any test."""
     name = os.environ.get(VARIABLE)
@@ -417,6 +451,24 @@ def makes_folders_whose_names_are_not_on_disk() -> None:
 @bug
 def goes_on_after_an_unfinished_step() -> None:
     Runner._refuse_if_unfinished = lambda self: None
+
+
+@bug
+def loses_a_determinant() -> None:
+    """The newest: the input of its step is not taken again."""
+    first = operator_recovery.determinants_behind
+
+    def lose(chain: LogReader, offset: int, begin: Ints) -> Determinants:
+        found = first(chain, offset, begin)
+        return replace(found, positions=found.positions[:-1], choices=found.choices[:-1])
+
+    operator_recovery.determinants_behind = lose
+
+
+@bug
+def takes_input_again_in_another_order() -> None:
+    step = InputAgain.step
+    InputAgain.step = lambda self, stop, runs: step(self, stop, runs and runs[::-1])
 
 
 @bug

@@ -54,6 +54,11 @@ SUITES = {
     "fencing": Suite(
         "interleavings and takeovers", "the script's name", ("faults/test_fencing.py",)
     ),
+    "standbys": Suite(
+        "takeovers",
+        "the case's name, and hypothesis",
+        ("faults/test_standbys.py", "standby/test_takeovers.py"),
+    ),
     "interrupts": Suite("interrupted writers", "none", ("queues/test_interrupts.py",)),
     "commits": Suite(
         "crashes of a commit to many partitions",

@@ -15,6 +15,7 @@ from pathlib import Path
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.environment import VARIABLES, cache_folder
 from cec_store.connectors.spark.setup.java import find_java
+from support.paths import TESTS
 
 # With queries this short, what the JVM compiles is hardly ever run again. The room for code is what
 # a JVM with both compilers has: with one it is a fifth, which a session of many tests fills.
@@ -52,13 +53,19 @@ def archive() -> Path | None:
     return file if file.stat().st_size else None
 
 
+def variables() -> dict[str, str]:
+    """Of a process that is to find this module; benchmarks are started without `PYTHONPATH`."""
+    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def _make(file: Path) -> None:
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         made = Path(folder) / "made.jsa"
         told = f"{JAVA_OPTIONS} {_MADE.format(made)}"
         subprocess.run(
             [sys.executable, "-m", "support.spark.archive", folder],
-            env={**os.environ, "SPARK_SUBMIT_OPTS": told},
+            env={**variables(), "SPARK_SUBMIT_OPTS": told},
             cwd=folder,
             check=True,
             capture_output=True,

@@ -41,6 +41,7 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
 from support.places.state_logs import EMPTY, Commit, Writer, merge, with_lengths
+from support.vectors.column_bodies import columns_body
 
 FOLDER = VECTORS
 SUMS = "SHA256SUMS"
@@ -67,6 +68,13 @@ SCHEMAS = {
         state=pa.schema([("count", pa.int64()), ("delays", pa.list_(pa.float64()))]),
         inputs=2,
     ),
+    "chance": RecordSchema(
+        pa.schema([("n", pa.int64())]),
+        key=pa.schema([("_window", pa.int64())]),
+        state=pa.schema([("n", pa.int64())]),
+        inputs=2,
+        determinants=True,
+    ),
 }
 SCHEMA_COLUMNS = {
     "plain": {"_kind": "uint8", "_timestamp": "timestamp[us, tz=UTC]", "n": "int64"},
@@ -79,6 +87,12 @@ SCHEMA_COLUMNS = {
         "_input_1": "int64", "_key": "struct<carrier: string, window: int64>",
         "_state": "struct<count: int64, delays: list<item: double>>", "carrier": "string",
         "mean": "double",
+    },
+    "chance": {
+        "_kind": "uint8", "_timestamp": "timestamp[us, tz=UTC]", "_input_0": "int64",
+        "_input_1": "int64", "_key": "struct<_window: int64>", "_state": "struct<n: int64>",
+        "_determinant": "struct<arrivals: list<item: int32>, clock_us: int64, seed: int64>",
+        "n": "int64",
     },
 }  # fmt: skip
 
@@ -101,6 +115,20 @@ OPERATOR_ROWS = [
      "_key": None, "_state": {"count": None, "delays": None}},
     {"_kind": 3, "_timestamp": 9, "_input_0": 3, "_input_1": 5, "carrier": None, "mean": None,
      "_key": {"carrier": "B6", "window": 0}, "_state": {"count": 2**40, "delays": []}},
+]  # fmt: skip
+CHANCE_ROWS = [
+    {"_kind": 4, "_timestamp": 900, "_input_0": 3, "_input_1": 7, "_key": {"_window": 4},
+     "_state": None, "_determinant": None, "n": -1},
+    {"_kind": 5, "_timestamp": 12, "_input_0": 5, "_input_1": 9, "_key": None, "_state": None,
+     "_determinant": {"arrivals": [1, 2, 0, 2], "clock_us": 900, "seed": None}, "n": None},
+    {"_kind": 2, "_timestamp": 12, "_input_0": 5, "_input_1": 9, "_key": {"_window": 14},
+     "_state": {"n": 8}, "_determinant": None, "n": None},
+    {"_kind": 5, "_timestamp": 950, "_input_0": 5, "_input_1": 9, "_key": None, "_state": None,
+     "_determinant": {"arrivals": [], "clock_us": 950, "seed": 2**63 - 1}, "n": None},
+]  # fmt: skip
+GAP_ROWS = [
+    {"_kind": 6, "_timestamp": 12, "_input_0": 30, "_input_1": 9, "_key": None, "_state": None,
+     "carrier": None, "mean": None},
 ]  # fmt: skip
 EXTREME_ROWS = plain_rows((MIN_TIMESTAMP_US, 1), (0, 2), (MAX_TIMESTAMP_US, 3))
 
@@ -136,6 +164,11 @@ MANIFESTS = {
         "A queue that was opened often and trimmed; every field near its limit.",
         {"epoch": 2**32 - 1, "log_id": "ff" * 16, "first_segment": 2**63,
          "newest_segment": 2**64 - 2},
+    ),
+    "manifest-by-object": (
+        "Of a queue in a store, each segment of which is an object: format.md, 14.",
+        {"epoch": 7, "log_id": LOG_ID.hex(), "first_segment": 3, "newest_segment": 41,
+         "version": 3},
     ),
 }  # fmt: skip
 DURABLE_ENDS = {
@@ -225,9 +258,39 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
          "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
+    "frame-schema-chance": (
+        "The record schema of an operator that depends on chance.",
+        {"type": 2}, {"schema": "chance"},
+    ),
+    "frame-batch-determinants": (
+        "Two steps of such an operator, one of them without input: a window that the clock closed, "
+        "a determinant, an OPEN; a determinant.",
+        {"type": 1, "codec": 1, "record_count": 4, "min_timestamp_us": 12, "max_timestamp_us": 950,
+         "extent_records": 2, "input_upto": 14, "open_windows": 1},
+        {"schema": "chance", "rows": CHANCE_ROWS},
+    ),
     "frame-batch-lengths": (
         "The same records with lengths instead of offsets in key and state, then compressed.",
         {"type": 1, "codec": 2, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
+         "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
+        {"schema": "operator", "rows": OPERATOR_ROWS},
+    ),
+    "frame-batch-columns": (
+        "The same records, their columns compressed apart; carriers as dictionaries, in the key "
+        "(field 5, int8) and as a column (field 11, int16).",
+        {"type": 1, "codec": 3, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
+         "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
+        {"schema": "operator", "rows": OPERATOR_ROWS},
+    ),
+    "frame-batch-columns-apart": (
+        "Columns compressed apart and no dictionaries; it is not the last frame of its step.",
+        {"type": 1, "codec": 0x83, "record_count": 3, "min_timestamp_us": -5,
+         "max_timestamp_us": 1000, "open_windows": 2**32 - 1},
+        {"schema": "plain", "rows": PLAIN_ROWS},
+    ),
+    "frame-batch-columns-stored": (
+        "Columns and dictionaries as the first, with every buffer as it is: none is compressed.",
+        {"type": 1, "codec": 3, "record_count": 6, "min_timestamp_us": 9, "max_timestamp_us": 12,
          "extent_records": 70_000, "input_upto": 8, "open_windows": 40_000},
         {"schema": "operator", "rows": OPERATOR_ROWS},
     ),
@@ -236,6 +299,12 @@ FRAMES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
         {"type": 1, "codec": 0x81, "record_count": 6, "min_timestamp_us": 9,
          "max_timestamp_us": 12, "input_upto": 8, "open_windows": 2**32 - 1},
         {"schema": "operator", "rows": OPERATOR_ROWS},
+    ),
+    "frame-batch-gap": (
+        "All state is lost, and output goes on behind 30 rows of one input and 9 of the other.",
+        {"type": 1, "codec": 1, "record_count": 1, "min_timestamp_us": 12, "max_timestamp_us": 12,
+         "extent_records": 0, "input_upto": 39, "open_windows": 0},
+        {"schema": "operator", "rows": GAP_ROWS},
     ),
     "frame-batch-extreme": (
         "The smallest and the largest timestamp; the first of all frames of its stream.",
@@ -275,7 +344,11 @@ FRAME_HEADERS: dict[str, tuple[str, dict[str, int]]] = {
 }  # fmt: skip
 
 
-def frame_bytes(fields: dict[str, int], body: dict[str, Any]) -> bytes:
+# Fields as dictionaries: their numbers, where they stand, and the bytes of an index.
+CARRIERS = {5: ((4, 0), 1), 11: ((6,), 2)}
+
+
+def frame_bytes(name: str, fields: dict[str, int], body: dict[str, Any]) -> bytes:
     fields = {**_HEADER, **fields}
     raw = body_bytes(body)
     stored = raw
@@ -283,6 +356,10 @@ def frame_bytes(fields: dict[str, int], body: dict[str, Any]) -> bytes:
         stored = zstandard.ZstdCompressor(level=1).compress(raw)
     elif fields["codec"] == Codec.ZSTD_LENGTHS:
         stored = with_lengths(records_of(SCHEMAS[body["schema"]], body["rows"]))
+    elif fields["codec"] & 0x7F == Codec.COLUMNS:
+        listed = CARRIERS if body["schema"] == "operator" else {}
+        records = records_of(SCHEMAS[body["schema"]], body["rows"])
+        stored = columns_body(records, listed, as_they_are=name.endswith("stored"))
     header = FrameHeader(
         body_bytes=len(stored), raw_bytes=len(raw), body_crc=crc32c(stored), **fields
     )
@@ -585,7 +662,7 @@ def all_files() -> dict[str, bytes]:
         log_id = bytes.fromhex(fields["log_id"])
         files[f"{name}.bin"] = KeptRetention(log_id, retention, fields["set_us"]).encode()
     for name, (_, fields, body) in FRAMES.items():
-        files[f"{name}.bin"] = frame_bytes(fields, body)
+        files[f"{name}.bin"] = frame_bytes(name, fields, body)
     for name, (_, fields) in FRAME_HEADERS.items():
         files[f"{name}.bin"] = FrameHeader(**{**_HEADER, **fields}).encode()
     logs = {
@@ -656,7 +733,8 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    assert {row["_kind"] for row in OPERATOR_ROWS} == set(RecordKind)
+    rows = [*OPERATOR_ROWS, *CHANCE_ROWS, *GAP_ROWS]
+    assert {row["_kind"] for row in rows} == set(RecordKind)
     assert {fields["type"] for _, fields, _ in FRAMES.values()} >= set(FrameType)
     write()
     print(worked_example())

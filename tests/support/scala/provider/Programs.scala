@@ -23,6 +23,8 @@ object Programs {
     "heap" -> Sizes.heap,
     "leases" -> Leases.run,
     "feed" -> Feed.run,
+    "logObjects" -> LogObjects.run,
+    "addCommits" -> LogObjects.add,
     "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {

@@ -1,0 +1,24 @@
+"""Packages that tests of remote stores need: skipped without them, or failed where required."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+import pytest
+
+REQUIRED = os.environ.get("CEC_STORES") == "required"
+
+
+def need(*names: str) -> None:
+    """Skip the test, or the file, where one of these cannot be imported; the reason says which.
+
+    With CEC_STORES=required in the environment it fails instead.
+    """
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as error:
+            if REQUIRED:
+                raise
+            pytest.skip(f"{name} cannot be imported: {error}", allow_module_level=True)
