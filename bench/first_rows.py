@@ -37,8 +37,13 @@ class LongBids:
         return self._first_us + self._turns * self._span_us * percent // 100
 
 
-def start_at_99pct(spark: SparkSession, path: Path, source: LongBids, rows: int) -> float:
-    """Time to the first ``rows`` of the last percent over that to the first of all; medians."""
+def start_at_99pct(
+    spark: SparkSession, path: Path, source: LongBids, rows: int, name: str
+) -> float:
+    """Time to the first ``rows`` of the last percent over that to the first of all; medians.
+
+    ``name`` is the source's, for ``format()``.
+    """
     size = sum(file.stat().st_size for file in path.rglob("*.seg"))
     starts: dict[str, dict[str, object]] = {
         "beginning": {"startingOffsets": "earliest"},
@@ -50,20 +55,22 @@ def start_at_99pct(spark: SparkSession, path: Path, source: LongBids, rows: int)
     }
     taken: dict[str, list[float]] = {name: [] for name in starts}
     for _ in range(ROUNDS + 1):
-        for name, start in starts.items():
-            taken[name].append(_first_batch_s(spark, path, rows, start))
-    medians = {name: statistics.median(seconds[1:]) for name, seconds in taken.items()}
-    for name, seconds in medians.items():
-        print(f"first rows of {size / 1e9:.2f} GB, from the {name}: {seconds * 1e3:,.0f} ms")
+        for where, start in starts.items():
+            taken[where].append(_first_batch_s(spark, path, rows, start, name))
+    medians = {where: statistics.median(seconds[1:]) for where, seconds in taken.items()}
+    for where, seconds in medians.items():
+        print(f"first rows of {size / 1e9:.2f} GB, from the {where}: {seconds * 1e3:,.0f} ms")
     return medians["last percent"] / medians["beginning"]
 
 
-def _first_batch_s(spark: SparkSession, path: Path, rows: int, start: dict[str, object]) -> float:
+def _first_batch_s(
+    spark: SparkSession, path: Path, rows: int, start: dict[str, object], name: str
+) -> float:
     checkpoint = path.with_name("checkpoint")
     shutil.rmtree(checkpoint, ignore_errors=True)
-    stream = spark.readStream.format("cec").option("maxOffsetsPerTrigger", rows)
-    for name, value in start.items():
-        stream = stream.option(name, str(value))
+    stream = spark.readStream.format(name).option("maxOffsetsPerTrigger", rows)
+    for key, value in start.items():
+        stream = stream.option(key, str(value))
     began = time.perf_counter()
     query = stream.load(str(path)).writeStream.format("noop")
     query = query.option("checkpointLocation", str(checkpoint)).start()

@@ -1,6 +1,4 @@
-"""What Spark and Python cost by themselves: sources of Arrow batches and of rows in their workers'
-memory, and a sink that drops what it gets.
-"""
+"""What Spark and Python cost by themselves: sources of Arrow batches and of rows in memory."""
 
 from __future__ import annotations
 
@@ -12,11 +10,8 @@ from itertools import pairwise
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
-    DataSourceStreamWriter,
     InputPartition,
-    WriterCommitMessage,
 )
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -96,25 +91,3 @@ class MemoryRows(MemorySource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return RowReader(self.options["path"], int(self.options["batchesPerTrigger"]))
-
-
-class DroppingWriter(DataSourceStreamArrowWriter):
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        for _ in iterator:
-            continue
-        return WriterCommitMessage()
-
-    def commit(self, messages: object, batchId: int) -> None:
-        return None
-
-    def abort(self, messages: object, batchId: int) -> None:
-        return None
-
-
-class DroppingSink(DataSource):
-    @classmethod
-    def name(cls) -> str:
-        return "dropped"
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        return DroppingWriter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import paper_values as paper
@@ -202,13 +202,15 @@ TABLES = (
 )  # fmt: skip
 
 
-def filled_in(text: str, figures: Figures) -> str:
+def filled_in(
+    text: str, figures: Figures, tables: Iterable[Callable[[Figures], str]] = TABLES
+) -> str:
     """The text with its tables made anew.
 
     Raises:
         ValueError: a table without a place.
     """
-    for make in TABLES:
+    for make in tables:
         name = make.__name__
         if name not in figures:
             continue

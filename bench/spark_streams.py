@@ -34,13 +34,14 @@ def session() -> Iterator[SparkSession]:
         "spark.driver.memory": "4g",
         "spark.driver.extraJavaOptions": "-Xms4g",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
         # Of the order of what a queue's frame holds.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }.items():
         builder = builder.config(name, value)
-    made = builder.getOrCreate()
+    made = cec_spark.configure(builder).getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     cec_spark.register(made)
     yield made
@@ -71,8 +72,12 @@ def bids(rows: int, seed: int) -> pa.Table:
 def generated_bids(spark: SparkSession, rows_per_batch: int) -> DataFrame:
     """Ten columns that the JVM makes up: what the sink is measured with."""
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows_per_batch)
-    made = rows.option("numPartitions", PARTITIONS).load()
-    return made.selectExpr(
+    return as_bids(rows.option("numPartitions", PARTITIONS).load())
+
+
+def as_bids(numbers: DataFrame) -> DataFrame:
+    """Ten columns for each ``value``."""
+    return numbers.selectExpr(
         f"concat('item-', cast(hash(value) & {ITEMS - 1} as string)) as item",
         "xxhash64(value) & 1048575 as bidder",
         "100 + (xxhash64(value, 1) & 1048575) as price",
