@@ -26,6 +26,7 @@ from cec_store.partitioned import partitions as partitions_room
 from cec_store.partitioned.partitions import Partitions
 from cec_store.storage.local import LocalFolder
 from support.disks.memory_folder import MemoryFolder
+from support.disks.open_files import open_below
 from support.paths import TESTS
 from support.places.partitioned_queues import QUERY, SCHEMA, contents, rows, stage
 from support.places.version_1 import Committer
@@ -94,9 +95,9 @@ def test_a_commit_looks_at_each_piece_a_fixed_number_of_times(
     assert 0 < Counted.looked_at <= 3 * len(pieces)
 
 
-def descriptors() -> int:
+def descriptors(path: Path) -> int:
     gc.collect()
-    return len(os.listdir("/proc/self/fd"))
+    return len(open_below(path))
 
 
 def a_partitioned_queue(path: Path, partitions: int, batches: int = 2) -> Committer:
@@ -111,14 +112,13 @@ def test_a_committer_holds_no_more_files_open_than_it_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_writers, "_OPEN_MAX", 4)
-    before = descriptors()
     path = tmp_path / "trades"
     committer = a_partitioned_queue(path, 24, 4)
     # Before, one for each partition.
-    assert descriptors() - before <= 5
+    assert descriptors(path) <= 5
     assert {n: len(found) for n, found in contents(path).items()} == dict.fromkeys(range(24), 8)
     committer.close()
-    assert descriptors() <= before + 1
+    assert descriptors(path) <= 1
     assert not verify_place(place_at(path)).faults
 
 
@@ -165,19 +165,18 @@ def test_readers_of_many_partitions_hold_few_indexes_open(
     path = tmp_path / "trades"
     a_partitioned_queue(path, 12, 4).close()
     monkeypatch.setattr(partitions_room, "_QUEUES_OPEN_MAX", 3)
-    before = descriptors()
     with closing(Partitions(LocalFolder(path))) as queue:
         for number in queue.ends():
             queue.queue(number).position_at(0)
-        held = descriptors() - before
+        held = descriptors(path)
         assert 0 < held <= 3
-    assert descriptors() == before
+    assert descriptors(path) == 0
     for _ in range(10):
         assert read_queue(path, 0).read_all().num_rows == 96
     forgotten = Partitions(LocalFolder(path))
     forgotten.queue(0).position_at(0)
     del forgotten
-    assert descriptors() == before
+    assert descriptors(path) == 0
 
 
 def test_an_index_is_checksummed_once_and_not_at_every_opening(

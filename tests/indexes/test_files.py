@@ -1,6 +1,5 @@
 """The index's files: when they are published, what stays of them, and what memory answers."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from cec_store.indexes import timestamp
 from cec_store.indexes.timestamp import TimestampIndex
 from cec_store.log.chain import Chain
 from cec_store.storage.names import INDEX_STAMP
+from support.disks.open_files import open_below
 from support.models.index_oracle import (
     append,
     assert_equals_scan,
@@ -103,9 +103,7 @@ def test_a_file_that_does_not_fit_the_log_is_closed(tmp_path: Path) -> None:
         queue.trim(queue.end_offset)
     reader = TimestampIndex(chain_of(path))
     assert reader.problem == "the index covers what is not in the log"
-    names = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
-             if os.path.islink(f"/proc/self/fd/{fd}")]  # fmt: skip
-    assert not [name for name in names if name.startswith(str(path))]
+    assert not open_below(path)
     assert_equals_scan(reader, chain_of(path))
 
 

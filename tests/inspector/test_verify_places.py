@@ -16,6 +16,7 @@ from cec_store.inspector.verifying.spark_files import SparkFiles
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
 from support.command_line.verify import document, run, state_of
+from support.disks.open_files import open_below
 from support.paths import SNAPSHOTS
 from support.places import damaged_places as places
 from support.places import damaged_queues as made
@@ -158,10 +159,6 @@ def test_every_version_is_rebuilt_and_not_the_newest_alone(
 # -- many logs, and live ones -----------------------------------------------------------------
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_a_checkpoint_of_many_stores(tmp_path: Path) -> None:
     stores = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues",
               "right-keyWithIndexToValue")  # fmt: skip
@@ -171,9 +168,8 @@ def test_a_checkpoint_of_many_stores(tmp_path: Path) -> None:
     for batch in range(2):
         query.batch(*({(n,): (batch,)} for n in range(12)))
     query.close()
-    before = open_files()
     found = document(query.path)
-    assert open_files() == before
+    assert not open_below(query.path)
     assert found["totals"]["logs"] == len(found["logs"]) == 48
     assert found["totals"]["versions"] == 96
     text = run("verify", query.path).output

@@ -25,6 +25,7 @@ from cec_store.storage.names import manifest_epoch_of, manifest_name, segment_id
 from cec_store.storage.publishing import write_file
 from cec_store.storage.system_errors import os_errors_of
 from cec_store.storage.trees import new_tree
+from support.disks.open_files import open_below
 from support.places.version_1 import Committer
 
 HOSTILE = [
@@ -38,10 +39,6 @@ def folder(tmp_path: Path) -> LocalFolder:
     made = LocalFolder(tmp_path / "queue")
     made.make()
     return made
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 # -- names ------------------------------------------------------------------------------------
@@ -290,7 +287,6 @@ def test_what_is_no_file_is_refused_by_name_and_waits_for_nobody(
         NO_FILES[kind](f"{folder.path}/a")
     except PermissionError:
         pytest.skip("making a device needs root")
-    before = descriptors()
     calls = (
         lambda: folder.read("a", 0, 1),
         lambda: folder.size("a"),
@@ -304,7 +300,7 @@ def test_what_is_no_file_is_refused_by_name_and_waits_for_nobody(
     for create in (folder.create, folder.create_held):
         with pytest.raises(FileExistsError):
             create("a")
-    assert descriptors() == before
+    assert not open_below(folder.path)
 
 
 # -- files that are written in place ---------------------------------------------------------
@@ -340,7 +336,6 @@ def test_errors_of_the_system_become_the_stores_own(number: int, expected: type)
 
 def test_a_full_disk_leaves_no_half_file(folder: LocalFolder) -> None:
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = descriptors()
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, old[1]))
     try:
         with pytest.raises(DiskFull, match="/queue/a: no space left"):
@@ -348,7 +343,7 @@ def test_a_full_disk_leaves_no_half_file(folder: LocalFolder) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
     assert folder.names() == []
-    assert descriptors() == before
+    assert not open_below(folder.path)
     write_file(folder, "a", bytes(2_000))
 
 
@@ -379,13 +374,12 @@ def test_closing_twice_does_not_close_what_others_opened(folder: LocalFolder) ->
 
 
 def test_one_holds_the_lock(folder: LocalFolder) -> None:
-    before = descriptors()
     lock = folder.lock("writer.lock")
     for _ in range(3):
         with pytest.raises(QueueLocked, match=f"^{folder.path}: "):
             folder.lock("writer.lock")
     lock.close()
-    assert descriptors() == before
+    assert not open_below(folder.path)
     folder.lock("writer.lock").close()
 
 
@@ -418,7 +412,6 @@ def test_closing_a_lock_twice_does_not_close_what_others_opened(folder: LocalFol
 def test_a_lock_that_fails_leaves_no_descriptor(
     folder: LocalFolder, monkeypatch: pytest.MonkeyPatch, failure: BaseException
 ) -> None:
-    before = descriptors()
 
     def fail(number: int, how: int) -> None:
         raise failure
@@ -426,15 +419,14 @@ def test_a_lock_that_fails_leaves_no_descriptor(
     monkeypatch.setattr(files.fcntl, "flock", fail)
     with pytest.raises((StorageError, KeyboardInterrupt)):
         folder.lock("writer.lock")
-    assert descriptors() == before
+    assert not open_below(folder.path)
 
 
 def test_what_nobody_refers_to_is_closed(folder: LocalFolder) -> None:
-    before = descriptors()
     held = [folder.lock("writer.lock"), folder.create("a"), folder.create_held("b")]
-    assert descriptors() == before + 3
+    assert len(open_below(folder.path)) == 3
     held.clear()
-    assert descriptors() == before
+    assert not open_below(folder.path)
     folder.lock("writer.lock").close()
 
 

@@ -9,7 +9,7 @@ import os
 
 from cec_store.errors import CecError
 from cec_store.storage.stores.local_store import LocalStore
-from support.processes.faulted_writer import open_files
+from support.disks.open_files import open_below
 from support.processes.killed_writer import serve
 
 OBJECTS = {"a/b/one": b"1" * 5000, "a/b/two": b"2" * 70_000, "three": b""}
@@ -29,7 +29,7 @@ def outcome_of(store: LocalStore, name: str, data: bytes) -> str:
 def faulted_run(order: dict) -> int:  # type: ignore[type-arg]
     shim = ctypes.CDLL(None)
     os.environ.update(order["faults"])
-    before = open_files()
+    before = open_below(order["path"])
     store = LocalStore(order["path"])
     shim.faultshim_begin()
     try:
@@ -37,7 +37,7 @@ def faulted_run(order: dict) -> int:  # type: ignore[type-arg]
         beaten = [(name, outcome_of(store, name, BEATEN)) for name in OBJECTS]
     finally:
         shim.faultshim_end()
-    left = [path for path in open_files() if path not in before and order["path"] in path]
+    left = [path for path in open_below(order["path"]) if path not in before]
     facts = {"outcomes": outcomes, "beaten": beaten, "left_open": left}
     with open(order["report"], "w", encoding="utf-8") as file:
         json.dump(facts, file)

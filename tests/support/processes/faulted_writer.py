@@ -16,6 +16,7 @@ import pyarrow as pa
 from cec_store import QueueOptions, open_queue
 from cec_store.errors import CecError, StorageError
 from cec_store.queues.output_queue import OutputQueue
+from support.disks.open_files import open_below
 from support.processes.killed_writer import serve
 
 COLUMNS = pa.schema([("x", pa.int64())])
@@ -93,14 +94,10 @@ class Run:
             queue.close()
 
 
-def open_files() -> list[str]:
-    return sorted(os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd")[:-1])
-
-
 def faulted_run(order: dict) -> int:  # type: ignore[type-arg]
     shim = ctypes.CDLL(None)
     os.environ.update(order["faults"])
-    before = open_files()
+    before = open_below(order["path"])
     run = Run(order["path"])
     shim.faultshim_begin()
     try:
@@ -108,7 +105,7 @@ def faulted_run(order: dict) -> int:  # type: ignore[type-arg]
     finally:
         # What it had done by then, for the case that it ends here as well.
         shim.faultshim_end()
-    left = [path for path in open_files() if path not in before and order["path"] in path]
+    left = [path for path in open_below(order["path"]) if path not in before]
     error = run.error and f"{type(run.error).__name__}: {run.error}"
     facts = {**vars(run), "error": error, "left_open": left}
     with open(order["report"], "w", encoding="utf-8") as file:
