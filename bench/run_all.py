@@ -100,7 +100,7 @@ TARGETS = (
     Target("partitions.py", "driver_bytes_per_row_1000_partitions"),
     Target("partitions.py", "commit_ms_1000_partitions_local"),
     Target("partitions.py", "commit_ms_1000_partitions_s3"),
-    Target("read_state.py", "read_state_vs_spark", at_least=5),
+    Target("read_state.py", "read_state_vs_spark", at_least=8),
     Target("inspection.py", "extent_vs_read", at_most=3),
     Target("inspection.py", "verify_vs_read", at_most=2.5),
     Target("inspection.py", "verify_mb_s"),
