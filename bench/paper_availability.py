@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import paper_availability_values as paper
+from availability_tables import TABLES
 from machine import ROOT, describe
 from paper_availability_plots import write_plots
-from paper_availability_tables import TABLES
 from paper_report import DOCUMENT, IMAGES
 from paper_tables import filled_in
 from rounds import WORK, Options, options, report

@@ -105,3 +105,28 @@ TABLES: tuple[Callable[[Figures], str], ...] = (
     availability_machine, availability_headline, availability_table_6, availability_table_7,
     availability_table_8, availability_figure_6, availability_figure_7, availability_readings,
 )  # fmt: skip
+
+
+def availability_processes(found: Figures) -> str:
+    rows = []
+    for interval_ms, each in found.items():
+        for name, point in each.items():
+            rows.append(
+                [f"{interval_ms} ms, {name}", fixed(point["log_percent"]),
+                 fixed(point["read_percent"]), fixed(point["simulated_overhead_percent"]),
+                 f"{point['recovery_ms']:.1f}", f"{point['simulated_recovery_ms']:.1f}",
+                 f"{point['input_again']:.0f}", f"{point['simulated_input_again']:.0f}",
+                 f"{point['lost']:.0f}", f"{point['simulated_lost']:.0f}"]
+            )  # fmt: skip
+    heads = ["interval, scheme", "log, %", "read, %", "simulated, %", "recovery, ms",
+             "simulated, ms", "input again", "simulated", "lost", "simulated"]  # fmt: skip
+    return table(heads, rows)
+
+
+def availability_processes_machine(found: Figures) -> str:
+    return availability_machine(found)
+
+
+def process_tables() -> tuple[Callable[[Figures], str], ...]:
+    """Those of bench/availability_processes.py."""
+    return availability_processes_machine, availability_processes
