@@ -1,8 +1,9 @@
 """One process of bench/availability_processes.py: ``python availability_nodes.py ROLE SETTINGS``.
 
-input    appends tuples of 50 bytes to a queue, so many a second
-primary  runs the paper's aggregate over that queue, and writes a frame each interval
-standby  stands by for it in one of the schemes, takes over, and goes on
+input       appends tuples of 50 bytes to a queue, so many a second
+primary     runs the paper's aggregate over that queue, and writes a frame each interval
+downstream  acknowledges the output each interval, as upstream backup needs it
+standby     stands by for the primary in one of the schemes, takes over, and goes on
 
 SETTINGS is JSON. Each says on its standard output, one JSON object a line, what there is to say.
 """
@@ -18,7 +19,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cec_store import KeepAlive, QueueOptions, Standby, Targets, leases_of, open_queue
+from cec_store import (
+    KeepAlive,
+    QueueInput,
+    QueueOptions,
+    Standby,
+    Targets,
+    leases_of,
+    open_queue,
+)
 from cec_store.operators import Aggregate, QueueSource, Runner, TimeWindow, record_schema
 from cec_store.standby.schemes import Scheme
 
@@ -98,9 +107,17 @@ def primary(settings: Settings) -> None:
         go_on(runner, interval_s, time.monotonic() + 60)
 
 
-def standby(settings: Settings) -> None:
-    from cec_store import QueueInput
+def downstream(settings: Settings) -> None:
+    queue = open_queue(settings["queue"])
+    with queue.consumer("downstream") as consumer:
+        say(is_ready=True)
+        while True:
+            end = queue.chain().end.offset
+            consumer.acknowledge(received=end, effects_saved=end)
+            time.sleep(settings["interval_s"])
 
+
+def standby(settings: Settings) -> None:
     interval_s = settings["interval_s"]
     made = Standby(
         settings["queue"], make, [QueueInput(open_queue(settings["input"]), CONSUMER)],
@@ -128,4 +145,5 @@ def standby(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    {"input": input, "primary": primary, "standby": standby}[sys.argv[1]](json.loads(sys.argv[2]))
+    roles = {"input": input, "primary": primary, "downstream": downstream, "standby": standby}
+    roles[sys.argv[1]](json.loads(sys.argv[2]))

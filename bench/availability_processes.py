@@ -1,8 +1,8 @@
 """The availability paper's aggregate on real processes, beside the simulation of it.
 
-An input queue, a primary and its standby, each a process; Table 5's rate, tuple size, interval and
-detection, but one machine: no links, no redirection of streams, and a disk where the paper has
-memory. A primary is killed at a random moment. For each scheme and interval:
+An input queue, a primary, its standby and what reads the output, each a process; Table 5's rate,
+tuple size, interval and detection, but one machine: no links, no redirection of streams, and a disk
+where the paper has memory. A primary is killed at a random moment. For each scheme and interval:
 
 log, %       bytes of the log for checkpoints, over those of the input: what the primary's log has
              more than that of a primary without checkpoints
@@ -131,6 +131,7 @@ def failure(
         held.enter_context(closing(Node("input", settings)))
         primary = held.enter_context(closing(Node("primary", settings)))
         chain = held.enter_context(chain_of(folder / "output"))
+        held.enter_context(closing(Node("downstream", settings)))
         standby = held.enter_context(closing(Node("standby", settings)))
         time.sleep(0.3)
         before = taken(chain), log_bytes(folder / "output"), standby.read_bytes()

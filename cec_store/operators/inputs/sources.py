@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +56,9 @@ class QueueSource:
         """
         self.consumer = consumer
         self._open = chain
-        self.schema: pa.Schema = chain().schema().data
+        self._idle: Chain | None = chain()
+        """Kept between reads: to refresh one asks a store for far less than to open one."""
+        self.schema: pa.Schema = self._idle.schema().data
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
         """Output records with offsets in ``[start, stop)``; footprints are passed over.
@@ -63,23 +66,35 @@ class QueueSource:
         Raises:
             OutOfRange: ``start`` is trimmed.
         """
-        chain = self._open()
-        if start >= chain.end.offset:
-            return
-        first = despite_trims(chain, lambda: chain.find_offset(max(start, 0)))
-        for frame in chain.frames(first.address) if first else ():
-            offset = frame.header.first_offset
-            if stop is not None and offset >= stop:
+        with self._reader() as chain:
+            if start >= chain.end.offset:
                 return
-            records = chain.records(frame)
-            low = max(0, start - offset)
-            high = records.num_rows if stop is None else min(records.num_rows, stop - offset)
-            if low < high:
-                yield from self._output(records.slice(low, high - low), offset + low)
+            first = despite_trims(chain, lambda: chain.find_offset(max(start, 0)))
+            for frame in chain.frames(first.address) if first else ():
+                offset = frame.header.first_offset
+                if stop is not None and offset >= stop:
+                    return
+                records = chain.records(frame)
+                low = max(0, start - offset)
+                high = records.num_rows if stop is None else min(records.num_rows, stop - offset)
+                if low < high:
+                    yield from self._output(records.slice(low, high - low), offset + low)
 
     def end(self) -> int:
         """The next unread offset at the durable end, as it is now."""
-        return self._open().end.offset
+        with self._reader() as chain:
+            return chain.end.offset
+
+    @contextmanager
+    def _reader(self) -> Iterator[Chain]:
+        """One for each iterator at work, which sees all that is durable now."""
+        chain, self._idle = self._idle, None
+        if chain is None:
+            chain = self._open()
+        else:
+            chain.refresh()
+        yield chain
+        self._idle = chain  # not after an error: what it knows then may be half of something
 
     def _output(self, records: pa.RecordBatch, first_offset: int) -> Iterator[InputBatch]:
         kinds = kinds_of(records)
