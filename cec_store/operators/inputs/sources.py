@@ -12,10 +12,12 @@ from cec_store.format.columns import Ints, values_of
 from cec_store.format.records import kinds_of, to_timestamps
 from cec_store.format.schema import TIMESTAMP, RecordKind
 from cec_store.log.chain import Chain
+from cec_store.log.frames import Frame
 from cec_store.log.reader import despite_trims
 from cec_store.operators.contract import InputBatch, Source, Step
 from cec_store.operators.inputs.merge import merge
 from cec_store.queues.consumers import Consumer
+from cec_store.values import Address
 
 
 class ArrowSource:
@@ -58,6 +60,8 @@ class QueueSource:
         self._open = chain
         self._idle: Chain | None = chain()
         """Kept between reads: to refresh one asks a store for far less than to open one."""
+        self._last: Frame | None = None
+        """The frame that was read last."""
         self.schema: pa.Schema = self._idle.schema().data
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
@@ -69,16 +73,28 @@ class QueueSource:
         with self._reader() as chain:
             if start >= chain.end.offset:
                 return
-            first = despite_trims(chain, lambda: chain.find_offset(max(start, 0)))
-            for frame in chain.frames(first.address) if first else ():
+            for frame in chain.frames(self._address_of(max(start, 0), chain)):
                 offset = frame.header.first_offset
                 if stop is not None and offset >= stop:
                     return
+                self._last = frame
                 records = chain.records(frame)
                 low = max(0, start - offset)
                 high = records.num_rows if stop is None else min(records.num_rows, stop - offset)
                 if low < high:
                     yield from self._output(records.slice(low, high - low), offset + low)
+
+    def _address_of(self, start: int, chain: Chain) -> Address:
+        """Of the frame with this record: mostly where the last read ended, so nothing is sought."""
+        last = self._last
+        if last is not None and last.address.segment_id >= chain.segments[0]:
+            if start == last.header.end_offset:
+                return last.next_address
+            if last.header.first_offset <= start < last.header.end_offset:
+                return last.address
+        found = despite_trims(chain, lambda: chain.find_offset(start))
+        assert found is not None, "it is before the end"
+        return found.address
 
     def end(self) -> int:
         """The next unread offset at the durable end, as it is now."""
@@ -90,7 +106,7 @@ class QueueSource:
         """One for each iterator at work, which sees all that is durable now."""
         chain, self._idle = self._idle, None
         if chain is None:
-            chain = self._open()
+            chain, self._last = self._open(), None
         else:
             chain.refresh()
         yield chain
