@@ -53,7 +53,7 @@ def process_again(
     upto = start
     if last is not None:
         refuse_checkpoints(chain, last)
-        upto = np.maximum(start, _reflected(chain, last, sources, step_rows_max))
+        upto = np.maximum(start, _reflected(chain, last, sources, start, step_rows_max))
     end, rows, dropped, before = chain.end.offset, 0, 0, start
     steps = steps_of(sources, start, upto, step_rows_max)
     if operator.chances is not Chance.NONE and last is not None:
@@ -85,14 +85,16 @@ def refuse_checkpoints(chain: LogReader, last: Frame) -> None:
 
 
 def _reflected(
-    chain: LogReader, last: Frame, sources: Sequence[Source], step_rows_max: int
+    chain: LogReader, last: Frame, sources: Sequence[Source], start: Ints, step_rows_max: int
 ) -> Ints:
     """The input that the log's end reflects, shape (inputs,).
 
     Its last record says which row caused it; the frame, how many rows its step took behind that.
+    What was acknowledged, up to ``start``, it reflects in any case, and it may have been trimmed.
     """
     names = [input_column(number) for number in range(len(sources))]
     position: Ints = inputs_of(chain.records(last, columns=names), len(sources))[-1]
+    position = np.maximum(position, start)
     total = last.header.input_upto
     if int(position.sum()) >= total:
         return position

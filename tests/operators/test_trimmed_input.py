@@ -1,0 +1,49 @@
+"""Upstream backup goes on where the input that its last output came of is gone already."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store import QueueOptions, open_queue
+from cec_store.operators import Filter, QueueSource, Runner, record_schema
+
+SCHEMA = pa.schema([("n", pa.int64())])
+OPTIONS = QueueOptions(segment_bytes=500)
+
+
+def passes_few() -> Filter:
+    return Filter(pc.field("n") < 17, SCHEMA)
+
+
+def test_a_last_output_row_that_is_older_than_the_input_that_is_left(tmp_path: Path) -> None:
+    with open_queue(tmp_path / "input", "x", schema=SCHEMA, options=OPTIONS) as upstream:
+        for first in range(0, 40, 10):
+            numbers = pa.array(range(first, first + 10))
+            upstream.append(pa.record_batch([numbers], schema=SCHEMA), numbers)
+        upstream.sync()
+        with open_queue(tmp_path / "output", "x", schema=record_schema(passes_few())) as queue:
+            downstream = queue.consumer("downstream")
+            taken = upstream.consumer("operator")
+            runner = Runner(
+                passes_few(), [QueueSource(upstream.chain, taken)], queue, checkpoints=False
+            )
+            runner.run()  # the last frame took rows 10 to 19, and its last record came of row 16
+            downstream.acknowledge(received=queue.end_offset, effects_saved=queue.end_offset)
+            runner.acknowledge()
+            assert taken.effects_saved == 40
+            upstream.trim(taken.effects_saved)
+            assert upstream.chain().first_offset() > 17
+            taken.close()
+            downstream.close()
+        with open_queue(tmp_path / "output", "a") as queue:
+            again = upstream.consumer("operator")
+            # Before: "offset 17 is not in …", and no standby could take over any more.
+            runner = Runner(
+                passes_few(), [QueueSource(upstream.chain, again)], queue, checkpoints=False
+            )
+            upstream.append(pa.record_batch([pa.array([3])], schema=SCHEMA), pa.array([40]))
+            upstream.sync()
+            runner.run()
+            assert queue.replay().read_all().column("n").to_pylist() == [*range(17), 3]
+            again.close()
