@@ -24,6 +24,7 @@ SPARK_FILES = (
     "connectors/queues/test_jvm_sink.py",
     "connectors/takeover/test_passive.py",
     "connectors/takeover/test_active.py",
+    "connectors/executors/test_cluster_events.py",
     "connectors/queues/test_jvm_stores.py",
     "connectors/queues/test_jvm_refusals.py",
     "connectors/queues/test_jvm_upkeep.py",

@@ -19,13 +19,14 @@ from cec_store.connectors.spark.setup.session import Builder, apply, has_source_
 from cec_store.connectors.spark.setup.settings import PUSHDOWN_KEY, session_settings, spark_settings
 
 if TYPE_CHECKING:
+    from cec_store.connectors.spark.executors.cluster import Cluster
     from cec_store.connectors.spark.takeover.active import Follower
     from cec_store.connectors.spark.takeover.passive import Takeover
     from cec_store.standby.leases import Lease
     from cec_store.storage.paths import AnyPath
     from cec_store.storage.stores.folders import StorageOptions
 
-__all__ = ["conf", "configure", "follow", "jar", "keep_alive", "register", "standby"]
+__all__ = ["cluster", "conf", "configure", "follow", "jar", "keep_alive", "register", "standby"]
 
 _Started = TypeVar("_Started")
 
@@ -248,3 +249,19 @@ def follow(
 
     rule = KeepAlive(period_s, misses)
     return active.follow(session, primary, checkpoint, storage_options=storage_options, rule=rule)
+
+
+def cluster(session: Any) -> Cluster:
+    """State on this application's executors: ``print`` it to see who owns which partition, who has
+    a replica of it and what has moved; its methods move partitions and replicas.
+
+    Args:
+        session: A `SparkSession` that was begun with ``configure(builder, replicas=1)``.
+
+    Raises:
+        SparkUnavailable: the session has no plugin of ours, no jar, or no driver of its own.
+        ValueError: its state is in a store of another provider.
+    """
+    from cec_store.connectors.spark.executors.cluster import Cluster
+
+    return Cluster(session)

@@ -15,7 +15,7 @@ MIRRORS = {
     "storage", "format", "log", "checkpoints", "indexes", "queues", "partitioned", "state_logs",
     "operators", "standby", "inspector", "report", "terminal", "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
-    "connectors/takeover",
+    "connectors/takeover", "connectors/executors",
     "format/by_columns", "partitioned/by_reference",
 }  # fmt: skip
 ACROSS = {"faults", "tidy", "bench"}

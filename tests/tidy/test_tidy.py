@@ -70,7 +70,10 @@ ORDER = {
     "standby.followers": "followed_log footprint_ledger warm_state held_output shadow",
     "standby.model": "networks execution protocols eventual runs outputs",
     "connectors": "spark",
-    "connectors.spark": "setup queues checkpoint takeover",
+    "connectors.spark": "setup queues checkpoint takeover executors",
+    "connectors.spark.executors": """
+        snapshot driver_side loads migration planning showing adaptation cluster
+    """,
     "connectors.spark.takeover": "tenure warming passive active",
     "connectors.spark.setup": "environment settings java compiler session",
     "connectors.spark.queues": "spark_types sink source data_source",
