@@ -1,4 +1,4 @@
-"""The plugin's driver side, through py4j: one call, one JSON document, and its refusals as errors."""
+"""The plugin's driver side, through py4j: one JSON document a call, and its refusals as errors."""
 
 from __future__ import annotations
 

@@ -60,8 +60,6 @@ class LoadMeter:
 def counted(documents: list[Mapping[str, Any]]) -> dict[PartitionId, Cost]:
     """What `TaskLoads.text` says."""
     return {
-        PartitionId.of(each): Cost(
-            each["tasks"], each["cpu_ns"] / 1e9, each["rows"], each["bytes"]
-        )
+        PartitionId.of(each): Cost(each["tasks"], each["cpu_ns"] / 1e9, each["rows"], each["bytes"])
         for each in documents
     }

@@ -48,7 +48,8 @@ def await_all(driver: DriverSide, moves: list[Move], wait_s: float) -> list[Move
         )
         others = f", and {len(failed) - 1} more migrations" if len(failed) > 1 else ""
         raise MigrationFailed(
-            f"{first.id} has not moved from executor {first.source} to {first.target}{others}: {why}"
+            f"{first.id} has not moved from executor {first.source} to {first.target}{others}: "
+            f"{why}"
         )
     return now
 

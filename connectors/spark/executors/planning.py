@@ -1,4 +1,4 @@
-"""What there is in the terms of `cec_store.placement`: key groups, nodes, loads, and plans for them."""
+"""What there is, in the terms of `cec_store.placement`: groups, nodes, loads; and plans for it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,15 @@ from cec_store.placement.updating import updated
 def layout_of(snapshot: Snapshot) -> Layout:
     """Partitions, executors, and the replicas that are warm."""
     owners: dict[Hashable, Hashable | None] = {each.id: each.owner for each in snapshot.partitions}
-    holders = {
+    holders: dict[Hashable, list[Hashable]] = {
         each.id: [replica.executor_id for replica in each.replicas if replica.state == "warm"]
         for each in snapshot.partitions
     }
-    return Layout.of(owners, [each.executor_id for each in snapshot.executors], dict(holders))
+    return Layout.of(owners, [each.executor_id for each in snapshot.executors], holders)
 
 
-def nodes_of(
-    snapshot: Snapshot, cores: Mapping[str, float], freed: Collection[str] = ()
-) -> Nodes:
-    """What executors can do, in processor seconds a second; those in ``freed`` are to be emptied."""
+def nodes_of(snapshot: Snapshot, cores: Mapping[str, float], freed: Collection[str] = ()) -> Nodes:
+    """What executors can do, in processor seconds a second; ``freed`` are to be emptied."""
     usual = float(np.median([*cores.values()])) if cores else 1.0
     names = [each.executor_id for each in snapshot.executors]
     leaving = [each.is_draining or each.executor_id in freed for each in snapshot.executors]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from cec_store.connectors.spark.executors.snapshot import Executor, Move, Partition, Snapshot
 
 _MIB = 1 << 20
+_NUMBER = re.compile(r"[\d,]+(\.\d+)?")
 MOVES_SHOWN = 10
 
 
@@ -100,7 +102,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Numbers to the right, words to the left."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     is_number = [
-        bool(rows) and all(row[n].replace(",", "").replace(".", "").isdigit() for row in rows)
+        bool(rows) and all(_NUMBER.fullmatch(row[n]) for row in rows)
         for n in range(len(head))
     ]
 

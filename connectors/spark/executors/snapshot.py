@@ -30,6 +30,8 @@ class PartitionId:
 
 @dataclass(frozen=True)
 class Executor:
+    """A process that runs tasks; one that is gone is in no snapshot."""
+
     executor_id: str
     host: str
     is_draining: bool
@@ -40,6 +42,8 @@ class Executor:
 
 @dataclass(frozen=True)
 class Replica:
+    """State of a partition on an executor that does not own it."""
+
     executor_id: str
     state: str
     """``loading``, ``warm``, ``no_room`` or ``failing``."""
@@ -53,6 +57,8 @@ class Replica:
 
 @dataclass(frozen=True)
 class Partition:
+    """A partition of state, where it is, and its replicas."""
+
     id: PartitionId
     checkpoint: str
     owner: str | None
@@ -112,6 +118,8 @@ class Move:
 
 @dataclass(frozen=True)
 class Snapshot:
+    """All of it, by one look of the driver."""
+
     executors: tuple[Executor, ...]
     partitions: tuple[Partition, ...]
     moves: tuple[Move, ...]

@@ -1,4 +1,4 @@
-"""The adaptation manager against documents of the driver side: when it acts, and when it only says."""
+"""The adaptation manager, against documents of the driver side: when it acts, and only says."""
 
 from __future__ import annotations
 

@@ -50,14 +50,14 @@ def test_what_people_see() -> None:
         "       0  127.0.0.2     2         0              1.0        64.0",
         "       1  127.0.0.2     0         1              1.0        64.0",
         "",
-        "query   operator  partition  version  rows   MiB  owner  takeover by",
-        "------  --------  ---------  -------  -----  ---  -----  ---------------------------",
+        "query   operator  partition  version   rows  MiB  owner  takeover by",
+        "------  --------  ---------  -------  -----  ---  -----  ----------------------------",
         "counts         0          0       17  1,000  3.0      0  1, after 1 version",
         "counts         0          1       17  1,000  3.0      0  anybody, who loads all of it",
         "",
         "query   operator  partition  from  to  protocol  state  cost",
         "------  --------  ---------  ----  --  --------  -----  "
-        "----------------------------------------------------",
+        "---------------------------------------------------",
         "counts         0          0     0   1  cpal      done   "
         "7 ms for 1,200 records from a replica; 2.0 s in all",
     ]

@@ -1,4 +1,4 @@
-"""A Spark driver with a standalone cluster of its own, to which things happen: `cluster_events ORDER`.
+"""A driver with a standalone cluster of its own, to which things happen: `cluster_events ORDER`.
 
 ORDER is JSON: `folder`; `queries`, names of `killed_queries`, which run at the same time, each in a
 folder of its own below; `workers`, how many there are at first; `conf`; `replicas`; `provider`, as

@@ -55,7 +55,7 @@ class DriverDouble:
         """What a migration has become by the second look."""
         self.loads: list[dict[str, Any]] = []
 
-    def isRunning(self) -> bool:
+    def isRunning(self) -> bool:  # noqa: N802
         return self.is_up
 
     def status(self) -> str:

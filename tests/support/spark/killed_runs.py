@@ -1,4 +1,4 @@
-"""Drivers that are killed or kill parts of themselves, and what they have left: output and state."""
+"""Drivers that are killed, or kill parts of themselves, and what they leave: output and state."""
 
 from __future__ import annotations
 

@@ -37,6 +37,8 @@ DECOMMISSIONING = {
     "spark.storage.decommission.enabled": "true",
     "spark.storage.decommission.shuffleBlocks.enabled": "true",
     "spark.storage.decommission.rddBlocks.enabled": "false",
+    # An executor looks so often whether something is left to hand over, and ends when there is not.
+    "spark.storage.decommission.replicationReattemptInterval": "1s",
 }
 """An application's settings: executors that leave hand over what they hold of a shuffle."""
 
