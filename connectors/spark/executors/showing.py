@@ -102,8 +102,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Numbers to the right, words to the left."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     is_number = [
-        bool(rows) and all(_NUMBER.fullmatch(row[n]) for row in rows)
-        for n in range(len(head))
+        bool(rows) and all(_NUMBER.fullmatch(row[n]) for row in rows) for n in range(len(head))
     ]
 
     def line(row: Sequence[str]) -> str:
