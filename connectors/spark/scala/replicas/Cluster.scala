@@ -43,11 +43,11 @@ import com.fasterxml.jackson.module.scala.DefaultScalaModule
  */
 object Cluster {
   /** Set while the plugin's driver side is up. */
-  @volatile private[replicas] var running: Option[Orders] = None
+  @volatile private[cecstore] var running: Option[Orders] = None
   private val json = new ObjectMapper().registerModule(DefaultScalaModule)
   private type Document = Map[String, Any]
 
-  private[replicas] def text(what: Any): String = json.writeValueAsString(what)
+  private[cecstore] def text(what: Any): String = json.writeValueAsString(what)
 
   private def asked(answer: Orders => Any): String = text(running.fold[Any](notRunning)(orders =>
     try answer(orders) catch { case refused: Refused => Map("refused" -> refused.kind, "message" -> refused.getMessage) }))
@@ -79,7 +79,7 @@ object Cluster {
 }
 
 /** What [[Cluster]] passes on; documents are maps by the names that it documents. */
-private[replicas] trait Orders {
+private[cecstore] trait Orders {
   type Document = Map[String, Any]
   def shortage: Option[String]
   def executors: Seq[Document]
@@ -94,4 +94,4 @@ private[replicas] trait Orders {
 }
 
 /** An order that cannot be followed; nothing has changed. */
-private[replicas] final class Refused(val kind: String, message: String) extends Exception(message)
+private[cecstore] final class Refused(val kind: String, message: String) extends Exception(message)

@@ -10,7 +10,7 @@ import org.apache.spark.internal.Logging
  * @param isDraining whether Spark is decommissioning an executor
  * @param activeRuns the run ids of the queries that run
  */
-private[replicas] final class Driver(routing: Routing, isDraining: String => Boolean, activeRuns: () => Set[String],
+private[cecstore] final class Driver(routing: Routing, isDraining: String => Boolean, activeRuns: () => Set[String],
     clockMs: () => Long) extends Orders with Logging {
   private val roster = new Roster(clockMs)
   private val places = new EvenPlaces(roster)

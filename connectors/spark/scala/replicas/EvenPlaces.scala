@@ -5,7 +5,7 @@ package org.apache.spark.sql.cecstore.replicas
  * host where there is one, and on as few of an executor's as possible (constraint 2). Madsen & Zhou 2015, IV, "Even
  * Distribution". The lock of the [[Driver]] guards the roster.
  */
-private[replicas] final class EvenPlaces(roster: Roster) {
+private[cecstore] final class EvenPlaces(roster: Roster) {
   private def load(executor: String): Int = roster.partitions.valuesIterator.count(_.targets.contains(executor))
   private def isFit(entry: PartitionEntry)(executor: ExecutorEntry): Boolean = !executor.isDraining && !entry.owner.contains(executor.id)
 

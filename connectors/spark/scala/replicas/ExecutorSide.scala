@@ -2,6 +2,7 @@ package org.apache.spark.sql.cecstore.replicas
 
 import java.util.concurrent.Semaphore
 import scala.util.control.NonFatal
+import org.apache.spark.SparkEnv
 import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.internal.Logging
@@ -47,7 +48,8 @@ private[cecstore] final class ExecutorSide(plugin: PluginContext) extends Loggin
     seen = answer.generation
   }
 
-  private def report: Report = host.report(plugin.executorID, plugin.hostname, seen)
+  /** With the host by which Spark's own stores report themselves; an executor's RPC has no address of its own. */
+  private def report: Report = host.report(plugin.executorID, SparkEnv.get.blockManager.blockManagerId.host, seen)
 
   private def thread(name: String, pauseMs: Long)(work: => Unit): Thread = {
     val made = new Thread(() => while (!isStopped) {

@@ -4,13 +4,13 @@ package org.apache.spark.sql.cecstore.replicas
  * What executors and the driver tell each other, as arrays of the JDK's own classes: Spark's RPC has a class loader
  * that does not know classes out of `spark.jars`.
  */
-private[replicas] final case class Report(executor: String, host: String, seen: Long, memoryBytesMax: Long,
+private[cecstore] final case class Report(executor: String, host: String, seen: Long, memoryBytesMax: Long,
     owned: Seq[Report.Owned], replicas: Seq[Report.Held]) {
   def encoded: Array[AnyRef] = Array[AnyRef](executor, host, Long.box(seen), Long.box(memoryBytesMax),
     owned.map(_.encoded).toArray, replicas.map(_.encoded).toArray)
 }
 
-private[replicas] object Report {
+private[cecstore] object Report {
   import Wire._
 
   /** A store with a provider on the executor; the head is none before its first version. */
@@ -40,14 +40,14 @@ private[replicas] object Report {
  * What an executor is to do; the content is none where nothing has changed since the generation that the
  * report has seen.
  */
-private[replicas] final case class Instructions(generation: Long, content: Option[Instructions.Content]) {
+private[cecstore] final case class Instructions(generation: Long, content: Option[Instructions.Content]) {
   def encoded: Array[AnyRef] = Array[AnyRef](Long.box(generation)) ++ content.fold(Array.empty[AnyRef])(c =>
     Array[AnyRef](c.wanted.map(_.encoded).toArray, c.news.map { case (key, news) =>
       Wire.keyed(key) ++ Array[AnyRef](Long.box(news.lagVersions), Long.box(news.memoryBytes), Long.box(news.arrivals))
     }.toArray))
 }
 
-private[replicas] object Instructions {
+private[cecstore] object Instructions {
   import Wire._
 
   /** Replicas to keep, and how those of the executor's own stores are. */
@@ -59,7 +59,7 @@ private[replicas] object Instructions {
 }
 
 /** A replica that the driver wants here. `isMoving`: the partition comes here as soon as it is warm, so it goes first. */
-private[replicas] final case class Wanted(key: StoreKey, head: Head, isOrdered: Boolean, isMoving: Boolean) {
+private[cecstore] final case class Wanted(key: StoreKey, head: Head, isOrdered: Boolean, isMoving: Boolean) {
   def encoded: Array[AnyRef] = Wire.keyed(key) ++
     Array[AnyRef](Long.box(head.version), head.uniqueId, Boolean.box(isOrdered), Boolean.box(isMoving))
 }

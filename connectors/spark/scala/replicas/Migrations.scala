@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.replicas
 import scala.collection.mutable
 
 /** One partition on its way from one executor to another. */
-private[replicas] final class Migration(val id: Long, val partition: PartitionEntry, val runId: String,
+private[cecstore] final class Migration(val id: Long, val partition: PartitionEntry, val runId: String,
     val from: Option[String], val to: String, val protocol: String, val orderedMs: Long, val isRescue: Boolean) {
   var state: String = if (protocol == Migrations.LowLatency) Migrations.CatchingUp else Migrations.Locating
   var reason = ""
@@ -24,7 +24,7 @@ private[replicas] final class Migration(val id: Long, val partition: PartitionEn
  * replica and reads the rest; *CPAL*, the replica catches up first and only then the location changes. The lock of the
  * [[Driver]] guards all of it.
  */
-private[replicas] final class Migrations(roster: Roster, routing: Routing, clockMs: () => Long) {
+private[cecstore] final class Migrations(roster: Roster, routing: Routing, clockMs: () => Long) {
   import Migrations._
 
   private var count = 0L
@@ -118,7 +118,7 @@ private[replicas] final class Migrations(roster: Roster, routing: Routing, clock
   }
 }
 
-private[replicas] object Migrations {
+private[cecstore] object Migrations {
   val Direct = "direct"
   val Assisted = "cpa"
   val LowLatency = "cpal"

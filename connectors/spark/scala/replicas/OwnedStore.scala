@@ -35,7 +35,7 @@ private[cecstore] final class OwnedStore(
     told
   }
 
-  private[replicas] def hear(said: Option[OwnerNews]): Unit = synchronized {
+  private[cecstore] def hear(said: Option[OwnerNews]): Unit = synchronized {
     news = said.getOrElse(OwnerNews.None)
     if (news.arrivals == 0) hasTold = false
   }
@@ -52,7 +52,7 @@ private[cecstore] final class OwnedStore(
     stands(base)
   }
 
-  private[replicas] def report: Report.Owned = Report.Owned(key, runId, head, isOrdered, replicas, windows_, stateBytes_, load)
+  private[cecstore] def report: Report.Owned = Report.Owned(key, runId, head, isOrdered, replicas, windows_, stateBytes_, load)
 
   private def stands(base: Base): Unit = if (!base.isEmpty) head_ = Head(base.version, base.uniqueId)
 }

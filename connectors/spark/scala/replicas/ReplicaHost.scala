@@ -56,7 +56,7 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
 
   // -- what the driver is told, and says --------------------------------------------------------
 
-  private[replicas] def report(executor: String, host: String, seen: Long): Report =
+  private[cecstore] def report(executor: String, host: String, seen: Long): Report =
     Report(executor, host, seen, memoryBytesMax, owners.values.asScala.map(_.report).toSeq, held)
 
   private def held: Seq[Report.Held] = (wanted.keySet ++ replicas.keySet.asScala).toSeq.flatMap { key =>
@@ -68,7 +68,7 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
     })
   }
 
-  private[replicas] def instructed(content: Instructions.Content): Unit = {
+  private[cecstore] def instructed(content: Instructions.Content): Unit = {
     wanted = content.wanted.map(each => each.key -> each).toMap
     val news = content.news.toMap
     owners.forEach((key, store) => store.hear(news.get(key)))

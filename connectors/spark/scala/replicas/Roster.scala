@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.replicas
 import scala.collection.mutable
 
 /** One executor as the driver knows it. */
-private[replicas] final class ExecutorEntry(val id: String) {
+private[cecstore] final class ExecutorEntry(val id: String) {
   var host = ""
   var memoryBytesMax = 0L
   var heardMs = 0L
@@ -15,7 +15,7 @@ private[replicas] final class ExecutorEntry(val id: String) {
 }
 
 /** One partition as the driver knows it. */
-private[replicas] final class PartitionEntry(val key: PartitionKey, var runId: String) {
+private[cecstore] final class PartitionEntry(val key: PartitionKey, var runId: String) {
   /** By store: what was reported last of where its newest version ends. */
   val stores: mutable.Map[String, Report.Owned] = mutable.TreeMap.empty
   var owner: Option[String] = None
@@ -38,7 +38,7 @@ private[replicas] final class PartitionEntry(val key: PartitionKey, var runId: S
  * Who owns which partition, where its newest version ends, and where its replicas are: what executors have reported.
  * The lock of the [[Driver]] guards all of it.
  */
-private[replicas] final class Roster(clockMs: () => Long) {
+private[cecstore] final class Roster(clockMs: () => Long) {
   val executors: mutable.Map[String, ExecutorEntry] = mutable.TreeMap.empty
   val partitions: mutable.Map[PartitionKey, PartitionEntry] = mutable.LinkedHashMap.empty
   /** Runs of each query's checkpoint in the order in which they were heard of. */

@@ -5,7 +5,7 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreProviderId}
 
 /** Where Spark will prefer to run the next task of a store: the routing table of the paper. */
-private[replicas] trait Routing {
+private[cecstore] trait Routing {
   /** Have the next batch that is planned prefer this executor. */
   def send(runId: String, key: StoreKey, host: String, executor: String): Unit
   /** The executor that it prefers now. */
@@ -16,7 +16,7 @@ private[replicas] trait Routing {
  * The state store coordinator's table. Each task that opens a store enters its own executor there, so an entry made
  * while a batch runs may be lost: whoever makes one looks again until the store is where it should be.
  */
-private[replicas] final class CoordinatorRouting(env: SparkEnv) extends Routing {
+private[cecstore] final class CoordinatorRouting(env: SparkEnv) extends Routing {
   // The endpoint is there once a query has begun, which is when there is something to route.
   private lazy val coordinator = StateStoreCoordinatorRef.forExecutor(env)
 
