@@ -41,6 +41,8 @@ def configure(
     sync_mode: str | None = None,
     compression_level: int | None = None,
     segment_bytes: int | str | None = None,
+    replicas: int | None = None,
+    replica_memory_bytes: int | str | None = None,
     **unknown: NoReturn,
 ) -> Builder:
     """Make a `SparkSession.builder` keep streaming state in logs of ours.
@@ -51,7 +53,8 @@ def configure(
 
     Raises:
         ValueError: a value that is not allowed, or a name that does not exist.
-        SparkUnavailable: no Spark 4, no Java, or a JVM without the provider runs already.
+        SparkUnavailable: no Spark 4, no Java, or a JVM without the provider runs already; with
+            replicas, any session that began without them.
     """
     settings = conf(
         recovery_time_s=recovery_time_s,
@@ -61,6 +64,8 @@ def configure(
         sync_mode=sync_mode,
         compression_level=compression_level,
         segment_bytes=segment_bytes,
+        replicas=replicas,
+        replica_memory_bytes=replica_memory_bytes,
         **unknown,
     )
     return apply(builder, settings)
@@ -75,6 +80,8 @@ def conf(
     sync_mode: str | None = None,
     compression_level: int | None = None,
     segment_bytes: int | str | None = None,
+    replicas: int | None = None,
+    replica_memory_bytes: int | str | None = None,
     **unknown: NoReturn,
 ) -> dict[str, str]:
     """Spark's settings for the provider: its class, its jar, and what is given here.
@@ -95,6 +102,8 @@ def conf(
             "sync_mode": sync_mode,
             "compression_level": compression_level,
             "segment_bytes": segment_bytes,
+            "replicas": replicas,
+            "replica_memory_bytes": replica_memory_bytes,
             **unknown,
         }
     )

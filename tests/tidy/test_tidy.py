@@ -132,12 +132,15 @@ ROOTS = ("cec_store", "cli")
 MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.
-SCALA_ROOMS = ("format", "columns", "log", "state", "store", "queue", "standby", "source", "tables")
+SCALA_ROOMS = (
+    "format", "columns", "log", "state", "replicas", "store", "queue", "standby", "source", "tables",
+)  # fmt: skip
 SCALA = ROOT / "connectors" / "spark" / "scala"
 SCALA_PACKAGE = "org.apache.spark.sql.cecstore"
 # Spark and users know these by their full names, so they keep the package above the rooms.
 SCALA_PUBLIC = {
     "CecLogException": "format",
+    "CecPlugin": "replicas",
     "CecStateStoreProvider": "store",
     "CecDataSource": "tables",
 }

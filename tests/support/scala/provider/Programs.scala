@@ -25,6 +25,7 @@ object Programs {
     "feed" -> Feed.run,
     "logObjects" -> LogObjects.run,
     "addCommits" -> LogObjects.add,
+    "replicaWalk" -> ReplicaWalk.run,
     "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {
