@@ -121,7 +121,7 @@ def test_the_lightest_group_that_is_enough_alone_moves_or_else_the_heaviest() ->
 
 
 def test_so_many_moves_and_no_more() -> None:
-    layout = Layout.of({n: 0 for n in range(10)}, [0, 1])
+    layout = Layout.of(dict.fromkeys(range(10), 0), [0, 1])
     load = np.full(10, 0.15)
     found = plan(layout, load, Nodes.alike(2), Rules(moves_max=2))
     assert len(found.moves) == 2

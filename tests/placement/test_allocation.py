@@ -161,7 +161,7 @@ def test_more_copies_than_nodes_to_take_them_are_refused_in_numbers() -> None:
         lambda: even(case.layout, 3, case.random),
         lambda: correlated(case.layout, case.loads, 3),
     ):
-        with pytest.raises(ValueError, match="3 copies of each group, and 3 nodes.*at most 2"):
+        with pytest.raises(ValueError, match=r"3 copies of each group, and 3 nodes.*at most 2"):
             allocate()
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
     case = made(6, 3, 0)
     with pytest.raises(ValueError, match="copies is -1"):
         even(case.layout, -1, case.random)
-    with pytest.raises(ValueError, match="spread is 0.5"):
+    with pytest.raises(ValueError, match=r"spread is 0\.5"):
         correlated(case.layout, case.loads, spread=0.5)
     with pytest.raises(ValueError, match="6 groups, but loads of shape"):
         correlated(case.layout, case.loads[1:])

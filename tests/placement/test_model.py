@@ -1,4 +1,4 @@
-"""The simulator: the paper's case of two operators exactly, and what must hold of each allocation."""
+"""The simulator: the paper's case of two operators exactly, and what holds of each allocation."""
 
 from dataclasses import replace
 from functools import partial
