@@ -18,8 +18,8 @@ from cec_store.placement.plans import Nodes, Plan, Rules
 def plan(layout: Layout, load: Floats, nodes: Nodes, rules: Rules | None = None) -> Plan:
     """What the adaptation algorithm would do now.
 
-    Nodes that drain are emptied, overloaded ones relieved; then a node that owns too little gets its
-    fair share, or, where nothing had to be done, the emptiest is freed if all are idle enough.
+    Nodes that drain are emptied, overloaded ones relieved; then a node that owns too little gets
+    its fair share, or, where nothing had to be done, the emptiest is freed if all are idle enough.
 
     Args:
         load: of each group now, in the unit of the capacities; shape (groups,).
@@ -61,7 +61,7 @@ def _drain(draft: Draft) -> None:
         if draft.relieve(node, draft.rules.overload, "its node drains", wholly=True):
             continue
         for group in np.flatnonzero(draft.layout.owner == node).tolist():
-            places = draft.fits(group, math.inf)
+            places = draft.fits(group, None)
             if places.any() and not draft.is_full:
                 near = places & draft.held[group]
                 target = draft.least_used(near if near.any() else places)

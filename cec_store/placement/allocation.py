@@ -97,9 +97,7 @@ def _make_room(group: int, held: Bools, allowed: Bools, counts: Ints, most: int)
     return min((n for n, came in reached.items() if came is None), key=lambda n: int(counts[n]))
 
 
-def _push(
-    node: int, reached: dict[int, tuple[int, int] | None], held: Bools, counts: Ints
-) -> int:
+def _push(node: int, reached: dict[int, tuple[int, int] | None], held: Bools, counts: Ints) -> int:
     """Each copy on the way moves on by one; the node that then has room."""
     while (came := reached[node]) is not None:
         before, other = came
@@ -145,15 +143,13 @@ def room_of_a_node(weights: Floats, copies: int, nodes: int, spread: float) -> f
     return spread * copies * float(weights.sum()) / max(1, nodes) * (1 + ROUNDING)
 
 
-def _algorithm_3(
-    priced: Floats, weights: Floats, allowed: Bools, copies: int, room: float
-) -> Ints:
+def _algorithm_3(priced: Floats, weights: Floats, allowed: Bools, copies: int, room: float) -> Ints:
     """The copy that loses most if it does not get its best place is placed first.
 
     A copy's places stand in levels of equal cost. Levels have only nodes where its group is not, so
     that what it loses is measured between places that it can have.
     """
-    levels = [_levels(costs, may) for costs, may in zip(priced, allowed, strict=True)]
+    levels = [_levels(each, may) for each, may in zip(priced, allowed, strict=True)]
     carried = np.zeros(priced.shape[1])
     held = np.zeros_like(allowed)
     queue = [
@@ -182,13 +178,10 @@ def _algorithm_3(
     return _as_holders(held, copies)
 
 
-def _levels(costs: Floats, may: Bools) -> list[tuple[float, Ints]]:
+def _levels(each: Floats, may: Bools) -> list[tuple[float, Ints]]:
     """Nodes from the best on, those of one cost together."""
     nodes = np.flatnonzero(may)
-    found = []
-    for cost in np.unique(costs[nodes]):
-        found.append((float(cost), nodes[costs[nodes] == cost]))
-    return found
+    return [(float(cost), nodes[each[nodes] == cost]) for cost in np.unique(each[nodes])]
 
 
 def _loss(levels: Sequence[tuple[float, Ints]], level: int) -> float:

@@ -42,11 +42,12 @@ class Draft:
         shares: Floats = np.divide(self.at_node, capacity, out=idle, where=capacity > 0)
         return shares
 
-    def fits(self, group: int, most: float) -> Bools:
-        """Which nodes can take a group without going above this share; shape (nodes,)."""
+    def fits(self, group: int, most: float | None) -> Bools:
+        """Which nodes can take a group and stay within this share, if any; shape (nodes,)."""
         capacity = self.nodes.capacity
-        after = self.at_node + self.load[group]
-        found: Bools = (capacity > 0) & (after <= most * capacity + EQUAL) & ~self.nodes.draining
+        found: Bools = (capacity > 0) & ~self.nodes.draining
+        if most is not None:
+            found &= self.at_node + self.load[group] <= most * capacity + EQUAL
         if (owner := self.layout.owner[group]) != NOWHERE:
             found[owner] = False
         return found
@@ -89,29 +90,39 @@ class Draft:
         return False
 
     def _best(self, groups: Ints, excess: float, most: float) -> tuple[int, int] | None:
+        """Which group goes, and where to."""
         enough = self.load[groups] >= excess - EQUAL
         order = np.lexsort((np.where(enough, self.load[groups], -self.load[groups]), ~enough))
+        receivers = self._receivers()
         anywhere: tuple[int, int] | None = None
         for group in groups[order].tolist():
-            places = self.fits(group, most)
+            places = self.fits(group, most) & receivers
             if (copies := places & self.held[group]).any():
                 return group, self.least_used(copies)
             if anywhere is None and places.any():
                 anywhere = group, self.least_used(places)
         return anywhere
 
+    def _receivers(self) -> Bools:
+        """All nodes, or the one that each overloaded one is paired with."""
+        every = np.ones(len(self.layout.nodes), np.bool_)
+        if not self.rules.paired:
+            return every
+        taking = (self.nodes.capacity > 0) & ~self.nodes.draining
+        least: Bools = np.arange(len(every)) == self.least_used(taking)
+        return least
 
-def usable_copies(
-    layout: Layout, load: Floats, nodes: Nodes, overload: float
-) -> tuple[int, int]:
+
+def usable_copies(layout: Layout, load: Floats, nodes: Nodes, overload: float) -> tuple[int, int]:
     """Of the groups on overloaded nodes: how many could move to a copy, and how many there are.
 
     Each for itself: to a node that is not above the threshold with it (the paper's Figure 8).
     """
-    draft = Draft(layout, load, nodes, Rules(overload=overload, aim=overload))
+    rules = Rules(overload=overload, aim=overload, underload=overload / 2)
+    draft = Draft(layout, load, nodes, rules)
     above = draft.used > overload + EQUAL
     owner = layout.owner
-    groups = np.flatnonzero((owner != NOWHERE) & above[owner])
+    groups = np.flatnonzero((owner != NOWHERE) & above[owner]).tolist()
     held = layout.held
     usable = sum(bool((draft.fits(group, overload) & held[group]).any()) for group in groups)
     return usable, len(groups)

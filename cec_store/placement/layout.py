@@ -88,7 +88,8 @@ class Layout:
     @property
     def owned(self) -> Bools:
         """Whether a node processes a group; shape (groups, nodes)."""
-        return self.owner[:, None] == np.arange(len(self.nodes))
+        owned: Bools = self.owner[:, None] == np.arange(len(self.nodes))
+        return owned
 
     def with_holders(self, holders: Ints) -> Layout:
         return replace(self, holders=holders)

@@ -35,6 +35,9 @@ class Rules:
     """Whether a node that owns too few groups gets its fair share, as one that joins does."""
     assisted: Protocol = Protocol.CPAL
     """How groups move to a node that has a copy."""
+    paired: bool = False
+    """Whether the target is the least used node in any case, as in Flux, which the paper follows;
+    else any node that has a copy and room comes first."""
 
     def __post_init__(self) -> None:
         if not 0 < self.underload < self.aim <= self.overload < math.inf:
@@ -89,7 +92,9 @@ class Move:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.group}: {self.source} -> {self.target}, {self.protocol.value} ({self.reason})"
+        return (
+            f"{self.group}: {self.source} -> {self.target}, {self.protocol.value} ({self.reason})"
+        )
 
 
 @dataclass(frozen=True, eq=False)

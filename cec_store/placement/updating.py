@@ -82,14 +82,13 @@ def _with_copies(layout: Layout, copies: int) -> Layout:
     return layout.with_holders(holders)
 
 
-def _pairs(
-    kept: Layout, proposed: Layout, priced: Floats
-) -> tuple[list[CopyMove], list[CopyMove]]:
+def _pairs(kept: Layout, proposed: Layout, priced: Floats) -> tuple[list[CopyMove], list[CopyMove]]:
     """Copies that have to be made, and moves by what they gain; each goes to a proposed node.
 
     Where a group has several copies, the dearest leaves for the cheapest place.
     """
-    needed, wanted = [], []
+    needed: list[CopyMove] = []
+    wanted: list[CopyMove] = []
     for group, (now, then) in enumerate(
         zip(kept.holders.tolist(), proposed.holders.tolist(), strict=True)
     ):

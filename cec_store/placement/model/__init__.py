@@ -1,1 +1,1 @@
-"""The simulator of the paper's section 7: recorded loads, an allocation, and what the adaptation does."""
+"""The simulator of the paper's section 7: recorded loads, allocations, and the adaptation."""

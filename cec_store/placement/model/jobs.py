@@ -85,9 +85,7 @@ def job_of(
         np.array(owner, np.int64),
         np.zeros((len(names), 0), np.int64),
     )
-    return Job(
-        layout, nodes, interval_s, rows * row_s[:, None], rows, row_s, np.concatenate(grown)
-    )
+    return Job(layout, nodes, interval_s, rows * row_s[:, None], rows, row_s, np.concatenate(grown))
 
 
 TWO_OPERATORS_OVERLOAD = 0.7

@@ -41,6 +41,8 @@ class Setting:
     statistics_s: float = 900.0
     """Before it, nothing moves and there are no copies."""
     overload: float = 0.8
+    paired: bool = True
+    """Whether groups move to the least used node in any case, as in Flux: see `Rules`."""
     spread: float = math.inf
     """Constraint 2."""
     reading: Reading = Reading.NODE
@@ -104,9 +106,7 @@ def simulate(job: Job, allocation: Allocation, setting: Setting, seed: int = 0) 
     return _Run(job, allocation, setting, seed).run()
 
 
-def point_of(
-    jobs: Sequence[Callable[[], Job]], allocation: Allocation, setting: Setting
-) -> Point:
+def point_of(jobs: Sequence[Callable[[], Job]], allocation: Allocation, setting: Setting) -> Point:
     """Of a run of each job."""
     found = [simulate(make(), allocation, setting, seed) for seed, make in enumerate(jobs)]
     total = {each.name: sum(getattr(o, each.name) for o in found) for each in fields(Outcome)}
@@ -136,6 +136,7 @@ class _Run:
         self._rules = Rules(
             setting.overload, aim=setting.overload, scales=False, fills=False,
             underload=setting.overload / 2, assisted=setting.protocol,
+            paired=setting.paired,
         )  # fmt: skip
         self._layout = job.layout
         self._due: list[tuple[int, int, int]] = []
@@ -189,9 +190,7 @@ class _Run:
         lazily = self._allocation is Allocation.LAZY_MOVE
         if lazily:
             self._move_what_is_due(step)
-        usable, groups = usable_copies(
-            self._layout, load, self._job.nodes, self._setting.overload
-        )
+        usable, groups = usable_copies(self._layout, load, self._job.nodes, self._setting.overload)
         outcome.usable += usable
         outcome.on_overloaded += groups
         before = self._layout
