@@ -32,6 +32,7 @@ class Scenario:
     """Of events: each comes about as often as it stands here."""
     events: tuple[int, int]
     """How many there are in `make test` and in `make crash`."""
+    replicas: int = 1
     seed: int = 0
 
     @property
@@ -59,11 +60,21 @@ class Scenario:
         return found[:count]
 
 
+LOSSES = ("migrate", "kill", "migrate", "drain", "lose")
 SCENARIOS = {
-    "lost": Scenario(("running", "join"), 1, 3, ("kill", "drain", "kill", "lose"), (3, 60)),
-    "lost, V2": Scenario(("join", "sessions"), 2, 3, ("kill", "lose", "go_back"), (0, 60)),
+    "lost": Scenario(("running", "join"), 2, 3, LOSSES, (4, 60), seed=3),
+    "lost, V1": Scenario(("join", "sessions"), 1, 3, (*LOSSES, "go_back"), (0, 60)),
     "scaled": Scenario(
-        ("join", "running", "sessions"), 2, 4, ("scale 2", "kill", "scale 6", "scale 4"), (0, 60)
+        ("join", "running", "sessions"),
+        2,
+        4,
+        ("scale 2", "kill", "scale 6", "rebalance", "go_back", "scale 4"),
+        (0, 60),
+    ),
+    "moved": Scenario(("join", "running"), 2, 4, ("migrate",) * 9 + ("kill",), (0, 90)),
+    "moved, V1": Scenario(("sessions", "running"), 1, 3, ("migrate",) * 9 + ("kill",), (0, 30)),
+    "without replicas": Scenario(
+        ("join", "sessions"), 2, 3, ("kill", "drain", "go_back"), (0, 10), replicas=0
     ),
 }
 
@@ -72,7 +83,7 @@ def run(folder: Path, scenario: Scenario, events: list[str]) -> list[dict[str, A
     """One driver's life; what it said."""
     order = {
         "folder": str(folder), "queries": scenario.queries, "workers": scenario.workers,
-        "conf": scenario.conf, "provider": "cec", "seed": scenario.seed, "events": events,
+        "conf": scenario.conf, "configure": {"replicas": scenario.replicas}, "provider": "cec", "seed": scenario.seed, "events": events,
     }  # fmt: skip
     life_s_max = START_S_MAX + EVENT_S_MAX * len(events)
     driver = Driver("cluster_events", order, folder / "driver.log", life_s_max)
@@ -108,12 +119,15 @@ def test_each_row_comes_once_whatever_happens_to_executors(
         raise AssertionError(f"{name}, {events}: {error}\nits files: {saved}") from error
     for event in said:
         print(name, json.dumps(event))
+    metrics = said[-1]["metrics"]
+    assert (metrics.get("cecReplicaHits", 0) > 0) is (scenario.replicas > 0)
     assert min(batches) > len(events), "hardly a batch was run: the test proves nothing"
     tally(len(events))
 
 
 def test_every_query_and_kind_of_event_is_tried() -> None:
     assert {each for s in SCENARIOS.values() for each in s.queries} == {*QUERIES} - {"windows"}
+    assert sum(s.events[1] for s in SCENARIOS.values()) >= 300
     assert {kind.split()[0] for s in SCENARIOS.values() for kind in s.chosen(s.events[1])} == {
-        "kill", "lose", "drain", "scale", "go_back"
+        "kill", "lose", "drain", "scale", "go_back", "migrate", "rebalance"
     }  # fmt: skip

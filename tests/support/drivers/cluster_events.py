@@ -1,8 +1,8 @@
 """A driver with a standalone cluster of its own, to which things happen: `cluster_events ORDER`.
 
 ORDER is JSON: `folder`; `queries`, names of `killed_queries`, which run at the same time, each in a
-folder of its own below; `workers`, how many there are at first; `conf`; `replicas`; `provider`, as
-`killed_job` has it; `seed`; and `events`, names of functions in EVENTS, "scale N" among them. Says
+folder of its own below; `workers`, how many there are at first; `conf`, `configure` and `provider`,
+as `killed_job` has them; `seed`; and `events`, names of functions in EVENTS, "scale N" among them. Says
 what it did on stdout, one JSON object a line.
 """
 
@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cec_store.connectors import spark
 from support.drivers.killed_job import ROUND_S_MAX, Job, say
-from support.spark.standalone import DECOMMISSIONING, StandaloneCluster, wait_for
+from support.spark.standalone import DEADLINE_S, DECOMMISSIONING, StandaloneCluster, wait_for
 
 CONF = {
     **DECOMMISSIONING,
@@ -133,8 +134,33 @@ def go_back(run: Run, dice: random.Random) -> dict[str, object]:
     return {"query": job.folder.name, "after": target}
 
 
+def migrate(run: Run, dice: random.Random) -> dict[str, object]:
+    """A partition to another executor, by any protocol that can be followed."""
+    cluster = spark.cluster(run.spark)
+    snapshot = cluster.snapshot()
+    partition = dice.choice(snapshot.partitions)
+    others = [each for each in snapshot.usable if each != partition.owner]
+    warm = [each.executor_id for each in partition.replicas if each.state == "warm"]
+    found = {"direct": others, "cpal": others, "cpa": [each for each in others if each in warm]}
+    protocol = dice.choice([name for name, places in found.items() if places])
+    key, to = partition.id, dice.choice(found[protocol])
+    move = cluster.migrate(
+        key.query, key.operator, key.partition, to=to, protocol=protocol, wait_s=DEADLINE_S
+    )
+    return {"protocol": protocol, "to": to, "warm": move.is_from_replica, "read": move.records_read}
+
+
+def rebalance(run: Run, dice: random.Random) -> dict[str, object]:
+    """Until no executor owns too few."""
+    cluster = spark.cluster(run.spark)
+    moves = 0
+    while plan := cluster.rebalance(wait_s=DEADLINE_S).moves:
+        moves += len(plan)
+    return {"moves": moves}
+
+
 EVENTS: dict[str, Callable[[Run, random.Random], dict[str, object]]] = {
-    event.__name__: event for event in (kill, lose, drain, go_back)
+    event.__name__: event for event in (kill, lose, drain, go_back, migrate, rebalance)
 }
 
 
@@ -165,7 +191,8 @@ def main(order: dict[str, Any]) -> None:
         for name in order["events"]:
             began_s = time.monotonic()
             found = happen(run, name, dice)
-            run.await_batches(2)
+            # Migrations happen at every batch.
+            run.await_batches(0 if name == "migrate" else 2)
             took_s = round(time.monotonic() - began_s, 1)
             say(event=name, batches=[job.written for job in run.jobs], took_s=took_s, **found)
         say(
