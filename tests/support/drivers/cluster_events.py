@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from cec_store.connectors import spark
+from cec_store.connectors.spark.executors.loads import LoadMeter
 from support.drivers.killed_job import ROUND_S_MAX, Job, say
+from support.spark import archive
 from support.spark.standalone import DEADLINE_S, DECOMMISSIONING, StandaloneCluster, wait_for
 
 CONF = {
     **DECOMMISSIONING,
     "spark.executor.memory": "600m",
     "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": archive.submit_options(),
     # Whoever waits for a busy executor waits in vain where all are busy with several queries.
     "spark.locality.wait": "1s",
     # What a killed executor takes with it is no fault of the tasks.
@@ -47,6 +50,7 @@ class Run:
             told = {**common, "query": name, "folder": str(folder / name)}
             self.jobs.append(Job(told))
         self.spark = self.jobs[0].spark
+        self.meter = LoadMeter(self.spark)
 
     def registered(self) -> int:
         """Executors that the driver knows; it has a block manager as well."""
@@ -159,8 +163,26 @@ def rebalance(run: Run, dice: random.Random) -> dict[str, object]:
     return {"moves": moves}
 
 
+def adapt(run: Run, dice: random.Random) -> dict[str, object]:
+    """A machine joins, and gets its fair share by itself."""
+    cluster = spark.cluster(run.spark)
+    [number] = run.cluster.add_workers(1)
+    run.await_executors(len(run.cluster.workers))
+    [new] = [each.executor_id for each in run.cluster.executors() if each.worker == number]
+    began = [job.written for job in run.jobs]
+
+    def owned() -> int:
+        return [each.owner for each in cluster.snapshot().partitions].count(new)
+
+    fair = len(cluster.snapshot().partitions) // len(run.cluster.workers)
+    with cluster.adapt(every_s=0.5, say=lambda _: None):
+        wait_for(lambda: owned() >= fair, lambda: f"it owns {owned()} of {cluster}")
+    batches = [job.written - before for job, before in zip(run.jobs, began, strict=True)]
+    return {"executor": new, "owns": owned(), "after_batches": batches}
+
+
 EVENTS: dict[str, Callable[[Run, random.Random], dict[str, object]]] = {
-    event.__name__: event for event in (kill, lose, drain, go_back, migrate, rebalance)
+    event.__name__: event for event in (kill, lose, drain, go_back, migrate, rebalance, adapt)
 }
 
 
@@ -183,6 +205,12 @@ def metrics_of(run: Run) -> dict[str, int]:
     return found
 
 
+def partitions_with_costs(run: Run) -> int:
+    """Of which Spark's task metrics have told some processor time."""
+    found, _ = run.meter.read()
+    return sum(cost.tasks > 0 and cost.cpu_s > 0 for cost in found.values())
+
+
 def main(order: dict[str, Any]) -> None:
     run = Run(order)
     try:
@@ -199,6 +227,7 @@ def main(order: dict[str, Any]) -> None:
             done=[job.written for job in run.jobs],
             again=sum(job.again for job in run.jobs),
             metrics=metrics_of(run),
+            partitions_with_costs=partitions_with_costs(run),
         )
     finally:
         run.stop()
