@@ -25,7 +25,7 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
   }
 
   private def settle(): Unit = {
-    places.settle(migrations_.of(_).nonEmpty)
+    places.settle(migrations_.of(_).map(_.to))
     val short = shortage
     if (short != saidShortage) short.foreach(why => logWarning(s"cec: $why"))
     saidShortage = short

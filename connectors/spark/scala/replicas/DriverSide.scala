@@ -22,8 +22,8 @@ private[cecstore] final class DriverSide(context: SparkContext) extends Logging 
 
   def start(): Unit = {
     val provider = context.conf.get("spark.sql.streaming.stateStore.providerClass", "")
-    if (provider != Provider) logWarning(s"cec: the plugin has nothing to do for queries with the state store provider " +
-      s"'$provider': replicas are kept of the state of $Provider")
+    if (provider.split('.').last != Provider) logWarning(s"cec: spark.plugins names the plugin for replicas, but " +
+      s"the state store provider is '$provider': replicas are kept of the state that $Provider has")
     // A queue of its own: other listeners may be slow.
     context.listenerBus.addToQueue(losses, "cecReplicas")
     ticking.setDaemon(true)
@@ -61,7 +61,7 @@ private[cecstore] final class DriverSide(context: SparkContext) extends Logging 
 }
 
 private object DriverSide {
-  private val Provider = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
+  private val Provider = "CecStateStoreProvider"
   private val TickMs = 50L
   private val AgainMs = 1000L
 }

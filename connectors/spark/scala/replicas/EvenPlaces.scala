@@ -9,19 +9,23 @@ private[cecstore] final class EvenPlaces(roster: Roster) {
   private def load(executor: String): Int = roster.partitions.valuesIterator.count(_.targets.contains(executor))
   private def isFit(entry: PartitionEntry)(executor: ExecutorEntry): Boolean = !executor.isDraining && !entry.owner.contains(executor.id)
 
-  /** Have each partition's replicas where they are to be; new ones where some are lost or there is more room. */
-  def settle(isMoving: PartitionEntry => Boolean): Unit = {
-    roster.partitions.valuesIterator.foreach(settle)
-    even(isMoving)
+  /**
+   * Have each partition's replicas where they are to be; new ones where some are lost or there is more room.
+   *
+   * @param goal where a partition is on its way to: its replica there stays
+   */
+  def settle(goal: PartitionEntry => Option[String]): Unit = {
+    roster.partitions.valuesIterator.foreach(entry => settle(entry, goal(entry)))
+    even(goal(_).nonEmpty)
   }
 
-  private def settle(entry: PartitionEntry): Unit = {
+  private def settle(entry: PartitionEntry, goal: Option[String]): Unit = {
     val before = entry.targets
-    // Where the owner is unknown, each replica may be all that there is.
-    val kept = entry.targets.filter(id => roster.executors.get(id).exists(isFit(entry)))
-    val asked = entry.placed.fold(kept)(_.filter(id => roster.executors.get(id).exists(isFit(entry))))
+    val asked = entry.placed.fold(before)(_ ++ goal.filter(before.contains)).distinct
+    val kept = asked.filter(id => roster.executors.get(id).exists(isFit(entry)))
     val wanted = entry.placed.fold(entry.replicas)(_.size)
-    entry.targets = withoutSurplus(entry, filled(entry, asked, wanted), wanted)
+    val all = filled(entry, kept, wanted)
+    entry.targets = if (goal.isEmpty) withoutSurplus(entry, all, wanted) else all
     if (entry.targets != before) roster.changed()
   }
 

@@ -26,6 +26,7 @@ object Programs {
     "logObjects" -> LogObjects.run,
     "addCommits" -> LogObjects.add,
     "replicaWalk" -> ReplicaWalk.run,
+    "driverRules" -> DriverRules.run,
     "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {
