@@ -85,7 +85,8 @@ def run(folder: Path, scenario: Scenario, events: list[str]) -> list[dict[str, A
     """One driver's life; what it said."""
     order = {
         "folder": str(folder), "queries": scenario.queries, "workers": scenario.workers,
-        "conf": scenario.conf, "configure": {"replicas": scenario.replicas}, "provider": "cec", "seed": scenario.seed, "events": events,
+        "conf": scenario.conf, "configure": {"replicas": scenario.replicas}, "provider": "cec",
+        "seed": scenario.seed, "events": events,
     }  # fmt: skip
     life_s_max = START_S_MAX + EVENT_S_MAX * len(events)
     driver = Driver("cluster_events", order, folder / "driver.log", life_s_max)
@@ -126,6 +127,8 @@ def test_each_row_comes_once_whatever_happens_to_executors(
     assert said[-1]["partitions_with_costs"] >= known
     metrics = said[-1]["metrics"]
     assert (metrics.get("cecReplicaHits", 0) > 0) is (scenario.replicas > 0)
+    if name == "small":  # nothing else happens in it while a partition moves
+        assert all(event["warm"] for event in said if event.get("protocol") == "cpal")
     assert min(batches) > len(events), "hardly a batch was run: the test proves nothing"
     tally(len(events))
 

@@ -1,9 +1,9 @@
 """A driver with a standalone cluster of its own, to which things happen: `cluster_events ORDER`.
 
 ORDER is JSON: `folder`; `queries`, names of `killed_queries`, which run at the same time, each in a
-folder of its own below; `workers`, how many there are at first; `conf`, `configure` and `provider`,
-as `killed_job` has them; `seed`; and `events`, names of functions in EVENTS, "scale N" among them. Says
-what it did on stdout, one JSON object a line.
+folder of its own below; `workers`, how many there are at first; `conf`, `configure` and
+`provider`, as `killed_job` has them; `seed`; and `events`, names of functions in EVENTS, "scale N"
+among them. Says what it did on stdout, one JSON object a line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A Spark driver that kills its own tasks, executors and queries: `killed_job ORDER`.
 
 ORDER is JSON: `folder`, `query` (of `killed_queries`), `master`, `conf`, `provider` ("cec", or else
-Spark's default one), `configure`, what `spark.configure` is told, `seed`, `rounds` (names of functions in ROUNDS), and `then`: "stop", or "run"
-for one that goes on until it is killed. Says what it did on stdout, one JSON object a line.
+Spark's default one), `configure` (what `spark.configure` is told, if anything), `seed`, `rounds`
+(names of functions in ROUNDS), and `then`: "stop", or "run" for one that goes on until it is
+killed. Says what it did on stdout, one JSON object a line.
 """
 
 from __future__ import annotations

@@ -69,7 +69,11 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
   }
 
   private[cecstore] def instructed(content: Instructions.Content): Unit = {
-    wanted = content.wanted.map(each => each.key -> each).toMap
+    val now = content.wanted.map(each => each.key -> each).toMap
+    // A partition that moves here is owned once its first store is open: its task has yet to take the others.
+    val here = owners.keySet.asScala.map(_.of).toSet
+    (wanted.keySet -- now.keySet).filter(key => here(key.of)).foreach(adopted.put(_, System.nanoTime()))
+    wanted = now
     val news = content.news.toMap
     owners.forEach((key, store) => store.hear(news.get(key)))
   }
@@ -84,7 +88,7 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
     makeRoom()
   }
 
-  /** The driver has had the time to want what was left here by a provider. */
+  /** The driver has had the time to want what was left here by a provider, and a task to take what it needs. */
   private def isLeftOver(key: StoreKey): Boolean =
     Option(adopted.get(key)).forall(System.nanoTime() - _ > AdoptedNs)
 
