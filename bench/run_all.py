@@ -119,6 +119,12 @@ TARGETS = (
     Target("spark_standby.py", "spark_active_detection_vs_batch"),
     Target("spark_standby.py", "spark_active_gap_s"),
     Target("spark_standby.py", "spark_active_batch_s"),
+    Target("replicas.py", "lost_executor_batch_vs_none", at_most=0.7),
+    Target("replicas.py", "replica_load_vs_cold", at_most=0.1),
+    Target("replicas.py", "cpal_latency_vs_direct", at_most=0.1),
+    Target("replicas.py", "replica_batch_overhead", at_most=1.1),
+    Target("replicas.py", "scale_out_batches", at_most=10),
+    Target("replicas.py", "scale_out_built_in", at_most=0),
 )
 SCRIPTS = tuple(dict.fromkeys(target.script for target in TARGETS))
 
