@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -235,17 +236,13 @@ def test_replicas_are_refused_where_a_session_runs_without_the_plugin(
 ) -> None:
     from pyspark import SparkContext
 
-    class Running:
-        def __init__(self, plugins: str) -> None:
-            self.plugins = plugins
-
-        def getConf(self) -> dict[str, str]:
-            return {PLUGINS: self.plugins}
+    def running(plugins: str) -> Any:
+        return SimpleNamespace(getConf=lambda: {PLUGINS: plugins})
 
     chosen = session_settings(JAR, spark_settings({"replicas": 1}))
-    monkeypatch.setattr(SparkContext, "_active_spark_context", Running("com.example.Other"))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", running("com.example.Other"))
     with pytest.raises(SparkUnavailable, match="stop it first"):
         apply(builder, chosen, variables(tmp_path))
     assert PLUGINS not in builder._options
-    monkeypatch.setattr(SparkContext, "_active_spark_context", Running(f"other,{PLUGIN}"))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", running(f"other,{PLUGIN}"))
     apply(builder, chosen, variables(tmp_path / "again"))

@@ -437,19 +437,13 @@ def keeps_the_rows_of_a_version_that_a_replica_goes_back_from() -> None:
 @bug
 def uses_a_torn_replica() -> None:
     """Follows frame by frame where a version has several, and stays where a read broke off."""
-    provider.plant(
-        "replicas/Replica.scala",
-        "      if (frame.header.endsVersion) {\n        whole.follow(version.toSeq)\n        version.clear()",
-        "      whole.follow(version.toSeq)\n      version.clear()\n      if (frame.header.endsVersion) {",
-    )
-    provider.plant(
-        "replicas/Replica.scala", "      state = null\n      val progress", "      val progress"
-    )
-    provider.plant(
-        "replicas/Replica.scala",
-        "case e: Throwable => forget(); throw e",
-        "case e: Throwable => throw e",
-    )
+    file = "replicas/Replica.scala"
+    ends = "      if (frame.header.endsVersion) {\n"
+    follows = "        whole.follow(version.toSeq)\n        version.clear()\n"
+    provider.plant(file, ends + follows, follows + ends)
+    provider.plant(file, "      state = null\n      val progress", "      val progress")
+    throws = "case e: Throwable => throw e"
+    provider.plant(file, "case e: Throwable => forget(); throw e", throws)
 
 
 @bug

@@ -13,7 +13,7 @@ object DriverRules {
     "an entry that a running task has overwritten is made again" -> again,
     "a lost partition that a task has taken elsewhere stays there" -> takenElsewhere,
     "replicas on a lost executor are made elsewhere" -> remade,
-    "an executor that is decommissioned loses its partitions to their replicas and gets nothing new" -> draining,
+    "a decommissioned executor loses its partitions to their replicas and gets nothing new" -> draining,
     "direct changes the location at once" -> direct,
     "CPA needs a warm replica" -> assisted,
     "CPAL changes the location once the replica has caught up" -> lowLatency,
