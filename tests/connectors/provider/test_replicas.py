@@ -17,6 +17,7 @@ RULES = (
     "a replica whose next frames are no longer kept is loaded anew",
     "a replica that is further behind than the extent is loaded anew",
     "the coldest replica goes first, and comes back when there is room",
+    "a state that is larger than all replicas may be is not even read",
     "a provider that is closed leaves its state as a replica",
     "a provider that is left over gives its state to the replica",
     "a follower ends no file that its writer has open",

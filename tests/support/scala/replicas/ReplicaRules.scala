@@ -14,6 +14,7 @@ object ReplicaRules {
     "a replica whose next frames are no longer kept is loaded anew" -> forgotten,
     "a replica that is further behind than the extent is loaded anew" -> beyondExtent,
     "the coldest replica goes first, and comes back when there is room" -> coldest,
+    "a state that is larger than all replicas may be is not even read" -> tooLarge,
     "a provider that is closed leaves its state as a replica" -> leftBehind,
     "a provider that is left over gives its state to the replica" -> givenUp,
     "a follower ends no file that its writer has open" -> leases,
@@ -137,6 +138,17 @@ object ReplicaRules {
     follow(small, here, Seq(0, 1))
     follow(small, here, Seq(0, 1))
     Check.equal("states", (0 until 2).map(held(small)(_).state), Seq("warm", "warm"))
+  }
+
+  private def tooLarge(setting: Setting): Unit = {
+    val two = new Two(setting, "")
+    import two._
+    versions(provider(here), Stores.Start, pairs(0, 5))
+    val small = host(1000)
+    small.instructed(Instructions.Content(Seq(Wanted(key(0), headOf(here, 0), isOrdered = false, isMoving = false, 1001)), Nil))
+    LoadingRules.segments(setting.folder).foreach(java.nio.file.Files.delete)
+    small.follow()
+    Check.equal("state", held(small)(0).state -> held(small)(0).reason, "no_room" -> "it has 1001 bytes, all together may have 1000")
   }
 
   private def leftBehind(setting: Setting): Unit = {
