@@ -49,6 +49,8 @@ SPARK_FILES = (
     "connectors/checkpoint/test_spark_read_state.py",
     "connectors/provider/test_vectors.py",
     "connectors/provider/test_races.py",
+    "connectors/provider/test_replicas.py",
+    "connectors/provider/test_replica_orders.py",
     "connectors/provider/test_rules.py",
     "connectors/provider/test_sizes.py",
     "connectors/provider/test_reads.py",

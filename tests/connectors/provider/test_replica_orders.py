@@ -13,7 +13,7 @@ RULES = (
     "an entry that a running task has overwritten is made again",
     "a lost partition that a task has taken elsewhere stays there",
     "replicas on a lost executor are made elsewhere",
-    "an executor that is decommissioned loses its partitions to their replicas and gets nothing new",
+    "a decommissioned executor loses its partitions to their replicas and gets nothing new",
     "direct changes the location at once",
     "CPA needs a warm replica",
     "CPAL changes the location once the replica has caught up",

@@ -6,7 +6,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.sql.cecstore.replicas.{DriverSide, ExecutorSide}
 
-/** Keeps warm replicas of state partitions on executors that do not own them. docs/spark.md, "Replicas". */
+/** Keeps warm replicas of state partitions on executors that do not own them. docs/spark-replicas.md. */
 class CecPlugin extends SparkPlugin {
   override def driverPlugin(): DriverPlugin = new DriverPlugin {
     private var side: DriverSide = null

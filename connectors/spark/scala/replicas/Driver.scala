@@ -15,6 +15,8 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
   private val roster = new Roster(clockMs)
   private val places = new EvenPlaces(roster)
   private val migrations_ = new Migrations(roster, routing, clockMs)
+  private var settledAt = 0L
+  private var shortSinceMs = Option.empty[Long]
   private var saidShortage = Option.empty[String]
 
   def heard(report: Report): Instructions = synchronized {
@@ -24,11 +26,19 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
     roster.instructions(report.executor, report.seen, entry => migrations_.of(entry).map(_.to))
   }
 
-  private def settle(): Unit = {
+  private def settle(): Unit = if (roster.generation != settledAt) {
     places.settle(migrations_.of(_).map(_.to))
+    settledAt = roster.generation
+  }
+
+  /** Executors that come up one after the other are no shortage yet. */
+  private def sayShortage(): Unit = {
     val short = shortage
-    if (short != saidShortage) short.foreach(why => logWarning(s"cec: $why"))
-    saidShortage = short
+    shortSinceMs = short.flatMap(_ => shortSinceMs.orElse(Some(clockMs())))
+    if (short != saidShortage && shortSinceMs.forall(clockMs() - _ > Driver.ShortMs)) {
+      short.foreach(why => logWarning(s"cec: $why"))
+      saidShortage = short
+    }
   }
 
   /** Before the next batch is planned its tasks are sent to where the replicas are. */
@@ -46,6 +56,7 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
     }
     roster.prune(activeRuns())
     settle()
+    sayShortage()
     roster.partitions.valuesIterator.filter(_.isActive).foreach { entry =>
       if (entry.owner.isEmpty) leave(entry, "no executor has it")
       else if (entry.owner.flatMap(roster.executors.get).exists(_.isDraining)) leave(entry, "its executor is being decommissioned")
@@ -119,6 +130,7 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
       if (entry.owner.contains(id)) throw new Refused("owns_it", s"executor $id has the partition itself")
     }
     entry.placed = Some(executors.distinct.toVector)
+    roster.changed()
     settle()
     named(entry) + ("executors" -> entry.targets)
   }
@@ -126,7 +138,12 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
   override def release(query: String, operator: Long, partition: Int): Document = synchronized {
     val entry = entryOf(query, operator, partition)
     entry.placed = None
+    roster.changed()
     settle()
     named(entry) + ("executors" -> entry.targets)
   }
+}
+
+private object Driver {
+  private val ShortMs = 10L * 1000
 }

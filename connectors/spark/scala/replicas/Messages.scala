@@ -54,14 +54,19 @@ private[cecstore] object Instructions {
   final case class Content(wanted: Seq[Wanted], news: Seq[(StoreKey, OwnerNews)])
 
   def decode(message: Array[AnyRef]): Instructions = Instructions(long(message(0)), Option.when(message.length > 1)(Content(
-    rows(message(1)).map(row => Wanted(key(row), Head(long(row(4)), text(row(5))), flag(row(6)), flag(row(7)))),
+    rows(message(1)).map(row => Wanted(key(row), Head(long(row(4)), text(row(5))), flag(row(6)), flag(row(7)), long(row(8)))),
     rows(message(2)).map(row => key(row) -> OwnerNews(long(row(4)), long(row(5)), long(row(6)))))))
 }
 
-/** A replica that the driver wants here. `isMoving`: the partition comes here as soon as it is warm, so it goes first. */
-private[cecstore] final case class Wanted(key: StoreKey, head: Head, isOrdered: Boolean, isMoving: Boolean) {
+/**
+ * A replica that the driver wants here.
+ *
+ * @param isMoving the partition comes here as soon as it is warm, so it goes first
+ * @param stateBytes memory of the state at its owner
+ */
+private[cecstore] final case class Wanted(key: StoreKey, head: Head, isOrdered: Boolean, isMoving: Boolean, stateBytes: Long = 0) {
   def encoded: Array[AnyRef] = Wire.keyed(key) ++
-    Array[AnyRef](Long.box(head.version), head.uniqueId, Boolean.box(isOrdered), Boolean.box(isMoving))
+    Array[AnyRef](Long.box(head.version), head.uniqueId, Boolean.box(isOrdered), Boolean.box(isMoving), Long.box(stateBytes))
 }
 
 private object Wire {

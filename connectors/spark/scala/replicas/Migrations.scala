@@ -102,7 +102,6 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
         entry.targets = (back.toVector ++ entry.targets.filter(_ != migration.to)).distinct.take(math.max(1, entry.replicas))
       }
       entry.hasArrived = true
-      roster.changed()
       end(migration, Done)
     }
   }
@@ -113,6 +112,7 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
     migration.state = state
     migration.doneMs = Some(clockMs())
     running.remove(migration.partition.key)
+    roster.changed()
     ended.enqueue(migration)
     if (ended.size > EndedMax) ended.dequeue()
   }

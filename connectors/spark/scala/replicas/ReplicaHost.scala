@@ -123,8 +123,16 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
     own.exists(head => wanted.get(key).forall(_.head.version <= head.version))
   }
 
-  private def hasRoom(each: Wanted): Boolean = Option(troubles.get(each.key)).forall(trouble =>
+  private def hasRoom(each: Wanted): Boolean = if (each.stateBytes > memoryBytesMax) {
+    // It is not even loaded: the heap may have no room for it beside the others.
+    drop(each.key)
+    troubles.put(each.key, noRoom(each.stateBytes))
+    false
+  } else Option(troubles.get(each.key)).forall(trouble =>
     System.nanoTime() >= trouble.untilNs && memoryBytes + trouble.bytes <= memoryBytesMax)
+
+  private def noRoom(bytes: Long): Trouble =
+    Trouble("no_room", s"it has $bytes bytes, all together may have $memoryBytesMax", 0, bytes)
 
   def memoryBytes: Long = replicas.values.asScala.map(_.memoryBytes).sum
 
@@ -133,7 +141,7 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
     val bytes = coldest.memoryBytes
     logInfo(s"cec: no room for the replica of ${coldest.key}: replicas may have $memoryBytesMax bytes")
     drop(coldest.key)
-    troubles.put(coldest.key, Trouble("no_room", s"it has $bytes bytes, all together may have $memoryBytesMax", 0, bytes))
+    troubles.put(coldest.key, noRoom(bytes))
   }
 }
 

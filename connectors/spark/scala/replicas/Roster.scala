@@ -147,7 +147,7 @@ private[cecstore] final class Roster(clockMs: () => Long) {
       val wanted = for {
         entry <- partitions.valuesIterator if entry.targets.contains(executor) && !entry.owner.contains(executor)
         (key, head) <- entry.heads
-      } yield Wanted(key, head, entry.stores(key.name).isOrdered, moving(entry).contains(executor))
+      } yield Wanted(key, head, entry.stores(key.name).isOrdered, moving(entry).contains(executor), entry.stores(key.name).stateBytes)
       val news = for {
         entry <- partitions.valuesIterator if entry.owner.contains(executor)
         (key, head) <- entry.heads

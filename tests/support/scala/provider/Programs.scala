@@ -26,6 +26,7 @@ object Programs {
     "logObjects" -> LogObjects.run,
     "addCommits" -> LogObjects.add,
     "replicaWalk" -> ReplicaWalk.run,
+    "replicaRules" -> Rules.ofReplicas,
     "driverRules" -> DriverRules.run,
     "rules" -> Rules.run)
 

@@ -13,7 +13,7 @@ object DriverRules {
     "an entry that a running task has overwritten is made again" -> again,
     "a lost partition that a task has taken elsewhere stays there" -> takenElsewhere,
     "replicas on a lost executor are made elsewhere" -> remade,
-    "an executor that is decommissioned loses its partitions to their replicas and gets nothing new" -> draining,
+    "a decommissioned executor loses its partitions to their replicas and gets nothing new" -> draining,
     "direct changes the location at once" -> direct,
     "CPA needs a warm replica" -> assisted,
     "CPAL changes the location once the replica has caught up" -> lowLatency,
@@ -279,7 +279,7 @@ object DriverRules {
     val owned = Report.Owned(key(3, "left"), Run, Some(Head(7, "id")), isOrdered = true, 2, 11, 12, Some(LoadFigures(6, isFromReplica = true, 5, 4)))
     val report = Report("1", "host", 9, 1000, Seq(owned, owned.copy(head = None, load = None)), Seq(Report.Held(key(4, ""), -1, 0, "failing", "why")))
     Check.equal("report", Report.decode(report.encoded), report)
-    val content = Instructions.Content(Seq(Wanted(key(1, "a"), Head(3, "x"), isOrdered = true, isMoving = true)), Seq(key(2, "b") -> OwnerNews(1, 2, 3)))
+    val content = Instructions.Content(Seq(Wanted(key(1, "a"), Head(3, "x"), isOrdered = true, isMoving = true, 77)), Seq(key(2, "b") -> OwnerNews(1, 2, 3)))
     for (instructions <- Seq(Instructions(4, Some(content)), Instructions(5, None)))
       Check.equal("instructions", Instructions.decode(instructions.encoded), instructions)
   }

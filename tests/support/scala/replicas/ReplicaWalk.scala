@@ -8,6 +8,7 @@ import scala.util.Random
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.cecstore.log.{SegmentFolder, SegmentInput, SegmentOutput}
 import org.apache.spark.sql.cecstore.replicas._
+import org.apache.spark.sql.cecstore.state.Instance
 import org.apache.spark.sql.execution.streaming.state._
 
 /**
@@ -16,7 +17,10 @@ import org.apache.spark.sql.execution.streaming.state._
  * back, stale orders, reads that fail, maintenance, evictions; V1 and V2.
  */
 object ReplicaWalk {
+  private val BodyBytes = 200
+
   def run(words: Arguments): Programs.Result = {
+    Instance.bodyBytes = BodyBytes // a version of a few rows has several frames
     val runs = Seeded.run(words, until = 8)(new ReplicaWalk(words, _))
     def sum(figure: ReplicaWalk => Int): Int = runs.map(figure).sum
     Map("commits" -> sum(_.commits), "hits" -> sum(_.hits), "loads" -> sum(_.loads), "retries" -> sum(_.retries),
