@@ -1,5 +1,7 @@
 """When groups move, and where to: what every plan holds, and each rule of its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -108,6 +110,17 @@ def test_without_a_usable_copy_the_move_is_direct_and_to_the_emptiest_node() -> 
     assert usable_copies(layout, load, nodes, 0.8) == (0, 2)
     assert usable_copies(layout, load, nodes, 0.9 - 1e-3) == (0, 2)
     assert usable_copies(layout, load, nodes, 0.9) == (0, 0)
+
+
+def test_paired_nodes_move_groups_to_the_least_used_node_and_no_other() -> None:
+    layout = Layout.of({"a": 0, "b": 0, "c": 1, "d": 2}, range(3), {"a": [1], "b": [1]})
+    load, nodes = np.array([0.5, 0.4, 0.3, 0.2]), Nodes.alike(3)
+    assert plan(layout, load, nodes, BALANCES).assisted == 1
+    [move] = plan(layout, load, nodes, replace(BALANCES, paired=True)).moves
+    assert (move.target, move.protocol) == (2, Protocol.DIRECT)
+    there = Layout.of({"a": 0, "b": 0, "c": 1, "d": 2}, range(3), {"a": [2], "b": [1]})
+    [move] = plan(there, load, nodes, replace(BALANCES, paired=True)).moves
+    assert (move.group, move.protocol) == ("a", Protocol.CPAL)
 
 
 def test_the_lightest_group_that_is_enough_alone_moves_or_else_the_heaviest() -> None:
