@@ -85,6 +85,20 @@ def test_a_node_stays_overloaded_only_if_none_of_its_groups_fits_anywhere(
             assert (others + load[group] > limit - 1e-6).all()
 
 
+@given(cases(groups_max=20), st.floats(0.05, 1.2), st.booleans())
+def test_the_same_loads_come_to_rest(case: Case, fullness: float, paired: bool) -> None:
+    layout, nodes = baseline(case.layout, 1, case.random), given_nodes(case, fullness)
+    rules = Rules(paired=paired)
+    for _ in range(2 * len(layout.groups) + 2 * len(layout.nodes)):
+        found = plan(layout, case.loads[:, 0], nodes, rules)
+        layout = found.layout
+        for name in found.freed:
+            nodes.draining[layout.nodes.index(name)] = True
+        if not found.moves:
+            return
+    raise AssertionError(f"groups still move: {found}")
+
+
 def test_nothing_is_done_where_nothing_is_overloaded() -> None:
     layout = Layout.of({"a": 0, "b": 1}, [0, 1], {"a": [1]})
     found = plan(layout, np.array([0.5, 0.4]), Nodes.alike(2))
