@@ -20,6 +20,8 @@ from cec_store.placement import (
 )
 from support.placement.layouts import Case, cases
 
+pytestmark = pytest.mark.crash
+
 BALANCES = Rules(scales=False, fills=False)
 
 

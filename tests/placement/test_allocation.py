@@ -14,6 +14,8 @@ from cec_store.placement.layout import NOWHERE
 from cec_store.placement.loads import mean_loads
 from support.placement.layouts import Case, cases, made
 
+pytestmark = pytest.mark.crash
+
 
 def allocations(case: Case, spread: float = math.inf) -> dict[str, Layout]:
     layout, copies = case.layout, case.copies

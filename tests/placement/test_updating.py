@@ -9,6 +9,8 @@ from cec_store.placement import Layout, baseline, correlated, costs, score, upda
 from cec_store.placement.layout import NOWHERE
 from support.placement.layouts import Case, cases, made
 
+pytestmark = pytest.mark.crash
+
 
 @given(cases(), st.floats(0, 20))
 def test_the_score_is_within_the_threshold_and_not_a_move_too_many_was_made(
