@@ -137,7 +137,7 @@ def correlated(
     priced, weights = costs(loads, layout, reading, least), mean_loads(loads)
     taking = len(layout.nodes) if may_hold is None else int(may_hold.sum())
     room = room_of_a_node(weights, copies, taking, spread)
-    return layout.with_holders(_algorithm_3(priced, weights, allowed, copies, room))
+    return layout.with_holders(algorithm_3(priced, weights, allowed, copies, room))
 
 
 def room_of_a_node(weights: Floats, copies: int, nodes: int, spread: float) -> float:
@@ -147,7 +147,7 @@ def room_of_a_node(weights: Floats, copies: int, nodes: int, spread: float) -> f
     return spread * copies * float(weights.sum()) / max(1, nodes) * (1 + ROUNDING)
 
 
-def _algorithm_3(priced: Floats, weights: Floats, allowed: Bools, copies: int, room: float) -> Ints:
+def algorithm_3(priced: Floats, weights: Floats, allowed: Bools, copies: int, room: float) -> Ints:
     """The copy that loses most if it does not get its best place is placed first.
 
     A copy's places stand in levels of equal cost. Levels have only nodes where its group is not, so

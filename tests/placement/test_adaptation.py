@@ -18,6 +18,7 @@ from cec_store.placement import (
     usable_copies,
     violations,
 )
+from cec_store.placement.drafting import Draft
 from support.placement.layouts import Case, cases
 
 pytestmark = pytest.mark.crash
@@ -176,6 +177,22 @@ def test_a_node_that_joins_gets_its_fair_share_copies_first() -> None:
     assert plan(found.layout, np.full(12, 0.01), Nodes.alike(3), Rules(scales=False)).moves == ()
 
 
+def test_the_fullest_node_is_relieved_first() -> None:
+    layout = Layout.of({"a": 0, "a2": 0, "b": 1, "b2": 1, "c": 2}, range(3))
+    found = plan(layout, np.array([0.3, 0.6, 0.4, 0.6, 0.4]), Nodes.alike(3), BALANCES)
+    assert [(move.group, move.target) for move in found.moves] == [("b", 2)]
+
+
+def test_a_draft_knows_where_copies_are_after_a_move() -> None:
+    layout = Layout.of({"a": 0}, [0, 1], {"a": [1]})
+    draft = Draft(layout, np.array([0.5]), Nodes.alike(2), Rules())
+    draft.move(0, 1, "there")
+    draft.move(0, 0, "and back")
+    assert [each.protocol.is_assisted for each in draft.moves] == [True, True]
+    assert draft.at_node.tolist() == [0.5, 0]
+    assert np.array_equal(draft.held, draft.layout.held)
+
+
 def test_a_node_that_drains_is_emptied_even_beyond_the_threshold() -> None:
     layout = Layout.of({"a": 0, "idle": 0, "b": 1}, [0, 1])
     nodes = Nodes.alike(2)
@@ -194,6 +211,9 @@ def test_idle_nodes_are_freed_one_at_a_time_down_to_the_least() -> None:
     assert 0 not in found.layout.owner
     assert plan(layout, load, nodes, Rules(nodes_min=3)).freed == ()
     assert plan(layout, load * 8, nodes).freed == (), "busy ones are kept"
+    fuller = np.array([0.2, 0.2, 0.3, 0.1, 0.0, 0.2])
+    assert plan(layout, fuller, nodes, Rules(underload=0.4)).freed == (1,)
+    assert plan(layout, fuller, nodes, Rules(underload=0.4, aim=0.45)).freed == (), "too full then"
     assert plan(layout, load, nodes, Rules(moves_max=1)).moves == (), "wholly, or not at all"
 
 

@@ -89,6 +89,12 @@ def test_lazy_moves_are_all_assisted_and_leave_nodes_overloaded_meanwhile() -> N
     assert lazily.overloaded_s > soon.overloaded_s
 
 
+def test_lazy_moves_wait_for_the_next_checkpoint_and_are_made_once() -> None:
+    found = simulate(two_operators(), Allocation.LAZY_MOVE, replace(TWO, checkpoint_s=30.0))
+    assert (found.moves, found.assisted) == (10, 10)
+    assert found.overloaded_s == 20, "from second 10 to 30"
+
+
 def test_a_threshold_moves_copies_after_the_loads() -> None:
     never = simulate(waves(0), Allocation.CORRELATED, SETTING)
     always = simulate(waves(0), Allocation.CORRELATED, replace(SETTING, threshold=0.0))
