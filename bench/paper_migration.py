@@ -87,11 +87,11 @@ def readings(groups: int, runs: int) -> Figures:
         "copies spread to 1.2 × the average": (replace(SETTING, spread=1.2), None),
         "θ = 1 node, looked at every 5 minutes": (replace(SETTING, threshold=1.0), None),
         "θ = 0, looked at every 5 minutes": (replace(SETTING, threshold=0.0), None),
-        "busiest minute at 85 %": (SETTING, Load(peak=0.85)),
-        "busiest minute at 95 %": (SETTING, Load(peak=0.95)),
+        "busiest minute at 80 %": (SETTING, Load(peak=0.8)),
+        "busiest minute at 90 %": (SETTING, Load(peak=0.9)),
         "operator 4's nodes at 35 %": (SETTING, Load(sampler=0.35)),
-        "operator 4's nodes at 35 %, busiest minute at 95 %": (
-            SETTING, Load(peak=0.95, sampler=0.35),
+        "operator 4's nodes at 35 %, busiest minute at 90 %": (
+            SETTING, Load(peak=0.9, sampler=0.35),
         ),
     }  # fmt: skip
     return {
