@@ -97,7 +97,7 @@ def _fill(draft: Draft) -> None:
     for target in taking.tolist():
         while not draft.is_full:
             counts = draft.layout.owned.sum(axis=0)
-            rich = [n for n in taking.tolist() if counts[n] > max(fair, counts[target] + 1)]
+            rich = [node for node in taking.tolist() if counts[node] > fair]
             if counts[target] >= fair or not rich:
                 break
             found = _gift(draft, target, rich)

@@ -116,12 +116,16 @@ def correlated(
     spread: float = math.inf,
     may_hold: Bools | None = None,
     reading: Reading = Reading.NODE,
+    least: float | None = None,
 ) -> Layout:
     """Where load falls while that of the group rises: Algorithm 3.
 
     Args:
         loads: shape (groups, samples), in a unit that adds up.
         spread: constraint 2; without a bound unless given, as in the paper's evaluation.
+        may_hold: of each node, whether it takes copies at all; all do unless given.
+        reading: what the correlation with a node is.
+        least: what is nearer to 0 counts as no correlation: see `correlations`.
 
     Raises:
         ValueError: loads that do not fit the layout, more copies than nodes to take them, or a
@@ -130,10 +134,10 @@ def correlated(
     allowed = allowed_places(layout, copies, may_hold)
     if not spread >= 1:
         raise ValueError(f"spread is {spread:g}: no allocation is below the average at each node")
-    priced, weights = costs(loads, layout, reading), mean_loads(loads)
+    priced, weights = costs(loads, layout, reading, least), mean_loads(loads)
     taking = len(layout.nodes) if may_hold is None else int(may_hold.sum())
     room = room_of_a_node(weights, copies, taking, spread)
-    return layout.with_holders(_algorithm_3(priced, weights, allowed, copies, room))
+    return layout.with_holders(algorithm_3(priced, weights, allowed, copies, room))
 
 
 def room_of_a_node(weights: Floats, copies: int, nodes: int, spread: float) -> float:
@@ -143,7 +147,7 @@ def room_of_a_node(weights: Floats, copies: int, nodes: int, spread: float) -> f
     return spread * copies * float(weights.sum()) / max(1, nodes) * (1 + ROUNDING)
 
 
-def _algorithm_3(priced: Floats, weights: Floats, allowed: Bools, copies: int, room: float) -> Ints:
+def algorithm_3(priced: Floats, weights: Floats, allowed: Bools, copies: int, room: float) -> Ints:
     """The copy that loses most if it does not get its best place is placed first.
 
     A copy's places stand in levels of equal cost. Levels have only nodes where its group is not, so

@@ -75,18 +75,27 @@ def standard_scores(series: Floats) -> Floats:
     return scores
 
 
-def correlations(loads: Floats, layout: Layout, reading: Reading = Reading.NODE) -> Floats:
+def correlations(
+    loads: Floats, layout: Layout, reading: Reading = Reading.NODE, least: float | None = None
+) -> Floats:
     """Pearson's, of each group with each node; shape (groups, nodes).
 
     0 where a group or node does not vary, and with a node that processes nothing.
+
+    Args:
+        least: what is nearer to 0 counts as 0: 2 / √samples unless given, which chance alone
+            exceeds once in twenty times. Without it, chance would decide between nodes that have
+            nothing to do with a group, and put the copies of all groups at the same one.
     """
     checked_loads(loads, layout)
+    if least is None:
+        least = 2 / max(1, loads.shape[1]) ** 0.5
     of_groups = standard_scores(loads)
     owned = layout.owned.astype(np.float64)
     if reading is Reading.NODE:
-        found = of_groups @ standard_scores(owned.T @ loads).T
+        found = _significant(of_groups @ standard_scores(owned.T @ loads).T, least)
     else:
-        found = of_groups @ (of_groups.T @ owned)
+        found = _significant(of_groups @ of_groups.T, least) @ owned
         if reading is Reading.GROUPS:
             found = found / np.maximum(1.0, owned.sum(axis=0))
     # Equal up to rounding is equal: ties are decided by load.
@@ -94,9 +103,16 @@ def correlations(loads: Floats, layout: Layout, reading: Reading = Reading.NODE)
     return rounded
 
 
-def costs(loads: Floats, layout: Layout, reading: Reading = Reading.NODE) -> Floats:
+def _significant(found: Floats, least: float) -> Floats:
+    kept: Floats = np.where(np.abs(found) < least, 0.0, found)
+    return kept
+
+
+def costs(
+    loads: Floats, layout: Layout, reading: Reading = Reading.NODE, least: float | None = None
+) -> Floats:
     """What a copy of each group costs at each node, corr · load; shape (groups, nodes)."""
-    priced: Floats = correlations(loads, layout, reading) * mean_loads(loads)[:, None]
+    priced: Floats = correlations(loads, layout, reading, least) * mean_loads(loads)[:, None]
     return priced
 
 

@@ -23,6 +23,7 @@ def optimum(
     spread: float = math.inf,
     may_hold: Bools | None = None,
     reading: Reading = Reading.NODE,
+    least: float | None = None,
     limit_s: float = 60.0,
 ) -> Layout:
     """The allocation of the least score under both constraints.
@@ -41,7 +42,7 @@ def optimum(
     groups, nodes = allowed.shape
     if not groups or not copies:
         return layout.with_holders(np.zeros((groups, copies), np.int64))
-    priced, weights = costs(loads, layout, reading), mean_loads(loads)
+    priced, weights = costs(loads, layout, reading, least), mean_loads(loads)
     # One 0 or 1 for each group and node: that a group has its copies at different nodes is in it.
     each_group = scipy.sparse.kron(scipy.sparse.eye(groups), np.ones((1, nodes)))
     constraints = [scipy.optimize.LinearConstraint(each_group, copies, copies)]

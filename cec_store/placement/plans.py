@@ -107,7 +107,7 @@ class Plan:
     nodes_wanted: int = 0
     """More nodes, since what overloads the others fits nowhere."""
     freed: tuple[Hashable, ...] = ()
-    """Nodes that own nothing after the moves and can go."""
+    """Nodes that own nothing after the moves and can go; until they are gone, they drain."""
 
     @property
     def assisted(self) -> int:

@@ -1,5 +1,7 @@
 """When groups move, and where to: what every plan holds, and each rule of its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +18,10 @@ from cec_store.placement import (
     usable_copies,
     violations,
 )
+from cec_store.placement.drafting import Draft
 from support.placement.layouts import Case, cases
+
+pytestmark = pytest.mark.crash
 
 BALANCES = Rules(scales=False, fills=False)
 
@@ -83,6 +88,20 @@ def test_a_node_stays_overloaded_only_if_none_of_its_groups_fits_anywhere(
             assert (others + load[group] > limit - 1e-6).all()
 
 
+@given(cases(groups_max=20), st.floats(0.05, 1.2), st.booleans())
+def test_the_same_loads_come_to_rest(case: Case, fullness: float, paired: bool) -> None:
+    layout, nodes = baseline(case.layout, 1, case.random), given_nodes(case, fullness)
+    rules = Rules(paired=paired)
+    for _ in range(2 * len(layout.groups) + 2 * len(layout.nodes)):
+        found = plan(layout, case.loads[:, 0], nodes, rules)
+        layout = found.layout
+        for name in found.freed:
+            nodes.draining[layout.nodes.index(name)] = True
+        if not found.moves:
+            return
+    raise AssertionError(f"groups still move: {found}")
+
+
 def test_nothing_is_done_where_nothing_is_overloaded() -> None:
     layout = Layout.of({"a": 0, "b": 1}, [0, 1], {"a": [1]})
     found = plan(layout, np.array([0.5, 0.4]), Nodes.alike(2))
@@ -108,6 +127,17 @@ def test_without_a_usable_copy_the_move_is_direct_and_to_the_emptiest_node() -> 
     assert usable_copies(layout, load, nodes, 0.8) == (0, 2)
     assert usable_copies(layout, load, nodes, 0.9 - 1e-3) == (0, 2)
     assert usable_copies(layout, load, nodes, 0.9) == (0, 0)
+
+
+def test_paired_nodes_move_groups_to_the_least_used_node_and_no_other() -> None:
+    layout = Layout.of({"a": 0, "b": 0, "c": 1, "d": 2}, range(3), {"a": [1], "b": [1]})
+    load, nodes = np.array([0.5, 0.4, 0.3, 0.2]), Nodes.alike(3)
+    assert plan(layout, load, nodes, BALANCES).assisted == 1
+    [move] = plan(layout, load, nodes, replace(BALANCES, paired=True)).moves
+    assert (move.target, move.protocol) == (2, Protocol.DIRECT)
+    there = Layout.of({"a": 0, "b": 0, "c": 1, "d": 2}, range(3), {"a": [2], "b": [1]})
+    [move] = plan(there, load, nodes, replace(BALANCES, paired=True)).moves
+    assert (move.group, move.protocol) == ("a", Protocol.CPAL)
 
 
 def test_the_lightest_group_that_is_enough_alone_moves_or_else_the_heaviest() -> None:
@@ -147,6 +177,22 @@ def test_a_node_that_joins_gets_its_fair_share_copies_first() -> None:
     assert plan(found.layout, np.full(12, 0.01), Nodes.alike(3), Rules(scales=False)).moves == ()
 
 
+def test_the_fullest_node_is_relieved_first() -> None:
+    layout = Layout.of({"a": 0, "a2": 0, "b": 1, "b2": 1, "c": 2}, range(3))
+    found = plan(layout, np.array([0.3, 0.6, 0.4, 0.6, 0.4]), Nodes.alike(3), BALANCES)
+    assert [(move.group, move.target) for move in found.moves] == [("b", 2)]
+
+
+def test_a_draft_knows_where_copies_are_after_a_move() -> None:
+    layout = Layout.of({"a": 0}, [0, 1], {"a": [1]})
+    draft = Draft(layout, np.array([0.5]), Nodes.alike(2), Rules())
+    draft.move(0, 1, "there")
+    draft.move(0, 0, "and back")
+    assert [each.protocol.is_assisted for each in draft.moves] == [True, True]
+    assert draft.at_node.tolist() == [0.5, 0]
+    assert np.array_equal(draft.held, draft.layout.held)
+
+
 def test_a_node_that_drains_is_emptied_even_beyond_the_threshold() -> None:
     layout = Layout.of({"a": 0, "idle": 0, "b": 1}, [0, 1])
     nodes = Nodes.alike(2)
@@ -165,6 +211,9 @@ def test_idle_nodes_are_freed_one_at_a_time_down_to_the_least() -> None:
     assert 0 not in found.layout.owner
     assert plan(layout, load, nodes, Rules(nodes_min=3)).freed == ()
     assert plan(layout, load * 8, nodes).freed == (), "busy ones are kept"
+    fuller = np.array([0.2, 0.2, 0.3, 0.1, 0.0, 0.2])
+    assert plan(layout, fuller, nodes, Rules(underload=0.4)).freed == (1,)
+    assert plan(layout, fuller, nodes, Rules(underload=0.4, aim=0.45)).freed == (), "too full then"
     assert plan(layout, load, nodes, Rules(moves_max=1)).moves == (), "wholly, or not at all"
 
 

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cec_store.placement import Layout, baseline, correlated, costs, even, score, violations
-from cec_store.placement.allocation import room_of_a_node
+from cec_store.placement.allocation import algorithm_3, room_of_a_node
 from cec_store.placement.layout import NOWHERE
 from cec_store.placement.loads import mean_loads
 from support.placement.layouts import Case, cases, made
+
+pytestmark = pytest.mark.crash
 
 
 def allocations(case: Case, spread: float = math.inf) -> dict[str, Layout]:
@@ -140,6 +142,29 @@ def test_the_copy_that_loses_most_goes_first() -> None:
     found = correlated(layout, loads, spread=1.0).holder_names()
     assert found["b"] == (1,)
     assert found["a"] != (1,)
+
+
+def places(priced: list[list[float]], allowed: list[str], room: float) -> list[int]:
+    """Of one copy of each group, all of load 1."""
+    may = np.array([[each == "1" for each in row] for row in allowed])
+    found = algorithm_3(np.array(priced), np.ones(len(priced)), may, 1, room)
+    return [int(node) for [node] in found]
+
+
+def test_what_is_lost_next_decides_once_the_best_place_is_taken() -> None:
+    # The last two both lose node 0; then the third would lose 9 without node 1, the second 0.5.
+    priced = [[-20, -1, 0], [-10, -8, -7.5], [-10, -9, 0]]
+    assert places(priced, ["111"] * 3, room=1) == [0, 2, 1]
+
+
+def test_a_copy_that_has_one_place_left_goes_before_those_that_have_a_choice() -> None:
+    priced = [[-20, 0, 0, 0], [0, -15, 0, 0], [-9, -4, -1, 0], [0, 0, -0.3, 0]]
+    assert places(priced, ["1111", "1111", "1110", "0011"], room=1) == [0, 1, 2, 3]
+
+
+def test_a_copy_that_fits_nowhere_goes_to_its_cheapest_place() -> None:
+    assert places([[-5, -1, -3]], ["011"], room=0.5) == [2]
+    assert places([[-5, -3, -3], [-5, -3, -3]], ["011"] * 2, room=0.5) == [1, 2], "or least load"
 
 
 def test_copies_go_only_to_nodes_that_take_them() -> None:

@@ -53,7 +53,7 @@ def test_a_name_that_stands_twice_is_refused() -> None:
 
 @given(cases())
 def test_correlations_are_pearsons(case: Case) -> None:
-    found = correlations(case.loads, case.layout)
+    found = correlations(case.loads, case.layout, least=0)
     at_node = case.layout.owned.T @ case.loads
     for group, load in enumerate(case.loads):
         for node, total in enumerate(at_node):
@@ -68,12 +68,21 @@ def test_correlations_with_groups_are_those_of_pairs() -> None:
     case = made(5, 2, 3)
     pairs = np.nan_to_num(np.corrcoef(case.loads))
     pairs[case.loads.std(axis=1) < 1e-9] = 0
-    mean = correlations(case.loads, case.layout, Reading.GROUPS)
-    total = correlations(case.loads, case.layout, Reading.SUM)
+    mean = correlations(case.loads, case.layout, Reading.GROUPS, least=0)
+    total = correlations(case.loads, case.layout, Reading.SUM, least=0)
     for node in range(2):
         there = case.layout.owner == node
         assert total[:, node] == pytest.approx(pairs[:, there].sum(axis=1), abs=1e-6)
         assert mean[:, node] * max(1, there.sum()) == pytest.approx(total[:, node], abs=1e-6)
+
+
+def test_a_correlation_that_chance_gives_is_none() -> None:
+    layout = Layout.of({n: n for n in range(40)}, range(40))
+    loads = np.random.default_rng(1).random((40, 90))
+    others = correlations(loads, layout)[~np.eye(40, dtype=bool)]
+    assert 0.01 < (others != 0).mean() < 0.1
+    assert (correlations(loads, layout, least=0)[~np.eye(40, dtype=bool)] != 0).all()
+    assert (correlations(loads[:, :2], layout) == 0).all(), "two samples say nothing"
 
 
 def test_a_node_without_groups_correlates_with_none() -> None:

@@ -20,15 +20,18 @@ TWO = Setting(statistics_s=10.0, overload=TWO_OPERATORS_OVERLOAD)
 
 
 def waves(seed: int) -> Job:
-    """Two operators that rise and fall by turns on four nodes, and one that is steady on two."""
+    """Six nodes that rise and fall together, and two that are steady."""
     random = np.random.default_rng(seed)
-    times = np.arange(144) * np.pi / 36
-    rates = [1 + 0.9 * np.sin(times), 1 - 0.9 * np.sin(times), np.ones(144)]
+    wave = 1 + 0.9 * np.sin(np.arange(144) * np.pi / 36)
     operators = []
-    for number, (rate, nodes) in enumerate(zip(rates, ((0, 1), (2, 3), (4, 5)), strict=True)):
-        rows = rate * random.uniform(0.7, 1.3, (12, 1)) * random.uniform(0.9, 1.1, (12, 144))
-        operators.append(OperatorLoad(f"operator {number}", rows, 0.075, nodes, 50.0))
-    return job_of(operators, Nodes.alike(6), 20.0, random)
+    for number, (rate, row_s, nodes) in enumerate(
+        ((wave, 0.057, tuple(range(6))), (np.ones(144), 0.02, (6, 7)))
+    ):
+        groups = 8 * len(nodes)
+        means = random.uniform(0.8, 1.2, (groups, 1))
+        rows = rate * means * random.uniform(0.6, 1.4, (groups, 144))
+        operators.append(OperatorLoad(f"operator {number}", rows, row_s, nodes, 5e4))
+    return job_of(operators, Nodes.alike(8), 20.0, random)
 
 
 SETTING = Setting(statistics_s=720.0)
@@ -73,7 +76,7 @@ def test_correlated_copies_are_usable_more_often_than_even_ones() -> None:
     jobs = [partial(waves, seed) for seed in range(6)]
     found = {each: point_of(jobs, each, SETTING) for each in Allocation}
     even, ours = found[Allocation.EVEN], found[Allocation.CORRELATED]
-    assert ours.usable_share > 1.5 * even.usable_share
+    assert ours.usable_share > 2 * even.usable_share
     assert ours.assisted_share > even.assisted_share
     assert ours.latency_s < even.latency_s < even.direct_latency_s
     assert abs(found[Allocation.BASELINE].usable_share - even.usable_share) < 0.2
@@ -86,18 +89,40 @@ def test_lazy_moves_are_all_assisted_and_leave_nodes_overloaded_meanwhile() -> N
     assert lazily.overloaded_s > soon.overloaded_s
 
 
+def test_lazy_moves_wait_for_the_next_checkpoint_and_are_made_once() -> None:
+    found = simulate(two_operators(), Allocation.LAZY_MOVE, replace(TWO, checkpoint_s=30.0))
+    assert (found.moves, found.assisted) == (10, 10)
+    assert found.overloaded_s == 20, "from second 10 to 30"
+
+
 def test_a_threshold_moves_copies_after_the_loads() -> None:
     never = simulate(waves(0), Allocation.CORRELATED, SETTING)
     always = simulate(waves(0), Allocation.CORRELATED, replace(SETTING, threshold=0.0))
-    seldom = simulate(waves(0), Allocation.CORRELATED, replace(SETTING, threshold=1.0))
+    seldom = simulate(waves(0), Allocation.CORRELATED, replace(SETTING, threshold=0.05))
     assert never.copies_moved == 0
     assert 0 < seldom.copies_moved < always.copies_moved
+
+
+def test_means_over_several_samples_spare_moves() -> None:
+    moves = [
+        sum(simulate(waves(seed), Allocation.EVEN, replace(SETTING, averaged_s=s)).moves
+            for seed in range(4))
+        for s in (20.0, 80.0)
+    ]  # fmt: skip
+    assert moves[0] > moves[1] > 0
+
+
+def test_moves_to_any_node_with_a_copy_are_assisted_more_often() -> None:
+    jobs = [partial(waves, seed) for seed in range(6)]
+    paired = point_of(jobs, Allocation.EVEN, SETTING)
+    first = point_of(jobs, Allocation.EVEN, replace(SETTING, paired=False))
+    assert first.assisted_share > paired.assisted_share
 
 
 def test_groups_are_dealt_out_evenly_and_shuffled_by_the_seed() -> None:
     first, second = waves(1).layout, waves(2).layout
     for layout in (first, second):
-        assert np.bincount(layout.owner).tolist() == [6] * 6
+        assert np.bincount(layout.owner).tolist() == [8] * 8
     assert not np.array_equal(first.owner, second.owner)
 
 

@@ -40,6 +40,13 @@ def test_cpa_and_cpal_complete_in_similar_times() -> None:
     assert cpa.completion_s < cpal.completion_s < 1.2 * cpa.completion_s
 
 
+def test_rows_that_come_during_a_replay_lengthen_it() -> None:
+    quiet = cost(Protocol.CPAL, replace(GROUP, rows_per_s=0), LINKS)
+    busy = cost(Protocol.CPAL, replace(GROUP, rows_per_s=5000), LINKS)
+    # Half of the time goes to rows that come meanwhile.
+    assert busy.completion_s == pytest.approx(2 * quiet.completion_s, rel=0.05)
+
+
 def test_numbers_that_nothing_has_are_refused() -> None:
     with pytest.raises(ValueError, match="bytes_per_s is 0"):
         Links(bytes_per_s=0)

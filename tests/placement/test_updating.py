@@ -9,6 +9,8 @@ from cec_store.placement import Layout, baseline, correlated, costs, score, upda
 from cec_store.placement.layout import NOWHERE
 from support.placement.layouts import Case, cases, made
 
+pytestmark = pytest.mark.crash
+
 
 @given(cases(), st.floats(0, 20))
 def test_the_score_is_within_the_threshold_and_not_a_move_too_many_was_made(
@@ -56,6 +58,22 @@ def test_copies_that_are_missing_or_with_their_owner_are_made_whatever_the_thres
     # As where there are none at all yet, or fewer than are proposed.
     first = updated(case.layout, proposed, priced, 1e9)
     assert np.array_equal(first.layout.holders, proposed.holders)
+
+
+def test_copies_at_nodes_that_take_none_leave_whatever_the_threshold() -> None:
+    case = made(12, 4, 7)
+    may_hold = np.array([True, True, True, False])
+    now = baseline(case.layout, 2, case.random)
+    proposed = correlated(case.layout, case.loads, 1, may_hold=may_hold)
+    found = updated(now, proposed, costs(case.loads, case.layout), 1e9, may_hold)
+    assert (now.holders == 3).any()
+    assert found.layout.holders.max() < 3
+    # Of two copies one is kept: that which need not leave.
+    assert found.moves == ()
+    only_there = now.with_holders(np.where(now.owner == 3, 0, 3)[:, None])
+    found = updated(only_there, proposed, costs(case.loads, case.layout), 1e9, may_hold)
+    assert {each.source for each in found.moves} == {3}
+    assert violations(found.layout) == []
 
 
 def test_a_proposal_for_something_else_is_refused() -> None:

@@ -13,7 +13,7 @@ from cec_store.placement.adaptation import plan
 from cec_store.placement.allocation import baseline, correlated, even
 from cec_store.placement.drafting import EQUAL, Draft, usable_copies
 from cec_store.placement.layout import Floats, Layout
-from cec_store.placement.loads import Reading, costs, score
+from cec_store.placement.loads import Reading, costs, mean_loads
 from cec_store.placement.model.jobs import Job
 from cec_store.placement.plans import Rules
 from cec_store.placement.protocols import Group, Links, Protocol, cost
@@ -46,17 +46,21 @@ class Setting:
     spread: float = math.inf
     """Constraint 2."""
     reading: Reading = Reading.NODE
+    least: float | None = None
+    """Nearer to 0, a correlation is none: see `correlations`."""
     update_s: float = 300.0
     """Between two looks at the allocation of correlated copies."""
     threshold: float = math.inf
     """θ, in the unit of loads; infinite: copies move with their groups alone."""
+    averaged_s: float = 60.0
+    """Groups move by the mean of the loads over this time."""
     checkpoint_s: float = 30.0
     protocol: Protocol = Protocol.CPAL
     row_bytes: float = 100.0
     links: Links = field(default_factory=Links)
 
     def __post_init__(self) -> None:
-        for name in ("statistics_s", "update_s", "checkpoint_s"):
+        for name in ("statistics_s", "update_s", "checkpoint_s", "averaged_s"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name):g}: give more than 0")
 
@@ -174,19 +178,21 @@ class _Run:
     def _correlated(self, step: int) -> Layout:
         setting = self._setting
         return correlated(
-            self._layout, self._seen(step), spread=setting.spread, reading=setting.reading
-        )
+            self._layout, self._seen(step), spread=setting.spread, reading=setting.reading,
+            least=setting.least,
+        )  # fmt: skip
 
     def _update(self, step: int) -> None:
         if math.isinf(self._setting.threshold):
-            return
-        priced = costs(self._seen(step), self._layout, self._setting.reading)
-        found = updated(self._layout, self._correlated(step), priced, self._setting.threshold)
+            return  # A proposal that is never followed need not be made.
+        setting = self._setting
+        priced = costs(self._seen(step), self._layout, setting.reading, setting.least)
+        found = updated(self._layout, self._correlated(step), priced, setting.threshold)
         self._outcome.copies_moved += len(found.moves)
         self._layout = found.layout
 
     def _adapt(self, step: int) -> None:
-        load, outcome = self._job.loads[:, step], self._outcome
+        load, outcome = self._averaged(step), self._outcome
         lazily = self._allocation is Allocation.LAZY_MOVE
         if lazily:
             self._move_what_is_due(step)
@@ -210,6 +216,10 @@ class _Run:
         after = Draft(self._layout, load, self._job.nodes, self._rules)
         above = int((after.used > self._setting.overload + EQUAL).sum())
         outcome.overloaded_s += above * self._job.interval_s
+
+    def _averaged(self, step: int) -> Floats:
+        length = max(1, round(self._setting.averaged_s / self._job.interval_s))
+        return mean_loads(self._job.loads[:, max(0, step + 1 - length) : step + 1])
 
     def _next_checkpoint(self, step: int) -> int:
         every = max(1, round(self._setting.checkpoint_s / self._job.interval_s))
@@ -238,10 +248,3 @@ class _Run:
         self._outcome.latency_s += cost(protocol, moved, setting.links).latency_s
         direct = cost(Protocol.DIRECT, moved, setting.links)
         self._outcome.direct_latency_s += direct.latency_s
-
-
-def score_of(job: Job, layout: Layout, setting: Setting, step: int) -> float:
-    """What an allocation's score is by the loads until a step."""
-    length = round(setting.statistics_s / job.interval_s)
-    seen = job.loads[:, max(0, step - length) : step]
-    return score(layout, costs(seen, layout, setting.reading))
