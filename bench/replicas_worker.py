@@ -258,9 +258,11 @@ def measure(task: Task) -> Outcome:
             from cec_store.connectors import spark
 
             cluster = spark.cluster(application.spark)
-            for protocol in ("direct", "cpal") if task.moves else ():
-                found = [move(application, cluster, n, protocol) for n in range(task.moves)]
-                outcome.moves_ms[protocol] = found
+            for number in range(task.moves):
+                # In turn, so that whatever disturbs the machine disturbs both.
+                for protocol in ("direct", "cpal"):
+                    longer_ms = move(application, cluster, number, protocol)
+                    outcome.moves_ms.setdefault(protocol, []).append(longer_ms)
         if task.joins and task.replicas:
             with cluster.adapt(every_s=0.5):
                 join(application, outcome)
