@@ -20,6 +20,7 @@ RULES = (
     "a state that is larger than all replicas may be is not even read",
     "a provider that is closed leaves its state as a replica",
     "a provider that is left over gives its state to the replica",
+    "a partition that has just moved here keeps the replicas that its task has not come to yet",
     "a follower ends no file that its writer has open",
     "two tasks never have one replica",
 )

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.cecstore.testing
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.cecstore.log.SegmentFolder
 import org.apache.spark.sql.cecstore.replicas._
 import org.apache.spark.sql.execution.streaming.state.{StateStoreId, StateStoreProvider}
@@ -17,24 +16,26 @@ object ReplicaRules {
     "a state that is larger than all replicas may be is not even read" -> tooLarge,
     "a provider that is closed leaves its state as a replica" -> leftBehind,
     "a provider that is left over gives its state to the replica" -> givenUp,
+    "a partition that has just moved here keeps the replicas that its task has not come to yet" -> arriving,
     "a follower ends no file that its writer has open" -> leases,
     "two tasks never have one replica" -> onlyOnce)
 
   private final class Two(setting: Setting, scheme: String, more: (String, String)*) {
     private val all = setting.stores(Map("spark.sql.streaming.stateStore.minDeltasForSnapshot" -> "3",
       "spark.sql.streaming.minBatchesToRetain" -> "3") ++ more, scheme)
-    def key(partition: Int): StoreKey = StoreKey(StateStoreId(all.root, 0, partition))
+    def key(partition: Int, store: String = Default): StoreKey = StoreKey(StateStoreId(all.root, 0, partition, store))
     def host(bytes: Long = Long.MaxValue): ReplicaHost = new ReplicaHost(bytes, (key, conf) =>
-      SegmentFolder.ofFollower(new Path(s"${all.root}/0/${key.partition}"), conf.getOrElse(all.hadoop)))
+      SegmentFolder.ofFollower(key.folder, conf.getOrElse(all.hadoop)))
     val (here, there) = (host(), host())
 
-    def provider(on: ReplicaHost, partition: Int = 0): StateStoreProvider = {
+    def provider(on: ReplicaHost, partition: Int = 0, store: String = Default): StateStoreProvider = {
       ReplicaHost.ofProcess = Some(on)
-      try all.provider(setting.family, partition = partition) finally ReplicaHost.ofProcess = None
+      try all.provider(setting.family, partition = partition, store = store) finally ReplicaHost.ofProcess = None
     }
-    def headOf(on: ReplicaHost, partition: Int): Head = owned(on, partition).flatMap(_.head).get
-    private def owned(on: ReplicaHost, partition: Int) = on.report("", "", 0).owned.find(_.key == key(partition))
-    def load(on: ReplicaHost): LoadFigures = owned(on, 0).flatMap(_.load).get
+    def headOf(on: ReplicaHost, partition: Int, store: String = Default): Head = owned(on, partition, store).flatMap(_.head).get
+    private def owned(on: ReplicaHost, partition: Int, store: String) =
+      on.report("", "", 0).owned.find(_.key == key(partition, store))
+    def load(on: ReplicaHost, store: String = Default): LoadFigures = owned(on, 0, store).flatMap(_.load).get
     def held(on: ReplicaHost): Map[Int, Report.Held] = on.report("", "", 0).replicas.map(held => held.key.partition -> held).toMap
 
     /** Have `on` follow the newest versions that `of` has made. */
@@ -50,6 +51,8 @@ object ReplicaRules {
     def content(provider: StateStoreProvider, version: Version): Map[Int, Int] =
       Tasks.run(setting.content(provider.getReadStore(version.number, version.id)))
   }
+
+  private val Default = StateStoreId.DEFAULT_STORE_NAME
 
   private def pairs(from: Int, until: Int, add: Int = 0): Seq[(Int, Int)] = (from until until).map(n => n -> (n + add))
 
@@ -171,6 +174,23 @@ object ReplicaRules {
     Check.equal("replica", held(here).get(0).map(_.version), Some(last.number))
     Check.equal("content", content(owner, last), (pairs(0, 5) :+ (7 -> 7)).toMap)
     Check.equal("load", load(here).copy(ms = 0), LoadFigures(6, isFromReplica = true, 0, 0))
+  }
+
+  private def arriving(setting: Setting): Unit = {
+    val two = new Two(setting, "")
+    import two._
+    val sides = Seq("left", "right")
+    val last = sides.map(side => versions(provider(here, store = side), Stores.Start, pairs(0, 5)))
+    there.instructed(Instructions.Content(sides.map(side =>
+      Wanted(key(0, side), headOf(here, 0, side), isOrdered = false, isMoving = true)), Nil))
+    there.follow()
+    sides.zip(last).foreach { case (side, version) =>
+      Check.equal(s"content of $side", content(provider(there, store = side), version), pairs(0, 5).toMap)
+      Check.equal(s"load of $side", load(there, side).copy(ms = 0), LoadFigures(5, isFromReplica = true, 0, 0))
+      // With its first store open this is the partition's owner, which is to have no replicas.
+      there.instructed(Instructions.Content(Nil, Nil))
+      there.follow()
+    }
   }
 
   private def leases(setting: Setting): Unit = {
