@@ -13,6 +13,7 @@ RULES = (
     "an entry that a running task has overwritten is made again",
     "a lost partition that a task has taken elsewhere stays there",
     "replicas on a lost executor are made elsewhere",
+    "an executor that is gone is not heard any more",
     "a decommissioned executor loses its partitions to their replicas and gets nothing new",
     "direct changes the location at once",
     "CPA needs a warm replica",

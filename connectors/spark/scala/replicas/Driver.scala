@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.replicas
 
+import scala.collection.mutable
 import org.apache.spark.internal.Logging
 
 /**
@@ -15,11 +16,18 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
   private val roster = new Roster(clockMs)
   private val places = new EvenPlaces(roster)
   private val migrations_ = new Migrations(roster, routing, clockMs)
+  /** Executors that were removed; their ids are never given again. */
+  private val gone = mutable.Set.empty[String]
   private var settledAt = 0L
   private var shortSinceMs = Option.empty[Long]
   private var saidShortage = Option.empty[String]
 
+  /** An executor that Spark has removed may go on for a while: it is not heard, and keeps nothing. */
   def heard(report: Report): Instructions = synchronized {
+    if (gone(report.executor)) Instructions(roster.generation, Some(Instructions.Content(Nil, Nil))) else answered(report)
+  }
+
+  private def answered(report: Report): Instructions = {
     roster.heard(report, activeRuns())
     settle()
     migrations_.advance()
@@ -43,6 +51,7 @@ private[cecstore] final class Driver(routing: Routing, isDraining: String => Boo
 
   /** Before the next batch is planned its tasks are sent to where the replicas are. */
   def lost(executor: String): Unit = synchronized {
+    gone += executor
     roster.lost(executor).foreach(leave(_, s"executor $executor is gone"))
     settle()
     migrations_.advance()

@@ -44,17 +44,23 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   /** Begin the next version; what the last one did can no longer be taken back. */
   def begin(): Unit = {
-    advance()
-    rows.dropBelow(oldestId)
     val last = delta
-    val id = if (last == null) oldestId else if (isCommitted) last.id + 1 else parts.head.id
-    rows.dropFrom(id)
-    parts.clear()
+    val id = settle()
     val isLike = last != null && last.isSmallerThan(LiveState.partBytes)
     addPart(if (isLike) new Rows(id, last.count, last.keyStart(last.count), last.valueStart(last.count)) else new Rows(id, 16, 256, 256))
     delta.firstOffset = nextOffset
+  }
+
+  /** What the last version did can no longer be taken back; returns the id of the next one's first part. */
+  private def settle(): Int = {
+    advance()
+    rows.dropBelow(oldestId)
+    val id = nextId
+    rows.dropFrom(id)
+    parts.clear()
     beforeVersion = Counters(oldestId, oldestRow, open, nextOffset)
     isCommitted = false
+    id
   }
 
   private def addPart(part: Rows): Unit = {
@@ -263,15 +269,14 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   }
 
   /** Which id the first frame has to have that [[follow]] takes next. */
-  def nextId: Int = if (isCommitted) delta.id + 1 else parts.head.id
+  def nextId: Int = if (delta == null) oldestId else if (isCommitted) delta.id + 1 else parts.head.id
 
   /**
    * The next version as the log has it, all of it: frames oldest first, ids ascending from [[nextId]]. It can be taken
    * back until the next one begins, as one that was committed here.
    */
   def follow(frames: Seq[Rows]): Unit = {
-    begin()
-    parts.clear()
+    settle()
     frames.foreach { frame =>
       addPart(frame)
       (0 until frame.count).foreach(row => open += index.follow(frame, row, undoLogs.last))

@@ -13,6 +13,7 @@ object DriverRules {
     "an entry that a running task has overwritten is made again" -> again,
     "a lost partition that a task has taken elsewhere stays there" -> takenElsewhere,
     "replicas on a lost executor are made elsewhere" -> remade,
+    "an executor that is gone is not heard any more" -> goneForGood,
     "a decommissioned executor loses its partitions to their replicas and gets nothing new" -> draining,
     "direct changes the location at once" -> direct,
     "CPA needs a warm replica" -> assisted,
@@ -94,6 +95,17 @@ object DriverRules {
     val (_, first) = targets.head
     driver.lost(first)
     Check.equal("where", targets, Seq(0 -> (Set("1", "2") - first).head))
+  }
+
+  private def goneForGood(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    driver.lost("0")
+    owns(0, 0, 6)
+    Check.equal("executors", driver.executors.map(_("executor")), Seq("1", "2"))
+    Check.equal("versions", driver.assignments.map(a => (a("owner"), a("version"))), Seq((null, 5L)))
+    Check.equal("wanted there", wanted(0), Nil)
   }
 
   private def draining(fleet: Fleet): Unit = {
