@@ -78,8 +78,8 @@ def rows_per_s(groups: int, load: Load) -> dict[str, Floats]:
 def airline_job(groups: int, seed: int, load: Load | None = None) -> Job:
     """7.3: operators 1 to 3 on 16 nodes, and 4, a sample at a fixed rate, on four.
 
-    Operators 1 to 3 take a third of the load each, over the whole time. What is recorded is the same for every seed: it
-    decides which group begins where, and what operator 4 draws.
+    Operators 1 to 3 take a third of the load each, over the whole time. What is recorded is the
+    same for every seed: it decides which group begins where, and what operator 4 draws.
     """
     load = load or Load()
     random = np.random.default_rng([groups, seed])
