@@ -435,6 +435,13 @@ def keeps_the_rows_of_a_version_that_a_replica_goes_back_from() -> None:
 
 
 @bug
+def drops_replicas_before_their_task_has_come_to_them() -> None:
+    provider.plant(
+        "replicas/ReplicaHost.scala", ".filter(key => here(key.of))", ".filter(_ => false)"
+    )
+
+
+@bug
 def uses_a_torn_replica() -> None:
     """Follows frame by frame where a version has several, and stays where a read broke off."""
     file = "replicas/Replica.scala"
