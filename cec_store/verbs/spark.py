@@ -46,6 +46,12 @@ def conf_verb(
     sync_mode: Annotated[str | None, typer.Option(help="commit or none.")] = None,
     compression_level: Annotated[int | None, typer.Option(help="0 (none) to 19.")] = None,
     segment_bytes: Annotated[str | None, typer.Option(help="As 67108864 or 64m.")] = None,
+    replicas: Annotated[
+        int | None, typer.Option(help="Warm copies of each partition on other executors.")
+    ] = None,
+    replica_memory_bytes: Annotated[
+        str | None, typer.Option(help="Of all of them on an executor; as 512m.")
+    ] = None,
     jar: Annotated[
         str | None, typer.Option(help="Where the cluster finds the jar; else the local one.")
     ] = None,
@@ -65,6 +71,8 @@ def conf_verb(
                 "sync_mode": sync_mode,
                 "compression_level": compression_level,
                 "segment_bytes": segment_bytes,
+                "replicas": replicas,
+                "replica_memory_bytes": replica_memory_bytes,
             }
         )
     except ValueError as error:

@@ -19,13 +19,14 @@ from cec_store.connectors.spark.setup.session import Builder, apply, has_source_
 from cec_store.connectors.spark.setup.settings import PUSHDOWN_KEY, session_settings, spark_settings
 
 if TYPE_CHECKING:
+    from cec_store.connectors.spark.executors.cluster import Cluster
     from cec_store.connectors.spark.takeover.active import Follower
     from cec_store.connectors.spark.takeover.passive import Takeover
     from cec_store.standby.leases import Lease
     from cec_store.storage.paths import AnyPath
     from cec_store.storage.stores.folders import StorageOptions
 
-__all__ = ["conf", "configure", "follow", "jar", "keep_alive", "register", "standby"]
+__all__ = ["cluster", "conf", "configure", "follow", "jar", "keep_alive", "register", "standby"]
 
 _Started = TypeVar("_Started")
 
@@ -40,6 +41,8 @@ def configure(
     sync_mode: str | None = None,
     compression_level: int | None = None,
     segment_bytes: int | str | None = None,
+    replicas: int | None = None,
+    replica_memory_bytes: int | str | None = None,
     **unknown: NoReturn,
 ) -> Builder:
     """Make a `SparkSession.builder` keep streaming state in logs of ours.
@@ -50,7 +53,8 @@ def configure(
 
     Raises:
         ValueError: a value that is not allowed, or a name that does not exist.
-        SparkUnavailable: no Spark 4, no Java, or a JVM without the provider runs already.
+        SparkUnavailable: no Spark 4, no Java, or a JVM without the provider runs already; with
+            replicas, any session that began without them.
     """
     settings = conf(
         recovery_time_s=recovery_time_s,
@@ -60,6 +64,8 @@ def configure(
         sync_mode=sync_mode,
         compression_level=compression_level,
         segment_bytes=segment_bytes,
+        replicas=replicas,
+        replica_memory_bytes=replica_memory_bytes,
         **unknown,
     )
     return apply(builder, settings)
@@ -74,6 +80,8 @@ def conf(
     sync_mode: str | None = None,
     compression_level: int | None = None,
     segment_bytes: int | str | None = None,
+    replicas: int | None = None,
+    replica_memory_bytes: int | str | None = None,
     **unknown: NoReturn,
 ) -> dict[str, str]:
     """Spark's settings for the provider: its class, its jar, and what is given here.
@@ -94,6 +102,8 @@ def conf(
             "sync_mode": sync_mode,
             "compression_level": compression_level,
             "segment_bytes": segment_bytes,
+            "replicas": replicas,
+            "replica_memory_bytes": replica_memory_bytes,
             **unknown,
         }
     )
@@ -248,3 +258,19 @@ def follow(
 
     rule = KeepAlive(period_s, misses)
     return active.follow(session, primary, checkpoint, storage_options=storage_options, rule=rule)
+
+
+def cluster(session: Any) -> Cluster:
+    """State on this application's executors: ``print`` it to see who owns which partition, who has
+    a replica of it and what has moved; its methods move partitions and replicas.
+
+    Args:
+        session: A `SparkSession` that was begun with ``configure(builder, replicas=1)``.
+
+    Raises:
+        SparkUnavailable: the session has no plugin of ours, no jar, or no driver of its own.
+        ValueError: its state is in a store of another provider.
+    """
+    from cec_store.connectors.spark.executors.cluster import Cluster
+
+    return Cluster(session)

@@ -22,6 +22,7 @@ FIGURES = {
         "table7_max_deviation",
         "table8_max_deviation",
     },
+    "paper_migration.py": {"correlated_vs_even", "correlated_vs_even_two_operators"},
     "standby.py": {
         "passive_takeover_vs_cold",
         "active_gap_ms_vs_detection",
@@ -33,8 +34,10 @@ FIGURES = {
 
 @pytest.mark.parametrize("script", FIGURES)
 def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
-    if script == "paper_availability.py":
+    if script.startswith("paper_"):
         pytest.importorskip("matplotlib")
+    if script == "paper_migration.py":
+        pytest.importorskip("scipy")
     tiny = ["--quick", "--rounds", "1", "--scale", "0.02", "--dir", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-W", "error", str(BENCH / script), *tiny],

@@ -121,3 +121,31 @@ def test_numbers_are_shown_with_three_digits(room) -> None:  # type: ignore[no-u
     assert [cell(each) for each in (1234567, 1234567.0, 0.012345, 12.345, None, "x")] == [
         "1,234,567", "1,230,000", "0.0123", "12.3", "", "x",
     ]  # fmt: skip
+
+
+def test_recorded_loads_are_those_of_all_flights(room) -> None:  # type: ignore[no-untyped-def]
+    recorded = room("paper_migration_input")
+    load = recorded.Load()
+    rows = recorded.rows_per_s(48, load)
+    first, late, third = rows.values()
+    assert first.shape == late.shape == third.shape == (48, recorded.STEPS)
+    assert first.sum(axis=0).mean() == pytest.approx(load.rows_per_s)
+    # The same flights, in other groups; the share that was late is that of 2013.
+    assert third.sum(axis=0) == pytest.approx(first.sum(axis=0))
+    assert not np.array_equal(first, third)
+    assert late.sum() / first.sum() == pytest.approx(0.39, abs=0.01)
+
+
+def test_a_job_fills_its_nodes_as_asked_for_and_seeds_deal_out_groups(room) -> None:  # type: ignore[no-untyped-def]
+    recorded = room("paper_migration_input")
+    jobs = [recorded.airline_job(48, seed) for seed in range(2)]
+    for job in jobs:
+        at_node = job.layout.owned.T @ job.loads
+        a_minute = at_node[:16].mean(axis=0).reshape(48, 6).mean(axis=1)
+        assert a_minute.max() == pytest.approx(0.85)
+        thirds = job.loads[:144].reshape(3, 48, -1).sum(axis=(1, 2))
+        assert thirds == pytest.approx(thirds.mean())
+        assert at_node[16:].mean() == pytest.approx(0.1)
+        assert np.bincount(job.layout.owner).tolist() == [9] * 16 + [12] * 4
+    assert np.array_equal(jobs[0].loads[:144], jobs[1].loads[:144]), "recorded once"
+    assert not np.array_equal(jobs[0].layout.owner, jobs[1].layout.owner)

@@ -23,8 +23,23 @@ CUTS = f"{COMMITS}::test_power_cuts_take_nothing_that_was_committed"
 DEATHS = f"{COMMITS}::test_a_death_at_any_operation_loses_and_doubles_nothing"
 LATE = "connectors/provider/test_rules.py::test_rule[a late put reaches no other task's commit]"
 STANDBYS = "standby/test_takeovers.py::test_what_a_primary_does_up_to_the_fence_counts"
-NEED_SPARK = {"takes_handles_of_a_task_that_has_ended"}
+REPLICAS = "connectors/provider/test_replicas.py"
+MERGED = "a frame of another lineage in a merged segment is not its place"
+REPLICA_BUGS = (
+    "uses_a_replica_of_another_lineage",
+    "keeps_the_rows_of_a_version_that_a_replica_goes_back_from",
+    "uses_a_torn_replica",
+)
+ARRIVING = (
+    "a partition that has just moved here keeps the replicas that its task has not come to yet"
+)
+ARRIVING_BUG = "drops_replicas_before_their_task_has_come_to_them"
+MERGED_BUG = "takes_any_merged_frame_for_the_one_that_was_copied"
+NEED_SPARK = {"takes_handles_of_a_task_that_has_ended", ARRIVING_BUG, MERGED_BUG, *REPLICA_BUGS}
 CAUGHT_BY = {
+    **dict.fromkeys(REPLICA_BUGS, REPLICAS),
+    MERGED_BUG: f"{REPLICAS}::test_rule[{MERGED}]",
+    ARRIVING_BUG: f"{REPLICAS}::test_rule[{ARRIVING}]",
     "takes_handles_of_a_task_that_has_ended": LATE,
     "commits_pieces_that_are_not_on_disk": CUTS,
     "forgets_pieces_before_they_are_copied_to_the_disk": DEATHS,

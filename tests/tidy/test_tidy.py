@@ -15,7 +15,7 @@ from support.paths import ROOT
 ORDER = {
     "": """
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
-        operators standby connectors __init__ inspector report terminal demos verbs cli
+        operators standby placement connectors __init__ inspector report terminal demos verbs cli
     """,
     "storage": """
         names paths given_options folder retrying forking waiting regular_files mounts system_errors
@@ -69,8 +69,15 @@ ORDER = {
     """,
     "standby.followers": "followed_log footprint_ledger warm_state held_output shadow",
     "standby.model": "networks execution protocols eventual runs outputs",
+    "placement": """
+        layout loads allocation updating optimum protocols plans drafting adaptation model
+    """,
+    "placement.model": "jobs runs",
     "connectors": "spark",
-    "connectors.spark": "setup queues checkpoint takeover",
+    "connectors.spark": "setup queues checkpoint takeover executors",
+    "connectors.spark.executors": """
+        snapshot driver_side loads migration planning showing adaptation cluster
+    """,
     "connectors.spark.takeover": "tenure warming passive active",
     "connectors.spark.setup": "environment settings java compiler session",
     "connectors.spark.queues": "spark_types sink source data_source",
@@ -125,16 +132,20 @@ TOP_FILES_MAX = 6
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 300
 # What people start from: everything must be reached from here.
-ROOTS = ("cec_store", "cli")
+ROOTS = ("cec_store", "cli", "placement", "placement.model.runs")
 MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.
-SCALA_ROOMS = ("format", "columns", "log", "state", "store", "queue", "standby", "source", "tables")
+SCALA_ROOMS = (
+    "format", "columns", "log", "state", "replicas", "store", "queue", "standby", "source",
+    "tables",
+)  # fmt: skip
 SCALA = ROOT / "connectors" / "spark" / "scala"
 SCALA_PACKAGE = "org.apache.spark.sql.cecstore"
 # Spark and users know these by their full names, so they keep the package above the rooms.
 SCALA_PUBLIC = {
     "CecLogException": "format",
+    "CecPlugin": "replicas",
     "CecStateStoreProvider": "store",
     "CecDataSource": "tables",
 }

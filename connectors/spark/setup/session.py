@@ -13,7 +13,14 @@ from cec_store.connectors.spark.setup.compiler import find_spark
 from cec_store.connectors.spark.setup.compiler import jar as compiled_jar
 from cec_store.connectors.spark.setup.environment import VARIABLES, Variables
 from cec_store.connectors.spark.setup.java import prepare_variables
-from cec_store.connectors.spark.setup.settings import DATA_SOURCE, JARS, PROVIDER, check_names
+from cec_store.connectors.spark.setup.settings import (
+    DATA_SOURCE,
+    JARS,
+    PLUGIN,
+    PLUGINS,
+    PROVIDER,
+    check_names,
+)
 from cec_store.errors import CompilationFailed, SparkUnavailable
 
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
@@ -29,6 +36,12 @@ def with_jar(jars: str, jar: str) -> str:
     others = [each.strip() for each in jars.split(",")]
     kept = [each for each in others if each and not _OURS.fullmatch(each.rsplit("/", 1)[-1])]
     return ",".join([*kept, jar])
+
+
+def with_plugin(plugins: str) -> str:
+    """A value of `spark.plugins` with ours at its end, once."""
+    others = [each.strip() for each in plugins.split(",")]
+    return ",".join([*[each for each in others if each and each != PLUGIN], PLUGIN])
 
 
 def submit_arguments_with_jar(arguments: str, jar: str) -> str:
@@ -69,20 +82,38 @@ def apply(
 
     Raises:
         ValueError: the builder holds a misspelt setting of ours, or another target.
-        SparkUnavailable: a JVM is running already and cannot be made to load the provider.
+        SparkUnavailable: a JVM is running already and cannot be made to load the provider; or, with
+            replicas, a session that began without them.
     """
     options: dict[str, Any] = dict(getattr(builder, "_options", {}))
     check_names({**options, **settings})
+    if PLUGINS in settings:
+        _check_no_context_runs()
     prepare_variables(variables)
     jar = settings[JARS]
     _add_to_running_jvm(jar, variables)
     # What a builder sets hides the same name in spark-defaults.conf.
-    inherited = options.get(JARS) or default_properties(variables).get(JARS, "")
+    defaults = default_properties(variables)
+    inherited = options.get(JARS) or defaults.get(JARS, "")
+    if PLUGINS in settings:
+        others = options.get(PLUGINS) or defaults.get(PLUGINS, "")
+        settings = {**settings, PLUGINS: with_plugin(str(others))}
     if _SUBMIT in variables:
         variables[_SUBMIT] = submit_arguments_with_jar(variables[_SUBMIT], jar)
     for name, value in {**settings, JARS: with_jar(str(inherited), jar)}.items():
         builder.config(name, value)  # type: ignore[attr-defined]
     return builder
+
+
+def _check_no_context_runs() -> None:
+    from pyspark import SparkContext
+
+    context: Any = SparkContext._active_spark_context
+    if context is not None and PLUGIN not in context.getConf().get(PLUGINS, ""):
+        raise SparkUnavailable(
+            "replicas need a plugin, which Spark loads when a session begins, and one without it "
+            "runs already: stop it first"
+        )
 
 
 def _add_to_running_jvm(jar: str, variables: Variables) -> None:

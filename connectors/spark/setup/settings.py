@@ -18,6 +18,8 @@ DATA_SOURCE = "org.apache.spark.sql.cecstore.CecDataSource"
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 PREFIX = "spark.sql.streaming.stateStore.cec."
 JARS = "spark.jars"
+PLUGIN = "org.apache.spark.sql.cecstore.CecPlugin"
+PLUGINS = "spark.plugins"
 PUSHDOWN_KEY = "spark.sql.python.filterPushdown.enabled"
 """Whether Spark hands filters to Python data sources: those on time narrow what ours reads."""
 _RECORDS_MAX = 2**63 // 4 - 1  # room for sums of them
@@ -67,13 +69,16 @@ def _milliseconds(value: object) -> str | None:
     return str(ms) if 100 <= ms <= 24 * 3600 * 1000 else None
 
 
-def _bytes(value: object) -> str | None:
-    if isinstance(value, str):
-        found = re.fullmatch(r"(\d+)\s*([bkmg]?)b?", value.strip().lower())
-        if found is None:
-            return None
-        value = int(found[1]) * _UNITS[found[2]]
-    return _whole(64 << 10, 1 << 30)(value)
+def _bytes(least: int, most: int) -> Callable[[object], str | None]:
+    def as_text(value: object) -> str | None:
+        if isinstance(value, str):
+            found = re.fullmatch(r"(\d+)\s*([bkmg]?)b?", value.strip().lower())
+            if found is None:
+                return None
+            value = int(found[1]) * _UNITS[found[2]]
+        return _whole(least, most)(value)
+
+    return as_text
 
 
 def _mode(value: object) -> str | None:
@@ -89,7 +94,19 @@ SETTINGS = (
     Setting("check_time_ms", "checkTimeMs", "0 to 3,600,000 (milliseconds)", _whole(0, 3_600_000)),
     Setting("sync_mode", "syncMode", "'commit' or 'none'", _mode),
     Setting("compression_level", "compressionLevel", "0 (none) to 19", _whole(0, 19)),
-    Setting("segment_bytes", "segmentBytes", "64 KiB to 1 GiB, in bytes or like '64m'", _bytes),
+    Setting(
+        "segment_bytes",
+        "segmentBytes",
+        "64 KiB to 1 GiB, in bytes or like '64m'",
+        _bytes(64 << 10, 1 << 30),
+    ),
+    Setting("replicas", "replicas", "0 to 100 (executors)", _whole(0, 100)),
+    Setting(
+        "replica_memory_bytes",
+        "replicaMemoryBytes",
+        "0 to 1 PiB, in bytes or like '512m'",
+        _bytes(0, 1 << 50),
+    ),
 )
 _TARGETS = ("recovery_time_s", "extent_factor", "extent_max_records")
 
@@ -116,8 +133,14 @@ def spark_settings(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def session_settings(jar: str, chosen: Mapping[str, str]) -> dict[str, str]:
-    """All that a session needs: the provider, its jar, what is chosen for it, and the source."""
-    return {PROVIDER_KEY: PROVIDER, JARS: jar, PUSHDOWN_KEY: "true", **chosen}
+    """All that a session needs: the provider, its jar, what is chosen for it, and the source.
+
+    With replicas the plugin as well, which only a session that is not there yet can load.
+    """
+    needed = {PROVIDER_KEY: PROVIDER, JARS: jar, PUSHDOWN_KEY: "true", **chosen}
+    if chosen.get(PREFIX + "replicas", "0") != "0":
+        needed[PLUGINS] = PLUGIN
+    return needed
 
 
 def check_names(names: Iterable[str]) -> None:

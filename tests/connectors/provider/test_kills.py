@@ -5,25 +5,18 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.feather
 import pytest
 
-from cec_store import open_queue
-from cec_store.inspector.places.places import place_at
-from cec_store.inspector.verifying.place import verify_place
 from support.drivers.killed_queries import QUERIES, faults_of
+from support.spark.killed_runs import Driver, check
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.crash
@@ -113,49 +106,14 @@ def lives_of(name: str, count: int) -> list[Life]:
     return lives
 
 
-class Driver:
-    """A Spark driver in a process group of its own."""
-
-    def __init__(self, folder: Path, scenario: Scenario, life: Life) -> None:
-        order = {
-            "folder": str(folder), "query": scenario.query, "master": scenario.master,
-            "conf": scenario.conf, "provider": PROVIDER, "seed": life.seed,
-            "rounds": life.rounds, "then": "run" if life.killed else "stop",
-        }  # fmt: skip
-        command = [sys.executable, "-m", "support.drivers.killed_job"]
-        self.log = folder / f"driver-{life.seed}.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*command, json.dumps(order)], stdout=subprocess.PIPE, stderr=log, text=True,
-                start_new_session=True,
-            )  # fmt: skip
-
-    def events(self) -> Iterator[dict[str, Any]]:
-        watchdog = threading.Timer(LIFE_S_MAX, self.kill)
-        watchdog.start()
-        try:
-            assert self.process.stdout is not None
-            yield from map(json.loads, self.process.stdout)
-        finally:
-            watchdog.cancel()
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-
-    def close(self) -> int:
-        """Its exit status, when it and what it left behind are gone."""
-        status = self.process.wait(60)
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        return status
-
-
 def live(folder: Path, scenario: Scenario, life: Life) -> list[dict[str, Any]]:
     """One driver's life; what it said."""
-    driver = Driver(folder, scenario, life)
+    order = {
+        "folder": str(folder), "query": scenario.query, "master": scenario.master,
+        "conf": scenario.conf, "provider": PROVIDER, "seed": life.seed,
+        "rounds": life.rounds, "then": "run" if life.killed else "stop",
+    }  # fmt: skip
+    driver = Driver("killed_job", order, folder / f"driver-{life.seed}.log", LIFE_S_MAX)
     said = []
     try:
         for event in driver.events():
@@ -174,41 +132,6 @@ def live(folder: Path, scenario: Scenario, life: Life) -> list[dict[str, Any]]:
     return said
 
 
-def output(folder: Path) -> tuple[pa.Table, int]:
-    """All rows with their batch, and how many batches there are."""
-    paths = sorted((folder / "out").glob("*.arrow"))
-    assert [int(path.stem) for path in paths] == list(range(len(paths))), "a batch is missing"
-    tables = []
-    for batch, path in enumerate(paths):
-        table = pyarrow.feather.read_table(path)
-        tables.append(table.append_column("batch", pa.array([batch] * len(table), pa.int64())))
-    return pa.concat_tables(tables), len(paths)
-
-
-def check(folder: Path, scenario: Scenario) -> int:
-    """Output and state as they must be; how many batches there are."""
-    came, batches = output(folder)
-    committed = [int(path.name) for path in (folder / "checkpoint" / "commits").glob("[0-9]*")]
-    assert max(committed) < batches, "a batch is committed whose rows are not there"
-    faults = faults_of(QUERIES[scenario.query], came, batches)
-    assert not faults, "\n".join(faults)
-    if PROVIDER == "cec":
-        check_state(folder / "checkpoint", max(committed))
-    return batches
-
-
-def check_state(checkpoint: Path, batch: int) -> None:
-    """Everything is sound, and every log holds what a restart after this batch needs."""
-    stores = {path.parent for path in checkpoint.rglob("*.seg")}
-    assert len(stores) >= PARTITIONS, "hardly any state was written: the test proves nothing"
-    found = verify_place(place_at(checkpoint), deep=True)
-    assert found.is_sound, found.faults
-    assert {entry.log.folder.path for entry in found.logs} == {str(store) for store in stores}
-    for store in stores:
-        with open_queue(store) as log:
-            assert log.rebuild(at=batch + 1).extent == log.extent(at=batch + 1)
-
-
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_killed_spark_gives_each_row_once(
     name: str, tmp_path: Path, crash_count: Callable[[int, int], int]
@@ -222,7 +145,7 @@ def test_killed_spark_gives_each_row_once(
     for life in lives:
         try:
             said += live(tmp_path, scenario, life)
-            before, batches = batches, check(tmp_path, scenario)
+            before, batches = batches, check(tmp_path, scenario.query, PARTITIONS, PROVIDER)
         except Exception as error:
             saved = Path(tempfile.mkdtemp(prefix="cec-spark-kill-")) / "job"
             shutil.copytree(tmp_path, saved)

@@ -63,6 +63,8 @@ def with_cec(spark: Any) -> Any:
         ("extentFactor", "1", "extentFactor = 1: a number from 1.25 to 1000 is needed"),
         ("extentfactor", "2", "extentfactor = 2: there is no such setting"),
         ("recoveryTimeMs", "99", "a whole number from 100 to 86400000 is needed"),
+        ("replicas", "1", "replicas = 1: the application has to begin with spark.plugins="),
+        ("replicaMemoryBytes", "much", "replicaMemoryBytes = much: a size such as 64m is needed"),
     ],
 )
 def test_query_with_a_wrong_setting_does_not_start(

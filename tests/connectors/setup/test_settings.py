@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,13 +18,17 @@ from cec_store.connectors.spark.setup.session import (
     with_jar,
 )
 from cec_store.connectors.spark.setup.settings import (
+    PLUGIN,
+    PLUGINS,
     PREFIX,
     PROVIDER,
     PROVIDER_KEY,
     SETTINGS,
     check_names,
+    session_settings,
     spark_settings,
 )
+from cec_store.errors import SparkUnavailable
 
 SQL = pytest.importorskip("pyspark.sql")
 JAR = "/cache/cec-store-spark-4.3.0.jar"
@@ -53,6 +58,9 @@ def test_names_are_those_that_the_provider_knows() -> None:
         ("segment_bytes", 1 << 16, "segmentBytes", "65536"),
         ("segment_bytes", "64m", "segmentBytes", "67108864"),
         ("segment_bytes", "1 GB", "segmentBytes", "1073741824"),
+        ("replicas", 2, "replicas", "2"),
+        ("replica_memory_bytes", "512m", "replicaMemoryBytes", "536870912"),
+        ("replica_memory_bytes", 0, "replicaMemoryBytes", "0"),
     ],
 )
 def test_value_is_written_as_spark_reads_it(
@@ -84,6 +92,9 @@ def test_value_is_written_as_spark_reads_it(
         ("segment_bytes", (1 << 16) - 1, "64 KiB to 1 GiB"),
         ("segment_bytes", "2g", "64 KiB to 1 GiB"),
         ("segment_bytes", "64 miles", "64 KiB to 1 GiB"),
+        ("replicas", -1, "0 to 100"),
+        ("replicas", 101, "0 to 100"),
+        ("replica_memory_bytes", "much", "0 to 1 PiB"),
     ],
 )
 def test_refusal_has_the_name_the_value_and_what_is_allowed(
@@ -207,3 +218,31 @@ def test_builder_with_another_target_is_refused(tmp_path: Path, builder: Any) ->
     builder.config(PREFIX + "extentFactor", "3")
     with pytest.raises(ValueError, match="give one of them"):
         apply(builder, {**CHOSEN, **spark_settings({"recovery_time_s": 2})}, variables(tmp_path))
+
+
+def test_replicas_come_with_the_plugin_and_others_stay(tmp_path: Path, builder: Any) -> None:
+    assert PLUGINS not in session_settings(JAR, spark_settings({"replicas": 0}))
+    chosen = session_settings(JAR, spark_settings({"replicas": 1}))
+    assert chosen[PLUGINS] == PLUGIN
+    builder.config(PLUGINS, "com.example.Other")
+    apply(builder, chosen, variables(tmp_path))
+    assert builder._options[PLUGINS] == f"com.example.Other,{PLUGIN}"
+    apply(builder, chosen, variables(tmp_path / "again"))
+    assert builder._options[PLUGINS] == f"com.example.Other,{PLUGIN}"
+
+
+def test_replicas_are_refused_where_a_session_runs_without_the_plugin(
+    tmp_path: Path, builder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark import SparkContext
+
+    def running(plugins: str) -> Any:
+        return SimpleNamespace(getConf=lambda: {PLUGINS: plugins})
+
+    chosen = session_settings(JAR, spark_settings({"replicas": 1}))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", running("com.example.Other"))
+    with pytest.raises(SparkUnavailable, match="stop it first"):
+        apply(builder, chosen, variables(tmp_path))
+    assert PLUGINS not in builder._options
+    monkeypatch.setattr(SparkContext, "_active_spark_context", running(f"other,{PLUGIN}"))
+    apply(builder, chosen, variables(tmp_path / "again"))

@@ -1,8 +1,9 @@
 """A Spark driver that kills its own tasks, executors and queries: `killed_job ORDER`.
 
 ORDER is JSON: `folder`, `query` (of `killed_queries`), `master`, `conf`, `provider` ("cec", or else
-Spark's default one), `seed`, `rounds` (names of functions in ROUNDS), and `then`: "stop", or "run"
-for one that goes on until it is killed. Says what it did on stdout, one JSON object a line.
+Spark's default one), `configure` (what `spark.configure` is told, if anything), `seed`, `rounds`
+(names of functions in ROUNDS), and `then`: "stop", or "run" for one that goes on until it is
+killed. Says what it did on stdout, one JSON object a line.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def start_session(order: dict[str, Any]) -> SparkSession:
     if order["provider"] == "cec":
         from cec_store.connectors import spark
 
-        builder = spark.configure(builder)
+        builder = spark.configure(builder, **order.get("configure", {}))
     session = builder.getOrCreate()
     log = session._jvm.org.apache.logging.log4j
     # Says which tasks it runs a second time.

@@ -157,12 +157,50 @@ def _compute_join(rows: int, batches: int) -> pa.Table:
     return pa.concat_tables(tables)
 
 
+# -- sessions of keys that are busy for some seconds and then rest -------------------------------
+
+BUSY_S, CYCLE_S, GAP_S = 4, 7, 2
+
+
+def _sessions(spark: Any, rows: int) -> Any:
+    from pyspark.sql import functions as f
+
+    keyed = source(spark, rows).withColumn("g", f.col("value") % GROUPS)
+    busy = keyed.where(f"(value div {rows} + g) % {CYCLE_S} < {BUSY_S}")
+    session = f.session_window("timestamp", f"{GAP_S} seconds").alias("w")
+    groups = busy.withWatermark("timestamp", "1 second").groupBy(session, "g")
+    return groups.agg(f.count("*").alias("n"), f.sum("value").alias("total")).select(
+        f.unix_millis("w.start").alias("start"), "g", "n", "total"
+    )
+
+
+def _compute_sessions(rows: int, batches: int) -> pa.Table:
+    values = np.arange(batches * rows)
+    second, group = values // rows, values % GROUPS
+    phase = (second + group) % CYCLE_S
+    busy = phase < BUSY_S
+    # By its last second, which each of its rows tells.
+    last = (second - phase + BUSY_S - 1)[busy]
+    ids, inverse = np.unique(last * GROUPS + group[busy], return_inverse=True)
+    n = np.bincount(inverse)
+    total = np.bincount(inverse, weights=values[busy]).astype(np.int64)
+    last = ids // GROUPS
+    # The first ones may have begun before there was a batch.
+    start = START_MS + 1000 * np.maximum(last - BUSY_S + 1, 0)
+    # Closed by the batch that finds the watermark, a second behind the batch before, at its end.
+    when = last + GAP_S + 2
+    return _table((when, when), start=start, g=ids % GROUPS, n=n, total=total)
+
+
 QUERIES = {
     "running": KilledQuery(20_000, "update", ("k", "n", "total"), _running, _compute_running),
     "windows": KilledQuery(
         8_000, "append", ("start", "g", "n", "total"), _windows, _compute_windows
     ),
     "join": KilledQuery(3_000, "append", ("l", "r"), _join, _compute_join),
+    "sessions": KilledQuery(
+        6_000, "append", ("start", "g", "n", "total"), _sessions, _compute_sessions
+    ),
 }
 
 

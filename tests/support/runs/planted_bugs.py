@@ -413,6 +413,47 @@ def takes_handles_of_a_task_that_has_ended() -> None:
 
 
 @bug
+def uses_a_replica_of_another_lineage() -> None:
+    """Whatever stands at the right number is taken for the frame that the replica stands at."""
+    provider.plant(
+        "log/StateLog.scala",
+        "Option.when(at.header.seq == seq && isThere(at))",
+        "Option.when(at.header.seq == seq)",
+    )
+
+
+@bug
+def takes_any_merged_frame_for_the_one_that_was_copied() -> None:
+    provider.plant(
+        "replicas/Replica.scala", "last.exists(_.isCopyOf(frame.header)) &&", "true || false &&"
+    )
+
+
+@bug
+def keeps_the_rows_of_a_version_that_a_replica_goes_back_from() -> None:
+    provider.plant("replicas/Replica.scala", "    whole.rollback()\n", "")
+
+
+@bug
+def drops_replicas_before_their_task_has_come_to_them() -> None:
+    provider.plant(
+        "replicas/ReplicaHost.scala", ".filter(key => here(key.of))", ".filter(_ => false)"
+    )
+
+
+@bug
+def uses_a_torn_replica() -> None:
+    """Follows frame by frame where a version has several, and stays where a read broke off."""
+    file = "replicas/Replica.scala"
+    ends = "      if (frame.header.endsVersion) {\n"
+    follows = "        whole.follow(version.toSeq)\n        version.clear()\n"
+    provider.plant(file, ends + follows, follows + ends)
+    provider.plant(file, "      state = null\n      val progress", "      val progress")
+    throws = "case e: Throwable => throw e"
+    provider.plant(file, "case e: Throwable => forget(); throw e", throws)
+
+
+@bug
 def takes_over_before_it_fences() -> None:
     """Stands where the log ended while the primary could still append."""
     complete = WarmState.complete

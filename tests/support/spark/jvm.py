@@ -18,6 +18,7 @@ PROGRAMS = SCALA / "provider"
 _RULES = SCALA / "rules"
 _LOGS = SCALA / "logs"
 _QUEUES = SCALA / "queues"
+_REPLICAS = SCALA / "replicas"
 OURS = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STORE = "spark.sql.streaming.stateStore"
@@ -36,7 +37,7 @@ def _programs_jar() -> Path:
     With the provider's sources: programs that read and write logs call what is inside it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        for sources in (compiler.SOURCES, PROGRAMS, _RULES, _LOGS, _QUEUES):
+        for sources in (compiler.SOURCES, PROGRAMS, _RULES, _LOGS, _QUEUES, _REPLICAS):
             shutil.copytree(sources, Path(folder) / sources.name)
         planted.into(Path(folder) / compiler.SOURCES.name)
         return compiler.jar(sources=Path(folder), carried=PROGRAMS / "never")

@@ -15,6 +15,9 @@ private[cecstore] final case class FrameHeader(
   def frameBytes: Long = HeaderBytes.toLong + bodyBytes
   def endOffset: Long = firstOffset + recordCount
   def isBatch: Boolean = kind == Batch
+  /** Whether both are one frame, perhaps with another address: maintenance has copied it into a merged segment. */
+  def isCopyOf(other: FrameHeader): Boolean = copy(crcBefore = other.crcBefore, prevSegment = other.prevSegment,
+    prevByte = other.prevByte, schemaByte = other.schemaByte, durableUpto = other.durableUpto, salt = other.salt) == other
   /** How the body is compressed. */
   def bodyCodec: Byte = (codec & ~GoesOnBit).toByte
   /** Whether a version ends with this frame: only there the windows are counted. */

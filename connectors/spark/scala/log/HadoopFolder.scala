@@ -9,8 +9,12 @@ import org.apache.hadoop.hdfs.client.HdfsDataOutputStream.SyncFlag
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 
-/** Any Hadoop file system. Where its streams can be synced, segments grow; elsewhere each is one object. */
-private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends SegmentFolder with Logging {
+/**
+ * Any Hadoop file system. Where its streams can be synced, segments grow; elsewhere each is one object.
+ *
+ * @param mayEndOthers whether a file that a writer of another process has left open may be closed for it
+ */
+private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path, mayEndOthers: Boolean) extends SegmentFolder with Logging {
   import HadoopFolder._
   override def location: String = path.toString
   private def file(id: Long): Path = fs.makeQualified(new Path(pathOf(id)))
@@ -44,7 +48,7 @@ private[cecstore] final class HadoopFolder(fs: FileSystem, path: Path) extends S
   }
 
   override def settle(id: Long): Boolean = fs match {
-    case leases: LeaseRecoverable if !writing.contains(file(id)) && !leases.isFileClosed(file(id)) =>
+    case leases: LeaseRecoverable if mayEndOthers && !writing.contains(file(id)) && !leases.isFileClosed(file(id)) =>
       logInfo(s"cec: ${pathOf(id)}: still open for a writer that is gone: recovering its lease")
       val deadline = System.nanoTime() + SettleNs
       var isClosed = leases.recoverLease(file(id))

@@ -53,10 +53,15 @@ private[cecstore] object SegmentFolder {
     case _ => None
   }
 
-  def apply(path: Path, conf: Configuration): SegmentFolder = {
+  def apply(path: Path, conf: Configuration): SegmentFolder = of(path, conf, mayEndOthers = true)
+
+  /** For who reads beside a writer of another process: a file that is open for that one stays so. */
+  def ofFollower(path: Path, conf: Configuration): SegmentFolder = of(path, conf, mayEndOthers = false)
+
+  private def of(path: Path, conf: Configuration, mayEndOthers: Boolean): SegmentFolder = {
     val fs = path.getFileSystem(conf)
     if (fs.getUri.getScheme == "file") new LocalFolder(Paths.get(fs.makeQualified(path).toUri.getPath))
-    else new HadoopFolder(fs, path)
+    else new HadoopFolder(fs, path, mayEndOthers)
   }
 }
 

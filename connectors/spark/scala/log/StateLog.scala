@@ -2,6 +2,7 @@ package org.apache.spark.sql.cecstore.log
 
 import java.io.Closeable
 import scala.collection.mutable
+import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Format
 
@@ -130,6 +131,31 @@ private[cecstore] final class StateLog(folder: SegmentFolder, val ids: Array[Lon
     found
   }
 
+  /**
+   * The frames behind a copy of the state, up to `last`, oldest first. None where they are not the copy's next ones:
+   * another lineage, or one that ends before it, or more than the extent of `last`, which is then the shorter way.
+   *
+   * @param seq of the frame at whose end the copy stands
+   * @param isThere whether a frame of that number is that one
+   */
+  def since(seq: Long, last: FrameAt)(isThere: FrameAt => Boolean): Option[Seq[FrameAt]] = {
+    val from = last.header.endOffset - last.header.extentRecords
+    val newer = ArrayBuffer.empty[FrameAt]
+    var at = last
+    while (at.header.seq > seq && (at.header.firstOffset >= from || newer.isEmpty)) {
+      newer += at
+      at = previous(at).getOrElse(return None)
+      if (at.header.endOffset != newer.last.header.firstOffset || at.header.seq != newer.last.header.seq - 1) {
+        throw at.segment.damaged(at.byte, s"not the frame before number ${newer.last.header.seq}")
+      }
+    }
+    Option.when(at.header.seq == seq && isThere(at))(newer.reverse.toSeq)
+  }
+
+  /** The newest frame up to this one that holds records; none before the first. */
+  def newestFilled(frame: FrameAt): Option[FrameAt] =
+    Iterator.iterate(Option(frame))(_.flatMap(previous)).takeWhile(_.nonEmpty).flatten.find(_.header.recordCount > 0)
+
   /** The frames of the versions after `first` up to that of `last`, oldest first. */
   def changes(first: Long, last: FrameAt): Seq[FrameAt] =
     Iterator.iterate(Option(last))(_.flatMap(previous)).takeWhile(_.exists(_.header.inputUpto > first))
@@ -141,4 +167,10 @@ private[cecstore] object StateLog {
   /** The id of the segment that maintenance makes of those up to `id`. */
   def mergedId(id: Long): Long = id | 1
   def isMerged(id: Long): Boolean = mergedId(id) == id
+
+  /** The segment that a unique id names; none if it is none of ours. */
+  def segmentOf(uniqueId: String): Option[Long] = uniqueId match {
+    case UniqueId(segment, _, _) => Some(java.lang.Long.parseUnsignedLong(segment, 16))
+    case _ => None
+  }
 }

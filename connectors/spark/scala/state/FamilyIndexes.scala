@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.state
 
 import java.util.Arrays
-import org.apache.spark.sql.cecstore.format.Format
+import org.apache.spark.sql.cecstore.format.{Format, Rows}
 
 /**
  * The index of each column family, made when it is first asked for.
@@ -35,5 +35,30 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
       }
       indexes(family) = ordered
       ordered
+  }
+
+  /** The rows of a version without its dead ones; keys, and what they had before, go with them. */
+  def packed(whole: Rows, undoLog: UndoLog): Rows = {
+    val packed = new Rows(whole.id, whole.liveCount, whole.keyEnds(whole.count), whole.valueEnds(whole.count))
+    var row = whole.nextLive(0)
+    while (row < whole.count) {
+      val moved = packed.appendFrom(whole, row, whole.kinds(row))
+      apply(whole.family(row)).swap(whole.keys, whole.keyStart(row), whole.keyLength(row), packed.reference(moved))
+      undoLog.note(moved, undoLog.before(row))
+      row = whole.nextLive(row + 1)
+    }
+    rows.put(packed)
+    packed
+  }
+
+  /** Take over a row of the log that is newer than all that are here; returns how many windows are open more. */
+  def follow(frame: Rows, row: Int, undoLog: UndoLog): Int = {
+    val (keys, start, length) = (apply(frame.family(row)), frame.keyStart(row), frame.keyLength(row))
+    val isResult = frame.kinds(row) == Format.Result
+    val old = if (isResult) keys.find(frame.keys, start, length) else keys.swap(frame.keys, start, length, frame.reference(row))
+    undoLog.note(row, old)
+    if (isResult) keys.delete(frame.keys, start, length) else frame.markLive(row)
+    if (old != KeyIndex.Absent) rows.of(old).markDead(old.toInt)
+    (if (isResult) 0 else 1) - (if (old == KeyIndex.Absent) 0 else 1)
   }
 }

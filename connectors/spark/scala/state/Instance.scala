@@ -14,7 +14,8 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreErrors
  */
 private[cecstore] final class Instance(
     val state: LiveState, private var base_ : Base, writer: SegmentWriter, target: ExtentTarget, checkTimeMs: Long,
-    compressionLevel: Int, clockUs: () => Long, val loadedRecords: Long, val loadMs: Long) {
+    compressionLevel: Int, clockUs: () => Long, val loadedRecords: Long, val loadMs: Long,
+    val isFromReplica: Boolean = false) {
 
   private var previous: Base = null
   private val lock = new ReentrantLock
@@ -67,6 +68,8 @@ private[cecstore] final class Instance(
   }
 
   def base: Base = base_
+  /** The version before, while the state can still be taken back to it. */
+  def beforeBase: Option[Base] = Option(previous)
   def grows: Boolean = writer.grows
 
   /** Stand at this version, going one commit back if that is what it takes; false if it cannot. */

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.cecstore.state
 
-import scala.collection.mutable.{ArrayBuffer, ArrayBuilder}
+import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
 
 /**
@@ -44,17 +44,23 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   /** Begin the next version; what the last one did can no longer be taken back. */
   def begin(): Unit = {
-    advance()
-    rows.dropBelow(oldestId)
     val last = delta
-    val id = if (last == null) oldestId else if (isCommitted) last.id + 1 else parts.head.id
-    rows.dropFrom(id)
-    parts.clear()
+    val id = settle()
     val isLike = last != null && last.isSmallerThan(LiveState.partBytes)
     addPart(if (isLike) new Rows(id, last.count, last.keyStart(last.count), last.valueStart(last.count)) else new Rows(id, 16, 256, 256))
     delta.firstOffset = nextOffset
+  }
+
+  /** What the last version did can no longer be taken back; returns the id of the next one's first part. */
+  private def settle(): Int = {
+    advance()
+    rows.dropBelow(oldestId)
+    val id = nextId
+    rows.dropFrom(id)
+    parts.clear()
     beforeVersion = Counters(oldestId, oldestRow, open, nextOffset)
     isCommitted = false
+    id
   }
 
   private def addPart(part: Rows): Unit = {
@@ -178,25 +184,12 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def compact(): Seq[Rows] = {
     var offset = parts.head.firstOffset
     parts.indices.foreach { i =>
-      if (parts(i).liveCount < parts(i).count) parts(i) = packed(parts(i), undoLogs(i))
+      if (parts(i).liveCount < parts(i).count) parts(i) = index.packed(parts(i), undoLogs(i))
       parts(i).firstOffset = offset
       offset += parts(i).count
     }
     delta = parts.last
     parts.toSeq
-  }
-
-  private def packed(whole: Rows, undoLog: UndoLog): Rows = {
-    val packed = new Rows(whole.id, whole.liveCount, whole.keyEnds(whole.count), whole.valueEnds(whole.count))
-    var row = whole.nextLive(0)
-    while (row < whole.count) {
-      val moved = packed.appendFrom(whole, row, whole.kinds(row))
-      index(whole.family(row)).swap(whole.keys, whole.keyStart(row), whole.keyLength(row), packed.reference(moved))
-      undoLog.note(moved, undoLog.before(row))
-      row = whole.nextLive(row + 1)
-    }
-    rows.put(packed)
-    packed
   }
 
   /** q of the version as it stands after [[compact]]. */
@@ -206,6 +199,12 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       else parts.iterator.map(part => part -> (0 until part.count).indexWhere(part.kinds(_) != Result))
         .collectFirst { case (part, row) if row >= 0 => part.firstOffset + row }.get
     nextOffset + count - oldest
+  }
+
+  /** q of the newest version, once it is in the log; what its last frame says as `extent_records`. */
+  def extentInLog: Long = if (open == 0) 0 else {
+    advance()
+    nextOffset - rows(oldestId).firstOffset - rows(oldestId).nextLive(oldestRow)
   }
 
   /** What loading this state costs, in records; frames count too. */
@@ -255,35 +254,37 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   def memoryBytes: Long = rows.memoryBytes + index.memoryBytes +
     undoLogs.iterator.map(_.memoryBytes).sum
 
-  private var closed = new ArrayBuilder.ofLong
+  private var loading = new BackwardLoad(rows, index)
 
   /** Take a frame's rows from the last down to `fromRow`; frames come newest first, ids descending. */
-  def load(frame: Rows, fromRow: Int): Unit = {
-    rows.put(frame)
-    val only = if (frame.families == null) index(DefaultFamily) else null
-    var row = frame.count - 1
-    while (row >= fromRow) {
-      val newer = (if (only != null) only else index(frame.family(row))).put(
-        frame.keys, frame.keyStart(row), frame.keyLength(row), frame.reference(row), replace = false)
-      if (newer == Absent) {
-        if (frame.kinds(row) == Result) closed += frame.reference(row) else { frame.markLive(row); open += 1 }
-      }
-      row -= 1
-    }
-    frame.kinds = null
-    frame.renewed = null
-  }
+  def load(frame: Rows, fromRow: Int): Unit = { loading.take(frame, fromRow); open = loading.open }
 
   /** All frames are in: forget the closed keys, and stand at the end of the newest. */
   def finishLoad(endOffset: Long): Unit = {
-    closed.result().foreach { reference =>
-      val (in, row) = (rowsOf(reference), reference.toInt)
-      index(in.family(row)).delete(in.keys, in.keyStart(row), in.keyLength(row))
-    }
-    closed = null
+    loading.finish()
+    loading = null
     nextOffset = endOffset
     if (!rows.isEmpty) { delta = rows(RowsTable.NewestLoadedId); parts += delta; oldestId = rows.firstId; isCommitted = true }
     begin()
+  }
+
+  /** Which id the first frame has to have that [[follow]] takes next. */
+  def nextId: Int = if (delta == null) oldestId else if (isCommitted) delta.id + 1 else parts.head.id
+
+  /**
+   * The next version as the log has it, all of it: frames oldest first, ids ascending from [[nextId]]. It can be taken
+   * back until the next one begins, as one that was committed here.
+   */
+  def follow(frames: Seq[Rows]): Unit = {
+    settle()
+    frames.foreach { frame =>
+      addPart(frame)
+      (0 until frame.count).foreach(row => open += index.follow(frame, row, undoLogs.last))
+      frame.kinds = null
+      frame.renewed = null
+      nextOffset += frame.count
+    }
+    isCommitted = true
   }
 }
 

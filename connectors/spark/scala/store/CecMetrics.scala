@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.store
 
 import org.apache.spark.SparkContext
+import org.apache.spark.sql.cecstore.replicas.{OwnedStore, OwnerNews}
 import org.apache.spark.sql.cecstore.state.Instance
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.state._
@@ -16,18 +17,25 @@ private[cecstore] object CecMetrics {
     StateStoreCustomTimingMetric("cecAppendLatencyMs", "cec: time to encode, append and sync") -> (_.appendMs),
     StateStoreCustomTimingMetric("cecLoadLatencyMs", "cec: time to load the state from the log") -> ofLoad(_.loadMs),
     StateStoreCustomSumMetric("cecLoadedRecords", "cec: records read to load the state") -> ofLoad(_.loadedRecords),
+    StateStoreCustomSumMetric("cecReplicaHits", "cec: loads from a replica") -> ofLoad(i => if (i.isFromReplica) 1 else 0),
     StateStoreCustomSumMetric("cecGetCount", "cec: keys looked up") -> (_.gets),
     StateStoreCustomSumMetric("cecPutCount", "cec: keys put") -> (_.puts),
     StateStoreCustomSumMetric("cecRemoveCount", "cec: keys removed") -> (_.removals))
   private val failures =
     StateStoreCustomSumMetric("cecMaintenanceFailures", "cec: runs of maintenance that failed since the state was loaded")
 
-  val all: Seq[StateStoreCustomMetric] = figures.map(_._1) :+ failures
+  private val ofReplicas: Seq[(StateStoreCustomMetric, OwnerNews => Long)] = Seq(
+    StateStoreCustomSumMetric("cecReplicaLagVersions", "cec: versions that replicas on other executors lack") -> (_.lagVersions),
+    StateStoreCustomSizeMetric("cecReplicaMemoryBytes", "cec: memory of replicas on other executors") -> (_.memoryBytes),
+    StateStoreCustomSumMetric("cecMigrations", "cec: partitions that have come to another executor by order") -> (_.arrivals))
 
-  def of(instance: Instance, maintenanceFailures: Long): Map[StateStoreCustomMetric, Long] = {
+  val all: Seq[StateStoreCustomMetric] = figures.map(_._1) ++ ofReplicas.map(_._1) :+ failures
+
+  def of(instance: Instance, maintenanceFailures: Long, owned: Option[OwnedStore]): Map[StateStoreCustomMetric, Long] = {
     val found = figures.map { case (metric, figure) => metric -> figure(instance) }.toMap
     instance.isLoadReported = true
-    found + (failures -> maintenanceFailures)
+    val news = owned.fold(OwnerNews.None)(_.takeNews())
+    found ++ ofReplicas.map { case (metric, figure) => metric -> figure(news) } + (failures -> maintenanceFailures)
   }
 
   def ofPartition(id: StateStoreId, instance: Instance): Map[StateStoreInstanceMetric, Long] =

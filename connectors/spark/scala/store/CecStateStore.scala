@@ -285,7 +285,7 @@ private[cecstore] final class CecStateStore(
   override def release(): Unit = if (isReadOnly) abort()
 
   override def metrics: StateStoreMetrics =
-    StateStoreMetrics(state.openWindows - numbers.records, state.memoryBytes, CecMetrics.of(instance, provider.maintenanceFailures),
+    StateStoreMetrics(state.openWindows - numbers.records, state.memoryBytes, CecMetrics.of(instance, provider.maintenanceFailures, provider.owned),
     CecMetrics.ofPartition(id, instance))
 
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo = StateStoreCheckpointInfo(

@@ -10,7 +10,8 @@ import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.format.Format
-import org.apache.spark.sql.cecstore.log.{Base, Maintenance, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
+import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
+import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
 import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, StateLoader}
 import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, ExtentOfPartition, FamilyCodec, InstancePool, LoadErrors, Settings, SparksSettings}
 import org.apache.spark.sql.errors.QueryExecutionErrors
@@ -40,6 +41,8 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
   private val codecs = new ConcurrentHashMap[String, FamilyCodec]
   private var pool: InstancePool = null
   private var maintenance: Maintenance = null
+  /** Where this process has replicas, and what it is told of this store; none without the plugin, or outside of a query. */
+  private var replicas = Option.empty[(ReplicaHost, OwnedStore)]
   @volatile private var isValidated = false
   @volatile private var hasWarned = false
 
@@ -61,14 +64,27 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     maintenance = new Maintenance(folder, settings.segmentBytes, conf.minVersionsToRetain, conf.minDeltasForSnapshot,
       conf.maxVersionsToDeletePerMaintenance)
     register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey)
+    replicas = openedHere
     LoadRate.stores.incrementAndGet()
   }
+
+  private def openedHere: Option[(ReplicaHost, OwnedStore)] = for {
+    host <- ReplicaHost.ofProcess if !conf.unloadOnCommit
+    runId <- Option(hadoopConf.get(CecStateStoreProvider.RunId))
+  } yield {
+    val store = new OwnedStore(StoreKey(id_), runId, codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered, settings.replicas, () => pool.giveUp())
+    host.opened(store, hadoopConf)
+    (host, store)
+  }
+
+  private[cecstore] def owned: Option[OwnedStore] = replicas.map(_._2)
 
   override def stateStoreId: StateStoreId = id_
 
   override def close(): Unit = {
     LoadRate.stores.decrementAndGet()
-    pool.close()
+    val kept = pool.close()
+    replicas.foreach { case (host, store) => host.closed(store, kept) }
   }
 
   private[cecstore] def codec(name: String): Option[FamilyCodec] = Option(codecs.get(name))
@@ -122,19 +138,30 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
   private def load(version: Long, uniqueId: Option[String], loadEmpty: Boolean): Instance = Using.resource(new StateLog(folder)) { log =>
     val started = System.nanoTime()
     val isOrdered = (family: Int) => family == Format.DefaultFamily && codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered
-    if (version == 0 || loadEmpty) newInstance(log, StateLoader.empty(isOrdered), Base.empty(version), 0, 0)
+    if (version == 0 || loadEmpty) newInstance(log, StateLoader.empty(isOrdered), Base.empty(version), 0, 0, isFromReplica = false)
     else {
-      val (last, state) = VersionErrors.explained(log, version) {
-        val last = log.find(version, uniqueId)
-        (last, StateLoader.load(log, last, isOrdered, id_.toString))
+      val last = VersionErrors.explained(log, version)(log.find(version, uniqueId))
+      val instance = takenOver(log, last, started).getOrElse {
+        val state = VersionErrors.explained(log, version)(StateLoader.load(log, last, isOrdered, id_.toString))
+        val ms = CecStateStoreProvider.msSince(started)
+        LoadRate.measured(state.loadCostRecords, ms)
+        sayLoaded(version, state, last.header.extentRecords, ms)
+        newInstance(log, state, Base.at(last), last.header.extentRecords, ms, isFromReplica = false)
       }
-      val ms = (System.nanoTime() - started) / 1000000
-      LoadRate.measured(state.loadCostRecords, ms)
       maintenance.loaded(version)
-      sayLoaded(version, state, last.header.extentRecords, ms)
-      newInstance(log, state, Base.at(last), last.header.extentRecords, ms)
+      owned.foreach(_.loaded(instance.base, LoadFigures(version, instance.isFromReplica, instance.loadedRecords, instance.loadMs)))
+      instance
     }
   }
+
+  /** From a replica in this process, if there is one that leads to this frame: only what it lacks is read. */
+  private def takenOver(log: StateLog, last: FrameAt, started: Long): Option[Instance] =
+    for ((host, store) <- replicas; taken <- host.take(store.key, log, last)) yield {
+      val ms = CecStateStoreProvider.msSince(started)
+      logInfo(s"cec: took version ${taken.base.version} of $id_ from a replica at version ${taken.wasAt}: ${taken.frames} frames, " +
+        s"${taken.records} records in $ms ms")
+      newInstance(log, taken.state, taken.base, taken.records, ms, isFromReplica = true)
+    }
 
   private def sayLoaded(version: Long, state: LiveState, records: Long, ms: Long): Unit = {
     val what = s"cec: loaded version $version of $id_: ${state.openWindows} windows from $records records " +
@@ -143,16 +170,19 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     else logWarning(s"$what. For shorter restarts use more partitions, or set ${Settings.Prefix}recoveryTimeMs")
   }
 
-  private def newInstance(log: StateLog, state: LiveState, base: Base, loadedRecords: Long, loadMs: Long): Instance = {
+  private def newInstance(log: StateLog, state: LiveState, base: Base, loadedRecords: Long, loadMs: Long,
+      isFromReplica: Boolean): Instance = {
     val clockUs = () => System.currentTimeMillis() * 1000
     val writer = new SegmentWriter(
       folder, settings.segmentBytes, settings.isSynced, !hasCheckpointIds, log.highestOrdinal, CecStateStoreProvider.random, clockUs)
-    new Instance(state, base, writer, settings.target, settings.checkTimeMs, settings.compressionLevel, clockUs, loadedRecords, loadMs)
+    new Instance(state, base, writer, settings.target, settings.checkTimeMs, settings.compressionLevel, clockUs, loadedRecords, loadMs,
+      isFromReplica)
   }
 
   private[cecstore] def commit(instance: Instance, version: Long): Unit = {
     instance.commit(version)
     maintenance.committed(instance.base, instance.grows)
+    owned.foreach(_.committed(instance.base, instance.state.openWindows, instance.state.memoryBytes))
     if (conf.commitValidationEnabled) StateStore.reportCommitToCoordinator(version, id_, hadoopConf)
     if (!hasWarned) settings.target.unmet(instance.state.openWindows).foreach { why =>
       hasWarned = true
@@ -179,7 +209,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
 
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] = {
     // The driver asks when it plans the query: the first moment to refuse settings that make no sense.
-    Settings.parse(SQLConf.get.getAllConfs)
+    Settings.parse(SQLConf.get.getAllConfs).checkPlugin()
     CecMetrics.all
   }
 
@@ -210,4 +240,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
 private[cecstore] object CecStateStoreProvider {
   private val random = new SecureRandom
   private val SlowLoadMs = 1000L
+  /** Under this name Spark puts the run of a query into the settings that its stores get. */
+  private val RunId = "sql.streaming.runId"
+  private def msSince(started: Long): Long = (System.nanoTime() - started) / 1000000
 }

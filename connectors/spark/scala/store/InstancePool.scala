@@ -80,8 +80,13 @@ private[cecstore] final class InstancePool(folder: SegmentFolder) extends Loggin
     if (left eq idle) null else left
   }
 
-  def close(): Unit = {
-    val left = synchronized { val old = idle; idle = null; isClosed = true; old }
-    if (left != null) left.close()
+  /** The idle instance, for whoever asks to have it as a replica: another executor has gone on from here. */
+  def giveUp(): Option[Instance] = {
+    val left = synchronized { val old = idle; idle = null; Option(old) }
+    left.foreach(_.close())
+    left
   }
+
+  /** Closed for good; gives back what was kept for the next task. */
+  def close(): Option[Instance] = { synchronized { isClosed = true }; giveUp() }
 }

@@ -1,16 +1,28 @@
 package org.apache.spark.sql.cecstore.store
 
+import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.cecstore.replicas.Cluster
 import org.apache.spark.sql.cecstore.state.ExtentTarget
 
 /** What users set under `spark.sql.streaming.stateStore.cec.`; names and limits are refused here. */
 private[cecstore] final case class Settings(
-    target: ExtentTarget, checkTimeMs: Long, isSynced: Boolean, compressionLevel: Int, segmentBytes: Long)
+    target: ExtentTarget, checkTimeMs: Long, isSynced: Boolean, compressionLevel: Int, segmentBytes: Long, replicas: Int) {
+  /** On the driver, before anything runs: replicas without the plugin would never come to be. */
+  def checkPlugin(): Unit = {
+    val isDriver = SparkEnv.get != null && SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER
+    if (replicas > 0 && isDriver && !Cluster.isRunning) throw new IllegalArgumentException(
+      s"${Settings.Prefix}replicas = $replicas: the application has to begin with spark.plugins=${Settings.Plugin}; " +
+        "spark.configure(builder, replicas=…) sets both")
+  }
+}
 
 private[cecstore] object Settings {
   val Prefix = "spark.sql.streaming.stateStore.cec."
   private val Names = Seq("extentFactor", "extentMaxRecords", "recoveryTimeMs", "checkTimeMs", "syncMode",
-    "compressionLevel", "segmentBytes")
+    "compressionLevel", "segmentBytes", "replicas", "replicaMemoryBytes")
+  private val Plugin = "org.apache.spark.sql.cecstore.CecPlugin"
+  private val ReplicasMax = 100
 
   def parse(conf: Map[String, String]): Settings = {
     val ours = conf.collect { case (key, value) if key.startsWith(Prefix) => key.stripPrefix(Prefix) -> value }
@@ -29,12 +41,16 @@ private[cecstore] object Settings {
       case "none" => false
       case other => refuse("syncMode", other, "'commit' or 'none' is needed")
     }
-    val segmentBytes = ours.get("segmentBytes").map(value =>
+    def bytes(name: String): Option[Long] = ours.get(name).map(value =>
       try JavaUtils.byteStringAsBytes(value.trim)
-      catch { case _: NumberFormatException => refuse("segmentBytes", value, "a size such as 64m is needed") }).getOrElse(64L << 20)
+      catch { case _: NumberFormatException => refuse(name, value, "a size such as 64m is needed") })
+    val segmentBytes = bytes("segmentBytes").getOrElse(64L << 20)
     if (segmentBytes < (64 << 10) || segmentBytes > (1L << 30)) refuse("segmentBytes", s"$segmentBytes", "64k to 1g is possible")
+    // The plugin has read it when the application began.
+    bytes("replicaMemoryBytes")
     Settings(ExtentTarget(factor.getOrElse(2.0), records, time), long("checkTimeMs", 0, 3600 * 1000).getOrElse(100L), sync,
-      long("compressionLevel", 0, 19).getOrElse(1L).toInt, segmentBytes)
+      long("compressionLevel", 0, 19).getOrElse(1L).toInt, segmentBytes,
+      long("replicas", 0, ReplicasMax).getOrElse(0L).toInt)
   }
 
   private def refuse(name: String, value: String, need: String): Nothing =

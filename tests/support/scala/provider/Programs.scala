@@ -25,6 +25,9 @@ object Programs {
     "feed" -> Feed.run,
     "logObjects" -> LogObjects.run,
     "addCommits" -> LogObjects.add,
+    "replicaWalk" -> ReplicaWalk.run,
+    "replicaRules" -> Rules.ofReplicas,
+    "driverRules" -> DriverRules.run,
     "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {

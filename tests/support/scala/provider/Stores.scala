@@ -35,9 +35,10 @@ final class Stores(
   }
 
   /** `family` is what the default column family holds. */
-  def provider(family: Family, families: Boolean = false, partition: Int = 0): StateStoreProvider =
+  def provider(family: Family, families: Boolean = false, partition: Int = 0,
+      store: String = StateStoreId.DEFAULT_STORE_NAME): StateStoreProvider =
     StateStoreProvider.createAndInit(
-      StateStoreProviderId(StateStoreId(root, 0, partition), UUID.randomUUID()),
+      StateStoreProviderId(StateStoreId(root, 0, partition, store), UUID.randomUUID()),
       family.keySchema, Values.schema, family.spec, families, conf, hadoop, family.multi, None)
 }
 

@@ -12,8 +12,11 @@ import org.apache.spark.sql.execution.streaming.state._
 object Rules {
   private val all: Seq[(String, Setting => Unit)] = Handles.rules ++ LoadingRules.rules ++ UpkeepRules.rules
 
-  def run(words: Arguments): Programs.Result = {
-    val runs = for ((name, rule) <- all; v2 <- Seq(false, true)) yield {
+  def run(words: Arguments): Programs.Result = of(all, words)
+  def ofReplicas(words: Arguments): Programs.Result = of(ReplicaRules.rules, words)
+
+  private def of(rules: Seq[(String, Setting => Unit)], words: Arguments): Programs.Result = {
+    val runs = for ((name, rule) <- rules; v2 <- Seq(false, true)) yield {
       val folder = Paths.get(words.text("root"), name, if (v2) "V2" else "V1")
       Files.createDirectories(folder)
       val said = try {

@@ -1,0 +1,77 @@
+"""Warm replicas of state partitions on a real standalone cluster: master, workers, executors.
+
+A count and a sum by key of random rows, 8,000,000 keys in 8 partitions on 4 executors of one core
+each, all on this machine. Three applications, one after the other: with `replicas=1`, without, and
+with Spark's HDFS-backed provider.
+
+lost_executor_batch_vs_none  the slowest batch after an executor was killed by SIGKILL, less what it
+                             took Spark to notice, with replicas over without
+replica_load_vs_cold         what the stores that moved took to load after it, with over without
+cpal_latency_vs_direct       how much longer the batch at a migration is than the median of its
+                             neighbours, by CPAL over direct, to executors without a replica
+replica_batch_overhead       a median batch with replicas over one without
+scale_out_batches            batches until an executor that joins owns its fair share, while the
+                             adaptation manager runs
+scale_out_built_in           partitions that it owns with the HDFS-backed provider, after the same
+                             number of batches at least: Spark never moves one
+"""
+
+from __future__ import annotations
+
+import statistics
+
+from replicas_worker import Outcome, Task, run
+from rounds import Options, options, report
+
+
+def task(chosen: Options, name: str, **more: object) -> Task:
+    asked: dict[str, object] = {
+        "folder": chosen.folder / name,
+        "provider": "cec",
+        "replicas": 0,
+        "keys": chosen.size(8_000_000, 200_000),
+        "rows": chosen.size(200_000, 20_000),
+        "executors": 4,
+        "partitions": 8,
+        "executor_mb": 640 if chosen.quick else 3_072,
+        "steady": 5 if chosen.quick else 20,
+        "kills": chosen.rounds,
+        "moves": 0,
+        "joins": 0,
+        **more,
+    }
+    return Task(**asked)  # type: ignore[arg-type]
+
+
+def median(values: list[float]) -> float:
+    return statistics.median(values)
+
+
+def extra_ms(outcome: Outcome, protocol: str) -> float:
+    """At least a tenth of a millisecond: a batch may come out faster than its neighbours."""
+    return max(0.1, median(outcome.moves_ms[protocol]))
+
+
+def main() -> None:
+    with options(__doc__, turns=(3, 1), takes="about four minutes") as chosen:
+        joins = 10 if chosen.quick else 30
+        warm = run(task(chosen, "warm", replicas=1, moves=2 * chosen.rounds, joins=joins))
+        cold = run(task(chosen, "cold"))
+        built_in = run(task(chosen, "hdfs", provider="hdfs", kills=0, joins=joins))
+        for name, found in (("with", warm), ("without", cold), ("built in", built_in)):
+            print(name, found)
+        report(
+            {
+                "lost_executor_batch_vs_none": median(warm.after_kill_ms)
+                / median(cold.after_kill_ms),
+                "replica_load_vs_cold": median(warm.load_ms) / max(1.0, median(cold.load_ms)),
+                "cpal_latency_vs_direct": extra_ms(warm, "cpal") / extra_ms(warm, "direct"),
+                "replica_batch_overhead": median(warm.batch_ms) / median(cold.batch_ms),
+                "scale_out_batches": len(warm.owned_after),
+                "scale_out_built_in": built_in.owned_after[-1],
+            }
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Rules, what nodes can take, and what is to be done: what the adaptation goes by and answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cec_store.placement.layout import Bools, Floats, Layout
+from cec_store.placement.protocols import Protocol
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When to act.
+
+    Raises:
+        ValueError: thresholds that contradict each other.
+    """
+
+    overload: float = 0.8
+    """The share of a node's capacity above which groups leave it, and that no move exceeds."""
+    underload: float = 0.3
+    """The share of all capacity below which a node is freed."""
+    aim: float = 0.7
+    """How full nodes are after one was freed, or enough were added."""
+    moves_max: int = 0
+    """In one plan; 0: as many as it takes."""
+    nodes_min: int = 1
+    scales: bool = True
+    """Whether nodes are freed, and more are asked for."""
+    fills: bool = True
+    """Whether a node that owns too few groups gets its fair share, as one that joins does."""
+    assisted: Protocol = Protocol.CPAL
+    """How groups move to a node that has a copy."""
+    paired: bool = False
+    """Whether the target is the least used node in any case, as in Flux, which the paper follows;
+    else any node that has a copy and room comes first."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.underload < self.aim <= self.overload < math.inf:
+            raise ValueError(
+                f"underload {self.underload:g}, aim {self.aim:g} and overload {self.overload:g} "
+                "have to be in this order, above 0"
+            )
+        if self.moves_max < 0 or self.nodes_min < 1:
+            raise ValueError(f"moves_max {self.moves_max}, nodes_min {self.nodes_min}: too few")
+        if not self.assisted.is_assisted:
+            raise ValueError("assisted is direct: it takes no copy")
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """What the nodes of a layout can take.
+
+    Raises:
+        ValueError: arrays of different lengths, or numbers below 0.
+    """
+
+    capacity: Floats
+    """In the unit of the loads; 0: it takes no groups."""
+    external: Floats
+    """What else loads them."""
+    draining: Bools
+    """Whether their groups have to leave."""
+
+    def __post_init__(self) -> None:
+        arrays = (self.capacity, self.external, self.draining)
+        if any(each.shape != self.capacity.shape or each.ndim != 1 for each in arrays):
+            raise ValueError(f"of different lengths: {[each.shape for each in arrays]}")
+        for name in ("capacity", "external"):
+            found = getattr(self, name)
+            if found.size and not (np.isfinite(found).all() and found.min() >= 0):
+                raise ValueError(f"{name} has to be at least 0")
+
+    @classmethod
+    def alike(cls, count: int, capacity: float = 1.0) -> Nodes:
+        """So many, with nothing else on them."""
+        return cls(np.full(count, capacity), np.zeros(count), np.zeros(count, np.bool_))
+
+
+@dataclass(frozen=True)
+class Move:
+    """A group that changes its owner."""
+
+    group: Hashable
+    source: Hashable
+    target: Hashable
+    protocol: Protocol
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.group}: {self.source} -> {self.target}, {self.protocol.value} ({self.reason})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to do now; the moves in their order."""
+
+    layout: Layout
+    """After all of it."""
+    moves: tuple[Move, ...] = ()
+    nodes_wanted: int = 0
+    """More nodes, since what overloads the others fits nowhere."""
+    freed: tuple[Hashable, ...] = ()
+    """Nodes that own nothing after the moves and can go; until they are gone, they drain."""
+
+    @property
+    def assisted(self) -> int:
+        return sum(each.protocol.is_assisted for each in self.moves)
+
+    def __str__(self) -> str:
+        """For people: a line for each move."""
+        lines = [str(each) for each in self.moves]
+        lines += [f"{node}: can be freed" for node in self.freed]
+        if self.nodes_wanted:
+            lines.append(f"{self.nodes_wanted} more nodes are needed")
+        return "\n".join(lines) or "nothing to do"

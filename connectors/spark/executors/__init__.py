@@ -1,0 +1,1 @@
+"""State on Spark's executors: which of them owns a partition, who has a replica, and moves."""

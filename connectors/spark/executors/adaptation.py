@@ -1,0 +1,134 @@
+"""The adaptation manager: looks at loads, and moves partitions and replicas as the paper's does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event, Thread
+from typing import Any
+
+from cec_store.connectors.spark.executors.driver_side import DriverSide
+from cec_store.connectors.spark.executors.loads import LoadMeter
+from cec_store.connectors.spark.executors.migration import order_all
+from cec_store.connectors.spark.executors.planning import loads_per_s, placed, planned
+from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
+from cec_store.errors import CecError
+from cec_store.placement.loads import LoadHistory
+from cec_store.placement.plans import Plan, Rules
+
+SAMPLES_BEFORE_PLACING = 10
+"""A correlation of fewer says little."""
+_log = logging.getLogger("cec_store")
+
+
+def cores_of(session: Any) -> dict[str, float]:
+    """Tasks that each executor runs at a time."""
+    context = session.sparkContext._jsc.sc()
+    cpus = int(session.sparkContext.getConf().get("spark.task.cpus", "1"))
+    known = context.statusStore().executorList(True)
+    each = [known.apply(number) for number in range(known.size())]
+    return {one.id(): one.totalCores() / cpus for one in each if one.id() != "driver"}
+
+
+class Adaptation:
+    """Runs in a thread of its own until it is stopped. Made by ``Cluster.adapt``.
+
+    What is planned is said, for people, before it is done; with ``dry_run`` that is all.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        driver: DriverSide,
+        *,
+        every_s: float,
+        rules: Rules,
+        threshold: float,
+        dry_run: bool,
+        say: Callable[[str], object],
+        on_scale: Callable[[int, tuple[str, ...]], object] | None,
+    ) -> None:
+        self.failure: Exception | None = None
+        """Why it has stopped by itself."""
+        self.rounds = 0
+        self._session = session
+        self._driver = driver
+        self._meter = LoadMeter(session)
+        self._history = LoadHistory()
+        self._every_s = every_s
+        self._rules = rules
+        self._threshold = threshold
+        self._dry_run = dry_run
+        self._say = say
+        self._on_scale = on_scale
+        self._freed: set[str] = set()
+        self._ended = Event()
+        self._thread = Thread(target=self._run, name="cec-adaptation", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Migrations that were ordered go on."""
+        self._ended.set()
+        self._thread.join()
+
+    def __enter__(self) -> Adaptation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._every_s):
+            try:
+                self._look()
+                self.rounds += 1
+            except CecError as error:
+                # An executor that went meanwhile; the next look sees what is left.
+                _log.warning("adaptation tries again: %s", error)
+            except Exception as error:  # told by `failure`
+                if not self._ended.is_set():
+                    self.failure = error
+                    _log.error("adaptation has ended: %s", error)
+                return
+
+    def _look(self) -> None:
+        snapshot = self._driver.snapshot()
+        found, passed_s = self._meter.read()
+        loads = loads_per_s(found, passed_s)
+        self._history.add(loads)
+        if any(not each.is_over for each in snapshot.moves):
+            return  # one adaptation at a time: what moves has no load to go by
+        self._freed &= set(snapshot.usable)
+        plan = planned(snapshot, loads, cores_of(self._session), self._rules, self._freed)
+        self._tell_scale(plan)
+        if plan.moves:
+            self._say(str(plan))
+            if not self._dry_run:
+                wanted = [(_id(each.group), str(each.target)) for each in plan.moves]
+                # A replica is made first where there is none, so that nobody waits for a load.
+                order_all(self._driver, wanted, "cpal")
+        elif len(self._history) >= SAMPLES_BEFORE_PLACING:
+            self._place(snapshot)
+
+    def _tell_scale(self, plan: Plan) -> None:
+        if plan.nodes_wanted:
+            self._freed.clear()
+        new = tuple(str(each) for each in plan.freed if str(each) not in self._freed)
+        if self._on_scale is None or not (plan.nodes_wanted or new):
+            return
+        self._say(str(plan))
+        if not self._dry_run:
+            self._freed |= set(new)
+            self._on_scale(plan.nodes_wanted, new)
+
+    def _place(self, snapshot: Snapshot) -> None:
+        copies = max((each.replicas_wanted for each in snapshot.partitions), default=0)
+        for each in placed(snapshot, self._history, copies, self._threshold):
+            self._say(str(each))
+            if not self._dry_run:
+                self._driver.place(each.id, each.executors)
+
+
+def _id(group: object) -> PartitionId:
+    assert isinstance(group, PartitionId)
+    return group

@@ -1,0 +1,233 @@
+"""What `spark.cluster(session)` gives: who owns which partition of state, and moving them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from cec_store.connectors.spark.executors.adaptation import Adaptation, cores_of
+from cec_store.connectors.spark.executors.driver_side import DriverSide
+from cec_store.connectors.spark.executors.loads import LoadMeter
+from cec_store.connectors.spark.executors.migration import await_all, order, order_all
+from cec_store.connectors.spark.executors.planning import loads_per_s, planned
+from cec_store.connectors.spark.executors.showing import text_of
+from cec_store.connectors.spark.executors.snapshot import Move, PartitionId, Snapshot
+from cec_store.errors import NoSuchPartition
+from cec_store.placement.plans import Plan, Rules
+
+_PARTITION = [("query", pa.string()), ("operator", pa.int64()), ("partition", pa.int32())]
+_PARTITIONS = pa.schema(
+    [
+        *_PARTITION,
+        ("owner", pa.string()),
+        ("version", pa.int64()),
+        ("rows", pa.int64()),
+        ("state_bytes", pa.int64()),
+        ("replica", pa.string()),
+        ("replica_lag_versions", pa.int64()),
+        ("replica_bytes", pa.int64()),
+    ]
+)
+_MOVES = pa.schema(
+    [
+        *_PARTITION,
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("protocol", pa.string()),
+        ("state", pa.string()),
+        ("reason", pa.string()),
+        ("ordered_ms", pa.int64()),
+        ("located_ms", pa.int64()),
+        ("done_ms", pa.int64()),
+        ("is_from_replica", pa.bool_()),
+        ("records_read", pa.int64()),
+        ("load_ms", pa.int64()),
+    ]
+)
+
+
+class Cluster:
+    """State on the executors of one application; ``print`` it to see it.
+
+    Made by :func:`cec_store.connectors.spark.cluster`. Its methods may be called from any thread.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._driver = DriverSide(session)
+        self._meter = LoadMeter(session)
+
+    def __str__(self) -> str:
+        return text_of(self.snapshot(), self._names())
+
+    def snapshot(self) -> Snapshot:
+        """Executors, partitions, replicas and migrations as they are now."""
+        return self._driver.snapshot()
+
+    def partitions(self) -> pa.Table:
+        """A row for each partition, with the replica that lacks least; nulls where there is none.
+
+        ``query`` is the run id. A join's partition has four stores, and is one row.
+        """
+        rows = []
+        for each in self.snapshot().partitions:
+            best = each.best_replica
+            rows.append(
+                {
+                    **asdict(each.id),
+                    "owner": each.owner,
+                    "version": each.version,
+                    "rows": each.windows,
+                    "state_bytes": each.state_bytes,
+                    "replica": best and best.executor_id,
+                    "replica_lag_versions": best and best.lag_versions,
+                    "replica_bytes": best and best.memory_bytes,
+                }
+            )
+        return pa.Table.from_pylist(rows, _PARTITIONS)
+
+    def moves(self) -> pa.Table:
+        """A row for each migration, the oldest first; times in milliseconds since 1970.
+
+        The last 1,000 that are over are kept.
+        """
+        rows = []
+        for each in self.snapshot().moves:
+            row = asdict(each)
+            rows.append({**row.pop("id"), **row})
+        return pa.Table.from_pylist([{n: r[n] for n in _MOVES.names} for r in rows], _MOVES)
+
+    def migrate(
+        self,
+        query: Any,
+        operator: int,
+        partition: int,
+        *,
+        to: str | int,
+        protocol: str = "cpal",
+        wait_s: float = 60.0,
+    ) -> Move:
+        """Move a partition to another executor, between two batches.
+
+        ``direct``: the executor loads the state when the next batch begins. ``cpa``: it has a
+        replica, and reads what that lacks when the next batch begins. ``cpal``: a replica is made
+        there if there is none, and catches up while the query goes on; then the partition moves.
+
+        Args:
+            query: A ``StreamingQuery``, or its name, id or run id.
+            operator: The number of the stateful operator in its plan, 0 if it has one.
+            to: The executor's id.
+            wait_s: Until a batch has run there; 0 does not wait, and :meth:`moves` tells.
+
+        Raises:
+            NoSuchExecutor: Spark has none of this id; the message names those it has.
+            NoSuchPartition: this query runs not, or has no such operator or partition.
+            MigrationRunning: it moves already.
+            MigrationRefused: it is there already, the executor is being decommissioned, or has no
+                replica for ``cpa``.
+            MigrationFailed: it was begun and did not end within ``wait_s``.
+            ValueError: no such protocol.
+        """
+        of = PartitionId(self._run_id(query), operator, partition)
+        move = order(self._driver, of, str(to), protocol)
+        return await_all(self._driver, [move], wait_s)[0] if wait_s > 0 else move
+
+    def rebalance(
+        self, *, rules: Rules | None = None, dry_run: bool = False, wait_s: float = 120.0
+    ) -> Plan:
+        """Give each executor its fair share of partitions, and relieve those that are overloaded.
+
+        Loads are processor times of the tasks since the last call, or since this object was made.
+
+        Args:
+            rules: Thresholds; without them those of ``Rules``, and executors neither freed nor
+                asked for.
+            dry_run: Only say what would be done; ``print`` the plan.
+            wait_s: Until all has moved; 0 does not wait.
+
+        Raises:
+            MigrationFailed: something did not move within ``wait_s``.
+        """
+        found, passed_s = self._meter.read()
+        plan = planned(
+            self.snapshot(),
+            loads_per_s(found, passed_s),
+            cores_of(self._session),
+            rules or Rules(scales=False),
+        )
+        if not dry_run:
+            wanted = [
+                (each.group, str(each.target))
+                for each in plan.moves
+                if isinstance(each.group, PartitionId)
+            ]
+            moves = order_all(self._driver, wanted, "cpal")
+            if wait_s > 0:
+                await_all(self._driver, moves, wait_s)
+        return plan
+
+    def adapt(
+        self,
+        *,
+        every_s: float = 2.0,
+        rules: Rules | None = None,
+        threshold: float = 0.05,
+        dry_run: bool = False,
+        say: Callable[[str], object] = print,
+        on_scale: Callable[[int, tuple[str, ...]], object] | None = None,
+    ) -> Adaptation:
+        """Do what :meth:`rebalance` does from now on by itself, and place replicas by Algorithm 3.
+
+        An executor that joins gets its fair share; one that is overloaded is relieved. Nothing of
+        this happens unless it is asked for.
+
+        Args:
+            every_s: Between two looks.
+            rules: Thresholds of overload and underload; those of ``Rules`` without.
+            threshold: θ: how much better another allocation of replicas has to be, as a share of
+                all load, before replicas are moved.
+            dry_run: Only say what would be done.
+            say: Gets what is planned, as text.
+            on_scale: Called with how many more executors are needed, and with those that are freed
+                and can be taken away. Without it executors are neither.
+
+        Returns:
+            What runs; stop it, or use it as a context manager.
+        """
+        if every_s <= 0:
+            raise ValueError(f"every_s must be above 0, not {every_s}")
+        chosen = rules or Rules(scales=on_scale is not None)
+        return Adaptation(
+            self._session, self._driver, every_s=every_s, rules=chosen, threshold=threshold,
+            dry_run=dry_run, say=say, on_scale=on_scale,
+        )  # fmt: skip
+
+    def place(self, query: Any, operator: int, partition: int, on: Sequence[str | int]) -> None:
+        """Have the replicas of a partition on these executors; :meth:`release` undoes it.
+
+        Raises:
+            NoSuchExecutor, NoSuchPartition, MigrationRefused: as :meth:`migrate`; nothing changed.
+        """
+        of = PartitionId(self._run_id(query), operator, partition)
+        self._driver.place(of, tuple(str(each) for each in on))
+
+    def release(self, query: Any, operator: int, partition: int) -> None:
+        """Let the plugin choose again where the replicas of a partition are."""
+        self._driver.release(PartitionId(self._run_id(query), operator, partition))
+
+    def _names(self) -> dict[str, str]:
+        active = self._session.streams.active
+        return {str(each.runId): each.name or str(each.id)[:8] for each in active}
+
+    def _run_id(self, query: Any) -> str:
+        if not isinstance(query, str):
+            return str(query.runId)
+        active = self._session.streams.active
+        for each in active:
+            if query in (each.name, str(each.id), str(each.runId)):
+                return str(each.runId)
+        known = ", ".join(sorted(each.name or str(each.id) for each in active)) or "none"
+        raise NoSuchPartition(f"no query {query!r} runs in this session; those that run: {known}")

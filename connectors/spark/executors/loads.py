@@ -1,0 +1,65 @@
+"""What state partitions cost their executors: processor time of their tasks, from task metrics."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cec_store.connectors.spark.executors.snapshot import PartitionId
+
+TASK_LOADS = "org.apache.spark.sql.cecstore.replicas.TaskLoads"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of all tasks of a partition."""
+
+    tasks: int = 0
+    cpu_s: float = 0.0
+    rows: int = 0
+    """That came to the partition's tasks in shuffles."""
+    shuffled_bytes: int = 0
+
+    def since(self, before: Cost) -> Cost:
+        return Cost(
+            self.tasks - before.tasks,
+            self.cpu_s - before.cpu_s,
+            self.rows - before.rows,
+            self.shuffled_bytes - before.shuffled_bytes,
+        )
+
+
+class LoadMeter:
+    """What partitions have cost from one reading to the next.
+
+    The driver begins to count with the first meter of an application; each meter for itself begins
+    at what has been counted by then.
+    """
+
+    def __init__(self, session: Any) -> None:
+        task_loads = session._jvm.org.apache.spark.sql.cecstore.replicas.TaskLoads
+        self._counted = task_loads.of(session.sparkContext._jsc.sc())
+        self._last, self._at_s = self._read(), time.monotonic()
+
+    def read(self) -> tuple[dict[PartitionId, Cost], float]:
+        """What each has cost since the last reading, and how many seconds that was ago."""
+        now, at_s = self._read(), time.monotonic()
+        none = Cost()
+        found = {of: cost.since(self._last.get(of, none)) for of, cost in now.items()}
+        passed_s = at_s - self._at_s
+        self._last, self._at_s = now, at_s
+        return found, passed_s
+
+    def _read(self) -> dict[PartitionId, Cost]:
+        return counted(json.loads(self._counted.text()))
+
+
+def counted(documents: list[Mapping[str, Any]]) -> dict[PartitionId, Cost]:
+    """What `TaskLoads.text` says."""
+    return {
+        PartitionId.of(each): Cost(each["tasks"], each["cpu_ns"] / 1e9, each["rows"], each["bytes"])
+        for each in documents
+    }

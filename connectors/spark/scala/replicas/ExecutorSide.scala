@@ -1,0 +1,81 @@
+package org.apache.spark.sql.cecstore.replicas
+
+import java.util.concurrent.Semaphore
+import scala.util.control.NonFatal
+import org.apache.spark.SparkEnv
+import org.apache.spark.api.plugin.PluginContext
+import org.apache.spark.deploy.SparkHadoopUtil
+import org.apache.spark.internal.Logging
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.cecstore.log.SegmentFolder
+
+/**
+ * Connects the [[ReplicaHost]] of this process with the driver, which cannot call executors: they ask it, again and
+ * again, and its answer says what to keep. One thread asks, another one reads logs, so that a load holds nothing up.
+ */
+private[cecstore] final class ExecutorSide(plugin: PluginContext) extends Logging {
+  import ExecutorSide._
+
+  private val host = new ReplicaHost(memoryBytesMax(plugin.conf.getOption(MemoryKey)), (key, conf) =>
+    SegmentFolder.ofFollower(key.folder, conf.getOrElse(SparkHadoopUtil.get.newConfiguration(plugin.conf))))
+  private val news = new Semaphore(0)
+  private var seen = 0L
+  @volatile private var isStopped = false
+  private val asking = thread("cec-replicas-ask", PollMs) { ask() }
+  private val following = thread("cec-replicas-follow", 0) {
+    news.tryAcquire(QuietMs, java.util.concurrent.TimeUnit.MILLISECONDS)
+    news.drainPermits()
+    host.follow()
+  }
+
+  def start(): Unit = {
+    ReplicaHost.ofProcess = Some(host)
+    asking.start()
+    following.start()
+  }
+
+  def stop(): Unit = {
+    isStopped = true
+    if (ReplicaHost.ofProcess.contains(host)) ReplicaHost.ofProcess = None
+    asking.interrupt()
+    following.interrupt()
+  }
+
+  private def ask(): Unit = {
+    val answer = Instructions.decode(plugin.ask(report.encoded).asInstanceOf[Array[AnyRef]])
+    answer.content.foreach(host.instructed)
+    if (answer.content.nonEmpty) news.release()
+    seen = answer.generation
+  }
+
+  /** With the host by which Spark's own stores report themselves; an executor's RPC has no address of its own. */
+  private def report: Report = host.report(plugin.executorID, SparkEnv.get.blockManager.blockManagerId.host, seen)
+
+  private def thread(name: String, pauseMs: Long)(work: => Unit): Thread = {
+    val made = new Thread(() => while (!isStopped) {
+      try { work; Thread.sleep(pauseMs) } catch {
+        case _: InterruptedException => isStopped = true
+        case NonFatal(e) if isStopped => ()
+        case NonFatal(e) =>
+          logWarning(s"cec: $name tries again: $e")
+          seen = 0
+          try Thread.sleep(AgainMs) catch { case _: InterruptedException => isStopped = true }
+      }
+    }, name)
+    made.setDaemon(true)
+    made
+  }
+}
+
+private[cecstore] object ExecutorSide {
+  val MemoryKey = "spark.sql.streaming.stateStore.cec.replicaMemoryBytes"
+  private val PollMs = 100L
+  /** Replicas that had no room, or failed, are looked at as often as this. */
+  private val QuietMs = 1000L
+  private val AgainMs = 1000L
+  /** Of the heap, where nothing is said. */
+  private val HeapShare = 4
+
+  def memoryBytesMax(text: Option[String]): Long =
+    text.map(JavaUtils.byteStringAsBytes).getOrElse(Runtime.getRuntime.maxMemory / HeapShare)
+}

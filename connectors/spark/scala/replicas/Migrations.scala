@@ -1,0 +1,134 @@
+package org.apache.spark.sql.cecstore.replicas
+
+import scala.collection.mutable
+
+/** One partition on its way from one executor to another. */
+private[cecstore] final class Migration(val id: Long, val partition: PartitionEntry, val runId: String,
+    val from: Option[String], val to: String, val protocol: String, val orderedMs: Long, val isRescue: Boolean) {
+  var state: String = if (protocol == Migrations.LowLatency) Migrations.CatchingUp else Migrations.Locating
+  var reason = ""
+  var locatedMs, doneMs: Option[Long] = None
+  var load: Option[LoadFigures] = None
+
+  def hasEnded: Boolean = state != Migrations.CatchingUp && state != Migrations.Locating
+
+  def document: Map[String, Any] = Map("id" -> id, "query" -> runId, "operator" -> partition.key.operator,
+    "partition" -> partition.key.partition, "from" -> from.orNull, "to" -> to, "protocol" -> protocol, "state" -> state,
+    "reason" -> reason, "ordered_ms" -> orderedMs, "located_ms" -> locatedMs.orNull, "done_ms" -> doneMs.orNull,
+    "version" -> load.map(_.version).orNull, "is_from_replica" -> load.exists(_.isFromReplica),
+    "records_read" -> load.fold(0L)(_.records), "load_ms" -> load.fold(0L)(_.ms))
+}
+
+/**
+ * Partitions that move between two batches. Madsen & Zhou 2015, III: *direct*, the next owner loads; *CPA*, it has a
+ * replica and reads the rest; *CPAL*, the replica catches up first and only then the location changes. The lock of the
+ * [[Driver]] guards all of it.
+ */
+private[cecstore] final class Migrations(roster: Roster, routing: Routing, clockMs: () => Long) {
+  import Migrations._
+
+  private var count = 0L
+  private val running = mutable.LinkedHashMap.empty[PartitionKey, Migration]
+  private val ended = mutable.Queue.empty[Migration]
+
+  def all: Seq[Migration] = (ended ++ running.values).toSeq.sortBy(_.id)
+  def of(entry: PartitionEntry): Option[Migration] = running.get(entry.key)
+  def byId(id: Long): Option[Migration] = running.valuesIterator.find(_.id == id).orElse(ended.find(_.id == id))
+
+  def begin(entry: PartitionEntry, to: String, protocol: String): Migration = {
+    if (!Protocols.contains(protocol)) throw new Refused("no_such_protocol", s"'$protocol': there are ${Protocols.mkString(", ")}")
+    val there = roster.executors.getOrElse(to, throw new Refused("no_such_executor",
+      s"there is no executor '$to'; there are ${roster.executors.keys.mkString(", ")}"))
+    if (there.isDraining) throw new Refused("draining", s"executor $to is being decommissioned")
+    if (entry.owner.contains(to)) throw new Refused("owns_it", s"executor $to has the partition already")
+    of(entry).foreach(other => throw new Refused("migration_running",
+      s"partition ${entry.key.partition} of operator ${entry.key.operator} is on its way to executor ${other.to}: migration ${other.id}"))
+    if (protocol == Assisted && roster.lag(entry, to).isEmpty) throw new Refused("no_replica",
+      s"executor $to has no warm replica of partition ${entry.key.partition}: with 'cpal' it makes one first")
+    start(entry, to, protocol, isRescue = false)
+  }
+
+  /** @param isRescue its executor is lost, or will be: any other one that takes the partition is as good */
+  def start(entry: PartitionEntry, to: String, protocol: String, isRescue: Boolean): Migration = {
+    count += 1
+    val migration = new Migration(count, entry, entry.runId, entry.owner, to, protocol, clockMs(), isRescue)
+    running.put(entry.key, migration)
+    if (protocol == LowLatency && !entry.targets.contains(to)) { entry.targets = entry.targets :+ to; roster.changed() }
+    advance(migration)
+    migration
+  }
+
+  def cancel(id: Long): Migration = {
+    val migration = byId(id).getOrElse(throw new Refused("no_such_migration", s"there is no migration $id"))
+    if (!migration.hasEnded) end(migration, Cancelled)
+    migration
+  }
+
+  /** See how far each one is; called again and again. */
+  def advance(): Unit = running.values.toSeq.foreach(advance)
+
+  private def advance(migration: Migration): Unit = {
+    val entry = migration.partition
+    val there = roster.executors.get(migration.to)
+    if (entry.runId != migration.runId || !roster.partitions.contains(entry.key)) fail(migration, "the query has ended")
+    else if (entry.owner.contains(migration.to)) arrived(migration)
+    else if (migration.isRescue && entry.owner != migration.from && entry.owner.nonEmpty)
+      fail(migration, s"executor ${entry.owner.get} has taken the partition meanwhile")
+    else if (there.isEmpty) fail(migration, s"executor ${migration.to} is gone")
+    else if (there.get.isDraining) fail(migration, s"executor ${migration.to} is being decommissioned")
+    else {
+      if (migration.state == CatchingUp && roster.lag(entry, migration.to).exists(_ <= LagVersionsMax)) migration.state = Locating
+      if (migration.state == Locating) locate(migration, there.get)
+    }
+  }
+
+  private def locate(migration: Migration, there: ExecutorEntry): Unit = {
+    val astray = migration.partition.stores.valuesIterator.map(_.key)
+      .filter(key => !routing.where(migration.runId, key).contains(there.id)).toSeq
+    astray.foreach(routing.send(migration.runId, _, there.host, there.id))
+    if (migration.locatedMs.isEmpty) migration.locatedMs = Some(clockMs())
+  }
+
+  private def arrived(migration: Migration): Unit = {
+    val entry = migration.partition
+    val loads = roster.executors.get(migration.to).toSeq.flatMap(_.owned.valuesIterator.filter(_.key.of == entry.key).flatMap(_.load))
+    // Each store is loaded when its task first asks for it: the last of them may not have been told yet.
+    if (loads.size >= entry.stores.size) {
+      migration.load = Some(LoadFigures(
+        loads.map(_.version).max, loads.forall(_.isFromReplica), loads.map(_.records).sum, loads.map(_.ms).sum))
+      // What the old owner keeps becomes the replica of the new one. Algorithm 1, line 7.
+      val back = migration.from.filter(id => entry.placed.isEmpty && roster.executors.get(id).exists(!_.isDraining))
+      if (entry.targets.contains(migration.to) || back.nonEmpty) {
+        entry.targets = (back.toVector ++ entry.targets.filter(_ != migration.to)).distinct.take(math.max(1, entry.replicas))
+      }
+      entry.hasArrived = true
+      end(migration, Done)
+    }
+  }
+
+  private def fail(migration: Migration, reason: String): Unit = { migration.reason = reason; end(migration, Failed) }
+
+  private def end(migration: Migration, state: String): Unit = {
+    migration.state = state
+    migration.doneMs = Some(clockMs())
+    running.remove(migration.partition.key)
+    roster.changed()
+    ended.enqueue(migration)
+    if (ended.size > EndedMax) ended.dequeue()
+  }
+}
+
+private[cecstore] object Migrations {
+  val Direct = "direct"
+  val Assisted = "cpa"
+  val LowLatency = "cpal"
+  private val Protocols = Seq(Direct, Assisted, LowLatency)
+  val CatchingUp = "catching_up"
+  val Locating = "locating"
+  val Done = "done"
+  val Failed = "failed"
+  val Cancelled = "cancelled"
+  /** A query that never pauses makes the next version while the last one is followed. */
+  private val LagVersionsMax = 1L
+  private val EndedMax = 1000
+}

@@ -1,0 +1,169 @@
+package org.apache.spark.sql.cecstore.replicas
+
+import java.util.concurrent.locks.ReentrantLock
+import scala.collection.mutable.ArrayBuffer
+import scala.util.Using
+import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.{FrameHeader, Rows}
+import org.apache.spark.sql.cecstore.log.{Base, FrameAt, SegmentFolder, StateLog}
+import org.apache.spark.sql.cecstore.state.{Instance, LiveState, StateLoader}
+
+/** A replica's state, which a task has from now on, and what brought it to the version that was wanted. */
+private[cecstore] final case class Taken(state: LiveState, base: Base, wasAt: Long, frames: Int, records: Long)
+
+/**
+ * A warm copy of a state that another executor owns, brought forward frame by frame. It is good for a version only if
+ * the version's own chain of frames leads back to the frame at which the copy stands: so a copy of another attempt, of
+ * another lineage, or of batches that the query has taken back is thrown away, never used. It can go one version back,
+ * as a state that was committed here can. Madsen & Zhou 2015, III: a checkpoint on another node.
+ *
+ * The follower's thread and a task may want it at once: the lock guards all that is not volatile.
+ */
+private[cecstore] final class Replica(val key: StoreKey, isOrdered: Boolean) {
+  import Replica.Standing
+
+  private val lock = new ReentrantLock
+  /** Null while there is none, and while it is being changed: what fails half-way leaves nothing to be used. */
+  private var state: LiveState = null
+  private var standing: Standing = null
+  /** Where it stood before the version that was followed last. */
+  private var before: Standing = null
+  @volatile private var figures = Replica.NoFigures
+
+  /** The version that it holds; -1 while it holds none. */
+  def version: Long = figures.version
+  def memoryBytes: Long = figures.memoryBytes
+  /** When it last got on: the one that has stood still for longest is the coldest. */
+  def advancedNs: Long = figures.advancedNs
+
+  /** Have this version, by what it lacks, or anew where that is not to be had. Says how many records were read. */
+  def bringTo(folder: SegmentFolder, head: Head): Long = locked {
+    if (state != null && standing.base.version == head.version && standing.base.uniqueId == head.uniqueId) 0L
+    else try onFewSegments(folder, head).getOrElse(Using.resource(new StateLog(folder))(withLog(_, head)))
+    catch { case e: Throwable => forget(); throw e }
+  }
+
+  /** The names of the two segments that matter are known: mostly nothing has to be listed. */
+  private def onFewSegments(folder: SegmentFolder, head: Head): Option[Long] = if (state == null) None else {
+    val ids = (StateLog.segmentOf(head.uniqueId).toSeq :+ standing.base.segment).distinct.sorted.toArray
+    try Using.resource(new StateLog(folder, ids)) { log => reached(log, log.find(head.version, Some(head.uniqueId))).map(_.records) }
+    catch { case _: CecLogException => None }
+  }
+
+  private def withLog(log: StateLog, head: Head): Long = {
+    val last = log.find(head.version, Some(head.uniqueId))
+    val caughtUp = try if (state == null) None else reached(log, last) catch { case _: CecLogException => None }
+    caughtUp.map(_.records).getOrElse(load(log, last))
+  }
+
+  private def load(log: StateLog, last: FrameAt): Long = {
+    forget()
+    val loaded = StateLoader.load(log, last, family => isOrdered && family == Replica.Ordered, s"a replica of $key")
+    state = loaded
+    standing = Standing(Base.at(last), Some(last.header), log.newestFilled(last).map(_.header))
+    tell()
+    last.header.extentRecords
+  }
+
+  /** The state at the end of this frame, for a task; none if it does not lead there. Either way it is gone from here. */
+  def take(log: StateLog, last: FrameAt): Option[Taken] = locked {
+    if (state == null) None
+    else try {
+      val wasAt = standing.base.version
+      reached(log, last).map { progress =>
+        if (isOrdered) state.order(Replica.Ordered)
+        Taken(state, Base.at(last), wasAt, progress.frames, progress.records)
+      }
+    } finally forget()
+  }
+
+  /** Go on from what a task has left here: another executor has the state now. */
+  def adopt(instance: Instance): Unit = locked {
+    state = instance.state
+    standing = Standing(instance.base, None, None)
+    before = instance.beforeBase.map(Standing(_, None, None)).orNull
+    tell()
+  }
+
+  def drop(): Unit = locked(forget())
+
+  private def locked[A](work: => A): A = {
+    lock.lockInterruptibly()
+    try work finally lock.unlock()
+  }
+
+  private def forget(): Unit = { state = null; standing = null; before = null; figures = Replica.NoFigures }
+  private def tell(): Unit = figures = Replica.Figures(standing.base.version, state.memoryBytes, System.nanoTime())
+
+  /** Go to the end of this frame; none if the copy does not lead there, and then it is as it was. */
+  private def reached(log: StateLog, last: FrameAt): Option[Progress] = {
+    val isThere = isAt(log, standing, last)
+    val isBefore = !isThere && before != null && isAt(log, before, last)
+    val frames = if (isThere || isBefore) Some(Nil) else log.since(standing.base.seq, last)(standing.isEndOf(log, _))
+    frames.map { newer =>
+      val whole = state
+      state = null
+      val progress = if (isBefore) goBack(whole) else follow(whole, newer)
+      state = whole
+      tell()
+      progress
+    }
+  }
+
+  private def isAt(log: StateLog, place: Standing, frame: FrameAt): Boolean =
+    frame.header.seq == place.base.seq && frame.header.endsVersion(place.base.version) && place.isEndOf(log, frame)
+
+  private def goBack(whole: LiveState): Progress = {
+    whole.rollback()
+    standing = before
+    before = null
+    Progress(0, 0)
+  }
+
+  private final case class Progress(frames: Int, records: Long)
+
+  private def follow(whole: LiveState, frames: Seq[FrameAt]): Progress = {
+    val version = ArrayBuffer.empty[Rows]
+    frames.foreach { frame =>
+      version += frame.segment.rows(frame, whole.nextId + version.size)
+      if (frame.header.endsVersion) {
+        whole.follow(version.toSeq)
+        version.clear()
+        check(whole, frame)
+        before = standing
+        val filled = if (frame.header.recordCount > 0) Some(frame.header) else before.filled
+        standing = Standing(Base.at(frame), Some(frame.header), filled)
+      }
+    }
+    Progress(frames.size, frames.map(_.header.recordCount.toLong).sum)
+  }
+
+  /** What the frame says of the state at its end has to be so. */
+  private def check(whole: LiveState, frame: FrameAt): Unit = {
+    val (found, said) = ((whole.openWindows, whole.extentInLog), (frame.header.openWindows.toLong, frame.header.extentRecords))
+    if (found != said) throw frame.segment.damaged(frame.byte,
+      s"a replica of $key has (windows, extent) $found at version ${frame.header.inputUpto}, the frame says $said")
+  }
+}
+
+private object Replica {
+  /** Of the families only the default one can be declared as ordered before its store is opened. */
+  private val Ordered = org.apache.spark.sql.cecstore.format.Format.DefaultFamily
+  private final case class Figures(version: Long, memoryBytes: Long, advancedNs: Long)
+  private val NoFigures = Figures(-1, 0, 0)
+
+  /**
+   * The frame at whose end a copy stands.
+   *
+   * @param last its header, if it was read
+   * @param filled that of the newest frame up to it with records, whose times and checksum no other commit has
+   */
+  private final case class Standing(base: Base, last: Option[FrameHeader], filled: Option[FrameHeader]) {
+    /** Whether it is this frame, which has the right number; maintenance may have copied it into a merged segment. */
+    def isEndOf(log: StateLog, frame: FrameAt): Boolean = {
+      val isSegment = StateLog.mergedId(frame.segment.id) == StateLog.mergedId(base.segment) && frame.header.salt == base.salt
+      isSegment || StateLog.isMerged(frame.segment.id) && last.exists(_.isCopyOf(frame.header)) &&
+        filled.exists(header => log.newestFilled(frame).exists(_.header.isCopyOf(header)))
+    }
+  }
+}

@@ -1,0 +1,101 @@
+package org.apache.spark.sql.cecstore.replicas
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.module.scala.DefaultScalaModule
+import scala.collection.mutable
+import org.apache.spark.{SparkContext, Success}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent, SparkListenerTaskEnd}
+import org.apache.spark.sql.execution.SparkPlanInfo
+import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
+
+/**
+ * What the tasks of each state partition have cost, from Spark's own task metrics, summed since this listens.
+ *
+ * No event says which operators a task works for. But a task tells the SQL metrics that it has counted, by their
+ * accumulators, and the plan of an execution says of which operator each metric is. A task that works for several
+ * operators is shared out evenly.
+ *
+ * Spark's bus calls from one thread, and whoever reads comes from another: the lock of `this` guards all fields.
+ */
+final class TaskLoads extends SparkListener {
+  import TaskLoads.{Group, Operator, Sums}
+
+  /** By accumulator, of the executions that run. */
+  private val operators = mutable.HashMap.empty[Long, Operator]
+  private val ofExecution = mutable.HashMap.empty[Long, Seq[Long]]
+  private val sums = mutable.HashMap.empty[Group, Sums]
+
+  override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+    case start: SparkListenerSQLExecutionStart => begin(start.executionId, start.sparkPlanInfo)
+    case end: SparkListenerSQLExecutionEnd => synchronized(ofExecution.remove(end.executionId).foreach(operators --= _))
+    case _ =>
+  }
+
+  private def begin(execution: Long, plan: SparkPlanInfo): Unit = {
+    val found = TaskLoads.metricsOf(plan).toMap
+    if (found.nonEmpty) synchronized {
+      operators ++= found
+      ofExecution(execution) = found.keys.toSeq
+    }
+  }
+
+  override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
+    val metrics = end.taskMetrics
+    if (end.reason == Success && metrics != null) synchronized {
+      val of = end.taskInfo.accumulables.flatMap(each => operators.get(each.id)).distinct
+      val partition = if (end.taskInfo.partitionId >= 0) end.taskInfo.partitionId else end.taskInfo.index
+      val read = metrics.shuffleReadMetrics
+      of.foreach { operator =>
+        val sum = sums.getOrElseUpdate(Group(operator.query, operator.id, partition), new Sums)
+        sum.tasks += 1
+        sum.cpuNs += metrics.executorCpuTime / of.size
+        sum.rows += read.recordsRead / of.size
+        sum.bytes += read.totalBytesRead / of.size
+      }
+    }
+  }
+
+  /**
+   * `[{"query": "…", "operator": 0, "partition": 3, "tasks": 12, "cpu_ns": 3400000, "rows": 100, "bytes": 2000}]`, by the
+   * run id of the query. Of those that run no more as well, until [[forget]].
+   */
+  def text(): String = synchronized {
+    TaskLoads.json.writeValueAsString(sums.toSeq.map { case (group, sum) =>
+      Map("query" -> group.query, "operator" -> group.operator, "partition" -> group.partition, "tasks" -> sum.tasks,
+        "cpu_ns" -> sum.cpuNs, "rows" -> sum.rows, "bytes" -> sum.bytes)
+    })
+  }
+
+  /** A query that runs no more. */
+  def forget(query: String): Unit = synchronized(sums.filterInPlace((group, _) => group.query != query))
+}
+
+object TaskLoads {
+  private final case class Operator(query: String, id: Long)
+  private final case class Group(query: String, operator: Long, partition: Int)
+  private final class Sums { var tasks, cpuNs, rows, bytes = 0L }
+
+  private val json = new ObjectMapper().registerModule(DefaultScalaModule)
+  /** As Spark's `StatefulOperatorStateInfo` prints itself in a plan. */
+  private val StateInfo = "state info \\[ checkpoint = .*, runId = ([0-9a-f-]+), opId = (\\d+),".r.unanchored
+
+  private var last: Option[(SparkContext, TaskLoads)] = None
+
+  /** The one of this application, which listens from the first call on. */
+  def of(context: SparkContext): TaskLoads = synchronized {
+    last.collect { case (known, loads) if known eq context => loads }.getOrElse {
+      val made = new TaskLoads
+      context.addSparkListener(made)
+      last = Some(context -> made)
+      made
+    }
+  }
+
+  private def metricsOf(plan: SparkPlanInfo): Seq[(Long, Operator)] = {
+    val own = plan.simpleString match {
+      case StateInfo(query, operator) => plan.metrics.map(_.accumulatorId -> Operator(query, operator.toLong))
+      case _ => Nil
+    }
+    own ++ plan.children.flatMap(metricsOf)
+  }
+}

@@ -1,0 +1,166 @@
+"""`spark.cluster` against documents of the driver side: what it tells, orders and refuses."""
+
+from typing import Any
+
+import pytest
+
+from cec_store.connectors import spark
+from cec_store.errors import (
+    MigrationFailed,
+    MigrationRefused,
+    MigrationRunning,
+    NoSuchExecutor,
+    NoSuchPartition,
+    SparkUnavailable,
+)
+from support.spark.driver_double import (
+    QUERY,
+    DriverDouble,
+    executor,
+    migration,
+    partition,
+    replica,
+)
+
+
+def two_executors(**more: Any) -> DriverDouble:
+    return DriverDouble(
+        executors=[executor("0"), executor("1")],
+        assignments=[partition(0, "0"), partition(1, "0")],
+        replicas=[replica(0, "1")],
+        **more,
+    )
+
+
+def test_what_people_see() -> None:
+    driver = two_executors(
+        migrations=[
+            migration(
+                0, 0, "1", state="done", located_ms=2_500, done_ms=3_000, version=17,
+                is_from_replica=True, records_read=1_200, load_ms=7,
+            )
+        ]
+    )  # fmt: skip
+    driver.wanted = "2 replicas are asked for, and there is one other executor: one is kept"
+    assert str(spark.cluster(driver.session())).splitlines() == [
+        "2 replicas are asked for, and there is one other executor: one is kept",
+        "",
+        "executor  host       owns  replicas  MiB of replicas  of at most",
+        "--------  ---------  ----  --------  ---------------  ----------",
+        "       0  127.0.0.2     2         0              1.0        64.0",
+        "       1  127.0.0.2     0         1              1.0        64.0",
+        "",
+        "query   operator  partition  version   rows  MiB  owner  takeover by",
+        "------  --------  ---------  -------  -----  ---  -----  ----------------------------",
+        "counts         0          0       17  1,000  3.0      0  1, after 1 version",
+        "counts         0          1       17  1,000  3.0      0  anybody, who loads all of it",
+        "",
+        "query   operator  partition  from  to  protocol  state  cost",
+        "------  --------  ---------  ----  --  --------  -----  "
+        "---------------------------------------------------",
+        "counts         0          0     0   1  cpal      done   "
+        "7 ms for 1,200 records from a replica; 2.0 s in all",
+    ]
+
+
+def test_tables() -> None:
+    driver = two_executors(migrations=[migration(0, 1, "1")])
+    cluster = spark.cluster(driver.session())
+    rows = cluster.partitions().to_pylist()
+    assert [(row["partition"], row["replica"], row["replica_lag_versions"]) for row in rows] == [
+        (0, "1", 1),
+        (1, None, None),
+    ]
+    assert {row["query"] for row in rows} == {QUERY}
+    assert cluster.moves().select(["partition", "target", "state"]).to_pylist() == [
+        {"partition": 1, "target": "1", "state": "done"}
+    ]
+
+
+@pytest.mark.parametrize("query", ["counts", "4d0f1c52", QUERY])
+def test_a_migration_is_waited_for_and_told(query: str) -> None:
+    driver = two_executors()
+    move = spark.cluster(driver.session()).migrate(query, 0, 1, to=1)
+    assert (move.state, move.target, move.version) == ("done", "1", 18)
+    assert driver.ordered == [("move", 1, "1", "cpal")]
+
+
+def test_one_that_is_not_over_in_time_is_cancelled() -> None:
+    driver = two_executors()
+    driver.ends_as = {}
+    with pytest.raises(MigrationFailed, match="does the query run batches"):
+        spark.cluster(driver.session()).migrate("counts", 0, 1, to=1, wait_s=0.05)
+    assert driver.ordered[-1] == ("cancel", 0)
+
+
+def test_one_that_fails_says_why() -> None:
+    driver = two_executors()
+    driver.ends_as = {"state": "failed", "reason": "executor 1 is gone"}
+    with pytest.raises(MigrationFailed, match="executor 1 is gone"):
+        spark.cluster(driver.session()).migrate("counts", 0, 1, to=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("no_such_executor", NoSuchExecutor),
+        ("no_such_partition", NoSuchPartition),
+        ("migration_running", MigrationRunning),
+        ("no_replica", MigrationRefused),
+        ("draining", MigrationRefused),
+        ("owns_it", MigrationRefused),
+    ],
+)
+def test_refusals(kind: str, error: type[Exception]) -> None:
+    driver = two_executors()
+    driver.refusal = {"refused": kind, "message": "said so"}
+    cluster = spark.cluster(driver.session())
+    with pytest.raises(error, match="said so"):
+        cluster.migrate("counts", 0, 1, to=7)
+    assert driver.ordered == []
+
+
+def test_protocols_and_queries_that_do_not_exist() -> None:
+    driver = two_executors()
+    cluster = spark.cluster(driver.session())
+    with pytest.raises(ValueError, match="direct, cpa, cpal"):
+        cluster.migrate("counts", 0, 1, to=1, protocol="fast")
+    with pytest.raises(NoSuchPartition, match=r"no query 'sums' runs .* run: counts"):
+        cluster.migrate("sums", 0, 1, to=1)
+    assert driver.ordered == []
+
+
+def test_sessions_without_plugin_or_provider() -> None:
+    driver = two_executors()
+    with pytest.raises(ValueError, match="HDFSBacked"):
+        spark.cluster(driver.session(provider="HDFSBacked"))
+    with pytest.raises(SparkUnavailable, match="replicas=1"):
+        spark.cluster(driver.session(knows=False))
+    driver.is_up = False
+    with pytest.raises(SparkUnavailable, match="replicas=1"):
+        spark.cluster(driver.session())
+    with pytest.raises(SparkUnavailable, match="Connect"):
+        spark.cluster(object())
+
+
+def test_a_session_that_was_stopped() -> None:
+    driver = two_executors()
+    cluster = spark.cluster(driver.session())
+    driver.is_up = False
+    with pytest.raises(SparkUnavailable, match="stopped"):
+        cluster.snapshot()
+
+
+def test_rebalancing_gives_an_executor_that_joined_its_share() -> None:
+    owners = [partition(number, "01"[number % 2]) for number in range(8)]
+    driver = DriverDouble(
+        executors=[executor("0"), executor("1"), executor("2", host="127.0.0.4")],
+        assignments=owners,
+    )
+    cluster = spark.cluster(driver.session())
+    plan = cluster.rebalance(dry_run=True)
+    assert [str(each.target) for each in plan.moves] == ["2", "2"]
+    assert driver.ordered == []
+    cluster.rebalance()
+    assert [(word, to, how) for word, _, to, how in driver.ordered] == [("move", "2", "cpal")] * 2
+    assert len({number for _, number, _, _ in driver.ordered}) == 2

@@ -1,0 +1,47 @@
+"""The driver's side of replicas: where they are, where partitions go, and what is refused."""
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from support.spark.jvm import run_jvm
+
+RULES = (
+    "replicas are spread evenly, each on another executor than its partition",
+    "a replica goes to another host where there is one",
+    "a partition of a lost executor goes to its replica before the next batch, with all its stores",
+    "an entry that a running task has overwritten is made again",
+    "a lost partition that a task has taken elsewhere stays there",
+    "replicas on a lost executor are made elsewhere",
+    "an executor that is gone is not heard any more",
+    "a decommissioned executor loses its partitions to their replicas and gets nothing new",
+    "direct changes the location at once",
+    "CPA needs a warm replica",
+    "CPAL changes the location once the replica has caught up",
+    "the old owner keeps its state as the replica",
+    "a migration to an executor that is lost fails",
+    "orders that cannot be followed are refused and change nothing",
+    "a run that goes back to an older batch has the say",
+    "a provider that is left over does not own its store",
+    "what readers of a checkpoint open changes nothing",
+    "a newcomer gets replicas, and the old ones stay until those are warm",
+    "too few executors are told",
+    "placed replicas stay where they are until they are released",
+    "an owner hears of the lag and memory of its replicas, and once of its arrival",
+    "messages survive the wire",
+)
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, str]:
+    """What one run of all of them says: nothing of those that hold."""
+    return run_jvm("driverRules", timeout_s=120)
+
+
+def test_every_rule_is_run(said: dict[str, str]) -> None:
+    assert set(said) == set(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rule(rule: str, said: dict[str, str]) -> None:
+    assert said[rule] == ""

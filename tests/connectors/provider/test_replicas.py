@@ -1,0 +1,56 @@
+"""Warm replicas of state on executors that do not own it, against a plain model."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from support.spark.jvm import run_jvm
+
+SCHEMES = ",objects,synced"
+RULES = (
+    "a replica reads only the frames that it lacks",
+    "a replica finds its place again in a merged segment",
+    "a frame of another lineage in a merged segment is not its place",
+    "a replica whose next frames are no longer kept is loaded anew",
+    "a replica that is further behind than the extent is loaded anew",
+    "the coldest replica goes first, and comes back when there is room",
+    "a state that is larger than all replicas may be is not even read",
+    "a provider that is closed leaves its state as a replica",
+    "a provider that is left over gives its state to the replica",
+    "a partition that has just moved here keeps the replicas that its task has not come to yet",
+    "a follower ends no file that its writer has open",
+    "two tasks never have one replica",
+)
+
+
+def test_whoever_opens_a_version_finds_what_it_holds_whatever_its_replica_was(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """Other attempts, batches taken back, stale orders, reads that fail, merges; V1 and V2."""
+    runs = crash_count(24, 1200)
+    found = run_jvm(
+        "replicaWalk", root=tmp_path, schemes=SCHEMES, until=runs, timeout_s=120 + 5 * runs
+    )
+    assert found["hits"] > 3 * runs, "hardly any replica was used"
+    assert found["loads"] > runs
+    assert found["hitsAfterRetries"] > runs / 4, "no replica has gone a version back"
+    for happened in ("retries", "goneBack", "misled", "failedReads", "evictions"):
+        assert found[happened] > 0, happened
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What one run of all rules says: nothing of those that hold, with V1 and with V2."""
+    return run_jvm("replicaRules", root=tmp_path_factory.mktemp("replicas"), timeout_s=240)
+
+
+def test_every_rule_is_run(said: dict[str, str]) -> None:
+    assert set(said) == set(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rule(rule: str, said: dict[str, str]) -> None:
+    assert said[rule] == ""

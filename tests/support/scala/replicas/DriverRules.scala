@@ -1,0 +1,345 @@
+package org.apache.spark.sql.cecstore.testing
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.cecstore.replicas._
+
+/** One fact after the other about the driver's side of replicas, without Spark: `ok`, or what is wrong. */
+object DriverRules {
+  private val rules: Seq[(String, Fleet => Unit)] = Seq(
+    "replicas are spread evenly, each on another executor than its partition" -> spread,
+    "a replica goes to another host where there is one" -> otherHost,
+    "a partition of a lost executor goes to its replica before the next batch, with all its stores" -> lost,
+    "an entry that a running task has overwritten is made again" -> again,
+    "a lost partition that a task has taken elsewhere stays there" -> takenElsewhere,
+    "replicas on a lost executor are made elsewhere" -> remade,
+    "an executor that is gone is not heard any more" -> goneForGood,
+    "a decommissioned executor loses its partitions to their replicas and gets nothing new" -> draining,
+    "direct changes the location at once" -> direct,
+    "CPA needs a warm replica" -> assisted,
+    "CPAL changes the location once the replica has caught up" -> lowLatency,
+    "the old owner keeps its state as the replica" -> swapped,
+    "a migration to an executor that is lost fails" -> targetLost,
+    "orders that cannot be followed are refused and change nothing" -> refusals,
+    "a run that goes back to an older batch has the say" -> olderBatch,
+    "a provider that is left over does not own its store" -> leftOver,
+    "what readers of a checkpoint open changes nothing" -> readers,
+    "a newcomer gets replicas, and the old ones stay until those are warm" -> newcomer,
+    "too few executors are told" -> shortage,
+    "placed replicas stay where they are until they are released" -> placed,
+    "an owner hears of the lag and memory of its replicas, and once of its arrival" -> ownerNews,
+    "messages survive the wire" -> wire)
+
+  def run(words: Arguments): Programs.Result = rules.map { case (name, rule) =>
+    name -> (try { rule(new Fleet); "" } catch { case wrong: Throwable => s"$wrong ${wrong.getStackTrace.take(4).mkString(" ")}" })
+  }.toMap
+
+  private def spread(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    (0 until 9).foreach(p => owns(p % 3, p, 1))
+    // Where one is moved, the new one has to be warm first.
+    for (_ <- 0 until 9) { targets.foreach { case (p, executor) => holds(executor.toInt, p, 1) }; driver.tick() }
+    val counts = targets.groupMapReduce(_._2)(_ => 1)(_ + _)
+    Check.equal("replicas of each", counts, Map("0" -> 3, "1" -> 3, "2" -> 3))
+    targets.foreach { case (p, executor) => Check.that(s"$p with its own replica", executor != s"${p % 3}") }
+  }
+
+  private def otherHost(fleet: Fleet): Unit = {
+    import fleet._
+    hosts ++= Map(0 -> "one", 1 -> "one", 2 -> "two")
+    join(3)
+    owns(0, 0, 1)
+    Check.equal("where", targets, Seq(0 -> "2"))
+  }
+
+  private def lost(fleet: Fleet): Unit = {
+    import fleet._
+    stores = Seq("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
+    join(2)
+    owns(0, 0, 5)
+    holds(1, 0, 5)
+    Check.equal("before", sent.toSeq, Nil)
+    driver.lost("0")
+    Check.equal("sent", sent.map(s => (s._1.name, s._2)).toSet, stores.map(_ -> "1").toSet)
+  }
+
+  private def again(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    holds(1, 0, 5)
+    driver.lost("0")
+    table(key(0, "default")) = "7"
+    driver.tick()
+    Check.equal("where", table(key(0, "default")), "1")
+  }
+
+  private def takenElsewhere(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    holds(1, 0, 5)
+    driver.lost("0")
+    owns(2, 0, 5)
+    Check.equal("how it ended", driver.migrations.map(_("state")), Seq("failed"))
+    sent.clear()
+    driver.tick()
+    Check.equal("sent", sent.toSeq, Nil)
+  }
+
+  private def remade(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    val (_, first) = targets.head
+    driver.lost(first)
+    Check.equal("where", targets, Seq(0 -> (Set("1", "2") - first).head))
+  }
+
+  private def goneForGood(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    driver.lost("0")
+    owns(0, 0, 6)
+    Check.equal("executors", driver.executors.map(_("executor")), Seq("1", "2"))
+    Check.equal("versions", driver.assignments.map(a => (a("owner"), a("version"))), Seq((null, 5L)))
+    Check.equal("wanted there", wanted(0), Nil)
+  }
+
+  private def draining(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    owns(1, 1, 5)
+    holds(1, 0, 5)
+    place(0, "1")
+    decommissioned += "0"
+    driver.tick()
+    Check.equal("sent", sent.map(_._2).toSeq, Seq("1"))
+    Check.that(s"replicas on it: $targets", !targets.exists(_._2 == "0"))
+    Check.equal("order", refused(driver.move(Run, 0, 1, "0", "direct")), "draining")
+    owns(1, 0, 5)
+    Check.equal("state", driver.migrations.map(_("state")), Seq("done"))
+  }
+
+  private def direct(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    driver.move(Run, 0, 0, "2", "direct")
+    Check.equal("sent", sent.map(_._2).toSeq, Seq("2"))
+    owns(2, 0, 5)
+    Check.equal("state", driver.migrations.map(_("state")), Seq("done"))
+  }
+
+  private def assisted(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    Check.equal("without", refused(driver.move(Run, 0, 0, "1", "cpa")), "no_replica")
+    holds(1, 0, 2)
+    driver.move(Run, 0, 0, "1", "cpa")
+    Check.equal("sent", sent.map(_._2).toSeq, Seq("1"))
+  }
+
+  private def lowLatency(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    place(0, "1")
+    driver.move(Run, 0, 0, "2", "cpal")
+    Check.that("a replica is wanted there", wanted(2).map(_.isMoving) == Seq(true))
+    holds(2, 0, 3)
+    Check.equal("sent too early", sent.toSeq, Nil)
+    holds(2, 0, 4)
+    Check.equal("sent", sent.map(_._2).toSeq, Seq("2"))
+  }
+
+  private def swapped(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    holds(1, 0, 5)
+    val to = targets.head._2.toInt
+    holds(to, 0, 5)
+    driver.move(Run, 0, 0, s"$to", "cpa")
+    owns(to, 0, 5)
+    Check.equal("where", targets, Seq(0 -> "0"))
+  }
+
+  private def targetLost(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    driver.move(Run, 0, 0, "2", "direct")
+    driver.lost("2")
+    Check.equal("state", driver.migrations.map(m => m("state") -> m("reason")), Seq("failed" -> "executor 2 is gone"))
+  }
+
+  private def refusals(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    place(0, "1")
+    val before = (driver.assignments, targets, driver.migrations)
+    Check.equal("partition", refused(driver.move(Run, 0, 9, "1", "direct")), "no_such_partition")
+    Check.equal("query", refused(driver.move("other", 0, 0, "1", "direct")), "no_such_partition")
+    Check.equal("executor", refused(driver.move(Run, 0, 0, "99", "direct")), "no_such_executor")
+    Check.equal("owner", refused(driver.move(Run, 0, 0, "0", "cpal")), "owns_it")
+    Check.equal("protocol", refused(driver.move(Run, 0, 0, "1", "fast")), "no_such_protocol")
+    Check.equal("placing", refused(driver.place(Run, 0, 0, Seq("2", "99"))), "no_such_executor")
+    Check.equal("placing on the owner", refused(driver.place(Run, 0, 0, Seq("0"))), "owns_it")
+    Check.equal("cancelling", refused(driver.cancel(7)), "no_such_migration")
+    Check.equal("what is left", (driver.assignments, targets, driver.migrations), before)
+    driver.move(Run, 0, 0, "2", "direct")
+    Check.equal("another", refused(driver.move(Run, 0, 0, "1", "direct")), "migration_running")
+    driver.cancel(1)
+    driver.move(Run, 0, 0, "1", "direct")
+    Check.equal("states", driver.migrations.map(_("state")), Seq("cancelled", "locating"))
+  }
+
+  private def olderBatch(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 9)
+    active += "again"
+    owns(1, 0, 3, run = "again")
+    Check.equal("owner and version", driver.assignments.map(a => (a("query"), a("owner"), a("version"))), Seq(("again", "1", 3L)))
+    owns(0, 0, 10)
+    Check.equal("after a late word of the first", driver.assignments.map(a => (a("query"), a("version"))), Seq(("again", 3L)))
+  }
+
+  private def leftOver(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    owns(1, 0, 6)
+    report(0)
+    Check.equal("owner", driver.assignments.map(_("owner")), Seq("1"))
+    Check.equal("wanted on the first", wanted(0).map(_.head.version), Seq(6L))
+  }
+
+  private def readers(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    val before = driver.assignments
+    owns(1, 0, 8, run = "a reader")
+    Check.equal("assignments", driver.assignments, before)
+  }
+
+  private def newcomer(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    (0 until 4).foreach(p => owns(p % 2, p, 5))
+    (0 until 4).foreach(p => holds(1 - p % 2, p, 5))
+    join(3)
+    driver.tick()
+    val wantedThere = wanted(2).map(_.key.partition)
+    Check.equal("wanted there", wantedThere.size, 1)
+    Check.equal("all of them", targets.size, 5)
+    holds(2, wantedThere.head, 5)
+    driver.tick()
+    Check.equal("once it is warm", targets.count(_._1 == wantedThere.head), 1)
+    Check.that(s"on it: $targets", targets.contains(wantedThere.head -> "2"))
+  }
+
+  private def shortage(fleet: Fleet): Unit = {
+    import fleet._
+    replicas = 2
+    join(2)
+    owns(0, 0, 5)
+    Check.equal("said", driver.shortage, Some("replicas=2 needs 3 executors, there are 2: 1 of each partition are kept until more join"))
+    join(3)
+    Check.equal("said", driver.shortage, None)
+    Check.equal("replicas", targets.size, 2)
+  }
+
+  private def placed(fleet: Fleet): Unit = {
+    import fleet._
+    join(4)
+    owns(0, 0, 5)
+    place(0, "3")
+    driver.tick()
+    Check.equal("where", targets, Seq(0 -> "3"))
+    driver.lost("3")
+    Check.equal("as many elsewhere", targets.size, 1)
+    place(0)
+    Check.equal("none", targets, Nil)
+    driver.release(Run, 0, 0)
+    Check.equal("as it likes", targets.size, 1)
+  }
+
+  private def ownerNews(fleet: Fleet): Unit = {
+    import fleet._
+    join(2)
+    owns(0, 0, 5)
+    holds(1, 0, 3)
+    def news(executor: Int) = instructed(executor).content.get.news.map(_._2)
+    Check.equal("news", news(0), Seq(OwnerNews(2, 100, 0)))
+    driver.move(Run, 0, 0, "1", "cpa")
+    owns(1, 0, 5)
+    val owned = new OwnedStore(key(0, "default"), Run, false, 1, () => None)
+    owned.hear(news(1).headOption)
+    Check.equal("arrivals", Seq(owned.takeNews().arrivals, owned.takeNews().arrivals), Seq(1L, 0L))
+  }
+
+  private def wire(fleet: Fleet): Unit = {
+    import fleet._
+    val owned = Report.Owned(key(3, "left"), Run, Some(Head(7, "id")), isOrdered = true, 2, 11, 12, Some(LoadFigures(6, isFromReplica = true, 5, 4)))
+    val report = Report("1", "host", 9, 1000, Seq(owned, owned.copy(head = None, load = None)), Seq(Report.Held(key(4, ""), -1, 0, "failing", "why")))
+    Check.equal("report", Report.decode(report.encoded), report)
+    val content = Instructions.Content(Seq(Wanted(key(1, "a"), Head(3, "x"), isOrdered = true, isMoving = true, 77)), Seq(key(2, "b") -> OwnerNews(1, 2, 3)))
+    for (instructions <- Seq(Instructions(4, Some(content)), Instructions(5, None)))
+      Check.equal("instructions", Instructions.decode(instructions.encoded), instructions)
+  }
+}
+
+/** A driver's side and what executors tell it; Spark's routing table is a map. */
+final class Fleet {
+  val Run = "run"
+  var stores: Seq[String] = Seq("default")
+  var replicas = 1
+  val hosts: mutable.Map[Int, String] = mutable.Map.empty
+  val sent: mutable.ArrayBuffer[(StoreKey, String)] = mutable.ArrayBuffer.empty
+  val table: mutable.Map[StoreKey, String] = mutable.Map.empty
+  val decommissioned: mutable.Set[String] = mutable.Set.empty
+  val active: mutable.Set[String] = mutable.Set(Run)
+  private val owned = mutable.Map.empty[Int, Map[StoreKey, Report.Owned]].withDefaultValue(Map.empty)
+  private val held = mutable.Map.empty[Int, Map[StoreKey, Report.Held]].withDefaultValue(Map.empty)
+
+  private[cecstore] val driver = new Driver(new Routing {
+    override def send(runId: String, key: StoreKey, host: String, executor: String): Unit = { table(key) = executor; sent += key -> executor }
+    override def where(runId: String, key: StoreKey): Option[String] = table.get(key)
+  }, decommissioned.contains, () => active.toSet, () => 0L)
+
+  private[cecstore] def key(partition: Int, store: String): StoreKey = StoreKey("root", 0, partition, store)
+
+  private[cecstore] def instructed(executor: Int): Instructions = driver.heard(Report(
+    s"$executor", hosts.getOrElse(executor, s"host$executor"), 0, 1000, owned(executor).values.toSeq, held(executor).values.toSeq))
+  def report(executor: Int): Unit = instructed(executor)
+  private[cecstore] def wanted(executor: Int): Seq[Wanted] = instructed(executor).content.get.wanted
+
+  def join(executors: Int): Unit = (0 until executors).foreach(report)
+
+  def owns(executor: Int, partition: Int, version: Long, run: String = Run): Unit = {
+    val told = stores.map(name => key(partition, name) -> Report.Owned(key(partition, name), run, Some(Head(version, s"$run-$version")),
+      isOrdered = false, replicas, 10, 100, Some(LoadFigures(version, isFromReplica = false, 10, 1))))
+    owned(executor) = owned(executor) ++ told
+    report(executor)
+  }
+
+  def holds(executor: Int, partition: Int, version: Long): Unit = {
+    held(executor) = held(executor) ++ stores.map(name => key(partition, name) -> Report.Held(key(partition, name), version, 100, "warm", ""))
+    report(executor)
+  }
+
+  def place(partition: Int, executors: String*): Unit = driver.place(Run, 0, partition, executors)
+
+  /** Where replicas are wanted, by partition. */
+  def targets: Seq[(Int, String)] = driver.replicas.map(r => r("partition").asInstanceOf[Int] -> r("executor").asInstanceOf[String])
+
+  def refused(order: => Any): String = try { order; "" } catch { case refused: Refused => refused.kind }
+}
