@@ -43,6 +43,13 @@ def task(chosen: Options, name: str, **more: object) -> Task:
     return Task(**asked)  # type: ignore[arg-type]
 
 
+def told(name: str, chosen: Options, **more: object) -> Outcome:
+    """One application, whose figures are printed as soon as they are there."""
+    found = run(task(chosen, name, **more))
+    print(name, found, flush=True)
+    return found
+
+
 def median(values: list[float]) -> float:
     return statistics.median(values)
 
@@ -53,13 +60,11 @@ def extra_ms(outcome: Outcome, protocol: str) -> float:
 
 
 def main() -> None:
-    with options(__doc__, turns=(3, 1), takes="about four minutes") as chosen:
+    with options(__doc__, turns=(3, 1), takes="about ten minutes") as chosen:
         joins = 10 if chosen.quick else 30
-        warm = run(task(chosen, "warm", replicas=1, moves=2 * chosen.rounds, joins=joins))
-        cold = run(task(chosen, "cold"))
-        built_in = run(task(chosen, "hdfs", provider="hdfs", kills=0, joins=joins))
-        for name, found in (("with", warm), ("without", cold), ("built in", built_in)):
-            print(name, found)
+        warm = told("warm", chosen, replicas=1, moves=2 * chosen.rounds, joins=joins)
+        cold = told("cold", chosen)
+        built_in = told("hdfs", chosen, provider="hdfs", kills=0, joins=joins)
         report(
             {
                 "lost_executor_batch_vs_none": median(warm.after_kill_ms)
