@@ -109,7 +109,11 @@ class QueueSource:
             chain, self._last = self._open(), None
         else:
             chain.refresh()
-        yield chain
+        try:
+            yield chain
+        except GeneratorExit:
+            self._idle = chain  # whoever asked needs no more for now
+            raise
         self._idle = chain  # not after an error: what it knows then may be half of something
 
     def _output(self, records: pa.RecordBatch, first_offset: int) -> Iterator[InputBatch]:
