@@ -80,15 +80,20 @@ def go_on(runner: Runner, end_s: float, says: bool) -> None:
     """Take what comes until then, a few milliseconds' worth at a time."""
     said_s, rows = 0.0, 0
 
+    def tell() -> None:
+        nonlocal said_s
+        if says and time.monotonic() - said_s > 0.05:
+            said_s = time.monotonic()
+            say(at_s=said_s, rows=rows, cpu_s=time.process_time())
+
     def count(taken: int) -> None:
         nonlocal rows
         rows += taken
+        tell()  # a runner that has fallen behind does not come back for long
 
-    while (now_s := time.monotonic()) < end_s:
+    while time.monotonic() < end_s:
         runner.run(count)
-        if says and now_s - said_s > 0.05:
-            said_s = now_s
-            say(at_s=time.monotonic(), rows=rows, cpu_s=time.process_time())
+        tell()
         time.sleep(POLL_S)
 
 
