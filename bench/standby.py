@@ -256,7 +256,11 @@ def overhead(asked: Options) -> dict[str, float]:
         "queue": str(path), "items": items, "rows_per_s": rows_per_s, "began_s": now_s,
     }  # fmt: skip
     end_s = now_s + 60 + turns * turn_s
+    said: list[dict[str, Any]] = []
     with process("primary", **settings, core=0, end_s=end_s) as primary:
+        # All the time: a primary whose pipe is full stands still.
+        listener = threading.Thread(target=lambda: said.extend(primary.rest()))
+        listener.start()
         time.sleep(1.0)
         core = (os.cpu_count() or 1) - 1
         with process("standby", **settings, core=core, scheme="passive standby") as standby:
@@ -270,7 +274,7 @@ def overhead(asked: Options) -> dict[str, float]:
             marks.append((time.monotonic(), False))
             standby.process.kill()
         primary.process.kill()
-        said = list(primary.rest())
+        listener.join()
     shutil.rmtree(path)
     costs: dict[bool, list[float]] = {True: [], False: []}
     for (start_s, is_followed), (stop_s, _) in pairwise(marks):
