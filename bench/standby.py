@@ -252,9 +252,8 @@ def overhead(asked: Options) -> dict[str, float]:
     rows_per_s = capacity(asked, items) / 2
     turns = 4 * max(1, asked.size(full=30, quick=4))
     path, turn_s, now_s = asked.folder / "followed", 1.0, time.monotonic()
-    settings = {
-        "queue": str(path), "items": items, "rows_per_s": rows_per_s, "began_s": now_s,
-    }  # fmt: skip
+    settings = {"queue": str(path), "items": items, "rows_per_s": rows_per_s,
+                "began_s": now_s}  # fmt: skip
     end_s = now_s + 60 + turns * turn_s
     said: list[dict[str, Any]] = []
     with process("primary", **settings, core=0, end_s=end_s) as primary:
