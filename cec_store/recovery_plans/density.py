@@ -70,10 +70,10 @@ def _best(outage: Outage, room: float, beginnings: Ints) -> Bools:
     for first in range(0, len(beginnings), at_once):
         some = beginnings[first : first + at_once]
         plans = GrowingPlans(outage, room, len(some))
-        begun = plans.begin(some[:, 0])
-        begun &= plans.begin(some[:, 1])
+        plans.begin(some[:, 0])
+        plans.begin(some[:, 1])
         plans.extend()
-        values = np.where(begun, plans.values, -1.0)
+        values = plans.values
         found = int(np.lexsort((plans.costs, -values))[0])
         reached = float(values[found]), -float(plans.costs[found])
         if reached > best:

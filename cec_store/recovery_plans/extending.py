@@ -55,16 +55,13 @@ class GrowingPlans:
         costs: Floats = self._covered @ self._outage.cost
         return costs
 
-    def begin(self, queries: Ints) -> Bools:
-        """Take a query in each plan, unless it is `NONE` or does not fit; whether it did fit."""
+    def begin(self, queries: Ints) -> None:
+        """Take a query in each plan, unless it is `NONE` or does not fit."""
         rows = np.flatnonzero(queries != NONE)
         fit = self._cost[rows, queries[rows]] <= self._room[rows] + self._slack
         # A plan may have it already: another query needs all that this one does.
         new = fit & (self.step[rows, queries[rows]] == OPEN)
         self._take(rows[new], queries[rows[new]])
-        done = np.ones(len(queries), np.bool_)
-        done[rows[~fit]] = False
-        return done
 
     def extend(self) -> None:
         """Until nothing more fits into any plan."""
@@ -106,7 +103,7 @@ class GrowingPlans:
             lost = np.bincount(cells, amount[blocks], lacking.size)
             lacking -= lost.reshape(lacking.shape)
         self._lacks -= np.bincount(cells, minlength=self._lacks.size).reshape(self._lacks.shape)
-        # What others have brought back is nobody's choice any more.
+        # What others have brought back is nobody's choice any more: a step less for each.
         self.step[(self._lacks == 0) & (self.step == OPEN)] = self._steps
         self._steps += 1
 

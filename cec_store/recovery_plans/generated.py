@@ -44,20 +44,17 @@ class Drawn:
 def drawn(how: Drawn, random: np.random.Generator) -> Topology:
     """One topology; operators have one partition each, with costs of 1 to 10.
 
-    A partition reads one that all of its queries share as well, if there is any; the output of a
-    query reads all that nobody else of the query does. So a query needs what it was dealt, and no
-    more.
+    A partition reads one that all of its queries share as well, if there is any, and the output of
+    a query reads all that the query was dealt. So a query needs that, and no more.
     """
     sets = _shared(how, random)
     costs = random.integers(1, COST_MAX + 1, len(sets) + how.queries).astype(np.float64)
     of_query: list[list[int]] = [[] for _ in range(how.queries)]
-    read: set[tuple[int, int]] = set()
     operators = []
     for number, queries in enumerate(sets):
         before = [set(of_query[query]) for query in queries]
         common = sorted(set.intersection(*before))
         reads = (int(random.choice(common)),) if common else ()
-        read |= {(query, each) for query in queries for each in reads}
         for query in queries:
             of_query[query].append(number)
         cost = (float(costs[number]),)
@@ -65,7 +62,7 @@ def drawn(how: Drawn, random: np.random.Generator) -> Topology:
     total = [costs[len(sets) + query] + costs[each].sum() for query, each in enumerate(of_query)]
     priorities = _priorities(how, _ranks(total), random)
     for query, dealt in enumerate(of_query):
-        ends = tuple(f"p{each}" for each in dealt if (query, each) not in read)
+        ends = tuple(f"p{each}" for each in dealt)
         cost = (float(costs[len(sets) + query]),)
         operators.append(Operator(f"q{query}", cost, ends, (float(priorities[query]),)))
     return Topology.of(operators)

@@ -83,15 +83,31 @@ def test_each_partition_goes_to_the_node_with_the_most_room() -> None:
 
 
 def test_the_dearest_partition_of_a_query_goes_first() -> None:
-    outage = outage_of(Operator("q", (1.0, 1.0), ("in",)), Operator("in", (3.0,)))
-    found = assign(outage, best_density(outage, 5), Nodes.of({"a": 3, "b": 2}, cap=1))
-    assert {str(each): node for each, node in found.places.items()} == {
-        "in/0": "a", "q/0": "b", "q/1": "b",
-    }  # fmt: skip
+    outage = outage_of(Operator("q", (3.0,), ("in",)), Operator("in", (1.0,)))
+    found = assign(outage, best_density(outage, 4), Nodes.of({"a": 3, "b": 2}, cap=1))
+    assert {str(each): node for each, node in found.places.items()} == {"q/0": "a", "in/0": "b"}
     assert next(iter(found.places)) == Partition("in", 0), "what others read starts first"
 
 
-def test_a_query_that_fits_at_no_one_node_takes_nothing_from_others() -> None:
+def test_a_query_that_does_not_go_whole_takes_nothing_from_others() -> None:
+    outage = outage_of(Operator("large", (1.5, 1.5), (), ()), Operator("end", (1.0,), ("large",),
+                       (9.0,)), Operator("other", (2.0,)))  # fmt: skip
+    found = assign(outage, best_density(outage, 6), Nodes.of({"a": 2, "b": 2}, cap=1))
+    assert found.refused == (Partition("end", 0),)
+    assert found.places == {Partition("other", 0): "a"}
+
+
+def test_what_reads_a_partition_that_fits_nowhere_is_not_placed() -> None:
+    outage = outage_of(
+        Operator("in", (3.0,)), Operator("inner", (1.0,), ("in",)), Operator("q", (9.0,),
+                                                                           ("inner",)),
+    )  # fmt: skip
+    plan = operator_centric(outage, 4)
+    assert [each.operator for each in plan.partitions] == ["in", "inner"]
+    assert assign(outage, plan, Nodes.of({"a": 2, "b": 2}, cap=1)).places == {}
+
+
+def test_a_query_that_fits_at_no_one_node_leaves_its_inputs_to_others() -> None:
     outage = outage_of(
         Operator("large", (1.0, 3.0), (), (9.0, 9.0)), Operator("q", (2.0,), ("large",)),
         Operator("other", (1.0,)),

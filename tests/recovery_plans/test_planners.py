@@ -210,6 +210,16 @@ def test_operator_centric_recovery_passes_over_what_reads_a_partition_that_is_do
     assert [each.operator for each in plan.partitions] == ["cheap"]
 
 
+def test_operator_centric_recovery_begins_with_the_cheapest_of_a_depth() -> None:
+    plan = operator_centric(single(costs=[3, 1, 2], priorities=[9, 1, 1]), 4)
+    assert sorted(names(plan)) == ["q1", "q2"]
+
+
+@pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS.keys())
+def test_what_costs_nothing_comes_back_without_room(planner: Planner) -> None:
+    assert names(planner(single(costs=[0, 1], priorities=[1, 1]), 0)) == ["q0"]
+
+
 @pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS.keys())
 def test_room_for_all_brings_all_back(planner: Planner) -> None:
     outage = single(costs=[1, 2, 3], priorities=[1, 1, 1])

@@ -95,6 +95,19 @@ def test_room_of_a_query_that_fits_at_no_one_node_goes_to_others() -> None:
     assert "a/0 on n0" in str(step)
 
 
+def test_what_has_its_place_is_not_planned_for_again() -> None:
+    """The first plan has "large", which fits nowhere, and "a"; the second what is left."""
+    topology = Topology.of([
+        Operator("large", (3.0,), (), (10.0,)), Operator("a", (2.0,), (), (3.0,)),
+        Operator("b", (2.0,)), Operator("c", (2.0,)),
+    ])  # fmt: skip
+    nodes = Nodes.of({"n0": 2.0, "n1": 2.0, "n2": 2.0}, cap=1)
+    step = next_step(topology, topology.partitions, nodes)
+    assert {str(each) for each in step.places} == {"a/0", "b/0", "c/0"}
+    assert set(step.places.values()) == set(nodes.names)
+    assert step.nodes.used.tolist() == [2, 2, 2]
+
+
 def test_a_step_without_room_for_the_cheapest_query_waits_and_says_so() -> None:
     topology = line(1.0)
     step = next_step(topology, topology.partitions, Nodes.of({"a": 1.0}))
