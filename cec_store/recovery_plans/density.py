@@ -9,10 +9,11 @@ from cec_store.recovery_plans.membership import Bools, Ints
 from cec_store.recovery_plans.outage import EQUAL, NONE, Outage
 from cec_store.recovery_plans.plans import Plan, checked_room, plan_of
 
-ALL_PAIRED_MAX = 64
-"""Up to so many failed queries, all of them are paired."""
-PAIRED = 6
-"""Of more than that, so many: plans have hundreds of queries then, and two of them matter less."""
+WORK = 8_000
+"""Failed queries times those that are paired: all of 89, 40 of 200, 8 of 1,000. A plan of many
+queries takes long to make and depends little on the first two; so all take a quarter of a second.
+"""
+PAIRED_MIN = 6
 CELLS_MAX = 4_000_000
 """Plans that grow at once, times blocks or queries: it bounds memory."""
 
@@ -28,8 +29,8 @@ def best_density(outage: Outage, room: float, *, paired: int | None = None) -> P
     most d queries share a partition (Theorem 5.1); with fewer, at least half of that.
 
     Args:
-        paired: how many of the queries with the highest priorities plans begin with; all of up to
-            64 and 6 of more unless given.
+        paired: how many of the queries with the highest priorities plans begin with; unless given
+            all of up to 89, and fewer the more there are.
 
     Raises:
         ValueError: a room below 0.
@@ -37,7 +38,7 @@ def best_density(outage: Outage, room: float, *, paired: int | None = None) -> P
     checked_room(room)
     fits = np.flatnonzero(outage.query_cost <= room * (1 + EQUAL))
     if paired is None:
-        paired = len(fits) if len(fits) <= ALL_PAIRED_MAX else PAIRED
+        paired = max(PAIRED_MIN, WORK // max(1, len(outage.queries)))
     dearest = np.lexsort((outage.query_cost[fits], -outage.priority[fits]))[:paired]
     chosen = _best(outage, room, _beginnings(fits[dearest].astype(np.int64)))
     return plan_of(outage, outage.taken(chosen), room)
