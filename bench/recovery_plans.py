@@ -11,8 +11,11 @@ short paper's greedy and of the operator-centric one.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -61,6 +64,20 @@ def seconds(planner: Planner, topology: Topology) -> float:
     return time.perf_counter() - began
 
 
+@contextmanager
+def silent() -> Iterator[None]:
+    """HiGHS prints lines of its own now and then, below Python's standard output."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def shares_of_optimum(how: Drawn, topologies: int) -> dict[str, list[float]]:
     """Of each planner, its plans' priorities over the optimum's, a mean for each amount of room."""
     found: dict[str, list[float]] = {name: [] for name in PLANNERS}
@@ -69,7 +86,8 @@ def shares_of_optimum(how: Drawn, topologies: int) -> dict[str, list[float]]:
         for seed in range(topologies):
             outage = whole(drawn(how, np.random.default_rng([seed, round(100 * share)])))
             room = share * float(outage.cost.sum())
-            best = optimum(outage, room).priority
+            with silent():
+                best = optimum(outage, room).priority
             for name, planner in PLANNERS.items() if best else ():
                 ratios[name].append(planner(outage, room).priority / best)
         for name, each in ratios.items():

@@ -11,8 +11,9 @@ from cec_store.recovery_plans.plans import Plan, checked_room, plan_of
 def optimum(outage: Outage, room: float, *, limit_s: float = 60.0) -> Plan:
     """The plan of the largest sum of priorities.
 
-    A 0 or 1 for each query and each block; that of a block is at least that of every query that
-    needs it.
+    A 0 or 1 for each query, and for each block a number that is at least that of every query that
+    needs it. HiGHS as in SciPy 1.17 now and then prints a line of its own (``tmpSolver.run``) to
+    standard output; no way to put the problem was found that keeps it silent.
 
     Raises:
         TimeoutError: none was proven to be the best in time.
@@ -39,8 +40,7 @@ def optimum(outage: Outage, room: float, *, limit_s: float = 60.0) -> Plan:
         constraints.append(scipy.optimize.LinearConstraint(cost, -np.inf, room / unit))
     found = scipy.optimize.milp(
         np.concatenate([-outage.priority, np.zeros(blocks)]),
-        # Blocks would come out whole by themselves; but then HiGHS prints lines of its own.
-        integrality=np.ones(queries + blocks),
+        integrality=np.concatenate([np.ones(queries), np.zeros(blocks)]),
         bounds=scipy.optimize.Bounds(0, 1),
         constraints=constraints,
         options={"time_limit": limit_s, "mip_rel_gap": 0.0},
