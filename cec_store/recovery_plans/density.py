@@ -11,7 +11,7 @@ from cec_store.recovery_plans.plans import Plan, checked_room, plan_of
 
 WORK = 8_000
 """Failed queries times those that are paired: all of 89, 40 of 200, 8 of 1,000. A plan of many
-queries takes long to make and depends little on the first two; so all take a quarter of a second.
+queries takes long to make and depends little on the first two; so all take 0.4 s at most.
 """
 PAIRED_MIN = 6
 CELLS_MAX = 4_000_000
