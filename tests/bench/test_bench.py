@@ -23,6 +23,7 @@ FIGURES = {
         "table8_max_deviation",
     },
     "paper_migration.py": {"correlated_vs_even", "correlated_vs_even_two_operators"},
+    "recovery_plans.py": {"plan_ms_1000_queries", "bestdensity_vs_optimum"},
     "standby.py": {
         "passive_takeover_vs_cold",
         "active_gap_ms_vs_detection",
@@ -36,7 +37,7 @@ FIGURES = {
 def test_ends_with_its_figures(script: str, tmp_path: Path) -> None:
     if script.startswith("paper_"):
         pytest.importorskip("matplotlib")
-    if script == "paper_migration.py":
+    if script in ("paper_migration.py", "recovery_plans.py"):
         pytest.importorskip("scipy")
     tiny = ["--quick", "--rounds", "1", "--scale", "0.02", "--dir", str(tmp_path)]
     done = subprocess.run(

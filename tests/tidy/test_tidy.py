@@ -15,7 +15,8 @@ from support.paths import ROOT
 ORDER = {
     "": """
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
-        operators standby placement connectors __init__ inspector report terminal demos verbs cli
+        operators standby placement recovery_plans connectors __init__ inspector report terminal
+        demos verbs cli
     """,
     "storage": """
         names paths given_options folder retrying forking waiting regular_files mounts system_errors
@@ -73,6 +74,10 @@ ORDER = {
         layout loads allocation updating optimum protocols plans drafting adaptation model
     """,
     "placement.model": "jobs runs",
+    "recovery_plans": """
+        membership topology outage extending plans density dynamic operators_first optimum
+        assignment succession generated
+    """,
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint takeover executors",
     "connectors.spark.executors": """
@@ -132,7 +137,10 @@ TOP_FILES_MAX = 6
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 300
 # What people start from: everything must be reached from here.
-ROOTS = ("cec_store", "cli", "placement", "placement.model.runs")
+ROOTS = (
+    "cec_store", "cli", "placement", "placement.model.runs", "recovery_plans",
+    "recovery_plans.generated",
+)  # fmt: skip
 MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.

@@ -1,0 +1,118 @@
+"""Plans that grow by the query of the largest profit density that fits: many at once, as arrays.
+
+The profit density of a query (Definition 3) is its priority over the sum of c / f: what each
+partition that it still lacks costs, divided by how many failed queries share it. When a plan takes
+a query, cost and density change only for queries that share a partition with it, and only those are
+touched. How many share a partition that is lacking never changes: nobody who needs it has it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cec_store.recovery_plans.membership import Bools, Floats, Ints
+from cec_store.recovery_plans.outage import EQUAL, NONE, Outage
+
+OPEN = -1
+"""In place of a step: the plan does not have the query."""
+
+
+class GrowingPlans:
+    """So many plans for one outage; each begins empty."""
+
+    def __init__(
+        self, outage: Outage, room: float, count: int = 1, allowed: Bools | None = None
+    ) -> None:
+        """All of them have the same room; others than ``allowed`` are taken only for nothing."""
+        shape = count, len(outage.queries)
+        self._outage = outage
+        self._share = outage.cost / outage.sharers.sizes
+        self._allowed = np.ones(shape[1], np.bool_) if allowed is None else allowed
+        self._slack = EQUAL * room if np.isfinite(room) else 0.0
+        self._room = np.full(count, float(room))
+        self._covered = np.zeros((count, len(outage.cost)), np.bool_)
+        # Of each plan and query, what is lacking: the cost, the sum of c / f, how many blocks.
+        self._cost = np.tile(outage.query_cost, (count, 1))
+        self._weight = np.tile(outage.weight, (count, 1))
+        self._lacks = np.tile(outage.needs.sizes, (count, 1))
+        self._steps = 0
+        self.step = np.full(shape, OPEN, np.int64)
+        """When each plan took each query; shape (plans, queries)."""
+
+    @property
+    def chosen(self) -> Bools:
+        chosen: Bools = self.step != OPEN
+        return chosen
+
+    @property
+    def values(self) -> Floats:
+        """Of each plan, the sum of its queries' priorities."""
+        values: Floats = self.chosen @ self._outage.priority
+        return values
+
+    @property
+    def costs(self) -> Floats:
+        costs: Floats = self._covered @ self._outage.cost
+        return costs
+
+    def begin(self, queries: Ints) -> None:
+        """Take a query in each plan, unless it is `NONE` or does not fit."""
+        rows = np.flatnonzero(queries != NONE)
+        fit = self._cost[rows, queries[rows]] <= self._room[rows] + self._slack
+        # A plan may have it already: another query needs all that this one does.
+        new = fit & (self.step[rows, queries[rows]] == OPEN)
+        self._take(rows[new], queries[rows[new]])
+
+    def extend(self) -> None:
+        """Until nothing more fits into any plan."""
+        while True:
+            best = self._densest()
+            rows = np.flatnonzero(best != NONE)
+            if not len(rows):
+                return
+            self._take(rows, best[rows])
+
+    def _densest(self) -> Ints:
+        """Of each plan, the query to take next."""
+        if not self.step.size:
+            return np.full(len(self.step), NONE, np.int64)
+        fits = self._cost <= (self._room + self._slack)[:, None]
+        fits &= self.step == OPEN
+        fits &= self._allowed
+        density = np.full(self.step.shape, np.inf)
+        with np.errstate(over="ignore"):
+            np.divide(self._outage.priority, self._weight, out=density, where=self._weight > 0)
+        density[~fits] = -1.0
+        best: Ints = np.argmax(density, axis=1).astype(np.int64)
+        best[density[np.arange(len(best)), best] < 0] = NONE
+        return best
+
+    def _take(self, rows: Ints, queries: Ints) -> None:
+        """A query in each of these plans."""
+        outage = self._outage
+        self.step[rows, queries] = self._steps
+        self._room[rows] -= np.maximum(self._cost[rows, queries], 0.0)
+        places, blocks = outage.needs.gathered(queries)
+        plans = rows[places]
+        new = ~self._covered[plans, blocks]
+        plans, blocks = plans[new], blocks[new]
+        self._covered[plans, blocks] = True
+        places, sharers = outage.sharers.gathered(blocks)
+        cells, blocks = plans[places] * self.step.shape[1] + sharers, blocks[places]
+        for lacking, amount in ((self._cost, outage.cost), (self._weight, self._share)):
+            lost = np.bincount(cells, amount[blocks], lacking.size)
+            lacking -= lost.reshape(lacking.shape)
+        self._lacks -= np.bincount(cells, minlength=self._lacks.size).reshape(self._lacks.shape)
+        # What others have brought back is nobody's choice any more: a step less for each.
+        self.step[(self._lacks == 0) & (self.step == OPEN)] = self._steps
+        self._steps += 1
+
+
+def density_order(outage: Outage, chosen: Bools) -> Ints:
+    """These queries, the densest first: each as if those before it were back."""
+    plans = GrowingPlans(outage, np.inf, allowed=chosen)
+    plans.extend()
+    wanted = np.flatnonzero(chosen)
+    step = plans.step[0, wanted]
+    order = np.lexsort((wanted, -outage.priority[wanted], step))
+    return wanted[order].astype(np.int64)

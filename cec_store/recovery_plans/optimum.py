@@ -1,0 +1,50 @@
+"""The exact optimum by branch and bound (HiGHS), where Algorithm 4 is too slow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cec_store.recovery_plans.outage import Outage
+from cec_store.recovery_plans.plans import Plan, checked_room, plan_of
+
+
+def optimum(outage: Outage, room: float, *, limit_s: float = 60.0) -> Plan:
+    """The plan of the largest sum of priorities.
+
+    A 0 or 1 for each query, and for each block a number that is at least that of every query that
+    needs it. HiGHS as in SciPy 1.17 now and then prints a line of its own (``tmpSolver.run``) to
+    standard output; no way to put the problem was found that keeps it silent.
+
+    Raises:
+        TimeoutError: none was proven to be the best in time.
+        ValueError: a room below 0.
+        ImportError: without SciPy, which is the extra ``optimum``.
+    """
+    import scipy.optimize
+    import scipy.sparse
+
+    checked_room(room)
+    queries, blocks = len(outage.queries), len(outage.cost)
+    if not queries:
+        return plan_of(outage, np.zeros(len(outage.failed), np.bool_), room)
+    pairs = len(outage.needs.members)
+    rows = np.tile(np.arange(pairs), 2)
+    columns = np.concatenate([outage.needs.rows, queries + outage.needs.members])
+    values = np.repeat([1.0, -1.0], pairs)
+    needs = scipy.sparse.csr_matrix((values, (rows, columns)), shape=(pairs, queries + blocks))
+    constraints = [scipy.optimize.LinearConstraint(needs, -np.inf, 0.0)]
+    if np.isfinite(room):
+        # In shares of the room, since the solver's tolerance is absolute.
+        unit = room or 1.0
+        cost = np.concatenate([np.zeros(queries), outage.cost / unit])[None, :]
+        constraints.append(scipy.optimize.LinearConstraint(cost, -np.inf, room / unit))
+    found = scipy.optimize.milp(
+        np.concatenate([-outage.priority, np.zeros(blocks)]),
+        integrality=np.concatenate([np.ones(queries), np.zeros(blocks)]),
+        bounds=scipy.optimize.Bounds(0, 1),
+        constraints=constraints,
+        options={"time_limit": limit_s, "mip_rel_gap": 0.0},
+    )
+    if found.status != 0:
+        raise TimeoutError(f"no optimum of {queries} queries within {limit_s:g} s: {found.message}")
+    return plan_of(outage, outage.taken(found.x[:queries] > 0.5), room)

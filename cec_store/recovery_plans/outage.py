@@ -1,0 +1,136 @@
+"""What has failed, and what each failed query needs: what all planners go by.
+
+Failed partitions that the same failed queries need come back together or not at all, so they are
+one **block**, with the sum of their costs. No plan of whole queries loses anything by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cec_store.recovery_plans.membership import Bools, Floats, Ints, Membership
+from cec_store.recovery_plans.topology import Partition, Topology
+
+NONE = -1
+"""In place of an index: no block, since no query needs the partition; or no query."""
+EQUAL = 1e-9
+"""Sums of costs that mean the same may differ in the last digits: this share of the room."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outage:
+    """Failed partitions, failed queries and blocks, each known by its place; `of` makes one."""
+
+    topology: Topology
+    failed: Ints
+    """Partitions of the topology, ascending."""
+    queries: Ints
+    """Queries of the topology that need a failed partition."""
+    priority: Floats
+    """Of each of these queries."""
+    block_of: Ints
+    """Of each failed partition."""
+    cost: Floats
+    """Of each block."""
+    needs: Membership
+    """Of each failed query, its blocks."""
+    sharers: Membership
+    """Of each block, the failed queries that need it."""
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        failed: Iterable[Partition],
+        left_out: Collection[Partition] = (),
+    ) -> Outage:
+        """From the partitions that have failed.
+
+        Args:
+            left_out: outputs of queries that are not to be planned for.
+
+        Raises:
+            ValueError: a partition that the topology does not have.
+        """
+        failed = set(failed)
+        if strange := [each for each in failed if each not in topology.index]:
+            raise ValueError(f"{strange[0]} is no partition of this topology")
+        places = sorted(topology.index[each] for each in failed)
+        outputs = [topology.partitions[each] for each in topology.outputs.tolist()]
+        kept = sum(1 << n for n, each in enumerate(outputs) if each not in left_out)
+        blocks: dict[int, int] = {}
+        block_of = np.full(len(places), NONE, np.int64)
+        for number, place in enumerate(places):
+            if queries := topology.needed_by[place] & kept:
+                block_of[number] = blocks.setdefault(queries, len(blocks))
+        block, query = _members(list(blocks), len(outputs))
+        found = np.unique(query)
+        query = np.searchsorted(found, query)
+        has = block_of != NONE
+        at = np.array(places, np.int64)
+        return cls(
+            topology,
+            at,
+            found,
+            topology.priority[found],
+            block_of,
+            np.bincount(block_of[has], topology.cost[at[has]], len(blocks)).astype(np.float64),
+            Membership.of_pairs(query, block, len(found)),
+            Membership.of_pairs(block, query, len(blocks)),
+        )
+
+    @cached_property
+    def query_cost(self) -> Floats:
+        """Of each query, what all of its failed partitions cost."""
+        return self.needs.summed(self.cost)
+
+    @cached_property
+    def weight(self) -> Floats:
+        """Of each query, the sum of c / f: each block's cost, divided by who shares it."""
+        return self.needs.summed(self.cost / self.sharers.sizes)
+
+    @property
+    def sharing_max(self) -> int:
+        """The paper's d: by how many failed queries one partition is shared at most."""
+        return int(self.sharers.sizes.max(initial=0))
+
+    def covered(self, chosen: Bools) -> Bools:
+        """Which blocks these queries need."""
+        found = np.zeros(len(self.cost), np.bool_)
+        found[self.needs.members[chosen[self.needs.rows]]] = True
+        return found
+
+    def taken(self, chosen: Bools) -> Bools:
+        """Which of the failed partitions these queries need."""
+        return np.append(self.covered(chosen), False)[self.block_of]
+
+    @cached_property
+    def number(self) -> dict[Partition, int]:
+        """Of each failed query's output, its place."""
+        return {self.output(each): each for each in range(len(self.queries))}
+
+    @cached_property
+    def _in_block(self) -> Membership:
+        """Of each block, places in `failed`."""
+        has = np.flatnonzero(self.block_of != NONE).astype(np.int64)
+        return Membership.of_pairs(self.block_of[has], has, len(self.cost))
+
+    def failed_of(self, query: int) -> Ints:
+        """What the query needs: places in `failed`."""
+        return self._in_block.gathered(self.needs.of(query))[1]
+
+    def output(self, query: int) -> Partition:
+        return self.topology.partitions[int(self.topology.outputs[self.queries[query]])]
+
+
+def _members(sets: list[int], count: int) -> tuple[Ints, Ints]:
+    """Sets of numbers below ``count``, as whole numbers: pairs of a set's place and a member."""
+    width = (count + 7) // 8
+    packed = np.frombuffer(b"".join(each.to_bytes(width, "little") for each in sets), np.uint8)
+    bits = np.unpackbits(packed.reshape(len(sets), width), axis=1, bitorder="little")
+    rows, members = np.nonzero(bits)
+    return rows.astype(np.int64), members.astype(np.int64)

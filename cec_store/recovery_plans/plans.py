@@ -1,0 +1,100 @@
+"""A plan: which queries come back, and which partitions have to be recovered for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cec_store.recovery_plans.extending import density_order
+from cec_store.recovery_plans.membership import Bools
+from cec_store.recovery_plans.outage import EQUAL, NONE, Outage
+from cec_store.recovery_plans.topology import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to recover now; queries are named by their output partitions."""
+
+    queries: tuple[Partition, ...]
+    """That are back once all of it is done, in the order in which to start them: densest first."""
+    partitions: tuple[Partition, ...]
+    """To be recovered, each after those that it reads."""
+    priority: float
+    """The sum of the queries' priorities."""
+    cost: float
+    room: float
+    """What there was to plan for."""
+    waiting: tuple[Partition, ...]
+    """Failed queries that are not back after it."""
+    needed: float
+    """What the cheapest of those that wait would cost beside all of this; 0 if none waits."""
+
+    def __str__(self) -> str:
+        """For people."""
+        if not self.queries and not self.waiting:
+            return "nothing to recover"
+        every = len(self.queries) + len(self.waiting)
+        lines = [f"{len(self.queries)} of {every} queries, {self.cost:g} of {self.room:g} in room"]
+        lines += [f"{each}: recovered" for each in self.queries]
+        if self.waiting:
+            left = max(0.0, self.room - self.cost)
+            lines.append(
+                f"{len(self.waiting)} wait: the cheapest takes {self.needed:g}, {left:g} are left"
+            )
+        return "\n".join(lines)
+
+
+Planner = Callable[[Outage, float], Plan]
+"""What failed and how much room there is, to a plan that fits."""
+
+
+def plan_of(outage: Outage, taken: Bools, room: float) -> Plan:
+    """The plan that recovers these of the failed partitions."""
+    cost = outage.topology.cost[outage.failed]
+    left = (outage.block_of != NONE) & ~taken
+    blocks = len(outage.cost)
+    lacking = np.bincount(outage.block_of[left], cost[left], blocks).astype(np.float64)
+    is_lacking = np.bincount(outage.block_of[left], minlength=blocks) > 0
+    back = outage.needs.summed(is_lacking.astype(np.float64)) == 0
+    names = outage.topology.partitions
+    waits = np.flatnonzero(~back)
+    return Plan(
+        queries=tuple(outage.output(each) for each in density_order(outage, back).tolist()),
+        partitions=tuple(names[each] for each in outage.failed[taken].tolist()),
+        priority=float(outage.priority[back].sum()),
+        cost=float(cost[taken].sum()),
+        room=room,
+        waiting=tuple(outage.output(each) for each in waits.tolist()),
+        needed=float(outage.needs.summed(lacking)[waits].min(initial=np.inf)) if len(waits) else 0,
+    )
+
+
+def checked_room(room: float) -> float:
+    """The room as it is.
+
+    Raises:
+        ValueError: it is below 0, or no number.
+    """
+    if not room >= 0:
+        raise ValueError(f"room is {room}: it has to be at least 0")
+    return room
+
+
+def violations(outage: Outage, plan: Plan) -> list[str]:
+    """What is wrong with a plan: too dear, what had not failed, or a query that lacks something."""
+    topology = outage.topology
+    failed = {topology.partitions[each] for each in outage.failed.tolist()}
+    taken = set(plan.partitions)
+    found = [f"{each} has not failed" for each in plan.partitions if each not in failed]
+    if len(taken) < len(plan.partitions):
+        found.append("a partition is recovered twice")
+    known = [each for each in plan.partitions if each in topology.index]
+    cost = sum(float(topology.cost[topology.index[each]]) for each in known)
+    if cost > plan.room * (1 + EQUAL):
+        found.append(f"it costs {cost:g}, and there is room for {plan.room:g}")
+    for query in plan.queries:
+        lacking = (topology.query(query) & failed) - taken
+        found += [f"{query} needs {each}, which is not recovered" for each in sorted(lacking)]
+    return found
