@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from talking import say
 
 from cec_store import (
     KeepAlive,
@@ -40,10 +41,6 @@ OPTIONS = QueueOptions(group_max_wait_ms=0.5)
 KEEP_ALIVE = KeepAlive(0.250 / 3, 3)
 """Known after the 250 ms that Table 5 has."""
 Settings = dict[str, Any]
-
-
-def say(**event: Any) -> None:
-    print(json.dumps(event), flush=True)
 
 
 def make() -> Aggregate:

@@ -21,8 +21,6 @@ import random
 import shutil
 import signal
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -35,6 +33,7 @@ from machine import ROOT, describe
 from paper_report import DOCUMENT
 from paper_tables import filled_in
 from rounds import WORK, Options, options, report
+from talking import Talking
 
 from cec_store.log.chain import Chain
 from cec_store.standby.model.networks import aggregate_network
@@ -69,46 +68,25 @@ class Measured:
     lost: float
 
 
-class Node:
-    """A process of availability_nodes.py, and what it says."""
-
-    def __init__(self, role: str, settings: dict[str, Any]) -> None:
-        command = [sys.executable, str(HERE / "availability_nodes.py"), role, json.dumps(settings)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.said()
-
-    def said(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit("a process of the benchmark has died")
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    def read_bytes(self) -> int:
-        """That it has asked files for, of the page cache too."""
-        lines = Path(f"/proc/{self.process.pid}/io").read_text(encoding="ascii").splitlines()
-        return int(lines[0].removeprefix("rchar: "))
-
-    def close(self) -> None:
-        assert self.process.stdout is not None
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
+@contextmanager
+def node(role: str, settings: dict[str, Any]) -> Iterator[Talking]:
+    """One of availability_nodes.py, once it is ready."""
+    with closing(Talking("availability_nodes.py", role, settings)) as made:
+        made.said()
+        yield made
 
 
 def log_bytes(queue: Path) -> int:
     return sum(each.stat().st_size for each in queue.glob("*.seg"))
 
 
-@contextmanager
-def chain_of(path: Path) -> Iterator[Chain]:
+def chain_of(path: Path) -> Chain:
     deadline_s = time.monotonic() + DEADLINE_S
     while not any(path.glob("*.seg")):
         if time.monotonic() > deadline_s:
             raise SystemExit(f"{path}: the primary has written nothing")
         time.sleep(0.01)
-    yield Chain(LocalFolder(path))
+    return Chain(LocalFolder(path))
 
 
 def taken(chain: Chain) -> int:
@@ -128,11 +106,11 @@ def failure(
         "interval_s": interval_s, "tuples_per_s": SYSTEM.tuples_per_s, "extent_factor": factor,
     }  # fmt: skip
     with ExitStack() as held:
-        held.enter_context(closing(Node("input", settings)))
-        primary = held.enter_context(closing(Node("primary", settings)))
-        chain = held.enter_context(chain_of(folder / "output"))
-        held.enter_context(closing(Node("downstream", settings)))
-        standby = held.enter_context(closing(Node("standby", settings)))
+        held.enter_context(node("input", settings))
+        primary = held.enter_context(node("primary", settings))
+        chain = chain_of(folder / "output")
+        held.enter_context(node("downstream", settings))
+        standby = held.enter_context(node("standby", settings))
         time.sleep(0.3)
         before = taken(chain), log_bytes(folder / "output"), standby.read_bytes()
         time.sleep(STEADY_S)

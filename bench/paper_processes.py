@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from bids import BidSource, bids
 from paper_input import Pace
 from paper_wires import Forwarded, SocketSource, Unlogged, send_to
+from talking import say
 
 from cec_store import Never, Targets, open_queue
 from cec_store.checkpoints.policy import Budget, Policy
@@ -41,10 +42,6 @@ from cec_store.operators.stateless import Filter
 TUPLE_BYTES = 100
 POLL_S = 0.002
 Settings = dict[str, Any]
-
-
-def say(**event: Any) -> None:
-    print(json.dumps(event), flush=True)
 
 
 def socket_of(descriptor: int) -> socket.socket:

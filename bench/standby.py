@@ -14,13 +14,10 @@ of one that reads nothing but the log, and takes input from the oldest footprint
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -32,6 +29,7 @@ from typing import Any
 import numpy as np
 from rounds import Options, options, report
 from standby_processes import PacedBids, make
+from talking import Talking
 
 from cec_store import Targets, open_queue
 from cec_store.log.chain import Chain
@@ -124,35 +122,10 @@ def one_takeover(path: Path, source: Input, name: str) -> float:
 # -- processes ------------------------------------------------------------------------------------
 
 
-class Process:
-    """A process of standby_processes.py, and what it says."""
-
-    def __init__(self, role: str, **settings: Any) -> None:
-        command = [sys.executable, str(HERE / "standby_processes.py"), role, json.dumps(settings)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    def said(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit("a process of the benchmark has died")
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    def rest(self) -> Iterator[dict[str, Any]]:
-        assert self.process.stdout is not None
-        return map(json.loads, self.process.stdout)
-
-    def close(self) -> None:
-        assert self.process.stdout is not None
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-
-
 @contextmanager
-def process(role: str, **settings: Any) -> Iterator[Process]:
-    with closing(Process(role, **settings)) as made:
+def process(role: str, **settings: Any) -> Iterator[Talking]:
+    """One of standby_processes.py, once it is ready."""
+    with closing(Talking("standby_processes.py", role, settings)) as made:
         made.said()
         yield made
 

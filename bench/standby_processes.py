@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from bids import START_US, bids
+from talking import say
 
 from cec_store import Targets, open_queue
 from cec_store.operators.aggregate.aggregate import Aggregate
@@ -31,10 +32,6 @@ from cec_store.standby.standby import Standby
 WINDOW = 10
 POLL_S = 0.01
 Settings = dict[str, Any]
-
-
-def say(**event: Any) -> None:
-    print(json.dumps(event), flush=True)
 
 
 class PacedBids:
