@@ -15,7 +15,6 @@ bench/availability_processes.json and the tables of docs/evaluation.md.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -29,10 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from availability_tables import process_tables
-from machine import ROOT, describe
-from paper_report import DOCUMENT
-from paper_tables import filled_in
-from rounds import WORK, Options, options, report
+from machine import describe
+from paper_report import publish
+from rounds import Options, options, report
 from talking import Talking
 
 from cec_store.log.chain import Chain
@@ -42,7 +40,6 @@ from cec_store.standby.schemes import Scheme, System
 from cec_store.storage.local import LocalFolder
 
 HERE = Path(__file__).resolve().parent
-RESULTS = ROOT / "bench" / "availability_processes.json"
 SYSTEM = System()
 LINES = {
     "amnesia": (Scheme.AMNESIA, 2.0),
@@ -182,13 +179,7 @@ def main(asked: Options) -> None:
     machine = describe(asked.folder)
     machine["command"] = "python bench/availability_processes.py" + " --quick" * asked.quick
     found["availability_processes_machine"] = machine
-    folder = WORK / "availability"
-    folder.mkdir(parents=True, exist_ok=True)
-    results = folder / RESULTS.name if asked.quick else RESULTS
-    document = folder / "evaluation.md" if asked.quick else DOCUMENT
-    results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    text = filled_in(DOCUMENT.read_text(encoding="utf-8"), found, process_tables())
-    document.write_text(text, encoding="utf-8")
+    publish(found, "availability_processes", process_tables(), quick=asked.quick)
     at_50 = found["availability_processes"]["50"]
     report({
         "passive_recovery_ms": at_50["passive standby"]["recovery_ms"],

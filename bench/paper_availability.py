@@ -8,7 +8,6 @@ docs/evaluation.md; a quick one leaves all that in build/bench/availability.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -16,11 +15,10 @@ from typing import Any
 
 import paper_availability_values as paper
 from availability_tables import TABLES
-from machine import ROOT, describe
+from machine import describe
 from paper_availability_plots import write_plots
-from paper_report import DOCUMENT, IMAGES
-from paper_tables import filled_in
-from rounds import WORK, Options, options, report
+from paper_report import publish
+from rounds import Options, options, report
 
 from cec_store.standby.model.networks import (
     Network,
@@ -33,7 +31,6 @@ from cec_store.standby.model.runs import Point, Size, simulate
 from cec_store.standby.schemes import Scheme, System
 
 Figures = dict[str, Any]
-RESULTS = ROOT / "bench" / "paper_availability.json"
 NETWORKS = {"filter": filter_network(), "aggregate": aggregate_network(), "union": union_network()}
 SYSTEM = System()
 # Ours at two targets: Q over the open windows.
@@ -222,14 +219,7 @@ def main(asked: Options) -> None:
     machine["command"] = "python bench/paper_availability.py" + " --quick" * asked.quick
     machine["took"] = f"{time.perf_counter() - began:.0f} s"
     found["availability_machine"] = machine
-    folder = WORK / "availability"
-    results = folder / "paper_availability.json" if asked.quick else RESULTS
-    document = folder / "evaluation.md" if asked.quick else DOCUMENT
-    results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    write_plots(found, folder if asked.quick else IMAGES)
-    text = filled_in(DOCUMENT.read_text(encoding="utf-8"), found, TABLES)
-    document.write_text(text, encoding="utf-8")
+    publish(found, "paper_availability", TABLES, write_plots, quick=asked.quick)
     for name, each in found["availability_readings"].items():
         tables = "  ".join(f"table {n}: {100 * each[f'table_{n}']:5.1f} %" for n in (6, 7, 8))
         print(f"{name:<44} {tables}")

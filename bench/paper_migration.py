@@ -8,7 +8,6 @@ that in build/bench/migration.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from dataclasses import asdict, replace
@@ -16,13 +15,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from machine import ROOT, describe
+from machine import describe
 from paper_migration_input import INTERVAL_S, STEPS, Load, airline_job
 from paper_migration_plots import write_plots
 from paper_migration_tables import TABLES
-from paper_report import DOCUMENT, IMAGES
-from paper_tables import filled_in
-from rounds import WORK, Options, options, report
+from paper_report import publish
+from rounds import Options, options, report
 
 from cec_store.placement.allocation import correlated
 from cec_store.placement.layout import Layout
@@ -33,7 +31,6 @@ from cec_store.placement.optimum import optimum
 from cec_store.placement.protocols import Group, Links, Protocol, cost
 
 Figures = dict[str, Any]
-RESULTS = ROOT / "bench" / "paper_migration.json"
 # Multiples of the 16 nodes, so that each begins with as many groups as the others.
 GROUPS = (16, 32, 48)
 SETTING = Setting()
@@ -185,14 +182,7 @@ def main(asked: Options) -> None:
     machine["load series"] = f"{STEPS} samples of {INTERVAL_S:g} s"
     machine["took"] = f"{time.perf_counter() - began:.0f} s"
     found["migration_machine"] = machine
-    folder = WORK / "migration"
-    results = folder / "paper_migration.json" if asked.quick else RESULTS
-    document = folder / "evaluation.md" if asked.quick else DOCUMENT
-    results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    write_plots(found, folder if asked.quick else IMAGES)
-    text = filled_in(DOCUMENT.read_text(encoding="utf-8"), found, TABLES)
-    document.write_text(text, encoding="utf-8")
+    publish(found, "paper_migration", TABLES, write_plots, quick=asked.quick)
     for groups, lines in found["migration_figure_8"].items():
         for name, each in lines.items():
             print(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from machine import ROOT
 from paper_plots import write_plots
 from paper_tables import filled_in
+from rounds import WORK
 
 RESULTS = ROOT / "bench" / "paper_cec.json"
 DOCUMENT = ROOT / "docs" / "evaluation.md"
@@ -22,6 +24,28 @@ def write(figures: dict[str, Any], results: Path, document: Path, images: Path) 
     write_plots(figures, images)
     text = filled_in(DOCUMENT.read_text(encoding="utf-8"), figures)
     document.write_text(text, encoding="utf-8")
+
+
+def publish(
+    figures: dict[str, Any],
+    script: str,
+    tables: Iterable[Callable[[dict[str, Any]], str]],
+    plots: Callable[[dict[str, Any], Path], None] | None = None,
+    *,
+    quick: bool,
+) -> None:
+    """Another paper's part of the document, with results beside the script of this name.
+
+    Of a quick run all of it goes to a folder of build/bench, and the document stays as it is.
+    """
+    folder = WORK / script.removeprefix("paper_")
+    results = (folder if quick else ROOT / "bench") / f"{script}.json"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    if plots is not None:
+        plots(figures, folder if quick else IMAGES)
+    text = filled_in(DOCUMENT.read_text(encoding="utf-8"), figures, tables)
+    (folder / "evaluation.md" if quick else DOCUMENT).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
