@@ -9,9 +9,11 @@ import pytest
 from cec_store.inspector.verifying.log import verify
 from cec_store.standby.schemes import Scheme
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.stores.folders import folder_at
 from support.crashes.acknowledged_chains import OPERATORS, ROWS
 from support.runs.counts import CRASH_FULL
 from support.standby.two_nodes import TwoNodes, expected
+from support.stores.s3_server import BUCKET, options_of
 
 pytestmark = pytest.mark.crash
 
@@ -45,17 +47,30 @@ def nodes():
 @pytest.mark.parametrize(("operator", "scheme"), CASES if CRASH_FULL else QUICK)
 def test_nodes_take_over_from_one_another(nodes, tmp_path, operator, scheme, seed, tally):
     output = nodes.run(tmp_path, operator, scheme, seed, TAKEOVERS)
-    rows = [{name: row[name] for name in row if not name.startswith("_")} for row in output]
-    if scheme is Scheme.AMNESIA:
-        left, start = [], 0
-        for takeover in sorted(nodes.takeovers, key=lambda each: each["took_over"]):
-            until = sum(row["_offset"] < takeover["end"] for row in output)
-            left += expected(operator, nodes.rows, start)[: until - len(left)]
-            ((_, start),) = takeover["skipped"]
-        left += expected(operator, nodes.rows, start)
-        assert rows == left
-    else:
-        assert rows == expected(operator, nodes.rows)
-    found = verify(LocalFolder(tmp_path / "out"))
-    assert found.faults == ()
+    assert_nothing_lost_or_doubled(nodes, operator, scheme, output)
+    assert verify(LocalFolder(tmp_path / "out")).faults == ()
     tally(len(nodes.takeovers))
+
+
+@pytest.mark.parametrize(("operator", "scheme"), CASES if CRASH_FULL else QUICK[:1])
+def test_nodes_take_over_a_log_in_s3(nodes, tmp_path, s3_address, operator, scheme, tally):
+    url, options = f"s3://{BUCKET}/{tmp_path.name}", options_of(s3_address)
+    takeovers = 4 if CRASH_FULL else 2
+    output = nodes.run(tmp_path, operator, scheme, 7, takeovers, url, options)
+    assert_nothing_lost_or_doubled(nodes, operator, scheme, output)
+    assert verify(folder_at(url, options)).faults == ()
+    tally(len(nodes.takeovers))
+
+
+def assert_nothing_lost_or_doubled(nodes, operator, scheme, output):
+    """But by amnesia, which loses exactly what its takeovers say."""
+    rows = [{name: row[name] for name in row if not name.startswith("_")} for row in output]
+    if scheme is not Scheme.AMNESIA:
+        assert rows == expected(operator, nodes.rows)
+        return
+    left, start = [], 0
+    for takeover in sorted(nodes.takeovers, key=lambda each: each["took_over"]):
+        until = sum(row["_offset"] < takeover["end"] for row in output)
+        left += expected(operator, nodes.rows, start)[: until - len(left)]
+        ((_, start),) = takeover["skipped"]
+    assert rows == left + expected(operator, nodes.rows, start)

@@ -38,6 +38,7 @@ from cec_store.standby.schemes import Scheme
 from support.crashes.acknowledged_chains import OPERATORS, ROWS
 
 KEEP_ALIVE = KeepAlive(0.03, 3)
+KEEP_ALIVE_IN_STORE = KeepAlive(0.2, 5)
 POLICY = Targets(extent_factor=2.0, extent_floor=1, replay_rows=100)
 OPTIONS = QueueOptions(segment_bytes=20_000, group_max_wait_ms=0.5)
 
@@ -47,7 +48,7 @@ def say(**what: object) -> None:
 
 
 class Node:
-    """In a folder with the queues ``in-0`` …, which it reads, and ``out``."""
+    """In a folder with the queues ``in-0`` …, which it reads; the output is there or in a store."""
 
     def __init__(self, order: dict) -> None:  # type: ignore[type-arg]
         self.place = Path(order["place"])
@@ -57,7 +58,9 @@ class Node:
         self.rows = order["rows"]
         """Of each input, once all are there."""
         self.inputs = self.make().inputs
-        self.leases = leases_of(self.place / "out")
+        self.output, self.storage_options = order["output"], order["storage_options"]
+        self.keep_alive = KEEP_ALIVE_IN_STORE if self.storage_options else KEEP_ALIVE
+        self.leases = leases_of(self.output, self.storage_options)
 
     def _queues(self) -> list[OutputQueue]:
         return [open_queue(self.place / f"in-{number}") for number in range(self.inputs)]
@@ -68,11 +71,12 @@ class Node:
     def be_primary(self) -> None:
         """From the start, or after all nodes have died."""
         with ExitStack() as held:
-            lease = held.enter_context(self.leases.hold("primary", keep_alive=KEEP_ALIVE))
+            lease = held.enter_context(self.leases.hold("primary", keep_alive=self.keep_alive))
             operator = self.make()
             queue = open_queue(
-                self.place / "out", "a", schema=record_schema(operator), options=OPTIONS
-            )
+                self.output, "a", schema=record_schema(operator), options=OPTIONS,
+                storage_options=self.storage_options,
+            )  # fmt: skip
             held.callback(self._let_go, queue)
             consumers = [held.enter_context(each.consumer("primary")) for each in self._queues()]
             sources = [
@@ -90,7 +94,8 @@ class Node:
         """Until there is something to take over, and then in the primary's place."""
         sources = [QueueInput(queue, "primary") for queue in self._queues()]
         standby = Standby(
-            self.place / "out", self.make, sources, self.scheme, POLICY, options=OPTIONS,
+            self.output, self.make, sources, self.scheme, POLICY, options=OPTIONS,
+            storage_options=self.storage_options,
             step_rows_max=self.step_rows_max(), acknowledge_interval_s=0.02,
             replays_ahead=self.rng.random() < 0.5, held_bytes_max=4_000,
             held_folder=self.place / "held",

@@ -112,9 +112,19 @@ class TwoNodes:
     # -- a case -------------------------------------------------------------------------------
 
     def run(
-        self, place: Path, operator: str, scheme: Scheme, seed: int, takeovers: int
+        self,
+        place: Path,
+        operator: str,
+        scheme: Scheme,
+        seed: int,
+        takeovers: int,
+        output: str | None = None,
+        storage_options: dict | None = None,
     ) -> list[dict]:
-        """The output after so many takeovers at least; compare it with :meth:`expected`."""
+        """The output after so many takeovers at least; compare it with :meth:`expected`.
+
+        It stands in ``place``, or at the URL ``output``, with the leases.
+        """
         self.rng = random.Random(seed)
         self.takeovers: list[dict] = []
         self.fenced, self.done = 0, False
@@ -122,6 +132,7 @@ class TwoNodes:
         self.rows = 40 * takeovers + 60
         self.order = {
             "place": str(place), "operator": operator, "scheme": scheme.value, "rows": self.rows,
+            "output": output or str(place / "out"), "storage_options": storage_options,
         }  # fmt: skip
         with ExitStack() as held:
             options = QueueOptions(segment_bytes=4_000)
@@ -135,14 +146,18 @@ class TwoNodes:
             self.feed(self.rows if made.inputs > 1 else 30)
             self._start(self.slots[0], "primary")
             self.wait(lambda: self.slots[0].state == "primary", "to begin")
-            out = held.enter_context(open_queue(place / "out"))
-            application = held.enter_context(out.consumer("application"))
+            out = held.enter_context(
+                open_queue(self.order["output"], storage_options=storage_options)
+            )
+            # Queues in stores have no consumers: there all output is kept.
+            application = output is None and held.enter_context(out.consumer("application"))
             self._start(self.slots[1], "standby")
             self.wait(lambda: self.slots[1].state == "standby", "to stand by")
             while len(self.takeovers) < takeovers:
                 self._disturb()
                 self.feed(self.rng.choice([5, 20, 40]))
-                application.acknowledge(received=out.durable_offset)
+                if application:
+                    application.acknowledge(received=out.durable_offset)
                 for queue in self.inputs:
                     queue.trim(queue.end_offset)
             self.feed(self.rows)
