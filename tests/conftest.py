@@ -24,6 +24,7 @@ SPARK_FILES = (
     "connectors/queues/test_jvm_sink.py",
     "connectors/takeover/test_passive.py",
     "connectors/takeover/test_active.py",
+    "connectors/takeover/test_on_hdfs.py",
     "connectors/executors/test_cluster_events.py",
     "connectors/executors/test_task_loads.py",
     "connectors/queues/test_jvm_stores.py",

@@ -1,10 +1,11 @@
 """A Spark driver with a lease on its query's checkpoint: `standby_job ORDER`, one JSON object.
 
-`folder`; `role`: "primary", "standby", "either", for one below `cec-store standby`, or "shadow",
-an active standby; `checkpoint`, its name; `input`, the queue whose values it reads, if it does not
+`folder`; `role`: "primary", "standby", "either", for one below `cec-store standby`, or "shadow", an
+active standby; `checkpoint`, its name; `input`, the queue whose values it reads, if it does not
 make them; `primary`, the name of the checkpoint that a shadow follows; `rows` a batch; `every_ms`;
-`misses`, of signs of life. Says what it did on stdout, one JSON object a line, and goes on until it
-is killed or its query fails.
+`misses`, of signs of life; `place`, a URL, where the checkpoint and the queue are if not in
+`folder`, and the `storage_options` that it needs. Says what it did on stdout, one JSON object a
+line, and goes on until it is killed or its query fails.
 
 Batch b brings the values [b × rows, (b + 1) × rows), however often it is begun, and one output row
 for each key among them: how often the key came, the sum of its values, and b.
@@ -55,7 +56,10 @@ class Job:
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
         self.folder = Path(order["folder"])
-        self.checkpoint = str(self.folder / order.get("checkpoint", "checkpoint"))
+        place = order.get("place", order["folder"])
+        self.checkpoint = f"{place}/{order.get('checkpoint', 'checkpoint')}"
+        self.queue = f"{place}/queue"
+        self.storage_options = order.get("storage_options")
         builder = SparkSession.builder.master("local[2]")
         for name, value in CONF.items():
             builder = builder.config(name, value)
@@ -76,7 +80,7 @@ class Job:
         writer = counted.writeStream.format("cec").outputMode("update")
         writer = writer.option("checkpointLocation", self.checkpoint)
         writer = writer.trigger(processingTime=f"{self.order['every_ms']} milliseconds")
-        return writer.start(str(self.folder / "queue"))
+        return writer.start(self.queue)
 
     def source(self, rows: int) -> Any:
         if "input" in self.order:
@@ -106,10 +110,13 @@ class Job:
                 self.start,
                 on_warm=lambda: say(warm=True),
                 misses=misses,
+                storage_options=self.storage_options,
             )
             query, lease = found.started, found.lease
         else:
-            lease = cec_spark.keep_alive(self.spark, self.checkpoint, misses=misses)
+            lease = cec_spark.keep_alive(
+                self.spark, self.checkpoint, misses=misses, storage_options=self.storage_options
+            )
             query = self.start()
         say(started=lease.number)
         self.await_end(query)

@@ -15,6 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store import open_queue, read_queue
+from cec_store.storage.stores.folders import StorageOptions
+from cec_store.storage.stores.local_store import LocalStore
+from cec_store.storage.stores.store import Store
 from support.drivers.standby_job import expected
 from support.paths import TESTS
 
@@ -75,14 +78,14 @@ class Driver:
         self.process.wait()
 
 
-def newest(folder: Path, checkpoint: str = "checkpoint") -> int:
+def newest(folder: Path | Store, checkpoint: str = "checkpoint") -> int:
     """The last batch that is committed; -1 before the first."""
-    place = folder / checkpoint / "commits"
-    names = os.listdir(place) if place.exists() else []
+    store = LocalStore(folder) if isinstance(folder, Path) else folder
+    names = [entry.name for entry in store.list(f"{checkpoint}/commits")]
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
-def await_batch(folder: Path, batch: int, checkpoint: str = "checkpoint") -> None:
+def await_batch(folder: Path | Store, batch: int, checkpoint: str = "checkpoint") -> None:
     end_s = time.monotonic() + DEADLINE_S
     while newest(folder, checkpoint) < batch:
         assert time.monotonic() < end_s, f"no batch {batch}"
@@ -97,9 +100,15 @@ def fill_input(path: Path, batches: int) -> str:
     return str(path)
 
 
-def faults_of(queue: Path, rows: int = ROWS) -> list[str]:
+def faults_of(
+    queue: Path | str, rows: int = ROWS, storage_options: StorageOptions | None = None
+) -> list[str]:
     """What a run without failure would have written otherwise."""
-    came = read_queue(queue).read_all().select(["k", "n", "total", "batch"])
+    came = (
+        read_queue(queue, storage_options=storage_options)
+        .read_all()
+        .select(["k", "n", "total", "batch"])
+    )
     order = [("batch", "ascending"), ("k", "ascending"), ("n", "ascending")]
     batches = came["batch"].to_pylist()
     due = expected(rows, max(batches) + 1)
