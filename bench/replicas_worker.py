@@ -7,24 +7,18 @@ and so does the outcome.
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import statistics
-import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replicas_application import Application, Task
+from replicas_application import Application, Task, batch_ms, run_apart, task_of
 
-from support.spark.archive import variables
 from support.spark.standalone import wait_for
 
-TIMEOUT_S = 3_000
 BEGIN, MIDDLE = "begin", "middle"
 TRIES_MAX = 8
 
@@ -47,28 +41,7 @@ class Outcome:
 
 def run(task: Task) -> Outcome:
     """Run the task in a process group of its own, which is gone at the end."""
-    task.folder.mkdir(parents=True)
-    file = task.folder / "task.json"
-    file.write_text(json.dumps(asdict(task), default=str))
-    log = task.folder / "log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [sys.executable, __file__, str(file)],
-            stdout=out, stderr=out, env=variables(), start_new_session=True,
-        )  # fmt: skip
-        try:
-            status = process.wait(TIMEOUT_S)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if status:
-        raise SystemExit(f"{task} failed, status {status}:\n{log.read_text()[-8000:]}")
-    return Outcome(**json.loads(file.read_text()))
-
-
-def batch_ms(progress: dict[str, Any]) -> float:
-    return float(progress["durationMs"]["triggerExecution"])
+    return Outcome(**run_apart(__file__, task))
 
 
 def loaded_ms(progress: dict[str, Any]) -> float:
@@ -177,10 +150,8 @@ def measure(task: Task) -> Outcome:
 
 
 def main(path: str) -> None:
-    file = Path(path)
-    told = json.loads(file.read_text())
-    outcome = measure(Task(**{**told, "folder": Path(told["folder"])}))
-    file.write_text(json.dumps(asdict(outcome)))
+    outcome = measure(task_of(path))
+    Path(path).write_text(json.dumps(asdict(outcome)))
 
 
 if __name__ == "__main__":
