@@ -90,8 +90,11 @@ def run(folder: Path, scenario: Scenario, events: list[str]) -> list[dict[str, A
     }  # fmt: skip
     life_s_max = START_S_MAX + EVENT_S_MAX * len(events)
     driver = Driver("cluster_events", order, folder / "driver.log", life_s_max)
+    said: list[dict[str, Any]] = []
     try:
-        said = list(driver.events())
+        for event in driver.events():
+            print(json.dumps(event), flush=True)
+            said.append(event)
     finally:
         driver.kill()
         status = driver.close()
@@ -120,8 +123,6 @@ def test_each_row_comes_once_whatever_happens_to_executors(
         saved = Path(tempfile.mkdtemp(prefix="cec-cluster-")) / "job"
         shutil.copytree(tmp_path, saved)
         raise AssertionError(f"{name}, {events}: {error}\nits files: {saved}") from error
-    for event in said:
-        print(name, json.dumps(event))
     # Those that run anew after the last of it count anew.
     known = len(scenario.queries) * PARTITIONS
     assert said[-1]["partitions_with_costs"] >= known

@@ -45,16 +45,17 @@ def check_life(
         "checkpoints": url,
     }  # fmt: skip
     driver = Driver("cluster_events", order, folder / "driver.log", LIFE_S_MAX)
+    said: list[dict[str, Any]] = []
     try:
-        said = list(driver.events())
+        for event in driver.events():
+            print(json.dumps(event), flush=True)
+            said.append(event)
     finally:
         driver.kill()
         status = driver.close()
     tail = driver.log.read_text(errors="replace")[-6000:]
     assert status == 0, f"after {said}; its log ends:\n{tail}"
     assert [each["event"] for each in said if "event" in each] == events
-    for event in said:
-        print(json.dumps(event))
     came, batches = output(folder / QUERY)
     assert batches > len(events)
     assert faults_of(QUERIES[QUERY], came, batches) == []
