@@ -12,6 +12,7 @@ load_vs_cold_in_mid_batch    the same after kills at any moment: Spark may have 
                              a batch's tasks run, and tries those of the lost executor anywhere
 cpal_latency_vs_direct       how much longer the batch at a migration is than the median of those
                              that follow, by CPAL over direct, to executors without a replica
+cpal_load_vs_direct          what the new owner read before that batch, by CPAL over direct, in time
 replica_batch_overhead       a median batch with replicas over one without
 scale_out_batches            batches until an executor that joins owns its fair share, while the
                              adaptation manager runs
@@ -82,6 +83,8 @@ def main() -> None:
                 "replica_load_vs_cold": load_vs_cold(warm, cold, BEGIN),
                 "load_vs_cold_in_mid_batch": load_vs_cold(warm, cold, MIDDLE),
                 "cpal_latency_vs_direct": extra_ms(warm, "cpal") / extra_ms(warm, "direct"),
+                "cpal_load_vs_direct": median(warm.move_load_ms["cpal"])
+                / max(1.0, median(warm.move_load_ms["direct"])),
                 "replica_batch_overhead": median(warm.batch_ms) / median(cold.batch_ms),
                 "scale_out_batches": len(warm.owned_after),
                 "scale_out_built_in": built_in.owned_after[-1],

@@ -125,7 +125,7 @@ function costs() {
       text.duration(each.load_us_median), text.duration(each.load_us_max), text.duration(each.took_us_median)]) }, true);
   const box = figure("moved", "moves", "Moves", "The newest first; the driver keeps the last 1,000.");
   const columns = ["ordered", "query", "operator", "partition", "from", "to", "protocol", "state", "records read", "a batch waited", "in all", "why"];
-  table(box, "Moves", { columns, texts: [0, 1, 4, 5, 6, 7, 11], rows: [...moves].reverse().map((each) => [text.moment(each.ordered_us), text.safe(each.query),
+  table(box, "Moves", { columns, texts: [1, 7, 11], rows: [...moves].reverse().map((each) => [text.moment(each.ordered_us), text.safe(each.query),
     text.whole(each.operator), text.whole(each.partition), each.from === null ? "gone" : text.safe(each.from), text.safe(each.to), text.safe(each.protocol),
     `${each.state.replace("_", " ")}${each.state === "done" ? ` ${came(each.is_from_replica)}` : ""}`, text.whole(each.records_read),
     text.duration(each.load_us), each.took_us === null ? "–" : text.duration(each.took_us), text.safe(each.reason)]) }, true);
