@@ -40,7 +40,7 @@ def task(chosen: Options, name: str, **more: object) -> Task:
         "partitions": 8,
         "executor_mb": 640 if chosen.quick else 2_048,
         "steady": 5 if chosen.quick else 20,
-        "after": 5 if chosen.quick else 10,
+        "after": 5 if chosen.quick else 6,
         "kills": chosen.rounds,
         "moves": 0,
         "joins": 0,
