@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib
+from paper_migration_plots import PROTOCOLS, of_protocols
 from paper_tables import Figures, table
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
-
-PROTOCOLS = {"direct": ("#c8552b", "s-"), "cpa": ("#7d4aa5", "^-"), "cpal": ("#4a9a5b", "D-")}
 
 
 def migration_spark(found: Figures) -> str:
@@ -40,19 +35,9 @@ TABLES: tuple[Callable[[Figures], str], ...] = (
 
 def write_plot(figures: Figures, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    found = figures["migration_spark"]
-    _, axes = plt.subplots(1, 2, figsize=(7, 3.0))
-    for ax, name, title in zip(
-        axes, ("latency_ms", "completion_ms"), ("latency, ms", "completion time, ms"), strict=True
-    ):
-        for protocol, (colour, style) in PROTOCOLS.items():
-            values = [each[protocol][name] for each in found.values()]
-            ax.plot([int(rows) for rows in found], values, style, color=colour, label=protocol,
-                    markersize=4)  # fmt: skip
-        ax.set_xlabel("rows that the replica lacks")
-        ax.set_ylabel(title)
-        ax.set_ylim(bottom=0)
-        ax.legend(fontsize=7, frameon=False)
-    plt.tight_layout()
-    plt.savefig(folder / "migration_spark.svg", metadata={"Date": None})
-    plt.close()
+    of_protocols(
+        figures["migration_spark"],
+        {"latency_ms": "latency, ms", "completion_ms": "completion time, ms"},
+        "rows that the replica lacks",
+        folder / "migration_spark.svg",
+    )

@@ -1,6 +1,5 @@
 """Replicas of state that is kept on a real HDFS, and on a real S3 server."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,17 @@ from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.storage.stores.folders import folder_at
 from support.drivers.killed_queries import QUERIES, faults_of
-from support.spark.killed_runs import Driver, output
+from support.spark.killed_runs import output, whole_life
 from support.stores.hdfs_cluster import Hdfs
-from support.stores.needed import need
+from support.stores.needed import REQUIRED, need
 from support.stores.s3_server import options_of
 from support.stores.s3a import s3a_settings
 
 need("fsspec", "requests")
-pytestmark = pytest.mark.crash
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(not REQUIRED, reason="a cluster for each store: with CEC_STORES=required"),
+]
 QUERY, PARTITIONS = "running", 2
 EVENTS = ["migrate", "kill", "migrate"]
 MORE = ["kill", "drain", "migrate", "lose", "migrate"]
@@ -44,17 +46,7 @@ def check_life(
         "configure": {"replicas": 1}, "provider": "cec", "seed": 3, "events": events,
         "checkpoints": url,
     }  # fmt: skip
-    driver = Driver("cluster_events", order, folder / "driver.log", LIFE_S_MAX)
-    said: list[dict[str, Any]] = []
-    try:
-        for event in driver.events():
-            print(json.dumps(event), flush=True)
-            said.append(event)
-    finally:
-        driver.kill()
-        status = driver.close()
-    tail = driver.log.read_text(errors="replace")[-6000:]
-    assert status == 0, f"after {said}; its log ends:\n{tail}"
+    said = whole_life("cluster_events", order, folder, LIFE_S_MAX)
     assert [each["event"] for each in said if "event" in each] == events
     came, batches = output(folder / QUERY)
     assert batches > len(events)
