@@ -22,26 +22,33 @@ PROTOCOLS = {"direct": ("#c8552b", "s-"), "cpa": ("#7d4aa5", "^-"), "cpal": ("#4
 def write_plots(figures: Figures, folder: Path) -> None:
     """One file for each figure that was made."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = figures["migration_figures_5_and_6"]
-    _, axes = plt.subplots(1, 2, figsize=(7, 3.0))
-    for ax, name, title in zip(
-        axes, ("latency_s", "completion_s"), ("latency, s", "completion time, s"), strict=True
-    ):
-        for protocol, (colour, style) in PROTOCOLS.items():
-            values = [each[protocol][name] for each in found.values()]
-            ax.plot([int(rows) for rows in found], values, style, color=colour, label=protocol,
-                    markersize=4)  # fmt: skip
-        ax.set_xlabel("rows to replay")
-        ax.set_ylabel(title)
-        ax.set_ylim(bottom=0)
-        ax.legend(fontsize=7, frameon=False)
-    _save(folder / "migration_figures_5_and_6.svg")
+    of_protocols(
+        figures["migration_figures_5_and_6"],
+        {"latency_s": "latency, s", "completion_s": "completion time, s"},
+        "rows to replay",
+        folder / "migration_figures_5_and_6.svg",
+    )
     _lines(figures["migration_figure_7"], "assisted_share", 100, "assisted migrations, %",
            folder / "migration_figure_7.svg")  # fmt: skip
     _lines(figures["migration_figure_8"], "usable_share", 100, "usable copies, %",
            folder / "migration_figure_8.svg")  # fmt: skip
     _lines(figures["migration_figure_9"], "saved_s", 1, "latency saved, s",
            folder / "migration_figure_9.svg")  # fmt: skip
+
+
+def of_protocols(found: Figures, titles: dict[str, str], along: str, path: Path) -> None:
+    """Two values of each protocol, side by side."""
+    _, axes = plt.subplots(1, 2, figsize=(7, 3.0))
+    for ax, (name, title) in zip(axes, titles.items(), strict=True):
+        for protocol, (colour, style) in PROTOCOLS.items():
+            values = [each[protocol][name] for each in found.values()]
+            ax.plot([int(rows) for rows in found], values, style, color=colour, label=protocol,
+                    markersize=4)  # fmt: skip
+        ax.set_xlabel(along)
+        ax.set_ylabel(title)
+        ax.set_ylim(bottom=0)
+        ax.legend(fontsize=7, frameon=False)
+    _save(path)
 
 
 def _lines(found: Figures, name: str, factor: float, title: str, path: Path) -> None:

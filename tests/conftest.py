@@ -26,6 +26,7 @@ SPARK_FILES = (
     "connectors/takeover/test_active.py",
     "connectors/takeover/test_on_hdfs.py",
     "connectors/executors/test_cluster_events.py",
+    "connectors/executors/test_replicas_in_stores.py",
     "connectors/executors/test_task_loads.py",
     "connectors/queues/test_jvm_stores.py",
     "connectors/queues/test_jvm_refusals.py",

@@ -1,57 +1,8 @@
 "use strict";
-/* Puts the report's data on the page. Everything from the log goes in as text, never as markup. */
+/* Puts the report's data on the page. */
 
 const report = JSON.parse(document.getElementById("data").textContent);
 report.has_versions = report.kind === "state store" || report.kind === "checkpoint";
-const errors = [];
-window.addEventListener("error", (event) => {
-  errors.push(event.message);
-  document.documentElement.dataset.errors = errors.join("\n");
-});
-
-const at = (id) => document.getElementById(id);
-
-function made(name, words, parent, more = {}) {
-  const element = document.createElement(name);
-  if (words !== undefined && words !== null) element.textContent = words;
-  for (const [key, value] of Object.entries(more)) element.setAttribute(key, value);
-  if (parent) parent.append(element);
-  return element;
-}
-
-function table(parent, caption, { columns, rows, texts = [] }, isTitled = false) {
-  const scroll = made("div", null, parent, { class: isTitled ? "scroll unseen" : "scroll", tabindex: "0", role: "region", "aria-label": caption });
-  const grid = made("table", null, scroll);
-  made("caption", caption, grid);
-  const head = made("tr", null, made("thead", null, grid)), body = made("tbody", null, grid);
-  columns.forEach((name, n) => made("th", name, head, { scope: "col", class: texts.includes(n) ? "text" : "" }));
-  for (const row of rows) {
-    const line = made("tr", null, body);
-    row.forEach((cell, n) => n ? made("td", cell, line, texts.includes(n) ? { class: "text" } : {})
-      : made("th", cell, line, { scope: "row", class: texts.includes(n) ? "text" : "" }));
-  }
-}
-
-/* -- the look of the plots, from the page's own colours ----------------------------------------- */
-
-function lookNow() {
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-  const ticks = { color: colour("soft") };
-  return {
-    ticks,
-    colour,
-    faint: (name) => `${colour(name)}22`,
-    line: (name) => ({ borderColor: colour(name), backgroundColor: colour(name), borderWidth: 2, pointRadius: 0,
-      pointHoverRadius: 4, tension: 0 }),
-    bar: (name) => ({ backgroundColor: colour(name), maxBarThickness: 64 }),
-    axis: (title, say) => ({
-      title: { display: Boolean(title), text: title, color: colour("soft") },
-      grid: { color: colour("line") }, border: { color: colour("line") },
-      ticks: say ? { ...ticks, maxRotation: 0, autoSkipPadding: 14, callback: (n) => say(n) } : ticks,
-    }),
-  };
-}
 
 /* Upright lines with a word at their top. */
 const marks = {

@@ -19,14 +19,29 @@ from cec_store.inspector.decoding.plain_values import finite, printable
 GENERATOR = '<meta name="generator" content="cec-store '
 """Stands near the beginning of every page."""
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
-_SCRIPTS = {"library": "chart.umd.min.js", "plots": "plots.js", "page": "page.js"}
+_PLACE = {
+    "library": "chart.umd.min.js",
+    "parts": "parts.js",
+    "plots": "plots.js",
+    "page": "page.js",
+}
+_CLUSTER = {"library": "chart.umd.min.js", "parts": "parts.js", "page": "cluster.js"}
 # In a script element these could end it, or begin a comment that swallows its end.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def page_of(document: dict[str, Any]) -> str:
     """The page. Nothing from a log stands in it as markup, and only its own scripts may run."""
-    scripts = {name: _part(file) for name, file in _SCRIPTS.items()}
+    return _page("page.html", _PLACE, document)
+
+
+def cluster_page_of(document: dict[str, Any]) -> str:
+    """The page about a cluster, by the same rules."""
+    return _page("cluster.html", _CLUSTER, document)
+
+
+def _page(template: str, files_of: dict[str, str], document: dict[str, Any]) -> str:
+    scripts = {name: _part(file) for name, file in files_of.items()}
     style = _part("page.css")
     policy = (
         f"default-src 'none'; script-src {' '.join(map(_hash, scripts.values()))}; "
@@ -41,7 +56,7 @@ def page_of(document: dict[str, Any]) -> str:
         "data": _as_json(document),
         **scripts,
     }
-    return _HOLE.sub(lambda hole: holes[hole[1]], _part("page.html"))
+    return _HOLE.sub(lambda hole: holes[hole[1]], _part(template))
 
 
 def _part(name: str) -> str:

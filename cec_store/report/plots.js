@@ -1,42 +1,6 @@
 "use strict";
 /* What is drawn of a view: for each plot its words, its chart and its table. */
 
-const text = {
-  count: (n, name) => `${text.whole(n)} ${name}${n === 1 ? "" : "s"}`,
-  whole: (n) => Math.round(n).toLocaleString("en-US"),
-  number: (n) => Math.abs(n) >= 100 ? text.whole(n) : Number(n.toPrecision(3)).toLocaleString("en-US"),
-  short: (n) => Math.abs(n) < 10000 ? text.number(n)
-    : n.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: 3 }),
-  percent: (share) => `${text.number(100 * share)} %`,
-  bytes(n) {
-    const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let unit = 0;
-    for (; Math.abs(n) >= 1024 && unit < 4; unit++) n /= 1024;
-    return `${unit ? text.number(n) : text.whole(n)} ${units[unit]}`;
-  },
-  duration(us) {
-    if (!us) return us === 0 ? "0" : "–";
-    for (const [name, size] of [["d", 864e8], ["h", 36e8], ["min", 6e7], ["s", 1e6], ["ms", 1e3]])
-      if (us >= 2 * size || (name === "ms" && us >= size)) return `${text.number(us / size)} ${name}`;
-    return `${text.whole(us)} µs`;
-  },
-  moment(us) {
-    const date = new Date(us / 1000);
-    return Number.isNaN(date.getTime()) ? String(us) : date.toISOString().replace(/\.000Z$/, "Z");
-  },
-  /* Logs may come from anyone: what is no plain character is spelled out. */
-  safe: (value) => String(value).replace(/[\p{C}\p{Zl}\p{Zp}]/gu,
-    (c) => `\\u{${c.codePointAt(0).toString(16)}}`),
-  value: (value) => text.safe(typeof value === "string" ? value.replace(/^(\d{4}-\d\d-\d\d)T00:00:00Z$/, "$1")
-    : JSON.stringify(value)),
-  key(key) {
-    if (key === null || typeof key !== "object" || Array.isArray(key)) return text.value(key);
-    return Object.entries(key).map(([name, value]) =>
-      `${text.safe(name)} ${value !== null && typeof value === "object" && !Array.isArray(value)
-        ? `(${text.key(value)})` : text.value(value)}`).join(", ");
-  },
-};
-
 /* -- axes --------------------------------------------------------------------------------------- */
 
 const TIME_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,

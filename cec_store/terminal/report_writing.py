@@ -7,9 +7,11 @@ from importlib.metadata import version as release_of
 from pathlib import Path
 from typing import Any
 
+from cec_store.connectors.spark.executors.saved import read_saved
 from cec_store.inspector.places.places import Place
+from cec_store.report.cluster_document import report_on_cluster
 from cec_store.report.document import report_on
-from cec_store.report.page import page_of
+from cec_store.report.page import cluster_page_of, page_of
 from cec_store.storage.trees import new_file
 from cec_store.terminal.screens import Screen
 
@@ -19,6 +21,19 @@ def make_report(screen: Screen, place: Place, **options: Any) -> dict[str, Any]:
     with screen.bar() as bar:
         task = bar.add_task("reading", total=len(place.logs))
         document = report_on(place, done=lambda count: bar.update(task, completed=count), **options)
+    return _made(document)
+
+
+def make_cluster_report(path: Path) -> dict[str, Any]:
+    """The document of a cluster that was looked at, and saved to this file.
+
+    Raises:
+        FileNotFoundError, ValueError, UnsupportedVersion: as `read_saved`.
+    """
+    return _made(report_on_cluster(str(path), read_saved(path)))
+
+
+def _made(document: dict[str, Any]) -> dict[str, Any]:
     now_us = time.time_ns() // 1000
     return {**document, "made_us": now_us, "release": release_of("cec-store")}
 
@@ -29,7 +44,7 @@ def write_report(document: dict[str, Any], output: Path, overwrite: bool) -> int
     Raises:
         FileExistsError: there is a file, which is not to be overwritten.
     """
-    page = page_of(document).encode()
+    page = (cluster_page_of if document["kind"] == "cluster" else page_of)(document).encode()
     with new_file(output, overwrite) as file:
         file.write(page)
     return len(page)

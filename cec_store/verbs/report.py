@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.inspector.measuring.kept_rates import known_rates
-from cec_store.terminal.exit_status import DAMAGED
-from cec_store.terminal.report_writing import make_report, write_report
+from cec_store.terminal.exit_status import DAMAGED, wrong_use
+from cec_store.terminal.report_writing import make_cluster_report, make_report, write_report
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import size
 from cec_store.verbs.arguments import (
@@ -44,29 +44,46 @@ def report_verb(
             help="Check every byte, as `cec-store verify` does, or only what a restart needs.",
         ),
     ] = True,
+    cluster: Annotated[
+        bool,
+        typer.Option(
+            "--cluster",
+            help="PATH is a look at a cluster, as spark.cluster(session).save(PATH) writes it.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write one page about a place: is it sound, what will a restart cost, and why."""
+    """Write one page about a place: is it sound, what will a restart cost, and why. Or, with
+    --cluster, about state on Spark's executors: who owns what, who could take over, what moved."""
     screen = Screen()
-    place = place_of(path, storage_options)
-    wanted = wanted_at(place, at, version)
     if not as_json and output.exists() and not force:
         raise FileExistsError(f"{output}: is there already; --force replaces it")
-    document = make_report(
-        screen, place, at=wanted, top=top, with_verify=with_verify, rates=known_rates()
-    )
+    if cluster:
+        if at is not None or version is not None or storage_options or not with_verify:
+            raise typer.BadParameter("with --cluster there are only -o, --force and --json")
+        with wrong_use():
+            document = make_cluster_report(local_path(path))
+    else:
+        place = place_of(path, storage_options)
+        wanted = wanted_at(place, at, version)
+        document = make_report(
+            screen, place, at=wanted, top=top, with_verify=with_verify, rates=known_rates()
+        )
     if as_json:
         screen.document(document)
     else:
         written = write_report(document, output, force)
         screen.line(f"{output}: {size(written)}, {_verdict(document)}")
-    if not document["sound"]:
+    if not document.get("sound", True):
         raise typer.Exit(DAMAGED)
 
 
 def _verdict(document: dict[str, Any]) -> str:
+    if document["kind"] == "cluster":
+        totals = document["totals"]
+        return f"{totals['covered']:,} of {totals['partitions']:,} partitions have a warm replica"
     if not document["sound"]:
         return "damaged"
     if document["verified"]:

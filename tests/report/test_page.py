@@ -1,7 +1,6 @@
 """The report in a real browser: every plot drawn, on a desk, a phone and paper; nothing loaded."""
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from cec_store import open_queue
 from cec_store.cli import app
 from support.places import damaged_queues as made
 from support.places.reported_places import HOSTILE, grown, hostile, large, partitioned
-from support.processes.chromium import BINARY, Chromium, browser
+from support.processes.chromium import Chromium, browser
 
 DESK, PHONE = (1280, 900), (360, 740)
 # Of each plot how many pixels between its axes have a colour that only data have.
@@ -39,8 +38,6 @@ PAGES_WIDE = """[...document.querySelectorAll("figure")].filter((each) =>
 
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    if BINARY is None and os.environ.get("CEC_CHROMIUM") != "required":
-        pytest.skip("there is no Chromium here: apt-get install chromium")
     with browser(tmp_path_factory.mktemp("browser")) as found:
         yield found
 

@@ -81,7 +81,7 @@ ORDER = {
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint takeover executors",
     "connectors.spark.executors": """
-        snapshot driver_side loads migration planning showing adaptation cluster
+        snapshot driver_side saved loads migration planning showing adaptation cluster
     """,
     "connectors.spark.takeover": "tenure warming passive active",
     "connectors.spark.setup": "environment settings java compiler session",
@@ -110,7 +110,7 @@ ORDER = {
     "inspector.showing": """
         dump_filter dump_rows dumping following reference_dump place_dump states differences
     """,
-    "report": "facts windows restart_costs views document page",
+    "report": "facts windows restart_costs views document cluster_document page",
     "terminal": """
         exit_status streams lazy_group wording screens columnar formats documents gathering outputs
         extent_screens report_writing

@@ -42,6 +42,7 @@ def test_wheel_holds_the_jar_the_scala_sources_and_the_report(tmp_path: Path) ->
     scala = {f"cec_store/connectors/spark/scala/{name}" for name in carried}
     assert scala
     assert scala <= names
-    page = {"page.html", "page.css", "page.js", "plots.js", "chart.umd.min.js", "chart.LICENSE.md"}
+    page = {"page.html", "page.css", "page.js", "plots.js", "parts.js", "chart.umd.min.js",
+            "chart.LICENSE.md", "cluster.html", "cluster.js"}  # fmt: skip
     assert {f"cec_store/report/{name}" for name in page} <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"cec_store"}

@@ -10,7 +10,12 @@ from typing import Any
 from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import order_all
-from cec_store.connectors.spark.executors.planning import loads_per_s, placed, planned
+from cec_store.connectors.spark.executors.planning import (
+    loads_per_s,
+    placed,
+    planned,
+    recent_loads,
+)
 from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
 from cec_store.errors import CecError
 from cec_store.placement.loads import LoadHistory
@@ -94,11 +99,11 @@ class Adaptation:
     def _look(self) -> None:
         snapshot = self._driver.snapshot()
         found, passed_s = self._meter.read()
-        loads = loads_per_s(found, passed_s)
-        self._history.add(loads)
+        self._history.add(loads_per_s(found, passed_s))
         if any(not each.is_over for each in snapshot.moves):
             return  # one adaptation at a time: what moves has no load to go by
         self._freed &= set(snapshot.usable)
+        loads = recent_loads(snapshot, self._history)
         plan = planned(snapshot, loads, cores_of(self._session), self._rules, self._freed)
         self._tell_scale(plan)
         if plan.moves:
@@ -123,7 +128,7 @@ class Adaptation:
 
     def _place(self, snapshot: Snapshot) -> None:
         copies = max((each.replicas_wanted for each in snapshot.partitions), default=0)
-        for each in placed(snapshot, self._history, copies, self._threshold):
+        for each in placed(snapshot, self._history, copies, self._threshold, self._freed):
             self._say(str(each))
             if not self._dry_run:
                 self._driver.place(each.id, each.executors)

@@ -13,10 +13,12 @@ from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import await_all, order, order_all
 from cec_store.connectors.spark.executors.planning import loads_per_s, planned
+from cec_store.connectors.spark.executors.saved import save
 from cec_store.connectors.spark.executors.showing import text_of
 from cec_store.connectors.spark.executors.snapshot import Move, PartitionId, Snapshot
 from cec_store.errors import NoSuchPartition
 from cec_store.placement.plans import Plan, Rules
+from cec_store.storage.paths import AnyPath
 
 _PARTITION = [("query", pa.string()), ("operator", pa.int64()), ("partition", pa.int32())]
 _PARTITIONS = pa.schema(
@@ -66,6 +68,18 @@ class Cluster:
     def snapshot(self) -> Snapshot:
         """Executors, partitions, replicas and migrations as they are now."""
         return self._driver.snapshot()
+
+    def save(self, path: AnyPath) -> None:
+        """Write what there is now to a local file, of which ``cec-store report --cluster`` makes a
+        page: whole or not at all, in place of what was there.
+
+        Raises:
+            SparkUnavailable: the session has been stopped; the file is as it was.
+            OSError: it cannot be written.
+        """
+        context = self._session.sparkContext
+        status = self._driver.status()
+        save(path, status, self._names(), context.appName, context.applicationId)
 
     def partitions(self) -> pa.Table:
         """A row for each partition, with the replica that lacks least; nulls where there is none.

@@ -70,10 +70,18 @@ class DriverSide:
         Raises:
             SparkUnavailable: the session has been stopped.
         """
-        status = json.loads(self._cluster.status())
+        return parsed(self.status())
+
+    def status(self) -> dict[str, Any]:
+        """The same as `parsed` takes it.
+
+        Raises:
+            SparkUnavailable: the session has been stopped.
+        """
+        status: dict[str, Any] = json.loads(self._cluster.status())
         if not status["is_running"]:
             raise SparkUnavailable("this session has been stopped, and its replicas with it")
-        return parsed(status)
+        return status
 
     def move(self, of: PartitionId, to: str, protocol: str) -> Move:
         """Order it; it is done with the next batch that is planned, or, for ``cpal``, with the

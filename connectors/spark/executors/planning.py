@@ -16,6 +16,9 @@ from cec_store.placement.loads import LoadHistory, costs, mean_loads
 from cec_store.placement.plans import Nodes, Plan, Rules
 from cec_store.placement.updating import updated
 
+SAMPLES_AVERAGED = 6
+"""Loads that jitter around a threshold move partitions to and fro."""
+
 
 def layout_of(snapshot: Snapshot) -> Layout:
     """Partitions, executors, and the replicas that are warm."""
@@ -44,6 +47,13 @@ def loads_per_s(found: Mapping[PartitionId, Cost], passed_s: float) -> dict[Hash
     return {of: max(0.0, cost.cpu_s) / max(passed_s, 1e-3) for of, cost in found.items()}
 
 
+def recent_loads(snapshot: Snapshot, history: LoadHistory) -> dict[Hashable, float]:
+    """The mean over the last samples: one of them may have had a whole batch, or none."""
+    groups = [each.id for each in snapshot.partitions]
+    means = mean_loads(history.series(groups)[:, -SAMPLES_AVERAGED:])
+    return dict(zip(groups, means.tolist(), strict=True))
+
+
 def planned(
     snapshot: Snapshot,
     loads: Mapping[Hashable, float],
@@ -69,22 +79,30 @@ class Placing:
 
 
 def placed(
-    snapshot: Snapshot, history: LoadHistory, copies: int, threshold: float
+    snapshot: Snapshot,
+    history: LoadHistory,
+    copies: int,
+    threshold: float,
+    freed: Collection[str] = (),
 ) -> list[Placing]:
     """Replicas that Algorithm 3 would have elsewhere, as far as the threshold θ asks for it.
 
     Args:
         threshold: as a share of all load, in the unit of the score.
+        freed: executors that are to go, and get no replicas any more.
     """
     layout = layout_of(snapshot)
-    may_hold = np.array([not each.is_draining for each in snapshot.executors], np.bool_)
+    staying = [
+        not each.is_draining and each.executor_id not in freed for each in snapshot.executors
+    ]
+    may_hold = np.array(staying, np.bool_)
     count = min(copies, int(may_hold.sum()) - 1)
     if count < 1 or not layout.groups:
         return []
     series = history.series(layout.groups)
-    proposed = correlated(layout, series, count, spread=2.0, may_hold=may_hold)
+    proposed = correlated(layout, series, count, may_hold=may_hold)
     worth = threshold * float(mean_loads(series).sum())
-    found = updated(layout, proposed, costs(series, layout), worth)
+    found = updated(layout, proposed, costs(series, layout), worth, may_hold)
     names = found.layout.holder_names()
     changed = dict.fromkeys(found.layout.groups[move.group] for move in found.moves)
     return [

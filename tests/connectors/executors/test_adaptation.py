@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from cec_store.connectors import spark
-from cec_store.connectors.spark.executors.planning import placed, planned
+from cec_store.connectors.spark.executors.planning import (
+    SAMPLES_AVERAGED,
+    placed,
+    planned,
+    recent_loads,
+)
 from cec_store.connectors.spark.executors.snapshot import PartitionId, parsed
 from cec_store.placement.loads import LoadHistory
 from cec_store.placement.plans import Rules
@@ -85,6 +90,55 @@ def test_no_more_replicas_are_placed_than_there_are_other_executors() -> None:
     assert [(each.id, each.executors) for each in found] == [(group(0), ("1",)), (group(1), ("0",))]
     driver.lists["executors"] = [executor("0")]
     assert placed(snapshot_of(driver), history, 3, 0.0) == []
+
+
+def test_replicas_leave_an_executor_that_drains_whatever_the_threshold() -> None:
+    driver = DriverDouble(
+        executors=[executor("0"), executor("1"), executor("2", state="draining")],
+        assignments=[partition(0, "0"), partition(1, "1")],
+        replicas=[replica(0, "2"), replica(1, "0")],
+    )
+    history = LoadHistory()
+    history.add({group(0): 1.0, group(1): 1.0})
+    found = placed(snapshot_of(driver), history, 1, 100.0)
+    assert [(each.id, each.executors) for each in found] == [(group(0), ("1",))]
+    # So they do where it is the adaptation that has freed it.
+    driver.lists["executors"][2]["state"] = "alive"
+    found = placed(snapshot_of(driver), history, 1, 100.0, freed={"2"})
+    assert [(each.id, each.executors) for each in found] == [(group(0), ("1",))]
+    assert placed(snapshot_of(driver), history, 1, 100.0) == []
+
+
+def test_replicas_may_all_go_to_the_one_executor_that_suits_them() -> None:
+    """Four partitions vary together, and against that of executor 4."""
+    driver = DriverDouble(
+        executors=[executor(name) for name in "01234"],
+        assignments=[partition(number, str(number)) for number in range(5)],
+    )
+    history = LoadHistory()
+    for at in range(20):
+        up, down = 1 + at / 20, 2 - at / 20
+        history.add({group(number): up if number < 4 else down for number in range(5)})
+    found = {each.id: each.executors for each in placed(snapshot_of(driver), history, 1, 0.0)}
+    assert [found[group(number)] for number in range(4)] == [("4",)] * 4
+
+
+def test_one_busy_look_does_not_make_an_executor_overloaded() -> None:
+    driver = DriverDouble(
+        executors=[executor("0"), executor("1")],
+        assignments=[partition(0, "0"), partition(1, "0"), partition(2, "1")],
+    )
+    snapshot, history = snapshot_of(driver), LoadHistory()
+    rules = Rules(fills=False, scales=False)
+
+    def moves_after(load: float) -> int:
+        history.add({group(0): load, group(1): load, group(2): 0.1})
+        loads = recent_loads(snapshot, history)
+        return len(planned(snapshot, loads, dict.fromkeys("01", 1.0), rules).moves)
+
+    found = [moves_after(load) for load in [0.2] * SAMPLES_AVERAGED + [0.6] * SAMPLES_AVERAGED]
+    assert found[: SAMPLES_AVERAGED + 1] == [0] * (SAMPLES_AVERAGED + 1)
+    assert found[-1] == 1
 
 
 def joined() -> DriverDouble:

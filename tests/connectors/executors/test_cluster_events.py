@@ -1,6 +1,5 @@
 """Executors of a real cluster are killed, drained, added and taken away: each row comes once."""
 
-import json
 import random
 import shutil
 import tempfile
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.drivers.killed_queries import QUERIES
-from support.spark.killed_runs import Driver, check
+from support.spark.killed_runs import check, whole_life
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.crash
@@ -89,16 +88,8 @@ def run(folder: Path, scenario: Scenario, events: list[str]) -> list[dict[str, A
         "seed": scenario.seed, "events": events,
     }  # fmt: skip
     life_s_max = START_S_MAX + EVENT_S_MAX * len(events)
-    driver = Driver("cluster_events", order, folder / "driver.log", life_s_max)
-    try:
-        said = list(driver.events())
-    finally:
-        driver.kill()
-        status = driver.close()
-    done = [event["event"] for event in said if "event" in event]
-    if status != 0 or done != events:
-        tail = driver.log.read_text(errors="replace")[-6000:]
-        raise AssertionError(f"status {status}, after {said}; its log ends:\n{tail}")
+    said = whole_life("cluster_events", order, folder, life_s_max)
+    assert [event["event"] for event in said if "event" in event] == events
     return said
 
 
@@ -120,8 +111,6 @@ def test_each_row_comes_once_whatever_happens_to_executors(
         saved = Path(tempfile.mkdtemp(prefix="cec-cluster-")) / "job"
         shutil.copytree(tmp_path, saved)
         raise AssertionError(f"{name}, {events}: {error}\nits files: {saved}") from error
-    for event in said:
-        print(name, json.dumps(event))
     # Those that run anew after the last of it count anew.
     known = len(scenario.queries) * PARTITIONS
     assert said[-1]["partitions_with_costs"] >= known

@@ -17,6 +17,7 @@ RULES = (
     "a decommissioned executor loses its partitions to their replicas and gets nothing new",
     "direct changes the location at once",
     "CPA needs a warm replica",
+    "the replica that CPA goes to is kept, wanted or not",
     "CPAL changes the location once the replica has caught up",
     "the old owner keeps its state as the replica",
     "a migration to an executor that is lost fails",

@@ -19,6 +19,7 @@ RULES = (
     "the coldest replica goes first, and comes back when there is room",
     "a state that is larger than all replicas may be is not even read",
     "a provider that is closed leaves its state as a replica",
+    "a replica that is not wanted for a moment is kept",
     "a provider that is left over gives its state to the replica",
     "a partition that has just moved here keeps the replicas that its task has not come to yet",
     "a follower ends no file that its writer has open",

@@ -141,6 +141,8 @@ def go_back(run: Run, dice: random.Random) -> dict[str, object]:
 def migrate(run: Run, dice: random.Random) -> dict[str, object]:
     """A partition to another executor, by any protocol that can be followed."""
     cluster = spark.cluster(run.spark)
+    # Of two executors one may have been killed just now, and the next one is not up yet.
+    wait_for(lambda: len(cluster.snapshot().usable) > 1, lambda: f"nowhere to go: {cluster}")
     snapshot = cluster.snapshot()
     partition = dice.choice(snapshot.partitions)
     others = [each for each in snapshot.usable if each != partition.owner]

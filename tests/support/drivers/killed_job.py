@@ -2,8 +2,9 @@
 
 ORDER is JSON: `folder`, `query` (of `killed_queries`), `master`, `conf`, `provider` ("cec", or else
 Spark's default one), `configure` (what `spark.configure` is told, if anything), `seed`, `rounds`
-(names of functions in ROUNDS), and `then`: "stop", or "run" for one that goes on until it is
-killed. Says what it did on stdout, one JSON object a line.
+(names of functions in ROUNDS), `checkpoints` (a URL below which the checkpoint is, instead of in
+the folder; `conf` says how to reach it), and `then`: "stop", or "run" for one that goes on until it
+is killed. Says what it did on stdout, one JSON object a line.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class Job:
     def __init__(self, order: dict[str, Any]) -> None:
         self.folder = Path(order["folder"])
         self.shape = QUERIES[order["query"]]
+        self.checkpoints = order.get("checkpoints")
         self.spark = start_session(order)
         self.context = self.spark.sparkContext
         self.written = -1
@@ -81,6 +83,8 @@ class Job:
         frame = self.shape.make(self.spark, self.shape.rows)
         writer = frame.writeStream.outputMode(self.shape.mode).foreachBatch(self.write)
         place = str(self.folder / "checkpoint")
+        if self.checkpoints:
+            place = f"{self.checkpoints}/{self.folder.name}/checkpoint"
         self.query = writer.option("checkpointLocation", place).start()
 
     def write(self, frame: Any, batch: int) -> None:

@@ -109,6 +109,8 @@ class DriverDouble:
             conf=SimpleNamespace(get=lambda name, default: provider),
             sparkContext=SimpleNamespace(
                 _jsc=SimpleNamespace(sc=lambda: context),
+                appName="an application",
+                applicationId="app-1",
                 getConf=lambda: SimpleNamespace(get=lambda name, default: default),
             ),
             streams=SimpleNamespace(active=[query]),

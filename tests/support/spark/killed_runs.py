@@ -60,6 +60,26 @@ class Driver:
         return status
 
 
+def whole_life(
+    program: str, order: Mapping[str, object], folder: Path, life_s_max: float
+) -> list[dict[str, Any]]:
+    """What a driver has said by its end; each word is printed when it is said, so that a run which
+    is ended early counts."""
+    driver = Driver(program, order, folder / "driver.log", life_s_max)
+    said: list[dict[str, Any]] = []
+    try:
+        for event in driver.events():
+            print(json.dumps(event), flush=True)
+            said.append(event)
+    finally:
+        driver.kill()
+        status = driver.close()
+    if status != 0:
+        tail = driver.log.read_text(errors="replace")[-6000:]
+        raise AssertionError(f"status {status}, after {said}; its log ends:\n{tail}")
+    return said
+
+
 def output(folder: Path) -> tuple[pa.Table, int]:
     """All rows with their batch, and how many batches there are."""
     paths = sorted((folder / "out").glob("*.arrow"))

@@ -53,7 +53,8 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
     count += 1
     val migration = new Migration(count, entry, entry.runId, entry.owner, to, protocol, clockMs(), isRescue)
     running.put(entry.key, migration)
-    if (protocol == LowLatency && !entry.targets.contains(to)) { entry.targets = entry.targets :+ to; roster.changed() }
+    // One that is there but not wanted there, as it has just been replaced, has to stay until it is used.
+    if (protocol != Direct && !entry.targets.contains(to)) { entry.targets = entry.targets :+ to; roster.changed() }
     advance(migration)
     migration
   }

@@ -23,7 +23,8 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
   private val replicas = new ConcurrentHashMap[StoreKey, Replica]
   /** Until when nothing is tried again, or for how many bytes there was no room. */
   private val troubles = new ConcurrentHashMap[StoreKey, Trouble]
-  private val adopted = new ConcurrentHashMap[StoreKey, java.lang.Long]
+  /** Since when a replica is kept that nobody has asked for, or that is no longer wanted. */
+  private val spare = new ConcurrentHashMap[StoreKey, java.lang.Long]
   private val confs = new ConcurrentHashMap[String, Configuration]
   @volatile private var wanted = Map.empty[StoreKey, Wanted]
 
@@ -41,7 +42,7 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
   private def adopt(store: OwnedStore, kept: Instance): Unit = if (!kept.base.isEmpty) {
     val replica = new Replica(store.key, store.isOrdered)
     replica.adopt(kept)
-    adopted.put(store.key, System.nanoTime())
+    spare.put(store.key, System.nanoTime())
     replicas.put(store.key, replica)
   }
 
@@ -70,9 +71,9 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
 
   private[cecstore] def instructed(content: Instructions.Content): Unit = {
     val now = content.wanted.map(each => each.key -> each).toMap
-    // A partition that moves here is owned once its first store is open: its task has yet to take the others.
-    val here = owners.keySet.asScala.map(_.of).toSet
-    (wanted.keySet -- now.keySet).filter(key => here(key.of)).foreach(adopted.put(_, System.nanoTime()))
+    // A partition that moves here is owned once its first store is open: its task has yet to take the others. And while
+    // a query begins anew nobody knows yet which version its replicas are to have.
+    (wanted.keySet -- now.keySet).foreach(spare.put(_, System.nanoTime()))
     wanted = now
     val news = content.news.toMap
     owners.forEach((key, store) => store.hear(news.get(key)))
@@ -88,12 +89,11 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
     makeRoom()
   }
 
-  /** The driver has had the time to want what was left here by a provider, and a task to take what it needs. */
-  private def isLeftOver(key: StoreKey): Boolean =
-    Option(adopted.get(key)).forall(System.nanoTime() - _ > AdoptedNs)
+  /** The driver has had the time to want it, and a task to take what it needs. */
+  private def isLeftOver(key: StoreKey): Boolean = Option(spare.get(key)).forall(System.nanoTime() - _ > SpareNs)
 
   private def drop(key: StoreKey): Unit = {
-    adopted.remove(key)
+    spare.remove(key)
     troubles.remove(key)
     Option(replicas.remove(key)).foreach(_.drop())
   }
@@ -129,26 +129,31 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
     troubles.put(each.key, noRoom(each.stateBytes))
     false
   } else Option(troubles.get(each.key)).forall(trouble =>
-    System.nanoTime() >= trouble.untilNs && memoryBytes + trouble.bytes <= memoryBytesMax)
+    System.nanoTime() >= trouble.untilNs && bytesOf(replica => wanted.contains(replica.key)) + trouble.bytes <= memoryBytesMax)
 
   private def noRoom(bytes: Long): Trouble =
     Trouble("no_room", s"it has $bytes bytes, all together may have $memoryBytesMax", 0, bytes)
 
-  def memoryBytes: Long = replicas.values.asScala.map(_.memoryBytes).sum
+  def memoryBytes: Long = bytesOf(_ => true)
 
+  private def bytesOf(which: Replica => Boolean): Long = replicas.values.asScala.filter(which).map(_.memoryBytes).sum
+
+  /** Those that are not wanted go first, then the coldest. */
   private def makeRoom(): Unit = while (memoryBytes > memoryBytesMax) {
-    val coldest = replicas.values.asScala.filter(_.version >= 0).minBy(_.advancedNs)
+    val coldest = replicas.values.asScala.filter(_.version >= 0).minBy(each => (wanted.contains(each.key), each.advancedNs))
     val bytes = coldest.memoryBytes
-    logInfo(s"cec: no room for the replica of ${coldest.key}: replicas may have $memoryBytesMax bytes")
     drop(coldest.key)
-    troubles.put(coldest.key, noRoom(bytes))
+    if (wanted.contains(coldest.key)) {
+      logInfo(s"cec: no room for the replica of ${coldest.key}: replicas may have $memoryBytesMax bytes")
+      troubles.put(coldest.key, noRoom(bytes))
+    }
   }
 }
 
 private[cecstore] object ReplicaHost {
   /** Set while the plugin's executor side is up in this process; tests set others. */
   @volatile private[cecstore] var ofProcess: Option[ReplicaHost] = None
-  private val AdoptedNs = 10L * 1000 * 1000 * 1000
+  private val SpareNs = 10L * 1000 * 1000 * 1000
   private val AgainNs = 1000L * 1000 * 1000
 
   private final case class Trouble(state: String, reason: String, untilNs: Long, bytes: Long)

@@ -17,6 +17,7 @@ object DriverRules {
     "a decommissioned executor loses its partitions to their replicas and gets nothing new" -> draining,
     "direct changes the location at once" -> direct,
     "CPA needs a warm replica" -> assisted,
+    "the replica that CPA goes to is kept, wanted or not" -> assistedByLeftOver,
     "CPAL changes the location once the replica has caught up" -> lowLatency,
     "the old owner keeps its state as the replica" -> swapped,
     "a migration to an executor that is lost fails" -> targetLost,
@@ -142,6 +143,21 @@ object DriverRules {
     holds(1, 0, 2)
     driver.move(Run, 0, 0, "1", "cpa")
     Check.equal("sent", sent.map(_._2).toSeq, Seq("1"))
+  }
+
+  private def assistedByLeftOver(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    place(0, "1")
+    holds(1, 0, 5)
+    // As a replica that has just been replaced by another one.
+    holds(2, 0, 5)
+    Check.equal("wanted there before", wanted(2), Nil)
+    driver.move(Run, 0, 0, "2", "cpa")
+    Check.equal("wanted there", wanted(2).map(each => each.key.partition -> each.isMoving), Seq(0 -> true))
+    owns(2, 0, 5)
+    Check.equal("where, in the end", targets, Seq(0 -> "1"))
   }
 
   private def lowLatency(fleet: Fleet): Unit = {

@@ -16,6 +16,7 @@ object ReplicaRules {
     "a state that is larger than all replicas may be is not even read" -> tooLarge,
     "a provider that is closed leaves its state as a replica" -> leftBehind,
     "a provider that is left over gives its state to the replica" -> givenUp,
+    "a replica that is not wanted for a moment is kept" -> notForAMoment,
     "a partition that has just moved here keeps the replicas that its task has not come to yet" -> arriving,
     "a follower ends no file that its writer has open" -> leases,
     "two tasks never have one replica" -> onlyOnce)
@@ -174,6 +175,19 @@ object ReplicaRules {
     Check.equal("replica", held(here).get(0).map(_.version), Some(last.number))
     Check.equal("content", content(owner, last), (pairs(0, 5) :+ (7 -> 7)).toMap)
     Check.equal("load", load(here).copy(ms = 0), LoadFigures(6, isFromReplica = true, 0, 0))
+  }
+
+  private def notForAMoment(setting: Setting): Unit = {
+    val two = new Two(setting, "")
+    import two._
+    val last = versions(provider(here), Stores.Start, pairs(0, 5))
+    follow()
+    // So it is while a query begins anew: none of its stores has a version yet.
+    there.instructed(Instructions.Content(Nil, Nil))
+    there.follow()
+    Check.equal("replica", held(there).get(0).map(_.version), Some(last.number))
+    Check.equal("content", content(provider(there), last), pairs(0, 5).toMap)
+    Check.equal("load", load(there).copy(ms = 0), LoadFigures(5, isFromReplica = true, 0, 0))
   }
 
   private def arriving(setting: Setting): Unit = {

@@ -1,0 +1,141 @@
+"""Everything that a report shows of a cluster, as one document: what `--cluster --json` prints.
+
+Who owns what, who could take over and how fast, what moved and what that cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from cec_store.connectors.spark.executors.saved import SavedCluster
+from cec_store.connectors.spark.executors.snapshot import Executor, Move, Partition, Snapshot
+
+Document = dict[str, Any]
+
+
+def report_on_cluster(path: str, saved: SavedCluster) -> Document:
+    """All of it, of a bounded number of migrations: the driver keeps the last 1,000."""
+    snapshot = saved.snapshot
+    record_s = _cold_record_s(snapshot.moves)
+    partitions = [_partition(each, saved, record_s) for each in snapshot.partitions]
+    return {
+        "path": path,
+        "kind": "cluster",
+        "application": saved.application,
+        "application_id": saved.application_id,
+        "taken_us": saved.taken_us,
+        "shortage": snapshot.shortage,
+        "executors": [_executor(each, snapshot) for each in snapshot.executors],
+        "partitions": partitions,
+        "moves": [_move(each, saved) for each in snapshot.moves],
+        "costs": _costs(snapshot.moves),
+        "totals": _totals(snapshot, partitions),
+    }
+
+
+def _executor(executor: Executor, of: Snapshot) -> Document:
+    owned = [each for each in of.partitions if each.owner == executor.executor_id]
+    held = [each.replica_on(executor.executor_id) for each in of.partitions]
+    return {
+        "executor": executor.executor_id,
+        "host": executor.host,
+        "is_leaving": executor.is_draining,
+        "owns": len(owned),
+        "owned_rows": sum(each.windows for each in owned),
+        "owned_bytes": sum(each.state_bytes for each in owned),
+        "replicas": sum(each is not None for each in held),
+        "warm_replicas": sum(each is not None and each.state == "warm" for each in held),
+        "replica_bytes": executor.replica_bytes,
+        "replica_bytes_max": executor.replica_bytes_max,
+    }
+
+
+def _partition(partition: Partition, saved: SavedCluster, record_s: float | None) -> Document:
+    best = partition.best_replica
+    return {
+        "query": saved.names.get(partition.id.query, partition.id.query[:8]),
+        "run_id": partition.id.query,
+        "operator": partition.id.operator,
+        "partition": partition.id.partition,
+        "checkpoint": partition.checkpoint,
+        "owner": partition.owner,
+        "version": partition.version,
+        "rows": partition.windows,
+        "state_bytes": partition.state_bytes,
+        "replicas_wanted": partition.replicas_wanted,
+        "is_placed": partition.is_placed,
+        "takeover": best and {"executor": best.executor_id, "lag_versions": best.lag_versions or 0},
+        "cold_load_us": None if record_s is None else round(1e6 * record_s * partition.windows),
+        "replicas": [asdict(each) for each in partition.replicas],
+    }
+
+
+def _cold_record_s(moves: Sequence[Move]) -> float | None:
+    """What a record took in the loads without a replica that there were; None without any."""
+    cold = [each for each in moves if each.state == "done" and not each.is_from_replica]
+    records = sum(each.records_read for each in cold)
+    return sum(each.load_ms for each in cold) / 1e3 / records if records else None
+
+
+def _move(move: Move, saved: SavedCluster) -> Document:
+    done_ms = move.done_ms
+    return {
+        "number": move.number,
+        "query": saved.names.get(move.id.query, move.id.query[:8]),
+        "run_id": move.id.query,
+        "operator": move.id.operator,
+        "partition": move.id.partition,
+        "from": move.source,
+        "to": move.target,
+        "protocol": move.protocol,
+        "state": move.state,
+        "reason": move.reason,
+        "ordered_us": 1000 * move.ordered_ms,
+        "took_us": None if done_ms is None else 1000 * (done_ms - move.ordered_ms),
+        "is_from_replica": move.is_from_replica,
+        "records_read": move.records_read,
+        "load_us": 1000 * move.load_ms,
+    }
+
+
+def _costs(moves: Sequence[Move]) -> list[Document]:
+    """By protocol and by where the state came from: how many moves, and what they cost."""
+    found = []
+    done = [each for each in moves if each.state == "done" and each.done_ms is not None]
+    for kind in sorted({(each.protocol, each.is_from_replica) for each in done}):
+        group = [each for each in done if (each.protocol, each.is_from_replica) == kind]
+        found.append(
+            {
+                "protocol": kind[0],
+                "is_from_replica": kind[1],
+                "moves": len(group),
+                "records_read": sum(each.records_read for each in group),
+                "load_us_median": round(1000 * median(each.load_ms for each in group)),
+                "load_us_max": 1000 * max(each.load_ms for each in group),
+                "took_us_median": round(
+                    1000 * median((each.done_ms or 0) - each.ordered_ms for each in group)
+                ),
+            }
+        )
+    return found
+
+
+def _totals(snapshot: Snapshot, partitions: Sequence[Document]) -> Document:
+    lags = [each["takeover"]["lag_versions"] for each in partitions if each["takeover"]]
+    states = [each.state for each in snapshot.moves]
+    return {
+        "executors": len(snapshot.executors),
+        "partitions": len(partitions),
+        "rows": sum(each["rows"] for each in partitions),
+        "state_bytes": sum(each["state_bytes"] for each in partitions),
+        "replica_bytes": sum(each.replica_bytes for each in snapshot.executors),
+        "without_owner": sum(each["owner"] is None for each in partitions),
+        "covered": len(lags),
+        "lag_versions_max": max(lags, default=None),
+        "moves_done": states.count("done"),
+        "moves_failed": states.count("failed"),
+        "moves_running": sum(not each.is_over for each in snapshot.moves),
+    }
