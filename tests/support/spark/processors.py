@@ -6,7 +6,6 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-SAID = "key STRING, what STRING, n LONG, text STRING"
 TIMER_MS = 10_000
 """Timers of event time fire so long after the newest row that has set them."""
 LONG_MS = 3_600_000
@@ -57,7 +56,9 @@ class Everything(StatefulProcessor):
         for number, text in self._numbers.get():
             yield _said(key, "list", number, text)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Row]:
         timers = list(self._handle.listTimers())
         yield _said(key, "timer", len(timers), "")
         if not self._count.exists():
@@ -76,3 +77,25 @@ class Everything(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+
+class EverythingInPandas(Everything):
+    """The same on pandas, with a state to begin with."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        each = (row for frame in rows for row in frame.itertuples())
+        yield _frame(super().handleInputRows(key, each, timerValues))
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Any]:
+        yield _frame(super().handleExpiredTimer(key, timerValues, expiredTimerInfo))
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        self._count.update((int(initialState["n"].iloc[0]),))
+
+
+def _frame(rows: Iterator[Row]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame([tuple(row) for row in rows], columns=["key", "what", "n", "text"])
