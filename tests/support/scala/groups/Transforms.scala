@@ -77,7 +77,8 @@ object Transforms {
 
   private def groups(frame: DataFrame) = {
     import frame.sparkSession.implicits._
-    frame.as[Event].groupByKey(_.key)
+    // Spark takes no null for a key here.
+    frame.where(col("key").isNotNull).as[Event].groupByKey(_.key)
   }
 
   def everything(frame: DataFrame, time: String, ttl: String): DataFrame = {

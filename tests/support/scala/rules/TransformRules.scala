@@ -78,7 +78,7 @@ object TransformRules {
     var wanted = Map.empty[Int, Vector[Int]]
     def same(what: String, store: ReadStateStore): Unit = {
       (0 to 3).foreach(key => Check.equal(s"$what, list $key", read(store, key), wanted.getOrElse(key, Vector.empty)))
-      val found = store.iteratorWithMultiValues(Default).toVector.map(pair => lists.place(pair.key)).groupBy(identity)
+      val found = store.iteratorWithMultiValues(Default).map(pair => lists.place(pair.key)).toVector.groupBy(identity)
       Check.equal(s"$what, iterated", found.map { case (key, each) => key -> each.size }, wanted.map { case (key, each) => key -> each.size })
     }
     val steps = Seq[StateStore => Unit](
