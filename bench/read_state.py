@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from rounds import Options, options, race, report, stopwatch
 from spark_input import Phase, show
-from spark_worker import OURS, Task, aggregate, session
+from spark_worker import OURS, Task, session, stateful
 
 from cec_store import read_state
 
 
 def make_state(spark: SparkSession, task: Task) -> None:
     """Run the query over its phases, one after the other, and stop it."""
-    writer = aggregate(spark, task.stream).writeStream.format("noop").outputMode("update")
+    writer = stateful(spark, task).writeStream.format("noop").outputMode("update")
     show(task.phases[0], task.stream)
     query = writer.option("checkpointLocation", str(task.checkpoint)).start()
     for phase in task.phases:

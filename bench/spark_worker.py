@@ -54,6 +54,8 @@ class Task:
     """Leave out the phases after the one in which the extent neither grew nor shrank."""
     check: tuple[int, int] | None = None
     """Rows and amounts that the state must sum up to at the end; reading it takes seconds."""
+    transform_jar: str = ""
+    """With the processor of a `transformWithState` that runs in place of the aggregate."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ def session(task: Task) -> SparkSession:
         f"{_STATE_STORE}.maintenanceInterval": MAINTENANCE,
         **BUILT_IN.get(task.provider, {}),
     }
+    if task.transform_jar:
+        settings["spark.jars"] = task.transform_jar
     for name, value in settings.items():
         builder = builder.config(name, value)
     if task.provider == OURS:
@@ -112,16 +116,19 @@ def session(task: Task) -> SparkSession:
     return made
 
 
-def aggregate(spark: SparkSession, stream: Path) -> DataFrame:
+def stateful(spark: SparkSession, task: Task) -> DataFrame:
     source = spark.readStream.schema("key long, amount long").format("parquet")
-    rows = source.option("maxFilesPerTrigger", FILES_PER_BATCH).load(f"{stream}/*")
+    rows = source.option("maxFilesPerTrigger", FILES_PER_BATCH).load(f"{task.stream}/*")
+    if task.transform_jar:
+        jvm: Any = spark.sparkContext._jvm
+        return DataFrame(jvm.cecstore.bench.Transform.of(rows._jdf), spark)  # type: ignore[attr-defined]
     return rows.groupBy("key").agg(count("*").alias("count"), total("amount").alias("sum"))
 
 
 def measure(task: Task) -> Outcome:
     outcome = Outcome(0.0, {}, {}, {}, {}, {})
     spark = session(task)
-    rows = aggregate(spark, task.stream)
+    rows = stateful(spark, task)
     writer = rows.writeStream.format("noop").outputMode("update")
     writer = writer.option("checkpointLocation", str(task.checkpoint))
     show(task.phases[0], task.stream)
@@ -138,7 +145,7 @@ def measure(task: Task) -> Outcome:
             break
     query.stop()
     if task.check is not None:
-        check(spark, task.checkpoint, task.check)
+        check(spark, task, task.check)
     spark.stop()
     first = next(iter(outcome.batches.values()))[0]
     return replace(outcome, first_batch_s=ended_s(first) - began_s)
@@ -191,8 +198,10 @@ def processor_s(spark: SparkSession) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def check(spark: SparkSession, checkpoint: Path, wanted: tuple[int, int]) -> None:
-    state = spark.read.format("statestore").load(str(checkpoint))
+def check(spark: SparkSession, task: Task, wanted: tuple[int, int]) -> None:
+    reader = spark.read.format("statestore")
+    reader = reader.option("stateVarName", "sums") if task.transform_jar else reader
+    state = reader.load(str(task.checkpoint))
     sums = state.select(total("value.count"), total("value.sum")).first()
     if sums is None or tuple(sums) != wanted:
         raise SystemExit(f"the state sums up to {sums}, not to {wanted}")

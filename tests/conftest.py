@@ -18,6 +18,7 @@ from support.runs.counts import CRASH_FULL
 # one in the end.
 SPARK_FILES = (
     "connectors/provider/test_operators.py",
+    "connectors/provider/test_transforms.py",
     "connectors/queues/test_queue.py",
     "connectors/queues/test_faults.py",
     "connectors/queues/test_jvm_faults.py",

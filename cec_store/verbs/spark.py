@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cec_store.connectors import spark
-from cec_store.connectors.spark.setup.compiler import copy_jar
+from cec_store.connectors.spark.setup.compiler import copy_jar, has_extension
 from cec_store.connectors.spark.setup.settings import session_settings, spark_settings
 from cec_store.terminal.screens import Screen
 from cec_store.verbs.arguments import AsJson
@@ -77,7 +77,10 @@ def conf_verb(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    settings = session_settings(jar or str(spark.jar()), chosen)
+    found = None if jar else spark.jar()
+    settings = session_settings(
+        jar or str(found), chosen, has_extension=found is None or has_extension(found)
+    )
     if as_json:
         Screen().document(settings)
         return

@@ -107,7 +107,8 @@ def conf(
             **unknown,
         }
     )
-    return session_settings(str(jar()), chosen)
+    found = jar()
+    return session_settings(str(found), chosen, compiler.has_extension(found))
 
 
 def jar() -> Path:

@@ -22,6 +22,12 @@ PARTS = "partitioned/test_queue.py"
 CUTS = f"{COMMITS}::test_power_cuts_take_nothing_that_was_committed"
 DEATHS = f"{COMMITS}::test_a_death_at_any_operation_loses_and_doubles_nothing"
 LATE = "connectors/provider/test_rules.py::test_rule[a late put reaches no other task's commit]"
+RULE = "connectors/provider/test_rules.py::test_rule"
+TRANSFORM_BUGS = {
+    "loses_a_timer_that_is_moved_while_timers_expire": "a scan shows what was there when it began",
+    "tells_a_chunk_of_a_list_twice": "changes of a long list are told once",
+    "reads_the_chunk_of_a_list_twice": "a long list is read whole and once",
+}
 STANDBYS = "standby/test_takeovers.py::test_what_a_primary_does_up_to_the_fence_counts"
 REPLICAS = "connectors/provider/test_replicas.py"
 MERGED = "a frame of another lineage in a merged segment is not its place"
@@ -35,8 +41,15 @@ ARRIVING = (
 )
 ARRIVING_BUG = "drops_replicas_before_their_task_has_come_to_them"
 MERGED_BUG = "takes_any_merged_frame_for_the_one_that_was_copied"
-NEED_SPARK = {"takes_handles_of_a_task_that_has_ended", ARRIVING_BUG, MERGED_BUG, *REPLICA_BUGS}
+NEED_SPARK = {
+    "takes_handles_of_a_task_that_has_ended",
+    ARRIVING_BUG,
+    MERGED_BUG,
+    *REPLICA_BUGS,
+    *TRANSFORM_BUGS,
+}
 CAUGHT_BY = {
+    **{bug: f"{RULE}[{fact}]" for bug, fact in TRANSFORM_BUGS.items()},
     **dict.fromkeys(REPLICA_BUGS, REPLICAS),
     MERGED_BUG: f"{REPLICAS}::test_rule[{MERGED}]",
     ARRIVING_BUG: f"{REPLICAS}::test_rule[{ARRIVING}]",

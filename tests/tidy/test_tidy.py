@@ -145,8 +145,8 @@ MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.
 SCALA_ROOMS = (
-    "format", "columns", "log", "state", "replicas", "store", "queue", "standby", "source",
-    "tables",
+    "format", "columns", "log", "state", "replicas", "store", "transforms", "queue",
+    "standby", "source", "tables",
 )  # fmt: skip
 SCALA = ROOT / "connectors" / "spark" / "scala"
 SCALA_PACKAGE = "org.apache.spark.sql.cecstore"
@@ -154,6 +154,7 @@ SCALA_PACKAGE = "org.apache.spark.sql.cecstore"
 SCALA_PUBLIC = {
     "CecLogException": "format",
     "CecPlugin": "replicas",
+    "CecExtensions": "transforms",
     "CecStateStoreProvider": "store",
     "CecDataSource": "tables",
 }

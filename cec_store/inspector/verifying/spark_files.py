@@ -14,7 +14,11 @@ from cec_store.connectors.spark.checkpoint.layout import (
     Checkpoint,
     Commit,
 )
-from cec_store.connectors.spark.checkpoint.state_schema import StateSchema, read_state_schema
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    StateSchema,
+    has_variables,
+    read_state_schema,
+)
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
 from cec_store.errors import (
     CecError,
@@ -193,6 +197,8 @@ class SparkFiles:
 
     def _check_schema(self, operator: int, store: str) -> None:
         state = self._checkpoint.folder.folder("state").folder(str(operator))
+        if has_variables(state):
+            return  # each has a schema of its own
         name = f"state/{operator}/{METADATA_FOLDER}/metadata"
         try:
             self.schemas[operator, store] = read_state_schema(state, store)

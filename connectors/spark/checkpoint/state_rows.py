@@ -6,7 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER, STATE
-from cec_store.connectors.spark.checkpoint.state_schema import StateSchema, read_state_schema
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    StateSchema,
+    has_variables,
+    read_state_schema,
+)
 from cec_store.connectors.spark.checkpoint.unsafe_rows import BadRow, decode_rows
 from cec_store.errors import SchemaMismatch
 from cec_store.format.columns import Ints
@@ -67,7 +71,8 @@ class StateDecoder:
 def decoder_of(folder: FolderTree) -> StateDecoder | None:
     """The decoder of the state store in ``state/OPERATOR/PARTITION[/STORE]`` of a checkpoint.
 
-    ``None`` where the folder stands alone, without what Spark notes of it.
+    ``None`` where the folder stands alone, without what Spark notes of it, and where it holds
+    variables, each with a schema of its own.
 
     Raises:
         CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
@@ -79,5 +84,7 @@ def decoder_of(folder: FolderTree) -> StateDecoder | None:
             continue
         operator = folder.above() if depth == 1 else folder.above().above()
         if METADATA_FOLDER in operator.folders():
+            if has_variables(operator):
+                return None
             return StateDecoder(read_state_schema(operator, store))
     return None

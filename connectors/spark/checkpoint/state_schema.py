@@ -5,8 +5,8 @@
     state/OPERATOR/_metadata/metadata          v1, and a line of JSON: its stores and partitions
     state/OPERATOR/0[/STORE]/_metadata/schema  Java's UTF strings: v1 or v2, and two schemas as JSON
 
-In v2 a schema is a number of pieces, since a UTF string of Java holds 65,535 bytes. There is a v3,
-which Spark writes for operators that it gives to its RocksDB provider only.
+In v2 a schema is a number of pieces, since a UTF string of Java holds 65,535 bytes. A v3 is of
+`transformWithState`, which keeps variables: see ``variables.py``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from cec_store.connectors.spark.checkpoint.java_texts import JavaTexts
 from cec_store.connectors.spark.checkpoint.layout import METADATA_FOLDER, store_folder
 from cec_store.connectors.spark.checkpoint.parsing import damaged, read_whole
 from cec_store.errors import CecError, NotAQueue, SchemaMismatch, UnsupportedVersion
 from cec_store.storage.folder import FolderTree
 
+VERSION_2 = "v2"
+"""The folder of an operator's metadata in Spark's second format."""
 _ARROW_TYPES = {
     "void": pa.null(),
     "boolean": pa.bool_(),
@@ -65,22 +68,24 @@ def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
 
     Raises:
         NotAQueue: there is no such operator.
-        ValueError: it has no such store.
+        ValueError: it has no such store, or keeps variables: these have a schema each.
         SchemaMismatch: a column is of a type that is not supported.
         UnsupportedVersion: the schema is in a format that this release does not read.
         CorruptLog: what Spark wrote is damaged or missing.
     """
+    if has_variables(operator_folder):
+        raise ValueError(f"{operator_folder.path}: it keeps variables; name one with variable=…")
     stores = _stores_of(operator_folder)
     if store not in stores:
         raise ValueError(f"{operator_folder.path}: no store {store!r}; there are {sorted(stores)}")
     prefix_fields, partitions = stores[store]
-    path, data = _noted(store_folder(operator_folder, 0, store), "schema")
-    texts = _JavaTexts(path, data)
+    path, data = noted(store_folder(operator_folder, 0, store), "schema")
+    texts = JavaTexts(path, data)
     version = texts.one()
     if version not in ("v1", "v2"):
         raise UnsupportedVersion(f"{path}: a state schema {version!r}; this release reads v1, v2")
     key, value = (texts.one() if version == "v1" else texts.pieces() for _ in range(2))
-    keys, values = _struct_of(path, "key", key), _struct_of(path, "value", value)
+    keys, values = struct_of(path, "key", key), struct_of(path, "value", value)
     if not 0 <= prefix_fields <= keys.num_fields:
         raise SchemaMismatch(f"{path}: fewer columns than the {prefix_fields} of a key's prefix")
     # Where all rows have one key, as with a limit, only one task has any: the others never run.
@@ -97,16 +102,22 @@ _OPERATORS = {
     "flatMapGroupsWithState": "groups with state",
     "applyInPandasWithState": "groups with state",
     "transformWithStateExec": "transform with state",
-    "transformWithStateInPySparkExec": "transform with state",
     "globalLimit": "limit",
 }
 """What Spark calls its stateful operators, and what people do."""
 
 
+def has_variables(operator_folder: FolderTree) -> bool:
+    """Whether it is a `transformWithState`, whose state is not one table."""
+    return VERSION_2 in operator_folder.folder(METADATA_FOLDER).folders()
+
+
 def operator_name(operator_folder: FolderTree) -> str:
     """What kind of operator it is; empty where Spark's file does not say."""
     with suppress(CecError, FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
-        _, data = _noted(operator_folder, "metadata")
+        if has_variables(operator_folder):
+            return _OPERATORS["transformWithStateExec"]
+        _, data = noted(operator_folder, "metadata")
         name = json.loads(data.partition(b"\n")[2])["operatorInfo"]["operatorName"]
         return _OPERATORS.get(str(name), str(name))
     return ""
@@ -116,7 +127,7 @@ def _stores_of(operator_folder: FolderTree) -> dict[str, tuple[int, int]]:
     """Columns of a key's prefix, and partitions, of each store."""
     if not operator_folder.exists():
         raise NotAQueue(f"{operator_folder.path}: the query has no such stateful operator")
-    path, data = _noted(operator_folder, "metadata")
+    path, data = noted(operator_folder, "metadata")
     version, _, text = data.partition(b"\n")
     if version != b"v1":
         raise UnsupportedVersion(f"{path}: metadata {version[:20]!r}; this release reads v1")
@@ -129,43 +140,13 @@ def _stores_of(operator_folder: FolderTree) -> dict[str, tuple[int, int]]:
         raise damaged(path, len(version) + 1, f"not what Spark writes: {error}") from None
 
 
-def _noted(folder: FolderTree, name: str) -> tuple[str, bytes]:
+def noted(folder: FolderTree, name: str) -> tuple[str, bytes]:
+    """Path and content of a file of a folder's metadata."""
     return read_whole(folder.folder(METADATA_FOLDER), name)
 
 
-class _JavaTexts:
-    """What a ``DataOutputStream`` of Java wrote: strings, and numbers of pieces of them."""
-
-    def __init__(self, path: str, data: bytes) -> None:
-        self._path = path
-        self._data = data
-        self._at = 0
-
-    def one(self) -> str:
-        """Java writes characters beyond 16 bits as two, of three bytes each."""
-        at = self._at
-        try:
-            text = self._take(self._number(2)).decode("utf-8", "surrogatepass")
-            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-        except UnicodeDecodeError as error:
-            raise damaged(self._path, at, f"not a string of Java's: {error}") from None
-
-    def pieces(self) -> str:
-        count = self._number(4)
-        return "".join(self.one() for _ in range(min(count, len(self._data))))
-
-    def _number(self, size: int) -> int:
-        return int.from_bytes(self._take(size), "big")
-
-    def _take(self, size: int) -> bytes:
-        part = self._data[self._at : self._at + size]
-        if len(part) < size:
-            raise damaged(self._path, self._at, "the file ends too early")
-        self._at += size
-        return part
-
-
-def _struct_of(path: str, name: str, text: str) -> pa.StructType:
+def struct_of(path: str, name: str, text: str) -> pa.StructType:
+    """The type that Spark's JSON says; raises as :func:`read_state_schema`."""
     try:
         kind = _arrow_type(name, json.loads(text))
     except SchemaMismatch as error:

@@ -19,6 +19,8 @@ from cec_store.connectors.spark.checkpoint.layout import (
 )
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name, read_state_schema
+from cec_store.connectors.spark.checkpoint.variable_rows import variable_rows
+from cec_store.connectors.spark.checkpoint.variables import read_variable
 from cec_store.errors import OutOfRange, SchemaMismatch
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.schema import KEY, STATE
@@ -32,6 +34,7 @@ def read_state(
     *,
     operator: int | None = None,
     store: str = DEFAULT_STORE,
+    variable: str | None = None,
     partition: int | None = None,
     version: int | None = None,
     at: datetime | int | None = None,
@@ -42,16 +45,18 @@ def read_state(
     Columns are ``key`` and ``value`` (structs) and ``partition_id``, as Spark's reader
     ``statestore`` has them. ``operator`` has to be named where several keep state. ``store`` may be
     ``"left"`` or ``"right"`` for the rows that a join waits with on a side, as ``joinSide`` has
-    them. Batch N makes version N + 1; the default is the newest version committed, and ``at`` (a
-    datetime, or epoch microseconds) means the newest of a batch that had begun by then. Spark may
-    run or not; nothing is written. ``checkpoint`` may be a URL, with ``storage_options``, as for
-    :func:`read_queue`.
+    them. Of a `transformWithState` a ``variable`` has to be named, or ``"timers"``: a value has
+    these columns, a list ``list_element``, a map ``user_map_key`` and ``user_map_value``, timers
+    ``expiration_timestamp_ms`` in the place of ``value``. Batch N makes version N + 1; the default
+    is the newest version committed, and ``at`` (a datetime, or epoch microseconds) means the newest
+    of a batch that had begun by then. Spark may run or not; nothing is written. ``checkpoint`` may
+    be a URL, with ``storage_options``, as for :func:`read_queue`.
 
     Raises:
         NotACheckpoint, NotAQueue: no checkpoint, no such operator, or state kept by another
             provider.
-        ValueError: no such store or partition, or both ``version`` and ``at``, or several operators
-            and none is named.
+        ValueError: no such store, variable or partition, or both ``version`` and ``at``, or several
+            operators and none is named.
         OutOfRange: a version or moment that is not kept any more, or not committed yet.
         SchemaMismatch: a column of a type that cannot be read; nothing has been read then.
         CorruptLog, UnsupportedVersion: refused.
@@ -61,6 +66,8 @@ def read_state(
     found = Checkpoint(checkpoint, storage_options)
     batch = found.batch_at(at) if at is not None else _batch_of(found, version)
     number = _only_operator(found) if operator is None else operator
+    if variable is not None:
+        return _VariableReader(found, batch, number, variable).table(partition)
     reader = _Reader(found, batch, number, JOIN_SIDES.get(store, store))
     table = reader.table(reader.state, partition)
     return _side(table) if store in JOIN_SIDES else table
@@ -144,6 +151,31 @@ def side_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         for each in column.chunks
     ]
     return pa.chunked_array(chunks, type=kind)
+
+
+class _VariableReader:
+    """Reads one variable of a `transformWithState` as one batch left it."""
+
+    def __init__(self, checkpoint: Checkpoint, batch: int, operator: int, name: str) -> None:
+        self._checkpoint = checkpoint
+        self._batch = batch
+        self._operator = operator
+        self._folder = checkpoint.operator_folder(operator)
+        self._variable, self._partitions = read_variable(self._folder, name)
+
+    def table(self, partition: int | None) -> pa.Table:
+        found = self._checkpoint.state_folders(self._operator)
+        count = max(self._partitions, *(each.partition + 1 for each in found))
+        if partition is not None and not 0 <= partition < count:
+            raise ValueError(f"{self._folder.path}: no partition {partition}; there are {count}")
+        wanted = range(count) if partition is None else [partition]
+        return pa.concat_tables(map(self._of, wanted))
+
+    def _of(self, partition: int) -> pa.Table:
+        log = StateLog(store_folder(self._folder, partition, DEFAULT_STORE))
+        at = self._checkpoint.unique_id(self._batch, self._operator, partition, DEFAULT_STORE)
+        rows = variable_rows(log, at or self._batch + 1, self._variable)
+        return rows.append_column("partition_id", pa.array(np.full(len(rows), partition, np.int32)))
 
 
 class _Reader:

@@ -96,7 +96,7 @@ def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) ->
     heap = Heap(data, np.frombuffer(data, np.uint8))
     rows = ranges_at(places)
     if not prefix_fields:
-        return _structs(heap, kind, _unversioned(heap, rows))
+        return structs_at(heap, kind, unversioned(heap, rows))
     _require(rows.sizes >= 4, "too short for a key in two parts")
     sizes = heap.read(rows.start, "<i4").astype(np.int64)
     middle = rows.start + 4 + sizes
@@ -108,7 +108,7 @@ def _decode(encoded: pa.BinaryArray, kind: pa.StructType, prefix_fields: int) ->
     ]
     columns: list[pa.Array] = []
     for part, of in parts:
-        columns += _structs(heap, pa.struct(of), _unversioned(heap, part)).flatten()
+        columns += structs_at(heap, pa.struct(of), unversioned(heap, part)).flatten()
     return pa.Array.from_buffers(kind, len(encoded), [None], children=columns)
 
 
@@ -127,14 +127,16 @@ def _require(holds: Any, what: str) -> None:
         raise BadRow(what)
 
 
-def _unversioned(heap: Heap, rows: Ranges) -> Ranges:
+def unversioned(heap: Heap, rows: Ranges) -> Ranges:
+    """Rows without the version byte that a state store puts before each."""
     _require(rows.sizes >= 1, "nothing where a row should be")
     versions = heap.read(rows.start, "u1")
     _require(versions == _ENCODING_VERSION, "a row in an encoding that is not known")
     return Ranges(rows.start + 1, rows.sizes - 1)
 
 
-def _structs(heap: Heap, kind: pa.StructType, rows: Ranges) -> pa.StructArray:
+def structs_at(heap: Heap, kind: pa.StructType, rows: Ranges) -> pa.StructArray:
+    """The rows at these places; raises :class:`BadRow`."""
     bit_words = -(-kind.num_fields // 64)
     _require(rows.sizes >= 8 * (bit_words + kind.num_fields), "too short for its fields")
     columns = []
@@ -218,7 +220,7 @@ def _wide_decimals(heap: Heap, kind: pa.DataType, parts: Ranges) -> pa.Array:
 
 
 _PARTS: dict[int, Callable[[Heap, Any, Ranges], pa.Array]] = {
-    pa.lib.Type_STRUCT: _structs,
+    pa.lib.Type_STRUCT: structs_at,
     pa.lib.Type_LIST: _lists,
     pa.lib.Type_MAP: _maps,
     pa.lib.Type_BINARY: _binaries,

@@ -6,6 +6,7 @@ sources; both are in its name in the cache, and in the manifest of the one that 
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 import zipfile
@@ -23,7 +24,7 @@ from cec_store.connectors.spark.setup.environment import (
     run_program,
 )
 from cec_store.connectors.spark.setup.java import JAVA_NEEDED, Java, find_java
-from cec_store.connectors.spark.setup.settings import DATA_SOURCE
+from cec_store.connectors.spark.setup.settings import DATA_SOURCE, EXTENSION
 from cec_store.errors import CompilationFailed, SparkUnavailable
 
 _HERE = Path(__file__).resolve().parent.parent
@@ -35,10 +36,13 @@ _COMPILER_PARTS = ("scala-compiler", "scala-library", "scala-reflect")
 # Half the time of a JVM that optimises: it lives for a few seconds only.
 _JVM_FLAGS = ("-Xmx1g", "-Xss4m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _COMPILE_TIMEOUT_S = 600
+_OF_INNER_CLASSES = "transforms"
+"""The room of Scala that builds on inner classes of Spark: one that has others does without it."""
 _MESSAGE_CHARACTERS = 4_000
 _DOS_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same classes make the same jar
 _SOURCES_SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 """Where Spark looks for the short names of data sources."""
+_log = logging.getLogger("cec_store")
 
 
 @dataclass(frozen=True)
@@ -135,16 +139,36 @@ def jar_name(spark: Spark) -> str:
 def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
     """Compile all Scala sources against this Spark and pack what comes out.
 
+    What builds on Spark's inner classes is left out where these are others; a warning says so.
+
     Raises:
         CompilationFailed: with the compiler's own message.
     """
+    files = _scala_files(sources)
+    try:
+        classes = _compiled(spark, java, files)
+    except CompilationFailed as error:
+        rest = [file for file in files if file.parent.name != _OF_INNER_CLASSES]
+        if len(rest) == len(files):
+            raise
+        classes = _compiled(spark, java, rest)
+        _log.warning(
+            "Spark %s has other inner classes: what lets transformWithState run on cec-store does "
+            "not compile against it, and Spark will refuse that operator: %s",
+            spark.version,
+            error,
+        )
+    return _packed(spark, sources_key(sources, java), classes)
+
+
+def _compiled(spark: Spark, java: Java, files: list[Path]) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="cec-store-scala-") as folder:
         command: list[str | Path] = [
             java.executable, *_JVM_FLAGS,
             "-cp", ":".join(map(str, _compiler_jars(spark))), "scala.tools.nsc.Main",
             *_target_flags(java), "-nowarn", "-deprecation",
             "-classpath", ":".join(sorted(map(str, spark.jars.glob("*.jar")))),
-            "-d", folder, *_scala_files(sources),
+            "-d", folder, *files,
         ]  # fmt: skip
         try:
             status, text = run_program(command, _COMPILE_TIMEOUT_S)
@@ -161,7 +185,16 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
             f"the provider does not compile against Spark {spark.version}; it is known to do so "
             f"against {KNOWN_TO_COMPILE} (compiler's status {status}):\n{said}"
         )
-    return _packed(spark, sources_key(sources, java), classes)
+    return classes
+
+
+def has_extension(jar_file: Path) -> bool:
+    """Whether `transformWithState` can run with this jar: see `compile_jar`. A warning if not."""
+    with zipfile.ZipFile(jar_file) as archive:
+        has = f"{EXTENSION.replace('.', '/')}.class" in archive.namelist()
+    if not has:
+        _log.warning("%s: transformWithState cannot run on cec-store with this Spark", jar_file)
+    return has
 
 
 def _compiler_jars(spark: Spark) -> list[Path]:

@@ -15,6 +15,8 @@ from cec_store.connectors.spark.setup.environment import VARIABLES, Variables
 from cec_store.connectors.spark.setup.java import prepare_variables
 from cec_store.connectors.spark.setup.settings import (
     DATA_SOURCE,
+    EXTENSION,
+    EXTENSIONS,
     JARS,
     PLUGIN,
     PLUGINS,
@@ -38,10 +40,10 @@ def with_jar(jars: str, jar: str) -> str:
     return ",".join([*kept, jar])
 
 
-def with_plugin(plugins: str) -> str:
-    """A value of `spark.plugins` with ours at its end, once."""
-    others = [each.strip() for each in plugins.split(",")]
-    return ",".join([*[each for each in others if each and each != PLUGIN], PLUGIN])
+def with_class(classes: str, ours: str) -> str:
+    """A value of `spark.plugins` or `spark.sql.extensions` with ours at its end, once."""
+    others = [each.strip() for each in classes.split(",")]
+    return ",".join([*[each for each in others if each and each != ours], ours])
 
 
 def submit_arguments_with_jar(arguments: str, jar: str) -> str:
@@ -95,9 +97,12 @@ def apply(
     # What a builder sets hides the same name in spark-defaults.conf.
     defaults = default_properties(variables)
     inherited = options.get(JARS) or defaults.get(JARS, "")
-    if PLUGINS in settings:
-        others = options.get(PLUGINS) or defaults.get(PLUGINS, "")
-        settings = {**settings, PLUGINS: with_plugin(str(others))}
+    for name in (PLUGINS, EXTENSIONS):
+        if name in settings:
+            others = options.get(name) or defaults.get(name, "")
+            settings = {**settings, name: with_class(str(others), settings[name])}
+    if EXTENSIONS in settings:
+        _warn_if_context_lacks_extension()
     if _SUBMIT in variables:
         variables[_SUBMIT] = submit_arguments_with_jar(variables[_SUBMIT], jar)
     for name, value in {**settings, JARS: with_jar(str(inherited), jar)}.items():
@@ -105,11 +110,25 @@ def apply(
     return builder
 
 
-def _check_no_context_runs() -> None:
+def _is_missing_in_context(name: str, ours: str) -> bool:
+    """Whether a session runs in this process that began without this class of ours."""
     from pyspark import SparkContext
 
     context: Any = SparkContext._active_spark_context
-    if context is not None and PLUGIN not in context.getConf().get(PLUGINS, ""):
+    return context is not None and ours not in context.getConf().get(name, "")
+
+
+def _warn_if_context_lacks_extension() -> None:
+    if _is_missing_in_context(EXTENSIONS, EXTENSION):
+        _log.warning(
+            "transformWithState needs %s, which Spark reads when a session begins, and one without "
+            "it runs already: stop it first if a query needs that operator",
+            EXTENSIONS,
+        )
+
+
+def _check_no_context_runs() -> None:
+    if _is_missing_in_context(PLUGINS, PLUGIN):
         raise SparkUnavailable(
             "replicas need a plugin, which Spark loads when a session begins, and one without it "
             "runs already: stop it first"

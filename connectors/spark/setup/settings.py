@@ -20,6 +20,8 @@ PREFIX = "spark.sql.streaming.stateStore.cec."
 JARS = "spark.jars"
 PLUGIN = "org.apache.spark.sql.cecstore.CecPlugin"
 PLUGINS = "spark.plugins"
+EXTENSION = "org.apache.spark.sql.cecstore.CecExtensions"
+EXTENSIONS = "spark.sql.extensions"
 PUSHDOWN_KEY = "spark.sql.python.filterPushdown.enabled"
 """Whether Spark hands filters to Python data sources: those on time narrow what ours reads."""
 _RECORDS_MAX = 2**63 // 4 - 1  # room for sums of them
@@ -132,12 +134,17 @@ def spark_settings(given: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def session_settings(jar: str, chosen: Mapping[str, str]) -> dict[str, str]:
+def session_settings(
+    jar: str, chosen: Mapping[str, str], has_extension: bool = True
+) -> dict[str, str]:
     """All that a session needs: the provider, its jar, what is chosen for it, and the source.
 
-    With replicas the plugin as well, which only a session that is not there yet can load.
+    The extension that `transformWithState` needs, where the jar has it. With replicas the plugin
+    as well. Only a session that is not there yet can load these two.
     """
     needed = {PROVIDER_KEY: PROVIDER, JARS: jar, PUSHDOWN_KEY: "true", **chosen}
+    if has_extension:
+        needed[EXTENSIONS] = EXTENSION
     if chosen.get(PREFIX + "replicas", "0") != "0":
         needed[PLUGINS] = PLUGIN
     return needed

@@ -28,6 +28,8 @@ IN_ONE_PROCESS = ("kill_task", "kill_commit", "cancel", "stop", "stop_at_once")
 SPECULATED = "as speculatable"
 """In the driver's log, of each task that it runs a second time."""
 IN_A_CLUSTER = ("kill_executor", "stop", "kill_executor", "cancel", "kill_executor")
+WITH_PYTHON = ("kill_task", "kill_commit", "kill_python", "stop", "kill_python")
+PYTHON_APART = ("kill_executor", "stop", "kill_python", "kill_executor", "kill_python")
 # `hdfs` runs the same rounds with Spark's own store: is it the provider that fails, or the test?
 PROVIDER = os.environ.get("CEC_SPARK_PROVIDER", "cec")
 
@@ -75,6 +77,8 @@ SCENARIOS = {
     "join": Scenario("join", IN_TWO, 2, IN_A_CLUSTER, (2, 8), rounds_per_life=3, speculates=True),
     "windows": Scenario("windows", IN_ONE, 2, IN_ONE_PROCESS, (0, 5)),
     "join again": Scenario("join", IN_TWO, 1, IN_A_CLUSTER, (0, 5), speculates=True),
+    "transform": Scenario("transform", IN_ONE, 1, WITH_PYTHON, (0, 12), rounds_per_life=4),
+    "transform apart": Scenario("transform", IN_TWO, 2, PYTHON_APART, (0, 12), rounds_per_life=4),
     "running apart": Scenario("running", IN_TWO, 2, IN_A_CLUSTER, (0, 5), renews=True),
 }
 

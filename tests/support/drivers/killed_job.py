@@ -229,9 +229,31 @@ def kill_executor(job: Job, dice: random.Random) -> dict[str, object]:
     return {"killed": 1, "of": len(found)}
 
 
+def kill_python(job: Job, dice: random.Random) -> dict[str, object]:
+    """A Python worker, in the middle of whatever it is at: a process that a daemon has made."""
+    end = time.monotonic() + AWAIT_S
+    while time.monotonic() < end:
+        _pause(dice)
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
+                lines = [(each / "cmdline").read_bytes() for each in (path, path.parent / parent)]
+                is_worker = all(b"pyspark.daemon" in line for line in lines)
+                # A daemon has a process group of its own.
+                if is_worker and os.getsid(int(path.name)) == os.getsid(0):
+                    found.append(int(path.name))
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended since
+        if found:
+            os.kill(dice.choice(found), signal.SIGKILL)
+            return {"killed": 1, "of": len(found)}
+    raise RuntimeError(f"no Python worker within {AWAIT_S} s")
+
+
 ROUNDS: dict[str, Callable[[Job, random.Random], dict[str, object]]] = {
     round_.__name__: round_
-    for round_ in (kill_task, kill_commit, cancel, stop, stop_at_once, kill_executor)
+    for round_ in (kill_task, kill_commit, cancel, stop, stop_at_once, kill_executor, kill_python)
 }
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from support.drivers import killed_transform
+
 START_MS = 1_700_000_000_000
 """A whole number of windows since 1970."""
 HOT, COLD = 10_000, 400_000
@@ -200,6 +202,13 @@ QUERIES = {
     "join": KilledQuery(3_000, "append", ("l", "r"), _join, _compute_join),
     "sessions": KilledQuery(
         6_000, "append", ("start", "g", "n", "total"), _sessions, _compute_sessions
+    ),
+    "transform": KilledQuery(
+        200,
+        "update",
+        killed_transform.COLUMNS,
+        lambda spark, rows: killed_transform.transformed(source(spark, rows)),
+        killed_transform.compute,
     ),
 }
 

@@ -413,6 +413,34 @@ def takes_handles_of_a_task_that_has_ended() -> None:
 
 
 @bug
+def loses_a_timer_that_is_moved_while_timers_expire() -> None:
+    """A scan that shows what is there now, in place of what was there when it began."""
+    provider.plant(
+        "state/OrderedIndex.scala",
+        "case (number, old) if number > began => old",
+        "case (_, _) => Absent",
+    )
+
+
+@bug
+def tells_a_chunk_of_a_list_twice() -> None:
+    """All of the last chunk in place of what has been appended to it."""
+    provider.plant(
+        "store/ChangeReader.scala", "if (said == 0) values else values.drop(said + 1)", "values"
+    )
+
+
+@bug
+def reads_the_chunk_of_a_list_twice() -> None:
+    """The first piece once more where a list begins to have several."""
+    provider.plant(
+        "state/ListChunks.scala",
+        "putChunk(own, 1, 0, more)",
+        "putChunk(own, 1, 0, joined(Seq(there, more)))",
+    )
+
+
+@bug
 def uses_a_replica_of_another_lineage() -> None:
     """Whatever stands at the right number is taken for the frame that the replica stands at."""
     provider.plant(

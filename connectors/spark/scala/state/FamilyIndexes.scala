@@ -24,15 +24,17 @@ private[state] final class FamilyIndexes(rows: RowsTable, isOrdered: Int => Bool
     indexes(family)
   }
 
+  def isInOrder(family: Int): Boolean = apply(family).isInstanceOf[OrderedIndex]
+  def endScans(): Unit = indexes.foreach { case ordered: OrderedIndex => ordered.endScans(); case _ => }
+
   /** Keep this family's keys in order from now on. */
   def order(family: Int): OrderedIndex = apply(family) match {
     case ordered: OrderedIndex => ordered
     case hashed =>
       val ordered = new OrderedIndex
-      hashed.references.foreach { reference =>
-        val (in, row) = (rows.of(reference), reference.toInt)
-        ordered.swap(in.keys, in.keyStart(row), in.keyLength(row), reference)
-      }
+      val keyed = hashed.references.map(reference => (rows.of(reference).key(reference.toInt), reference)).toArray
+      Arrays.sort(keyed, (a: (Array[Byte], Long), b: (Array[Byte], Long)) => KeyIndex.Unsigned.compare(a._1, b._1))
+      ordered.fill(keyed.iterator)
       indexes(family) = ordered
       ordered
   }

@@ -14,9 +14,23 @@ private[cecstore] final class FamilyNumbers(view: StateView) {
 
   private def state: LiveState = view.state
 
-  /** How many records of the state are such numbers. */
-  def records: Int = state.keyCount(NamesFamily)
-  def names: Set[String] = all.keySet
+  /** How many records of the state are not keys of an operator or of a user's variables: names, chunks, Spark's own indexes. */
+  def records: Long = state.keyCount(NamesFamily) +
+    recorded.collect { case (name, number) if name.startsWith(OfChunks) || name.startsWith(Internal) => state.keyCount(number).toLong }.sum
+  def names: Set[String] = all.keySet.filterNot(_.startsWith(OfChunks))
+
+  /** Where chunks of a family's lists are: see [[ListChunks]]. */
+  def chunksOf(name: String): ListChunks.Family = new ListChunks.Family {
+    private var known = Option.empty[Int]
+    override def number: Option[Int] = {
+      if (known.isEmpty) known = numberOf(OfChunks + name)
+      known
+    }
+    override def orNew(): Int = {
+      if (number.isEmpty) add(OfChunks + name)
+      number.get
+    }
+  }
 
   def numberOf(name: String): Option[Int] = if (name == DEFAULT_COL_FAMILY_NAME) Some(DefaultFamily) else {
     val key = name.getBytes(UTF_8)
@@ -31,7 +45,10 @@ private[cecstore] final class FamilyNumbers(view: StateView) {
     set(name, number)
   }
 
-  def remove(name: String): Unit = numberOf(name).foreach { number =>
+  /** Its chunks have a number of their own, which goes with it. */
+  def remove(name: String): Unit = Seq(name, OfChunks + name).foreach(removeOne)
+
+  private def removeOne(name: String): Unit = numberOf(name).foreach { number =>
     if (number > givenUp) set(GivenUp, number)
     val key = name.getBytes(UTF_8)
     state.remove(NamesFamily, key, 0, key.length)
@@ -58,4 +75,8 @@ private[cecstore] object FamilyNumbers {
   /** No family has this name. */
   private val GivenUp = ""
   private val NumberMax = 0xffff
+  /** Spark's own families begin so: indexes of timers and of times to live. */
+  private val Internal = "$"
+  /** Spark trims the names of families: none begins so. */
+  val OfChunks = "\u0000"
 }

@@ -1,13 +1,11 @@
 package org.apache.spark.sql.cecstore.state
 
 import java.util.{Arrays, Comparator}
-import java.util.concurrent.ConcurrentSkipListMap
-import scala.jdk.CollectionConverters._
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 import org.apache.spark.unsafe.Platform
 
 /** Where the newest row of each key of one column family is: key to reference. */
-private[cecstore] sealed trait KeyIndex {
+private[cecstore] trait KeyIndex {
   def size: Int
   def memoryBytes: Long
   /** The key's reference, or [[KeyIndex.Absent]]. */
@@ -110,52 +108,5 @@ private[cecstore] object HashIndex {
     // restart loads a state, it is compiled already.
     if ((length & 7) == 0) Murmur3_x86_32.hashUnsafeWords(key, at, length, 0)
     else Murmur3_x86_32.hashUnsafeBytes2(key, at, length, 0)
-  }
-}
-
-/** Keys in the order of their bytes, for families with prefix or range scans. */
-private[cecstore] final class OrderedIndex extends KeyIndex {
-  private val map = new ConcurrentSkipListMap[Array[Byte], java.lang.Long](KeyIndex.Unsigned)
-  private var keyBytes = 0L
-  private var size_ = 0 // the map counts its own by walking it
-
-  override def size: Int = size_
-  override def memoryBytes: Long = size_ * 96L + keyBytes
-
-  private def exact(key: Array[Byte], from: Int, length: Int): Array[Byte] =
-    if (from == 0 && length == key.length) key else Arrays.copyOfRange(key, from, from + length)
-
-  override def find(key: Array[Byte], from: Int, length: Int): Long =
-    map.getOrDefault(exact(key, from, length), KeyIndex.Absent)
-
-  override def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long = {
-    val own = Arrays.copyOfRange(key, from, from + length)
-    val old = if (replace) map.put(own, reference) else map.putIfAbsent(own, reference)
-    if (old != null) return old
-    keyBytes += length
-    size_ += 1
-    KeyIndex.Absent
-  }
-
-  override def delete(key: Array[Byte], from: Int, length: Int): Unit =
-    if (map.remove(exact(key, from, length)) != null) { keyBytes -= length; size_ -= 1 }
-
-  override def references: Iterator[Long] = between(null, null)
-
-  /** References of the keys in `[start, end)`, in order; null is open. */
-  def between(start: Array[Byte], end: Array[Byte]): Iterator[Long] = {
-    val from = if (start == null) map else map.tailMap(start, true)
-    val upto = if (end == null) from
-    else if (start != null && KeyIndex.Unsigned.compare(start, end) >= 0) from.headMap(start, false)
-    else from.headMap(end, false)
-    upto.values.iterator.asScala.map(_.longValue)
-  }
-
-  /** References of the keys that start with the prefix, in order. */
-  def startingWith(prefix: Array[Byte]): Iterator[Long] = {
-    map.tailMap(prefix, true).entrySet.iterator.asScala
-      .takeWhile(entry => entry.getKey.length >= prefix.length &&
-        Arrays.equals(entry.getKey, 0, prefix.length, prefix, 0, prefix.length))
-      .map(_.getValue.longValue)
   }
 }

@@ -53,6 +53,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   /** What the last version did can no longer be taken back; returns the id of the next one's first part. */
   private def settle(): Int = {
+    index.endScans()
     advance()
     rows.dropBelow(oldestId)
     val id = nextId
@@ -84,7 +85,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     if (reference != Absent && isRemoved(reference)) Absent else reference
   }
 
-  private def inDelta(reference: Long): Boolean = (reference >>> 32) >= parts.head.id
+  def inDelta(reference: Long): Boolean = (reference >>> 32) >= parts.head.id
   private def isRemoved(reference: Long): Boolean =
     inDelta(reference) && !isCommitted && kindOf(reference) == Result
 
@@ -120,9 +121,10 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
     if (old != Absent) rowsOf(old).markDead(old.toInt)
   }
 
-  /** References of live rows of a family as `scan` gives them; rows may be put and removed meanwhile. */
+  /** References of live rows of a family as `scan` gives them; rows may be put and removed meanwhile: see [[OrderedIndex]]. */
   def live(family: Int, scan: KeyIndex => Iterator[Long]): Iterator[Long] =
-    scan(index(family)).map { reference =>
+    if (index.isInOrder(family)) scan(index(family)).filter(!isRemoved(_))
+    else scan(index(family)).map { reference =>
       val (in, row) = (rowsOf(reference), reference.toInt)
       if (in.isLive(row) && !isRemoved(reference)) reference
       else find(family, in.keys, in.keyStart(row), in.keyLength(row))
@@ -182,6 +184,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   /** What the version writes: each key's last record, in the order of the calls; renewed ones last. */
   def compact(): Seq[Rows] = {
+    index.endScans()
     var offset = parts.head.firstOffset
     parts.indices.foreach { i =>
       if (parts(i).liveCount < parts(i).count) parts(i) = index.packed(parts(i), undoLogs(i))

@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.StructType
  */
 private[cecstore] final class CecStateStore(
     provider: CecStateStoreProvider, opened: Instance, override val version: Long, isReadOnly: Boolean,
-    baseUniqueId: Option[String], isInTask: Boolean, onEnd: () => Unit) extends StateStore {
+    baseUniqueId: Option[String], isInTask: Boolean, onEnd: () => Unit) extends StateStore with SupportsReusableIterator {
   import KeyIndex.Absent
   import StateStore.DEFAULT_COL_FAMILY_NAME
 
@@ -30,9 +30,9 @@ private[cecstore] final class CecStateStore(
   private var view = new StateView(opened.state, isReadOnly)
   private var numbers = new FamilyNumbers(view)
   private val pair = new UnsafeRowPair
-  private val families = mutable.Map.empty[String, Family]
+  private val families = mutable.Map.empty[String, OpenFamily]
   private var lastName: String = null
-  private var lastFamily: Family = null
+  private var lastFamily: OpenFamily = null
 
   override def id: StateStoreId = provider.stateStoreId
   override def hasCommitted: Boolean = stage == Committed
@@ -64,28 +64,14 @@ private[cecstore] final class CecStateStore(
     s"cannot $what state of version $version of $id after ${stage.toString.toLowerCase(Locale.ROOT)}" +
       (if (isReadOnly) " (read only)" else ""))
 
-  /** A column family as this store uses it, with a codec and a row for values of its own. */
-  private final class Family(val number: Int, val codec: FamilyCodec) {
-    val valueRow: UnsafeRow = codec.newValueRow
-
-    /** The reference of the key's row, or [[Absent]]. */
-    def find(key: UnsafeRow): Long = {
-      val bytes = codec.keyOf(key)
-      view.find(number, bytes.array, 0, bytes.length)
-    }
-
-    def requireMultiple(operation: String): Unit =
-      require(codec.isMultiple, s"$operation requires a column family that allows multiple values per key")
-  }
-
   /** Raises for one that is not there. */
-  private def family(name: String, operation: String): Family = {
+  private def family(name: String, operation: String): OpenFamily = {
     if (name ne lastName) {
       lastFamily = families.getOrElseUpdate(name, {
         provider.checkFamilyName(name, operation)
         val found = for (codec <- provider.codec(name); number <- numbers.numberOf(name)) yield {
           if (codec.isOrdered) state.order(number)
-          new Family(number, codec.ownCopy)
+          new OpenFamily(view, number, codec.ownCopy, numbers.chunksOf(name))
         }
         found.getOrElse(throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily(operation, name))
       })
@@ -118,7 +104,7 @@ private[cecstore] final class CecStateStore(
     if (name == DEFAULT_COL_FAMILY_NAME) throw StateStoreErrors.cannotUseColumnFamilyWithInvalidName("remove_col_family", name)
     val number = numbers.numberOf(name)
     number.foreach { n =>
-      state.live(n, _.references).foreach(removeReference(n, _))
+      (Seq(n) ++ numbers.chunksOf(name).number).foreach(m => state.live(m, _.references).foreach(removeReference(m, _)))
       numbers.remove(name)
       forgetFamilies()
     }
@@ -133,12 +119,12 @@ private[cecstore] final class CecStateStore(
   override def get(key: UnsafeRow, name: String): UnsafeRow = {
     val (in, reference) = lookUp(key, name, "get")
     if (reference == Absent) null
-    else provider.validated(key, in.codec.decodeValue(state.rowsOf(reference), reference.toInt, in.valueRow))
+    else provider.validated(key, in.value(reference, in.valueRow))
   }
 
   override def keyExists(key: UnsafeRow, name: String): Boolean = lookUp(key, name, "keyExists")._2 != Absent
 
-  private def lookUp(key: UnsafeRow, name: String, operation: String): (Family, Long) = {
+  private def lookUp(key: UnsafeRow, name: String, operation: String): (OpenFamily, Long) = {
     reading()
     require(key != null, "Key cannot be null")
     instance.gets += 1
@@ -152,7 +138,7 @@ private[cecstore] final class CecStateStore(
     val (in, reference) = lookUp(key, name, "valuesIterator")
     in.requireMultiple("valuesIterator")
     if (reference == Absent) Iterator.empty
-    else in.codec.decodeValues(state.rowsOf(reference), reference.toInt).map(provider.validated(key, _))
+    else in.values(reference).map(provider.validated(key, _))
   }
 
   private def pairs(name: String, operation: String, isMultiple: Boolean)(scan: (FamilyCodec, KeyIndex) => Iterator[Long]) = {
@@ -168,12 +154,12 @@ private[cecstore] final class CecStateStore(
       references.flatMap { reference =>
         val (rows, row) = (state.rowsOf(reference), reference.toInt)
         val keyRow = codec.decodeKey(rows, row, key)
-        codec.decodeValues(rows, row).map(value => pair.withRows(keyRow, provider.validated(keyRow, value)))
+        in.values(reference).map(value => pair.withRows(keyRow, provider.validated(keyRow, value)))
       }
     } else references.map { reference =>
       val (rows, row) = (state.rowsOf(reference), reference.toInt)
       val keyRow = codec.decodeKey(rows, row, key)
-      new UnsafeRowPair().withRows(keyRow, provider.validated(keyRow, codec.decodeValue(rows, row, value)))
+      new UnsafeRowPair().withRows(keyRow, provider.validated(keyRow, in.value(reference, value)))
     }
     new StateStoreIterator(found, () => ())
   }
@@ -189,6 +175,10 @@ private[cecstore] final class CecStateStore(
 
   override def iteratorWithMultiValues(name: String): StateStoreIterator[UnsafeRowPair] =
     pairs(name, "iteratorWithMultiValues", isMultiple = true)((_, keys) => keys.references)
+
+  override def reusableIterator(name: String): ReusableIterator[UnsafeRowPair] = new SeekingIterator(prefix =>
+    pairs(name, "reusableIterator", isMultiple = false)((codec, keys) => prefix.fold(keys.references)(row =>
+      keys.asInstanceOf[OrderedIndex].between(codec.prefixOf(row), null))))
 
   override def prefixScan(prefix: UnsafeRow, name: String): StateStoreIterator[UnsafeRowPair] =
     pairs(name, "prefixScan", isMultiple = false)(startingWith(prefix))
@@ -217,21 +207,17 @@ private[cecstore] final class CecStateStore(
     require(value != null, "Cannot put a null value")
     val in = family(name, "put")
     checkSize(in, key, value.getSizeInBytes)
-    putBytes(in, in.codec.keyOf(key), in.codec.valueOf(value))
+    instance.puts += 1
+    in.put(key, value)
   }
 
   /** Before anything is encoded: the bytes may be more than the heap has. */
-  private def checkSize(in: Family, key: UnsafeRow, valueBytes: Long): Unit = {
+  private def checkSize(in: OpenFamily, key: UnsafeRow, valueBytes: Long): Unit = {
     val bytes = key.getSizeInBytes + valueBytes
     if (bytes > Format.RowBytesMax) throw new CecLogException(
       s"state of operator ${id.operatorId}, partition ${id.partitionId}, store ${id.storeName}: the key ${in.codec.shown(key)} " +
         s"and its value have $bytes bytes; a row of a state log can have ${Format.RowBytesMax}. Let the key keep less, " +
         "or split its state over several keys")
-  }
-
-  private def putBytes(in: Family, key: ReusedBytes, value: ReusedBytes): Unit = {
-    instance.puts += 1
-    state.put(in.number, key.array, 0, key.length, value.array, 0, value.length)
   }
 
   override def putList(key: UnsafeRow, values: Array[UnsafeRow], name: String): Unit = setList(key, values, name, "putList", keep = false)
@@ -243,18 +229,16 @@ private[cecstore] final class CecStateStore(
     require(values != null && !values.contains(null), s"Cannot $operation null values")
     val in = family(name, operation)
     in.requireMultiple(operation)
-    val old = if (keep) in.find(key) else Absent
-    val before = if (old == Absent) Nil else Seq(state.rowsOf(old).value(old.toInt))
-    checkSize(in, key, before.map(_.length.toLong).sum + values.map(_.getSizeInBytes + 2L).sum)
-    putBytes(in, in.codec.keyOf(key), in.codec.joined(before ++ values.map(in.codec.encoded)))
+    checkSize(in, key, values.map(_.getSizeInBytes + 6L).sum)
+    instance.puts += 1
+    in.putAll(key, values, keep)
   }
 
   override def remove(key: UnsafeRow, name: String): Unit = updating {
     require(key != null, "Key cannot be null")
     val in = family(name, "remove")
-    val bytes = in.codec.keyOf(key)
     instance.removals += 1
-    state.remove(in.number, bytes.array, 0, bytes.length)
+    in.remove(key)
   }
 
   override def deleteRange(start: UnsafeRow, end: UnsafeRow, name: String): Unit = updating {
@@ -262,7 +246,7 @@ private[cecstore] final class CecStateStore(
     val in = family(name, "deleteRange")
     require(in.codec.supportsDeleteRange, "deleteRange requires a range scan encoder!")
     val keys = state.order(in.number)
-    state.live(in.number, _ => keys.between(in.codec.boundOf(start), in.codec.boundOf(end))).foreach(removeReference(in.number, _))
+    state.live(in.number, _ => keys.between(in.codec.boundOf(start), in.codec.boundOf(end))).foreach(in.remove(_: Long))
   }
 
   override def commit(): Long = {

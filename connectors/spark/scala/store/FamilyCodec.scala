@@ -50,14 +50,7 @@ private[cecstore] final class FamilyCodec(
   def keyOf(row: UnsafeRow): ReusedBytes = if (isPlainKey) key.set(row) else key.set(keyEncoder.encodeKey(row))
   def prefixOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodePrefixKey(row)
   def boundOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodeKey(row)
-  def valueOf(row: UnsafeRow): ReusedBytes = if (isMultiple) value.set(valueEncoder.encodeValue(row)) else value.set(row)
-
-  /** Several values of one key, as Spark's merge operator joins them. */
-  def joined(parts: Seq[Array[Byte]]): ReusedBytes = {
-    val out = new java.io.ByteArrayOutputStream
-    parts.zipWithIndex.foreach { case (part, i) => if (i > 0) out.write(','); out.write(part) }
-    value.set(out.toByteArray)
-  }
+  def valueOf(row: UnsafeRow): ReusedBytes = value.set(row)
 
   def encoded(row: UnsafeRow): Array[Byte] = valueEncoder.encodeValue(row)
 
@@ -73,10 +66,15 @@ private[cecstore] final class FamilyCodec(
     else pointed(rows.keys, rows.keyStart(row), rows.keyLength(row), into)
 
   def decodeValue(rows: Rows, row: Int, into: UnsafeRow): UnsafeRow =
-    if (isMultiple) valueEncoder.decodeValue(rows.value(row))
-    else pointed(rows.values, rows.valueStart(row), rows.valueLength(row), into)
+    pointed(rows.values, rows.valueStart(row), rows.valueLength(row), into)
 
-  def decodeValues(rows: Rows, row: Int): Iterator[UnsafeRow] = valueEncoder.decodeValues(rows.value(row))
+  /** Of a family with several values per key, from the bytes that [[encoded]] made and a list joined. */
+  def decodeFirst(values: Array[Byte]): UnsafeRow = valueEncoder.decodeValue(values)
+  def decodeValues(values: Array[Byte]): Iterator[UnsafeRow] = valueEncoder.decodeValues(values)
+
+  /** The key in bytes that stand alone. */
+  def decodeKey(bytes: Array[Byte], into: UnsafeRow): UnsafeRow =
+    if (isPlainKey) pointed(bytes, 0, bytes.length, into) else keyEncoder.decodeKey(bytes)
 
   private def pointed(bytes: Array[Byte], start: Int, length: Int, into: UnsafeRow): UnsafeRow = {
     into.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + start + 1L, length - 1)

@@ -3,6 +3,7 @@ package org.apache.spark.sql.cecstore.testing
 import java.nio.file.Path
 import java.util.HexFormat
 
+import org.apache.spark.sql.cecstore.state.ListChunks
 import org.apache.spark.sql.cecstore.store.FamilyCodec
 import org.apache.spark.sql.execution.streaming.state.StateStoreMetrics
 
@@ -30,8 +31,7 @@ private[testing] final class Expectations(families: Seq[Family], useFamilies: Bo
     content.map { case (key, values) =>
       val keyBytes = codec.keyOf(family.key(key))
       val text = hex.formatHex(keyBytes.array, 0, keyBytes.length)
-      val valueBytes = codec.joined(values.map(value => codec.encoded(Values.row(value))))
-      text -> hex.formatHex(valueBytes.array, 0, valueBytes.length)
+      text -> hex.formatHex(ListChunks.joined(values.map(value => codec.encoded(Values.row(value)))))
     }
   }
 }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.streaming.state._
 
 /** One fact after the other about a provider, each in a folder of its own: `ok`, or what is wrong. */
 object Rules {
-  private val all: Seq[(String, Setting => Unit)] = Handles.rules ++ LoadingRules.rules ++ UpkeepRules.rules
+  private val all: Seq[(String, Setting => Unit)] = Handles.rules ++ LoadingRules.rules ++ TransformRules.rules ++ UpkeepRules.rules
 
   def run(words: Arguments): Programs.Result = of(all, words)
   def ofReplicas(words: Arguments): Programs.Result = of(ReplicaRules.rules, words)

@@ -1,0 +1,127 @@
+"""Rows of a variable out of a state log: values, lists (docs/format.md §9), maps and timers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.connectors.spark.checkpoint.row_places import Heap, Ranges
+from cec_store.connectors.spark.checkpoint.unsafe_rows import (
+    BadRow,
+    decode_rows,
+    structs_at,
+    unversioned,
+)
+from cec_store.connectors.spark.checkpoint.variables import Variable
+from cec_store.errors import SchemaMismatch
+from cec_store.format.columns import Ints
+from cec_store.format.schema import KEY, STATE
+from cec_store.state_logs.state_log import StateLog
+
+_NAMES = 0
+"""The family that names the others."""
+_OF_CHUNKS = "\0"
+_HEAD_BYTES = 8
+_NUMBER_BYTES = 4
+_SAID_BYTES = 4
+
+
+def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
+    """What a variable holds at a version: ``key`` and, by its kind, ``value``, ``list_element``,
+    ``user_map_key`` and ``user_map_value``, or ``expiration_timestamp_ms``.
+
+    Raises:
+        SchemaMismatch: these bytes are not of the variable's schema.
+    """
+    footprints, rows = log.open_footprints(at)
+    (family, key), (value, _) = (footprints.column(n).flatten() for n in (KEY, STATE))
+    live = pa.table({"family": family, "key": key, "value": value}).take(pa.array(rows))
+    named = _of_family(live, _NAMES)
+    numbers = {
+        name.decode(): int.from_bytes(number, "little")
+        for name, number in zip(named["key"].to_pylist(), named["value"].to_pylist(), strict=True)
+    }
+    own = _of_family(live, numbers.get(variable.family, -1))
+    try:
+        if variable.is_list:
+            chunks = _of_family(live, numbers.get(_OF_CHUNKS + variable.family, -1))
+            return _elements(own, chunks, variable)
+        keys = decode_rows(own["key"], variable.key, variable.prefix_fields)
+        if variable.is_timers:
+            group, expiry = keys.combine_chunks().flatten()
+            return pa.table({"key": group, "expiration_timestamp_ms": expiry})
+        values = decode_rows(own["value"], variable.value)
+        if variable.is_map:
+            group, users = keys.combine_chunks().flatten()
+            return pa.table({"key": group, "user_map_key": users, "user_map_value": values})
+        return pa.table({"key": keys, "value": values})
+    except BadRow as error:
+        raise SchemaMismatch(
+            f"{log.folder.path}: {error}: these rows are not of the schema in {variable.path}"
+        ) from None
+
+
+def _of_family(live: pa.Table, number: int) -> pa.Table:
+    if number < 0:
+        return live.slice(0, 0)
+    return live.filter(pc.equal(live["family"], pa.scalar(number, pa.uint16())))
+
+
+def _elements(own: pa.Table, chunks: pa.Table, variable: Variable) -> pa.Table:
+    """A row for each value of each list, in its order."""
+    keys, values = (own[name].combine_chunks() for name in ("key", "value"))
+    is_head = pc.equal(pc.binary_length(values), _HEAD_BYTES)  # no value of Spark's is this short
+    alone = pc.invert(is_head)
+    places, numbers = _chunk_places(chunks["key"].combine_chunks())
+    order = np.lexsort((numbers, pc.rank(places, tiebreaker="min").to_numpy()))
+    taken = pa.array(order)
+    pieces = pa.chunked_array(
+        [
+            values.filter(alone),
+            pc.binary_slice(chunks["value"].combine_chunks(), _SAID_BYTES).take(taken),
+        ],
+        pa.binary(),
+    ).combine_chunks()
+    of_list = pa.chunked_array([keys.filter(alone), places.take(taken)], pa.binary())
+    found, elements = _split(pieces, variable.value)
+    decoded = decode_rows(of_list, variable.key, variable.prefix_fields)
+    return pa.table({"key": decoded.take(pa.array(found)), "list_element": elements})
+
+
+def _chunk_places(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, Ints]:
+    """The list that each chunk is of, and its number there."""
+    if not len(keys):
+        return keys, np.empty(0, np.int64)
+    tails = b"".join(pc.binary_slice(keys, -_NUMBER_BYTES).to_pylist())
+    return pc.binary_slice(keys, 0, -_NUMBER_BYTES), np.frombuffer(tails, ">u4").astype(np.int64)
+
+
+def _split(pieces: pa.BinaryArray, kind: pa.StructType) -> tuple[Ints, pa.StructArray]:
+    """The values in each piece, and of which piece each is: one value of all pieces at a time."""
+    _, ends, data = pieces.buffers()
+    if not len(pieces) or data is None:
+        return np.empty(0, np.int64), pa.array([], kind)
+    places = np.frombuffer(ends, "<i4", len(pieces) + 1, pieces.offset * 4).astype(np.int64)
+    heap = Heap(data, np.frombuffer(data, np.uint8))
+    piece = np.arange(len(pieces))
+    at, end = places[:-1], places[1:]
+    found: list[tuple[Ints, Ints, Ints]] = []
+    while True:
+        left = at < end
+        piece, at, end = piece[left], at[left], end[left]
+        if not len(piece):
+            break
+        if (at + 4 > end).any():
+            raise BadRow("a list that ends within the length of a value")
+        sizes = heap.read(at, "<u4").astype(np.int64)
+        if (at + 4 + sizes > end).any():
+            raise BadRow("a value that is longer than its list")
+        found.append((piece, at + 4, sizes))
+        at = at + 4 + sizes + 1
+    if not found:
+        return np.empty(0, np.int64), pa.array([], kind)
+    pieces_of, starts, sizes = (np.concatenate(each) for each in zip(*found, strict=True))
+    order = np.argsort(pieces_of, kind="stable")
+    ranges = unversioned(heap, Ranges(starts[order], sizes[order]))
+    return pieces_of[order], structs_at(heap, kind, ranges)

@@ -1,0 +1,123 @@
+package org.apache.spark.sql.cecstore.state
+
+import java.util.{Arrays, Map => JMap}
+import java.util.concurrent.ConcurrentSkipListMap
+
+/**
+ * Keys in the order of their bytes, for families with prefix or range scans. A scan sees what was there when it
+ * began, as RocksDB's do: a timer that is set while timers expire is for the next batch. While a scan is under way
+ * each change notes what its key had before.
+ */
+private[cecstore] final class OrderedIndex extends KeyIndex {
+  import KeyIndex.Absent
+  import OrderedIndex.Changes
+
+  private val keys = new ConcurrentSkipListMap[Array[Byte], java.lang.Long](KeyIndex.Unsigned)
+  private var keyBytes = 0L
+  private var size_ = 0 // the map counts its own by walking it
+  /** What keys had before each change since the first of the scans began that are under way; null if there are none. */
+  @volatile private var changes: Changes = null
+  private var scansUnderWay = 0
+  private var changeNumber = 0L
+
+  override def size: Int = size_
+  override def memoryBytes: Long = size_ * 96L + keyBytes
+
+  private def exact(key: Array[Byte], from: Int, length: Int): Array[Byte] =
+    if (from == 0 && length == key.length) key else Arrays.copyOfRange(key, from, from + length)
+
+  override def find(key: Array[Byte], from: Int, length: Int): Long = keys.getOrDefault(exact(key, from, length), Absent)
+
+  override def put(key: Array[Byte], from: Int, length: Int, reference: Long, replace: Boolean): Long = {
+    val own = Arrays.copyOfRange(key, from, from + length)
+    if (changes != null) note(own, keys.getOrDefault(own, Absent))
+    val old = if (replace) keys.put(own, reference) else keys.putIfAbsent(own, reference)
+    if (old != null) return old
+    keyBytes += length
+    size_ += 1
+    Absent
+  }
+
+  override def delete(key: Array[Byte], from: Int, length: Int): Unit = {
+    val own = exact(key, from, length)
+    if (changes != null) note(Arrays.copyOf(own, length), keys.getOrDefault(own, Absent))
+    if (keys.remove(own) != null) { keyBytes -= length; size_ -= 1 }
+  }
+
+  private def note(key: Array[Byte], before: Long): Unit = {
+    changeNumber += 1
+    val earlier = changes.get(key)
+    changes.put(key, (if (earlier == null) Nil else earlier) :+ (changeNumber -> before))
+  }
+
+  /** Keys that come in ascending order, of which none is there yet. */
+  def fill(sorted: Iterator[(Array[Byte], Long)]): Unit = sorted.foreach { case (key, reference) =>
+    keys.put(key, reference)
+    keyBytes += key.length
+    size_ += 1
+  }
+
+  override def references: Iterator[Long] = between(null, null)
+
+  /** References of the keys in `[start, end)`, in order; null is open. */
+  def between(start: Array[Byte], end: Array[Byte]): Iterator[Long] =
+    new Scan(start, key => end == null || KeyIndex.Unsigned.compare(key, end) < 0)
+
+  /** References of the keys that start with the prefix, in order. */
+  def startingWith(prefix: Array[Byte]): Iterator[Long] = new Scan(prefix, key =>
+    key.length >= prefix.length && Arrays.equals(key, 0, prefix.length, prefix, 0, prefix.length))
+
+  /** The version has ended, and with it the scans over it. */
+  def endScans(): Unit = { changes = null; scansUnderWay = 0 }
+
+  private final class Scan(start: Array[Byte], isWithin: Array[Byte] => Boolean) extends Iterator[Long] {
+    if (changes == null) changes = new Changes(KeyIndex.Unsigned)
+    scansUnderWay += 1
+    private val ofScan = changes
+    private val began = changeNumber
+    private val entries = (if (start == null) keys else keys.tailMap(start, true)).entrySet.iterator
+    private var entry = nextEntry()
+    private var last: Array[Byte] = null
+    private var found = advance()
+
+    override def hasNext: Boolean = found != Absent
+    override def next(): Long = { val given = found; found = advance(); given }
+
+    private def nextEntry(): JMap.Entry[Array[Byte], java.lang.Long] = if (entries.hasNext) entries.next() else null
+
+    /** The reference of the next key that had one when the scan began; [[Absent]] at its end. */
+    private def advance(): Long = {
+      var reference = Absent
+      while (reference == Absent) {
+        val changed = nextChanged()
+        val isChanged = changed != null && (entry == null || KeyIndex.Unsigned.compare(changed, entry.getKey) <= 0)
+        val key = if (isChanged) changed else if (entry != null) entry.getKey else null
+        if (key == null || !isWithin(key)) { end(); return Absent }
+        reference = if (isChanged) before(key, entry) else entry.getValue
+        if (entry != null && (!isChanged || Arrays.equals(key, entry.getKey))) entry = nextEntry()
+        last = key
+      }
+      reference
+    }
+
+    private def nextChanged(): Array[Byte] = if (ofScan.isEmpty) null
+      else if (last != null) ofScan.higherKey(last)
+      else if (start != null) ofScan.ceilingKey(start)
+      else ofScan.firstKey
+
+    /** What the key had when the scan began: what it had before the first change since then. */
+    private def before(key: Array[Byte], entry: JMap.Entry[Array[Byte], java.lang.Long]): Long =
+      ofScan.get(key).collectFirst { case (number, old) if number > began => old }
+        .getOrElse(if (entry != null && Arrays.equals(key, entry.getKey)) entry.getValue.longValue else Absent)
+
+    private def end(): Unit = if (ofScan eq changes) {
+      scansUnderWay -= 1
+      if (scansUnderWay == 0) changes = null
+    }
+  }
+}
+
+private[cecstore] object OrderedIndex {
+  /** By key: the numbers of its changes, ascending, and what it had before each. */
+  private type Changes = ConcurrentSkipListMap[Array[Byte], Seq[(Long, Long)]]
+}

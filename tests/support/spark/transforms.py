@@ -1,0 +1,90 @@
+"""`transformWithState` on our store beside Spark's RocksDB, the only other one that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from support.spark.inputs import FILES, Inputs
+from support.spark.queries import StreamQuery
+from support.spark.runs import Job, Run, start, take_progress
+
+SCHEMA = "key STRING, what STRING, n LONG, text STRING"
+# Spark gives a Python process ten seconds to start, and so many of them on a busy machine are few.
+_TOO_LATE = "failed to connect back"
+_TRIES = 5
+
+
+def run_transforms(spark: Any, *jobs: Job) -> list[Run]:
+    """As `runs.run`, one after the other; a query whose Python came too late is started again."""
+    done = []
+    for job in jobs:
+        one = Run(job.folder / "checkpoint")
+        for life in range(job.lives):
+            files = range(FILES * life // job.lives, FILES * (life + 1) // job.lives)
+            _run_life(spark, job, life, files, one)
+        done.append(one)
+    return done
+
+
+def _run_life(spark: Any, job: Job, life: int, files: range, done: Run) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    for tries_left in reversed(range(_TRIES)):
+        query = start(spark, job, life, files, done)
+        try:
+            query.awaitTermination()
+            take_progress(query, done)
+            return
+        except StreamingQueryException as error:
+            take_progress(query, done)
+            if _TOO_LATE not in str(error) or not tries_left:
+                raise
+
+
+def scala(time: str, ttl: str = "none") -> StreamQuery:
+    def build(spark: Any, inputs: Inputs) -> Any:
+        return _typed(spark, inputs, lambda these, frame: these.everything(frame, time, ttl))
+
+    return StreamQuery(f"scala_{time}_{ttl.replace(' ', '_')}", build, "update")
+
+
+def chained() -> StreamQuery:
+    def build(spark: Any, inputs: Inputs) -> Any:
+        return _typed(spark, inputs, lambda these, frame: these.chained(frame))
+
+    return StreamQuery("scala_chained", build, "append")
+
+
+def _typed(spark: Any, inputs: Inputs, transformed: Callable[[Any, Any], Any]) -> Any:
+    from pyspark.sql import DataFrame
+
+    frame = inputs.timed(spark)._jdf
+    return DataFrame(transformed(spark._jvm.cecstore.tests.Transforms, frame), spark)
+
+
+def rows_of_python() -> StreamQuery:
+    """Event time, in rows."""
+    from support.spark.processors import Everything
+
+    def build(spark: Any, inputs: Inputs) -> Any:
+        groups = inputs.timed(spark).groupBy("key")
+        processor = Everything(is_event_time=True)
+        return groups.transformWithState(processor, SCHEMA, "Update", "EventTime")
+
+    return StreamQuery("python_rows", build, "update")
+
+
+def pandas_of_python() -> StreamQuery:
+    """Processing time, times to live and a state to begin with, in pandas."""
+    from support.spark.processors import EverythingInPandas
+
+    def build(spark: Any, inputs: Inputs) -> Any:
+        groups = inputs.timed(spark).groupBy("key")
+        first = spark.createDataFrame([("a", 100), ("never", 7)], "key STRING, n LONG")
+        processor = EverythingInPandas(is_event_time=False, ttl_ms=3_600_000)
+        return groups.transformWithStateInPandas(
+            processor, SCHEMA, "Update", "ProcessingTime", initialState=first.groupBy("key")
+        )
+
+    return StreamQuery("python_pandas", build, "update")
