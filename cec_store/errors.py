@@ -165,6 +165,18 @@ class StandbyRefused(CecError, ValueError):
     """By this scheme this operator cannot be taken over. The primary was left alone."""
 
 
+class BadFleet(CecError, ValueError):
+    """A fleet that is declared in a way in which it cannot run. Nothing was started."""
+
+
+class NotAFleet(StorageError, FileNotFoundError):
+    """There is no fleet in this folder."""
+
+
+class NoGlobalCheckpoint(CecError, LookupError):
+    """The fleet has no global checkpoint there, or what it needs is not kept any more."""
+
+
 class NoSuchExecutor(CecError, LookupError):
     """The application has no executor of this name, or does not have it any more."""
 
