@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from cec_store import open_queue, read_queue
+from cec_store import NotAQueue, open_queue, read_queue
 from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
 from cec_store.connectors.spark.fleet.rules import Rules
 
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
@@ -125,11 +126,20 @@ def wanted(count: int) -> dict[str, Counter[tuple[Any, ...]]]:
 def got(queues: Mapping[str, Path]) -> dict[str, Counter[tuple[Any, ...]]]:
     found = {}
     for name, path in queues.items():
-        table = read_queue(path).read_all() if path.exists() else ROWS.empty_table()
+        table = _rows(path)
         at = table["at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
         seconds = [each // 1_000_000 for each in at]
-        found[name] = Counter(zip(table["k"].to_pylist(), table["v"].to_pylist(), seconds, strict=True))
+        found[name] = Counter(
+            zip(table["k"].to_pylist(), table["v"].to_pylist(), seconds, strict=True)
+        )
     return found
+
+
+def _rows(path: Path) -> pa.Table:
+    try:
+        return read_queue(path).read_all()
+    except NotAQueue:
+        return ROWS.empty_table()
 
 
 def queues_of(folder: Path) -> dict[str, Path]:
@@ -153,3 +163,15 @@ def await_all(folder: Path, count: int, queues: Mapping[str, Path] | None = None
     while faults := differences(folder, count, queues):
         assert time.monotonic() < end_s, "\n".join(faults)
         time.sleep(0.2)
+
+
+def await_checkpoint(fleet: Fleet, count: int, deadline_s: float = 120.0) -> GlobalCheckpoint:
+    """A global checkpoint that has the first so many rows of the input, and no more."""
+    end_s = time.monotonic() + deadline_s
+    while True:
+        for number in reversed(fleet.folder.checkpoints()):
+            found = fleet.folder.checkpoint(number)
+            if (count,) in found.needed.values():
+                return found
+        assert time.monotonic() < end_s, f"{fleet.folder.path}: {fleet.folder.checkpoints()}"
+        time.sleep(0.1)
