@@ -7,29 +7,51 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event, Thread
-from typing import Any
+from typing import Protocol
 
 from cec_store.connectors.spark.fleet import recovery
 from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
-from cec_store.connectors.spark.fleet.costs import CpuMeter, is_caught_up
+from cec_store.connectors.spark.fleet.costs import is_caught_up
+from cec_store.connectors.spark.fleet.declaration import Function, Query
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.functions import function_of
 from cec_store.connectors.spark.fleet.going_back import finished
 from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
-from cec_store.connectors.spark.fleet.running import RunningQuery, Seen, executors_of, start
-from cec_store.connectors.spark.takeover.tenure import check_session, enter
+from cec_store.connectors.spark.fleet.running import Seen
 from cec_store.errors import CecError
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.recovery_plans.plans import Planner
-from cec_store.standby.leases import KeepAlive
+from cec_store.recovery_plans.topology import Topology
+from cec_store.standby.leases import Lease
 from cec_store.storage.waiting import start_uninterrupted
 
 PERIOD_S = 0.5
-_KEEP_ALIVE = KeepAlive(0.5, 6)
 _NOTED_AT_LEAST_S = 2.0
 _STOPPED_AT_ONCE = 16
 _log = logging.getLogger("cec_store")
+
+
+class Running(Protocol):
+    """A query that was started."""
+
+    run_id: str
+
+    def look(self) -> Seen: ...
+
+    def stop(self) -> None: ...
+
+
+class Engine(Protocol):
+    """What is asked of Spark: :class:`.running.SparkEngine`."""
+
+    def enter(self, folder: str) -> Lease: ...
+
+    def executors(self) -> dict[str, float]: ...
+
+    def spent(self) -> dict[str, float]: ...
+
+    def start(self, query: Query, function: Function, checkpoint: str) -> Running: ...
 
 
 class FleetDriver:
@@ -37,18 +59,18 @@ class FleetDriver:
 
     def __init__(
         self,
-        session: Any,
+        engine: Engine,
         folder: FleetFolder,
         notes: Notes,
         planner: Planner,
         period_s: float = PERIOD_S,
+        now_s: float | None = None,
     ) -> None:
-        check_session(session)
-        self._session = session
+        self._engine = engine
         self._folder = folder
         self._planner = planner
         self._period_s = period_s
-        self._lease = enter(session, folder.path, None, _KEEP_ALIVE, None)
+        self._lease = engine.enter(folder.path)
         try:
             folder.withdraw_stop()
             folder.discard_unfinished(notes)
@@ -57,17 +79,15 @@ class FleetDriver:
             self._functions = {n: function_of(q) for n, q in self._graph.queries.items()}
             self._holds = Holds(notes.consumer, self._graph)
             self._holds.hold()
-            self._meter = CpuMeter(session)
-            self._begin(time.time())
+            self._begin(time.time() if now_s is None else now_s)
         except BaseException:
             self._lease.release()
             raise
-        self._running: dict[str, RunningQuery] = {}
+        self._running: dict[str, Running] = {}
         self._ended = Event()
         self._wanted_end = Event()
         self.failure: Exception | None = None
         """Why it drives no more, where it was not told to stop."""
-        start_uninterrupted([Thread(target=self._run, name="cec-fleet", daemon=True)])
 
     # -- as its users have it -----------------------------------------------------------------
 
@@ -75,6 +95,11 @@ class FleetDriver:
     def notes(self) -> Notes:
         """As in the folder."""
         return self._notes
+
+    def begin(self) -> FleetDriver:
+        """Drive it from now on, in a thread of its own."""
+        start_uninterrupted([Thread(target=self._run, name="cec-fleet", daemon=True)])
+        return self
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Whether it has ended: once it has, or ``timeout_s`` have passed.
@@ -98,46 +123,15 @@ class FleetDriver:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # -- the thread ---------------------------------------------------------------------------
+    def look(self, now_s: float) -> None:
+        """One look at executors and queries at this moment, wall clock, and what follows from it.
 
-    def _run(self) -> None:
-        try:
-            while not (self._wanted_end.is_set() or self._folder.is_asked_to_stop()):
-                began_s = time.monotonic()
-                self._look(time.time())
-                self._wanted_end.wait(max(0.0, self._period_s - (time.monotonic() - began_s)))
-            self._stop(list(self._running))
-            self._note(time.time(), is_over=True)
-            self._folder.withdraw_stop()
-        except Exception as error:  # whatever a session that ends may raise
-            self.failure = error
-            _log.error("%s: this fleet is driven no more: %s", self._folder.path, error)
-        finally:
-            self._lease.release()
-            self._ended.set()
-
-    def _begin(self, now_s: float) -> None:
-        topology = self._topology()
-        before = self._notes.situation
-        situation = recovery.begun(
-            before, executors_of(self._session), now_s, topology, self._notes.rules, self._planner
-        )
-        self._notes = replace(
-            self._notes,
-            situation=situation,
-            queries={name: self._notes.of(name) for name in self._graph.queries},
-        )
-        self._checkpointed_s = self._noted_s = now_s
-        self._folder.write(replace(self._notes, written_s=now_s))
-
-    def _topology(self) -> Any:
-        return self._graph.topology(self._notes.costs())
-
-    def _look(self, now_s: float) -> None:
+        For the thread that drives; else only before :meth:`begin`.
+        """
         before = self._notes
         topology, rules = self._topology(), before.rules
         situation = recovery.observed(
-            before.situation, executors_of(self._session), now_s, topology, rules, self._planner
+            before.situation, self._engine.executors(), now_s, topology, rules, self._planner
         )
         self._notes = replace(before, situation=situation)
         wanted = situation.running(topology)
@@ -154,6 +148,41 @@ class FleetDriver:
         if situation.outage is None and now_s - self._checkpointed_s >= rules.checkpoint_s:
             self._checkpoint(now_s)
         self._note(now_s)
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not (self._wanted_end.is_set() or self._folder.is_asked_to_stop()):
+                began_s = time.monotonic()
+                self.look(time.time())
+                self._wanted_end.wait(max(0.0, self._period_s - (time.monotonic() - began_s)))
+            self._stop(list(self._running))
+            self._note(time.time(), is_over=True)
+            self._folder.withdraw_stop()
+        except Exception as error:  # whatever a session that ends may raise
+            self.failure = error
+            _log.error("%s: this fleet is driven no more: %s", self._folder.path, error)
+        finally:
+            self._lease.release()
+            self._ended.set()
+
+    def _begin(self, now_s: float) -> None:
+        topology = self._topology()
+        before = self._notes.situation
+        situation = recovery.begun(
+            before, self._engine.executors(), now_s, topology, self._notes.rules, self._planner
+        )
+        self._notes = replace(
+            self._notes,
+            situation=situation,
+            queries={name: self._notes.of(name) for name in self._graph.queries},
+        )
+        self._checkpointed_s = self._noted_s = now_s
+        self._folder.write(replace(self._notes, written_s=now_s))
+
+    def _topology(self) -> Topology:
+        return self._graph.topology(self._notes.costs())
 
     def _watch(self, name: str, now_s: float) -> None:
         seen, notes = self._running[name].look(), self._notes.of(name)
@@ -176,7 +205,7 @@ class FleetDriver:
 
     def _spent(self) -> None:
         names = {each.run_id: name for name, each in self._running.items()}
-        for run, cpu_s in self._meter.read().items():
+        for run, cpu_s in self._engine.spent().items():
             if run in names and cpu_s > 0:
                 notes = self._notes.of(names[run])
                 notes = replace(notes, cost=notes.cost.spent(cpu_s))
@@ -194,7 +223,7 @@ class FleetDriver:
         checkpoint = self._folder.checkpoint_of(name, self._notes.generation)
         query = self._graph.queries[name]
         try:
-            self._running[name] = start(self._session, query, self._functions[name], checkpoint)
+            self._running[name] = self._engine.start(query, self._functions[name], checkpoint)
             notes = replace(notes, is_active=True, waits_for="", batch=None)
         except Exception as error:  # of the query's function, or of Spark
             failures = notes.failures.after(str(error), now_s, self._notes.rules)

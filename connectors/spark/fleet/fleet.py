@@ -15,6 +15,7 @@ from cec_store.connectors.spark.fleet.functions import function_of
 from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.connectors.spark.fleet.rules import Rules
+from cec_store.connectors.spark.fleet.running import SparkEngine
 from cec_store.connectors.spark.fleet.toml_file import read_toml
 from cec_store.errors import BadFleet, NotAQueue
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
@@ -155,10 +156,11 @@ class Fleet:
             SparkUnavailable: the session has no jar of ours, or no driver of its own.
         """
         graph = self.checked()
+        engine = SparkEngine(session)
         self.folder.make()
-        return FleetDriver(session, self.folder, self._notes(graph), planner, period_s)
+        return FleetDriver(engine, self.folder, self.noted(graph), planner, period_s).begin()
 
-    def _notes(self, graph: Graph) -> Notes:
+    def noted(self, graph: Graph) -> Notes:
         """What the last driver has left, with what is declared now."""
         if not self.folder.is_there():
             rules = self._rules or Rules()

@@ -1,4 +1,4 @@
-"""One query of a fleet in Spark: started, looked at, stopped."""
+"""What a fleet's driver asks of Spark: executors, what queries have spent, and to run them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cec_store.connectors.spark.executors.adaptation import cores_of
+from cec_store.connectors.spark.fleet.costs import CpuMeter
 from cec_store.connectors.spark.fleet.declaration import Function, Query, queue_path
+from cec_store.connectors.spark.takeover.tenure import check_session, enter
+from cec_store.standby.leases import KeepAlive, Lease
 
+_KEEP_ALIVE = KeepAlive(0.5, 6)
 _SOURCE = re.compile(r"cec\[(.*)\]", re.DOTALL)
-
-
-def executors_of(session: Any) -> dict[str, float]:
-    """Cores of each executor that is alive; the driver is one where it runs the tasks itself."""
-    if session.sparkContext._jsc.sc().isLocal():
-        return {"driver": float(session.sparkContext.defaultParallelism)}
-    return cores_of(session)
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Seen:
 
 
 class RunningQuery:
-    """A query that was started; made by :func:`start`."""
+    """A query that was started; made by :meth:`SparkEngine.start`."""
 
     def __init__(self, query: Any) -> None:
         self._query = query
@@ -55,16 +52,43 @@ class RunningQuery:
         self._query.stop()
 
 
-def start(session: Any, query: Query, function: Function, checkpoint: str) -> RunningQuery:
-    """Start it, or go on with it, from its checkpoint.
+class SparkEngine:
+    """A session with our jar, for one driver.
 
-    What it reads it reads from the beginning of the queue, unless its options say otherwise.
+    Raises:
+        SparkUnavailable: it has no jar of ours, or no driver of its own.
     """
-    frames = []
-    for queue in query.reads:
-        reader = session.readStream.format("cec").option("startingOffsets", "earliest")
-        frames.append(reader.options(**query.read_options).load(queue_path(queue)))
-    writer = function(*frames).writeStream.format("cec").queryName(query.name)
-    writer = writer.outputMode(query.output_mode).option("checkpointLocation", checkpoint)
-    writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
-    return RunningQuery(writer.options(**query.write_options).start(queue_path(query.writes)))
+
+    def __init__(self, session: Any) -> None:
+        check_session(session)
+        self._session = session
+        self._meter = CpuMeter(session)
+
+    def enter(self, folder: str) -> Lease:
+        """Be the one driver of the fleet in this folder. Raises :class:`LeaseHeld`."""
+        return enter(self._session, folder, None, _KEEP_ALIVE, None)
+
+    def executors(self) -> dict[str, float]:
+        """Cores of each that is alive; the driver is one where it runs the tasks itself."""
+        context = self._session.sparkContext
+        if context._jsc.sc().isLocal():
+            return {"driver": float(context.defaultParallelism)}
+        return cores_of(self._session)
+
+    def spent(self) -> dict[str, float]:
+        """Processor time of each query since the last call, in seconds, by run id."""
+        return self._meter.read()
+
+    def start(self, query: Query, function: Function, checkpoint: str) -> RunningQuery:
+        """Start a query, or go on with it, from its checkpoint.
+
+        What it reads it reads from the beginning of the queue, unless its options say otherwise.
+        """
+        frames = []
+        for queue in query.reads:
+            reader = self._session.readStream.format("cec").option("startingOffsets", "earliest")
+            frames.append(reader.options(**query.read_options).load(queue_path(queue)))
+        writer = function(*frames).writeStream.format("cec").queryName(query.name)
+        writer = writer.outputMode(query.output_mode).option("checkpointLocation", checkpoint)
+        writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
+        return RunningQuery(writer.options(**query.write_options).start(queue_path(query.writes)))

@@ -145,5 +145,3 @@ def test_what_runs_has_room_and_has_all_that_it_reads(data: st.DataObject) -> No
             assert forecast(now, float(at), graph, RULES).keys() == set(waiting)
         else:
             assert set(running) == set(COSTS)
-
-

@@ -90,7 +90,11 @@ def declared(folder: Path, costs: Mapping[str, float] | None = None, **rules: An
 
 
 def make_input(folder: Path) -> None:
-    with open_queue(folder / "input", "x", schema=ROWS, partitions=1, timestamp_column="at"):
+    make_queue(folder / "input")
+
+
+def make_queue(path: Path) -> None:
+    with open_queue(path, "x", schema=ROWS, partitions=1, timestamp_column="at"):
         pass
 
 
