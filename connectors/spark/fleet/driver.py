@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event, Thread
@@ -45,7 +46,7 @@ class Running(Protocol):
 class Engine(Protocol):
     """What is asked of Spark: :class:`.running.SparkEngine`."""
 
-    def enter(self, folder: str) -> Lease: ...
+    def enter(self, folder: str, checkpoints: Sequence[str]) -> Lease: ...
 
     def executors(self) -> dict[str, float]: ...
 
@@ -70,10 +71,10 @@ class FleetDriver:
         self._folder = folder
         self._planner = planner
         self._period_s = period_s
-        self._lease = engine.enter(folder.path)
+        places = [folder.checkpoint_of(each.name, notes.generation) for each in notes.declared]
+        self._lease = engine.enter(folder.path, places)
         try:
             folder.withdraw_stop()
-            folder.discard_unfinished(notes)
             self._notes = finished(folder, notes)
             self._graph = notes.graph
             self._functions = {n: function_of(q) for n, q in self._graph.queries.items()}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from cec_store.connectors.spark.checkpoint.layout import COMMITS, OFFSETS
 from cec_store.connectors.spark.fleet.notes import (
     GlobalCheckpoint,
     Notes,
@@ -31,7 +30,6 @@ REQUESTS = "requests"
 STOP = "stop"
 VERSION = 1
 _CHECKPOINT = re.compile(r"([0-9]{12})\.json")
-_UNFINISHED = re.compile(r"\.\.?\d+\..*\.tmp(\.crc)?")
 _ADVICE = "restore it from a copy"
 _Values = TypeVar("_Values")
 
@@ -81,19 +79,6 @@ class FleetFolder:
         folder = self._folder.folder(QUERIES).folder(query)
         names = folder.folders() if folder.exists() else {}
         return sorted(int(name) for name in names if name.isdecimal())
-
-    def discard_unfinished(self, notes: Notes) -> None:
-        """Files that Spark was writing when the last driver ended, under names not their own yet.
-
-        A driver that was only stopped loses them so, before it could look at its tenure and go on.
-        """
-        for query in notes.declared:
-            checkpoint = self._folder.folder(QUERIES).folder(query.name)
-            checkpoint = checkpoint.folder(str(notes.generation))
-            for folder in map(checkpoint.folder, (OFFSETS, COMMITS)):
-                for name in folder.names() if folder.exists() else []:
-                    if _UNFINISHED.fullmatch(name):
-                        remove(folder, name)
 
     # -- global checkpoints -------------------------------------------------------------------
 

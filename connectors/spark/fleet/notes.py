@@ -149,9 +149,17 @@ def _query_notes(said: Mapping[str, Any]) -> QueryNotes:
 
 
 def checkpoint_of(said: Mapping[str, Any]) -> GlobalCheckpoint:
-    needed = {queue: tuple(map(int, each)) for queue, each in said["needed"].items()}
-    own = {each.name: said[each.name] for each in fields(GlobalCheckpoint)}
-    return GlobalCheckpoint(**{**own, "needed": needed})
+    """Back from what `asdict` says; errors as :func:`notes_of`."""
+    return GlobalCheckpoint(
+        number=int(said["number"]),
+        at_us=int(said["at_us"]),
+        generation=int(said["generation"]),
+        batches={
+            name: None if batch is None else int(batch) for name, batch in said["batches"].items()
+        },
+        commits={queue: int(number) for queue, number in said["commits"].items()},
+        needed={queue: tuple(map(int, each)) for queue, each in said["needed"].items()},
+    )
 
 
 def _made(kind: type[_Values], said: Mapping[str, Any]) -> _Values:

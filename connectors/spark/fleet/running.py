@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,9 +65,20 @@ class SparkEngine:
         self._session = session
         self._meter = CpuMeter(session)
 
-    def enter(self, folder: str) -> Lease:
-        """Be the one driver of the fleet in this folder. Raises :class:`LeaseHeld`."""
-        return enter(self._session, folder, None, _KEEP_ALIVE, None)
+    def enter(self, folder: str, checkpoints: Sequence[str]) -> Lease:
+        """Be the one driver of the fleet in this folder, which has these checkpoints below it.
+
+        Whoever drove it before writes nothing to them any more, wherever it was stopped.
+
+        Raises:
+            LeaseHeld: it is alive.
+        """
+        lease = enter(self._session, folder, None, _KEEP_ALIVE, None)
+        conf = self._session._jsparkSession.sessionState().newHadoopConf()
+        tenures = self._session._jvm.org.apache.spark.sql.cecstore.standby.Tenures
+        for each in checkpoints:
+            tenures.discardUnfinished(each, conf)
+        return lease
 
     def executors(self) -> dict[str, float]:
         """Cores of each that is alive; the driver is one where it runs the tasks itself."""

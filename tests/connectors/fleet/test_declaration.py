@@ -88,9 +88,9 @@ def test_nothing_is_made_by_a_fleet_that_cannot_start(tmp_path: Path) -> None:
     with pytest.raises(BadFleet, match=r"parsed: reads .*input, which is no queue"):
         fleet.checked()
     diamond.make_input(tmp_path)
-    assert list(fleet.checked().queries)[0] == "parsed"
+    assert next(iter(fleet.checked().queries)) == "parsed"
     fleet.query("lost", "support.fleets.diamond:gone", reads=["in"], writes=str(tmp_path / "lost"))
-    with pytest.raises(BadFleet, match="lost: no function support.fleets.diamond:gone"):
+    with pytest.raises(BadFleet, match=r"lost: no function support\.fleets\.diamond:gone"):
         fleet.checked()
     with pytest.raises(BadFleet, match="give a list"):
         fleet.query("text", PLACE, reads="in", writes="out")

@@ -1,5 +1,6 @@
-"""A fleet's driver with a clock and an engine of the test's own: who is started and stopped when."""
+"""A fleet's driver, its clock and its engine the test's own: who is started and stopped when."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,7 @@ def test_a_query_that_fails_again_and_again_waits_longer_and_the_others_go_on(
         driver.look(at / 10)
         if engine.started[-1] == "odd" and len(engine.started) > 6 + len(tried):
             tried.append(at / 10)
-    gaps = [later - earlier for earlier, later in zip(tried, tried[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(tried)]
     assert gaps == pytest.approx([0.4, 0.8, 1.6, 3.2, 6.4], abs=0.11)
     assert engine.running() == ALL - {"odd"}
     shown = {each.name: each for each in queries_of(driver.notes, True, 20.0)}

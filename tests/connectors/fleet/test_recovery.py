@@ -102,7 +102,8 @@ def test_a_driver_that_dies_goes_on_with_the_plan() -> None:
     assert before.running(topology()) == ("source", "cheap")
     now = begun(before, {"new": 1.0, "newer": 1.0}, 30.0, topology(), RULES)
     assert now.running(topology()) == before.running(topology())
-    assert now.outage is not None and now.outage.since_s == 10.0
+    assert now.outage is not None
+    assert now.outage.since_s == 10.0
     assert now.outage.cores_before == 6.0
 
 

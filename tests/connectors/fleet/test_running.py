@@ -10,7 +10,7 @@ from cec_store.connectors.spark.fleet.going_back import fork_fleet, roll_back
 from cec_store.errors import LeaseHeld
 from support.fleets import diamond
 
-PERIOD_S = 0.1
+PERIOD_S = 0.5
 
 
 def test_a_fleet_goes_on_where_it_was_is_forked_and_goes_back(spark: Any, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from cec_store.connectors.spark.fleet.rules import Rules
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 KEYS = 4
 WINDOW_S = 10
+DEADLINE_S = 600.0
+"""On a busy machine."""
 START_S = 1_700_000_000
 RULES = Rules(checkpoint_s=1.0, wait_first_s=0.2)
 NAMES = ("parsed", "even", "odd", "counts", "joined", "tall")
@@ -161,15 +163,15 @@ def differences(folder: Path, count: int, queues: Mapping[str, Path] | None = No
 
 
 def await_all(folder: Path, count: int, queues: Mapping[str, Path] | None = None,
-              deadline_s: float = 120.0) -> None:  # fmt: skip
+              deadline_s: float = DEADLINE_S) -> None:  # fmt: skip
     """Until there is all that so many rows of input lead to, and nothing else."""
     end_s = time.monotonic() + deadline_s
     while faults := differences(folder, count, queues):
         assert time.monotonic() < end_s, "\n".join(faults)
-        time.sleep(0.2)
+        time.sleep(1.0)
 
 
-def await_checkpoint(fleet: Fleet, count: int, deadline_s: float = 120.0) -> GlobalCheckpoint:
+def await_checkpoint(fleet: Fleet, count: int, deadline_s: float = DEADLINE_S) -> GlobalCheckpoint:
     """A global checkpoint that has the first so many rows of the input, and no more."""
     end_s = time.monotonic() + deadline_s
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,13 +21,13 @@ class LeaseDouble:
 @dataclass
 class SourceDouble:
     description: str
-    numInputRows: int = 10
+    numInputRows: int = 10  # noqa: N815
     metrics: dict[str, str] = field(default_factory=lambda: {"recordsBehindLatest": "0"})
 
 
 @dataclass
 class ProgressDouble:
-    batchId: int
+    batchId: int  # noqa: N815
     sources: list[SourceDouble]
 
 
@@ -36,7 +37,7 @@ class QueryDouble:
     run_id: str
     reads: tuple[str, ...]
     checkpoint: str
-    seen: Seen = Seen(True)
+    seen: Seen = field(default_factory=lambda: Seen(True))
     is_stopped: bool = False
 
     def look(self) -> Seen:
@@ -67,7 +68,7 @@ class EngineDouble:
         """By name: what the next call of `spent` tells."""
         self._runs = 0
 
-    def enter(self, folder: str) -> Any:
+    def enter(self, folder: str, checkpoints: Sequence[str]) -> Any:
         return self.lease
 
     def executors(self) -> dict[str, float]:
