@@ -23,7 +23,6 @@ LIFE_S_MAX = 1800.0
 CONF = {
     "spark.executor.memory": "600m",
     "spark.executor.cores": "1",
-    "spark.executor.extraJavaOptions": archive.submit_options(),
     "spark.sql.shuffle.partitions": "2",
     # What a killed executor takes with it is no fault of the tasks.
     "spark.task.maxFailures": "50",
@@ -54,8 +53,9 @@ class FleetRun:
         """Returns once it drives."""
         self._drivers += 1
         order = {
-            "folder": str(self.folder), "master": self.cluster.url, "conf": CONF, "costs": COSTS,
+            "folder": str(self.folder), "master": self.cluster.url, "costs": COSTS,
             "rules": self._rules,
+            "conf": {**CONF, "spark.executor.extraJavaOptions": archive.submit_options()},
         }  # fmt: skip
         log = self.folder / f"driver-{self._drivers}.log"
         self.driver = Driver("fleet_job", order, log, LIFE_S_MAX)

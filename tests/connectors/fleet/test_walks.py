@@ -1,0 +1,238 @@
+"""Fleets to which anything happens, over real queues and checkpoints: each row comes once.
+
+Executors are lost and come, drivers die between any two steps, fleets go back and are forked, and
+queues are trimmed meanwhile.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cec_store import open_queue
+from cec_store.connectors.spark.fleet import checkpointing, going_back
+from cec_store.connectors.spark.fleet.driver import FleetDriver
+from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
+from cec_store.errors import NoGlobalCheckpoint
+from cec_store.recovery_plans.density import best_density
+from support.fleets import plain_spark
+from support.fleets.plain_spark import INPUTS, SHAPE, PlainSpark
+
+EXECUTORS = 4
+STEPS = 150
+SETTLED_STEPS = 3000
+
+
+class Walk:
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder, self.dice = folder, random.Random(seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in INPUTS:
+            plain_spark.opened(folder / name, retention="consumers").close()
+        self.fleet = plain_spark.declared(folder, kept_checkpoints=3)
+        self.now_s, self.rows, self.executors = 0.0, 0, EXECUTORS
+        self.outages = self.rollbacks = 0
+        self.feed()
+        self.drive()
+
+    def drive(self) -> None:
+        """Whoever drove it before is dead, and has said nothing."""
+        self.engine = PlainSpark(EXECUTORS, self.dice, self.executors)
+        self.executors += EXECUTORS
+        self.driver = driver_of(self.fleet, self.engine, self.now_s)
+
+    def feed(self) -> None:
+        for name in INPUTS:
+            count = self.dice.randint(0, 3)
+            texts = [f"{name} {self.rows + each}" for each in range(count)]
+            self.rows += count
+            if texts:
+                with plain_spark.opened(self.folder / name) as queue:
+                    queue.append(pa.table({"v": texts}, schema=plain_spark.ROWS))
+
+    def look(self) -> None:
+        self.now_s += self.dice.random()
+        before = self.driver.notes.situation.outage
+        self.driver.look(self.now_s)
+        self.outages += before is None and self.driver.notes.situation.outage is not None
+
+    def lose(self) -> None:
+        there = sorted(self.engine.there)
+        for each in self.dice.sample(there, min(len(there), self.dice.randint(1, 3))):
+            del self.engine.there[each]
+
+    def come(self) -> None:
+        if len(self.engine.there) < EXECUTORS:
+            self.executors += 1
+            self.engine.come(str(self.executors))
+
+    def trim(self) -> None:
+        name = self.dice.choice([*SHAPE, *INPUTS])
+        if (self.folder / name).exists():
+            with plain_spark.opened(self.folder / name) as queue:
+                queue.trim()
+
+    def go_back(self) -> None:
+        numbers = self.fleet.folder.checkpoints()
+        if numbers:
+            folder = self.fleet.folder
+            going_back.roll_back(
+                folder, folder.read(), folder.checkpoint(self.dice.choice(numbers))
+            )
+            self.rollbacks += 1
+            self.drive()
+
+    def settle(self) -> None:
+        """All executors are there, and all that has come in goes through."""
+        while len(self.engine.there) < EXECUTORS:
+            self.come()
+        for _ in range(SETTLED_STEPS):
+            self.look()
+            for _ in range(10):
+                self.engine.step()
+            if not self.faults():
+                return
+
+    def faults(self) -> list[str]:
+        queues = {name: self.folder / name for name in SHAPE}
+        return plain_spark.differences(self.folder, queues)
+
+    def run(self, steps: int, *more: Callable[[], None]) -> None:
+        happen = [
+            self.feed,
+            self.lose,
+            self.come,
+            self.come,
+            self.come,
+            self.drive,
+            self.trim,
+            *more,
+        ]
+        for _ in range(steps):
+            self.look()
+            for _ in range(self.dice.randint(0, 8)):
+                self.engine.step()
+            if self.dice.random() < 0.4:
+                self.dice.choice(happen)()
+
+
+def driver_of(fleet: Fleet, engine: PlainSpark, now_s: float) -> FleetDriver:
+    notes = fleet.noted(fleet.checked())
+    fleet.folder.make()
+    return FleetDriver(engine, fleet.folder, notes, best_density, now_s=now_s)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_row_comes_once_whatever_happens(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = Walk(tmp_path, seed)
+    monkeypatch.setattr(walk, "trim", lambda: None)  # rows that are gone cannot be compared
+    walk.run(STEPS, walk.go_back)
+    walk.settle()
+    assert walk.faults() == []
+    assert walk.outages > 0
+
+
+def test_a_fork_goes_on_from_where_it_was_made(tmp_path: Path) -> None:
+    walk = Walk(tmp_path / "first", 5)
+    walk.run(30)
+    walk.settle()
+    while not walk.fleet.folder.checkpoints():
+        walk.look()
+    newest = walk.fleet.folder.newest_checkpoint()
+    assert newest is not None
+    going_back.fork_fleet(walk.fleet.folder, tmp_path / "forked", newest)
+    walk.feed()
+    fork = Fleet.at(tmp_path / "forked")
+    engine = PlainSpark(EXECUTORS, walk.dice)
+    driver = driver_of(fork, engine, walk.now_s)
+    queues = {name: tmp_path / "forked" / "queues" / name for name in SHAPE}
+    for _ in range(SETTLED_STEPS):
+        walk.now_s += 0.1
+        driver.look(walk.now_s)
+        for _ in range(10):
+            engine.step()
+        if not plain_spark.differences(walk.folder, queues):
+            break
+    assert plain_spark.differences(walk.folder, queues) == []
+    walk.settle()
+    assert walk.faults() == []
+
+
+def with_checkpoint(folder: Path) -> tuple[Walk, GlobalCheckpoint]:
+    """A walk that has gone on for a while behind a global checkpoint that has something in it."""
+    walk = Walk(folder, 1)
+    while not walk.fleet.folder.checkpoints():
+        walk.look()
+        walk.engine.step()
+    for _ in range(30):
+        walk.feed()
+        walk.look()
+        for _ in range(10):
+            walk.engine.step()
+    folder_of = walk.fleet.folder
+    return walk, folder_of.checkpoint(folder_of.checkpoints()[0])
+
+
+def test_what_a_global_checkpoint_needs_is_not_trimmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk, oldest = with_checkpoint(tmp_path / "right")
+    for name in (*SHAPE, *INPUTS):
+        with plain_spark.opened(walk.folder / name) as queue:
+            queue.trim()
+    starts = open_queue(walk.folder / "a").starts()  # type: ignore[union-attr]
+    assert any(starts.values())
+    going_back.check_is_kept(walk.fleet.folder, walk.fleet.folder.read(), oldest)
+
+    # The planted bug: buffers are trimmed to what has been read, before the global checkpoint.
+    release = checkpointing.Holds.release
+
+    def too_far(holds: checkpointing.Holds, oldest: GlobalCheckpoint) -> None:
+        ends = {queue: tuple(ends_of(queue)) for queue in oldest.needed}
+        release(holds, replace(oldest, needed=ends))
+
+    monkeypatch.setattr(checkpointing.Holds, "release", too_far)
+    walk, oldest = with_checkpoint(tmp_path / "wrong")
+    for name in (*SHAPE, *INPUTS):
+        with plain_spark.opened(walk.folder / name) as queue:
+            queue.trim()
+    with pytest.raises(NoGlobalCheckpoint, match="begins at"):
+        going_back.check_is_kept(walk.fleet.folder, walk.fleet.folder.read(), oldest)
+
+
+def ends_of(queue: str) -> list[int]:
+    return list(plain_spark.opened(Path(queue)).ends().values())
+
+
+def test_a_rollback_of_one_query_alone_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted bug: its queue and its checkpoint go back, and those of the others stay."""
+    walk, oldest = with_checkpoint(tmp_path)
+    folder = walk.fleet.folder
+    notes = folder.read()
+    alone = {"a": oldest.batches["a"]}
+    newest = {name: folder.checkpoint_of(name, 0) for name in SHAPE if name != "a"}
+    for name, place in newest.items():
+        done = [int(each.name) for each in (Path(place) / "commits").glob("[0-9]*")]
+        alone[name] = max(done, default=None)
+    commits = {walk.fleet.checked().queries["a"].writes: oldest.commits[str(tmp_path / "a")]}
+    monkeypatch.setattr(going_back, "check_is_kept", lambda *_: None)
+    folder.add_checkpoint(replace(oldest, batches=alone, commits=commits), 100)
+    going_back.roll_back(folder, notes, replace(oldest, batches=alone, commits=commits))
+    walk.drive()
+    for _ in range(100):
+        walk.now_s += 0.1
+        walk.driver.look(walk.now_s)
+        try:
+            for _ in range(10):
+                walk.engine.step()
+        except ValueError:  # a reader is behind the end of what it reads
+            return
+    assert walk.faults()
