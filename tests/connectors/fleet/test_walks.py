@@ -1,7 +1,6 @@
 """Fleets to which anything happens, over real queues and checkpoints: each row comes once.
 
-Executors are lost and come, drivers die between any two steps, fleets go back and are forked, and
-queues are trimmed meanwhile.
+Executors are lost and come, drivers die between any two steps, fleets go back and are forked.
 """
 
 import random
@@ -23,7 +22,7 @@ from support.fleets import plain_spark
 from support.fleets.plain_spark import INPUTS, SHAPE, PlainSpark
 
 EXECUTORS = 4
-STEPS = 150
+STEPS = 40
 SETTLED_STEPS = 3000
 
 
@@ -70,12 +69,6 @@ class Walk:
             self.executors += 1
             self.engine.come(str(self.executors))
 
-    def trim(self) -> None:
-        name = self.dice.choice([*SHAPE, *INPUTS])
-        if (self.folder / name).exists():
-            with plain_spark.opened(self.folder / name) as queue:
-                queue.trim()
-
     def go_back(self) -> None:
         numbers = self.fleet.folder.checkpoints()
         if numbers:
@@ -102,16 +95,7 @@ class Walk:
         return plain_spark.differences(self.folder, queues)
 
     def run(self, steps: int, *more: Callable[[], None]) -> None:
-        happen = [
-            self.feed,
-            self.lose,
-            self.come,
-            self.come,
-            self.come,
-            self.drive,
-            self.trim,
-            *more,
-        ]
+        happen = [self.feed, self.lose, *[self.come] * 3, self.drive, *more]
         for _ in range(steps):
             self.look()
             for _ in range(self.dice.randint(0, 8)):
@@ -126,16 +110,22 @@ def driver_of(fleet: Fleet, engine: PlainSpark, now_s: float) -> FleetDriver:
     return FleetDriver(engine, fleet.folder, notes, best_density, now_s=now_s)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.crash
 def test_each_row_comes_once_whatever_happens(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, crash_count: Callable[[int, int], int], tally: Callable[[int], None]
 ) -> None:
-    walk = Walk(tmp_path, seed)
-    monkeypatch.setattr(walk, "trim", lambda: None)  # rows that are gone cannot be compared
-    walk.run(STEPS, walk.go_back)
-    walk.settle()
-    assert walk.faults() == []
-    assert walk.outages > 0
+    """Correlated failures with random victims, moments and arrivals, and deaths of the driver."""
+    outages = rollbacks = 0
+    for seed in range(crash_count(2, 50)):
+        walk = Walk(tmp_path / str(seed), seed)
+        walk.run(STEPS, walk.go_back)
+        walk.settle()
+        assert walk.faults() == [], f"seed {seed}"
+        outages += walk.outages
+        rollbacks += walk.rollbacks
+    assert outages > 0
+    assert rollbacks > 0
+    tally(outages)
 
 
 def test_a_fork_goes_on_from_where_it_was_made(tmp_path: Path) -> None:

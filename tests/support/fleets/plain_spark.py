@@ -1,8 +1,8 @@
-"""Spark's micro-batches in plain Python: real checkpoints and real queues, killed between any steps.
+"""Spark's micro-batches in plain Python: real checkpoints and queues, killed between any steps.
 
-A batch is what it is in Spark: its offsets are noted, its output is committed to the queue under the
-query's id and its number, and then it is noted as done. A batch that was begun is run again with
-the same offsets. Queries have no state: each row that comes in goes out once, with its query's mark.
+A batch is what it is in Spark: its offsets are noted, its output is committed to the queue under
+the query's id and its number, and then it is noted as done. A batch that was begun is run again
+with the same offsets. Queries have no state: each row goes out once, with its query's mark.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COSTS = {"a": 0.5, "b": 0.3, "c": 0.4, "d": 1.0, "e": 0.6}
 
 def declared(folder: Path, **rules: Any) -> Fleet:
     fleet = Fleet(
-        folder / "fleet", rules=Rules(**{"checkpoint_s": 3.0, "wait_first_s": 0.5, **rules})
+        folder / "fleet", rules=Rules(**{"checkpoint_s": 1.0, "wait_first_s": 0.5, **rules})
     )
     for name, (reads, priority) in SHAPE.items():
         places = [str(folder / each) for each in reads]
@@ -103,8 +103,8 @@ class PlainQuery:
             metadata.write_text(json.dumps({"id": str(uuid4())}))
         self._id = json.loads(metadata.read_text())["id"]
         self._seen = Seen(True)
-        if not Path(query.writes).exists():
-            opened(Path(query.writes), retention="consumers").close()
+        self._output = opened(Path(query.writes), retention="consumers")
+        self._inputs = {each: ReferenceQueue(LocalStore(each)) for each in query.reads}
         self._pending = sorted(self._numbers("offsets") - self._numbers("commits"))
         self._is_written = False
 
@@ -134,7 +134,8 @@ class PlainQuery:
         batch = max(self._numbers("offsets"), default=-1) + 1
         before, after = self._positions(batch - 1), []
         for queue, start in zip(self._query.reads, before, strict=True):
-            ends = ReferenceQueue(LocalStore(queue)).ends()
+            self._inputs[queue].refresh()
+            ends = self._inputs[queue].ends()
             low = {number: start.get(number, 0) for number in ends}
             after.append({n: self._dice.randint(low[n], end) for n, end in ends.items()})
         if after == before or all(not any(each.values()) for each in after):
@@ -150,7 +151,8 @@ class PlainQuery:
             self._query.reads, self._positions(batch - 1), self._positions(batch), strict=True
         )
         for queue, low, high in ranges:
-            reader = ReferenceQueue(LocalStore(queue))
+            reader = self._inputs[queue]
+            reader.refresh()
             for number, end in high.items():
                 start = low.get(number, 0)
                 if start < end:
@@ -162,8 +164,7 @@ class PlainQuery:
                         found += each.column("v").to_pylist()
         if found:
             rows = pa.table({"v": [f"{each}>{self._query.name}" for each in found]}, schema=ROWS)
-            with opened(Path(self._query.writes)) as queue:
-                queue.append(rows, txn_app_id=self._id, txn_version=batch)
+            self._output.append(rows, txn_app_id=self._id, txn_version=batch)
 
     def look(self) -> Seen:
         return self._seen
