@@ -15,7 +15,7 @@ from cec_store.connectors.spark.fleet.recovery import (
     waits_for,
 )
 from cec_store.connectors.spark.fleet.rules import Rules
-from cec_store.recovery_plans.topology import Topology
+from cec_store.recovery_plans.topology import Operator, Topology
 
 RULES = Rules()
 COSTS = {"source": 1.0, "cheap": 0.4, "dear": 2.0, "last": 0.6}
@@ -146,3 +146,12 @@ def test_what_runs_has_room_and_has_all_that_it_reads(data: st.DataObject) -> No
             assert forecast(now, float(at), graph, RULES).keys() == set(waiting)
         else:
             assert set(running) == set(COSTS)
+
+
+def test_a_plan_that_ignores_sharing_is_seen() -> None:
+    """The planted bug: each query is planned for as if it had all that it reads."""
+    alone = Topology.of(Operator(name, (cost,)) for name, cost in COSTS.items())
+    for planned_by, is_right in ((topology(), True), (alone, False)):
+        now = observed(full(), cores(0), 10.0, planned_by, RULES)
+        started = now.running(planned_by)
+        assert all(waits_for(name, now, topology()) == () for name in started) is is_right
