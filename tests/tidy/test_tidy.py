@@ -81,7 +81,7 @@ ORDER = {
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint takeover executors fleet",
     "connectors.spark.fleet": """
-        rules declaration functions toml_file backoff costs recovery notes fleet_folder cuts history
+        rules declaration toml_file backoff costs recovery notes fleet_folder cuts history
         checkpointing going_back running driver fleet status
     """,
     "connectors.spark.executors": """

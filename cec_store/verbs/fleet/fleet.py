@@ -88,15 +88,15 @@ def stop_verb(
     folder = FleetFolder(path)
     end_s = time.monotonic() + wait_s
     found = status_of(folder, time.time())
-    if found.state != "stopped":
+    if found.is_driven:
         folder.ask_to_stop()
-    while found.state != "stopped" and time.monotonic() < end_s:
+    while found.is_driven and time.monotonic() < end_s:
         found = status_of(folder, time.time())
     if as_json:
-        Screen().document({"path": found.path, "stopped": found.state == "stopped"})
+        Screen().document({"path": found.path, "stopped": not found.is_driven})
     else:
         Screen().line(f"{found.path}: {found.state}")
-    if found.state != "stopped":
+    if found.is_driven:
         raise typer.Exit(1)
 
 

@@ -68,10 +68,6 @@ class CpuMeter:
         self._last = now
         return found
 
-    def forget(self, run_id: str) -> None:
-        """A run that has ended, of which :meth:`read` has told all."""
-        self._counted.forget(run_id)
-
 
 def is_caught_up(progress: Any) -> bool:
     """Whether the batch of this progress has taken all that its sources had."""

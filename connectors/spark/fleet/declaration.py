@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from typing import Any
 
 from cec_store.errors import BadFleet
@@ -92,6 +93,25 @@ def _is_amount(value: object) -> bool:
 
 def _is_place(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[\w.]+:[\w.]+", value) is not None
+
+
+def function_of(query: Query) -> Function:
+    """What the query calls.
+
+    Raises:
+        BadFleet: there is no such module, nothing of that name in it, or it is no function.
+    """
+    if not isinstance(query.function, str):
+        return query.function
+    module, _, name = query.function.partition(":")
+    try:
+        found: Any = reduce(getattr, name.split("."), import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise BadFleet(f"{query.name}: no function {query.function}: {error}") from error
+    if not callable(found):
+        raise BadFleet(f"{query.name}: {query.function} is no function, but {found!r}")
+    function: Function = found
+    return function
 
 
 def queue_path(path: str) -> str:

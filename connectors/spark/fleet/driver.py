@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from threading import Event, Thread
 from typing import Protocol
@@ -13,14 +14,13 @@ from typing import Protocol
 from cec_store.connectors.spark.fleet import recovery
 from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
 from cec_store.connectors.spark.fleet.costs import is_caught_up
-from cec_store.connectors.spark.fleet.declaration import Function, Query
+from cec_store.connectors.spark.fleet.declaration import Function, Query, function_of
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.functions import function_of
 from cec_store.connectors.spark.fleet.going_back import finished
 from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
 from cec_store.connectors.spark.fleet.running import Seen
-from cec_store.errors import CecError
+from cec_store.errors import CecError, Fenced, Forked, StorageError
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.recovery_plans.plans import Planner
 from cec_store.recovery_plans.topology import Topology
@@ -129,6 +129,8 @@ class FleetDriver:
 
         For the thread that drives; else only before :meth:`begin`.
         """
+        if not self._is_held():
+            return
         before = self._notes
         topology, rules = self._topology(), before.rules
         situation = recovery.observed(
@@ -164,9 +166,22 @@ class FleetDriver:
         except Exception as error:  # whatever a session that ends may raise
             self.failure = error
             _log.error("%s: this fleet is driven no more: %s", self._folder.path, error)
+            with suppress(Exception):  # the session may have ended, and they with it
+                self._stop(list(self._running))
         finally:
             self._lease.release()
             self._ended.set()
+
+    def _is_held(self) -> bool:
+        """Whether it can be shown that nobody has taken over; raises :class:`Fenced` if one has."""
+        try:
+            self._lease.check()
+        except (Fenced, Forked):
+            raise
+        except StorageError as error:  # a busy machine, or a disk that is away: look again later
+            _log.warning("%s: %s", self._folder.path, error)
+            return False
+        return True
 
     def _begin(self, now_s: float) -> None:
         topology = self._topology()
@@ -224,6 +239,7 @@ class FleetDriver:
         checkpoint = self._folder.checkpoint_of(name, self._notes.generation)
         query = self._graph.queries[name]
         try:
+            self._holds.hold()
             self._running[name] = self._engine.start(query, self._functions[name], checkpoint)
             notes = replace(notes, is_active=True, waits_for="", batch=None)
         except Exception as error:  # of the query's function, or of Spark
@@ -248,12 +264,11 @@ class FleetDriver:
             new = taken(self._folder, self._notes, self._graph, now_us())
             if new is not None:
                 self._folder.add_checkpoint(new, self._notes.rules.kept_checkpoints)
+                self._notes = replace(self._notes, situation=self._notes.situation.checkpointed())
                 self._holds.release(self._folder.checkpoint(self._folder.checkpoints()[0]))
         except (CecError, OSError) as error:
             # A query has just deleted what was read, or a store is not there: at the next one.
             _log.warning("%s: no global checkpoint: %s", self._folder.path, error)
-            return
-        self._notes = replace(self._notes, situation=self._notes.situation.checkpointed())
 
     def _note(self, now_s: float, *, is_over: bool = False) -> None:
         if is_over or now_s - self._noted_s >= min(self._period_s, _NOTED_AT_LEAST_S):

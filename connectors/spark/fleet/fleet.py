@@ -8,10 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cec_store.connectors.spark.fleet.declaration import Function, Graph, Query, queue_path
+from cec_store.connectors.spark.fleet.declaration import (
+    Function,
+    Graph,
+    Query,
+    function_of,
+    queue_path,
+)
 from cec_store.connectors.spark.fleet.driver import PERIOD_S, FleetDriver
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.functions import function_of
 from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.connectors.spark.fleet.rules import Rules

@@ -86,6 +86,8 @@ def observed(
         cores_full=max(before.cores_full, sum(executors.values())),
         executors_full=max(before.executors_full, len(executors)),
     )
+    if not gone and not come and now.outage is not None:
+        return now
     return _planned(now, len(come), now_s, topology, rules, planner)
 
 

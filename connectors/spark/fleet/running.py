@@ -13,7 +13,7 @@ from cec_store.connectors.spark.fleet.declaration import Function, Query, queue_
 from cec_store.connectors.spark.takeover.tenure import check_session, enter
 from cec_store.standby.leases import KeepAlive, Lease
 
-_KEEP_ALIVE = KeepAlive(0.5, 6)
+_KEEP_ALIVE = KeepAlive(0.5, 10)
 _SOURCE = re.compile(r"cec\[(.*)\]", re.DOTALL)
 
 
@@ -29,9 +29,9 @@ class Seen:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The queue of each source."""
+        """The queue of each source, empty for one that is none."""
         found = [_SOURCE.fullmatch(each.description) for each in self.progress.sources]
-        return tuple(queue_path(each[1]) for each in found if each)
+        return tuple(queue_path(each[1]) if each else "" for each in found)
 
 
 class RunningQuery:

@@ -58,6 +58,11 @@ class FleetStatus:
     """The number of the newest global checkpoint."""
     checkpoint_us: int | None
 
+    @property
+    def is_driven(self) -> bool:
+        """Whether a driver is alive."""
+        return self.driver.startswith(Sign.ALIVE.value)
+
 
 def status_of(folder: FleetFolder, now_s: float, look_s: float = _LOOK_S) -> FleetStatus:
     """As its folder says, from any process.

@@ -8,6 +8,7 @@ import pytest
 from cec_store.connectors.spark.fleet.driver import FleetDriver
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.status import message_of, queries_of
+from cec_store.errors import Fenced
 from cec_store.recovery_plans.density import best_density
 from support.fleets import diamond
 from support.fleets.engine_double import EngineDouble
@@ -170,6 +171,19 @@ def test_it_stops_all_when_it_is_asked_to(fleet: Fleet) -> None:
     assert not engine.lease.is_held
     assert not fleet.folder.is_asked_to_stop()
     assert not any(each.is_active for each in fleet.folder.read().queries.values())
+
+
+def test_one_that_was_taken_over_from_writes_no_notes_and_stops(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    before = fleet.folder.read()
+    engine.lease.is_fenced = True
+    driver.begin()
+    with pytest.raises(Fenced):
+        driver.wait(60.0)
+    assert engine.running() == set()
+    assert fleet.folder.read() == before
 
 
 def test_a_session_that_ends_is_told(fleet: Fleet) -> None:

@@ -43,7 +43,7 @@ def rows(path: Path) -> list[int]:
     return sorted(read_queue(path).read_all()["v"].to_pylist())
 
 
-@pytest.mark.parametrize(("appends", "number"), [(5, 0), (6, 3), (9, 4), (70, 66)])
+@pytest.mark.parametrize(("appends", "number"), [(5, 0), (6, 3), (9, 4), (70, 68)])
 def test_a_queue_goes_back_and_on(tmp_path: Path, appends: int, number: int) -> None:
     """The last one behind a merge, which comes with the 64th commit."""
     after = made(tmp_path / "q", appends)
@@ -101,7 +101,8 @@ def test_consumers_are_put_back_and_fenced(tmp_path: Path) -> None:
     with opened(tmp_path / "q") as queue:
         [state] = queue.consumers()
         assert state.effects_saved == before.commit.ends
-        queue.append(table(200))
+        for value in range(200, 206):
+            queue.append(table(value, -value))
         with pytest.raises(Fenced):
             consumer.acknowledge(effects_saved={0: ends[0] + 1, 1: ends[1] + 1})
 
@@ -111,20 +112,20 @@ def test_a_copy_is_a_queue_of_its_own(tmp_path: Path) -> None:
     with opened(tmp_path / "q") as queue:
         queue.consumer("reader")
     source = LocalFolder(tmp_path / "q")
-    linked, copied = copy_at(source, LocalStore(source.path), LocalFolder(tmp_path / "c"), 66)
+    linked, copied = copy_at(source, LocalStore(source.path), LocalFolder(tmp_path / "c"), 68)
     assert (linked > 66, copied) == (True, 0)
     copy: Store = LocalStore(tmp_path / "c")
     forget_consumers(copy, lambda: NOW_US)
-    assert rows(tmp_path / "c") == after[66]
+    assert rows(tmp_path / "c") == after[68]
     with opened(tmp_path / "c") as queue:
         assert queue.consumers() == []
         queue.append(table(5000))
-    assert rows(tmp_path / "c") == [*after[66], 5000]
+    assert rows(tmp_path / "c") == [*after[68], 5000]
     assert rows(tmp_path / "q") == list(range(140))
     found = verify_place(place_at(tmp_path / "c"), deep=True)
     assert found.is_sound, found.faults
     with pytest.raises(FileExistsError):
-        copy_at(source, LocalStore(source.path), LocalFolder(tmp_path / "c"), 66)
+        copy_at(source, LocalStore(source.path), LocalFolder(tmp_path / "c"), 68)
 
 
 def test_what_is_not_there_is_refused_and_nothing_changes(tmp_path: Path) -> None:

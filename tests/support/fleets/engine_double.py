@@ -8,11 +8,17 @@ from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import Query
 from cec_store.connectors.spark.fleet.running import Seen
+from cec_store.errors import Fenced
 
 
 @dataclass
 class LeaseDouble:
     is_held: bool = True
+    is_fenced: bool = False
+
+    def check(self) -> None:
+        if self.is_fenced:
+            raise Fenced("another driver has taken over")
 
     def release(self) -> None:
         self.is_held = False
