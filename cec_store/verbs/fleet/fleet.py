@@ -47,6 +47,9 @@ def run_verb(
         list[str] | None,
         typer.Option("--conf", metavar="NAME=VALUE", help="Of the session, over the file's."),
     ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Run all on the executors that there are.")
+    ] = False,
 ) -> None:
     """Start all of a fleet's queries, or go on where its last driver was, until it is stopped."""
     fleet = _fleet_at(place)
@@ -60,7 +63,7 @@ def run_verb(
         fleet.checked()
         session = _session(f"fleet {fleet.folder.path}", settings)
     try:
-        with fleet.start(session) as driver:
+        with fleet.start(session, accept=accept) as driver:
             Screen().note(f"{fleet.folder.path}: runs; `cec-store fleet status | stop` it")
             driver.wait()
     finally:

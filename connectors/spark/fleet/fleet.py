@@ -19,6 +19,7 @@ from cec_store.connectors.spark.fleet.driver import PERIOD_S, FleetDriver
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes
+from cec_store.connectors.spark.fleet.recovery import Situation
 from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.connectors.spark.fleet.running import SparkEngine
 from cec_store.connectors.spark.fleet.toml_file import read_toml
@@ -143,12 +144,18 @@ class Fleet:
         return graph
 
     def start(
-        self, session: Any, *, period_s: float = PERIOD_S, planner: Planner = best_density
+        self,
+        session: Any,
+        *,
+        accept: bool = False,
+        period_s: float = PERIOD_S,
+        planner: Planner = best_density,
     ) -> FleetDriver:
         """Start all of it, or go on where its last driver was.
 
         Args:
             session: A `SparkSession` with our jar: ``spark.configure(builder)``.
+            accept: Run all of it on the executors that there are, however many there were before.
             period_s: Seconds between two looks at queries and executors.
             planner: Of :mod:`cec_store.recovery_plans`.
 
@@ -163,9 +170,10 @@ class Fleet:
         graph = self.checked()
         engine = SparkEngine(session)
         self.folder.make()
-        return FleetDriver(engine, self.folder, self.noted(graph), planner, period_s).begin()
+        notes = self.noted(graph, accept=accept)
+        return FleetDriver(engine, self.folder, notes, planner, period_s).begin()
 
-    def noted(self, graph: Graph) -> Notes:
+    def noted(self, graph: Graph, *, accept: bool = False) -> Notes:
         """What the last driver has left, with what is declared now."""
         if not self.folder.is_there():
             rules = self._rules or Rules()
@@ -182,6 +190,7 @@ class Fleet:
         return replace(
             notes,
             declared=tuple(self._queries),
+            situation=Situation({}) if accept else notes.situation,
             rules=self._rules or notes.rules,
             spark=self._spark or notes.spark,
         )

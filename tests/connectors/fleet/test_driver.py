@@ -26,8 +26,10 @@ def fleet(tmp_path: Path) -> Fleet:
     return diamond.declared(tmp_path, COSTS, checkpoint_s=1000.0)
 
 
-def driver_of(fleet: Fleet, engine: EngineDouble, now_s: float) -> FleetDriver:
-    notes = fleet.noted(fleet.checked())
+def driver_of(
+    fleet: Fleet, engine: EngineDouble, now_s: float, *, accept: bool = False
+) -> FleetDriver:
+    notes = fleet.noted(fleet.checked(), accept=accept)
     fleet.folder.make()
     return FleetDriver(engine, fleet.folder, notes, best_density, now_s=now_s)
 
@@ -79,6 +81,14 @@ def test_a_driver_that_dies_in_the_middle_is_gone_on_from(fleet: Fleet) -> None:
     other.come("c", "d", "e")
     again.look(50.0)
     assert other.running() == ALL
+
+
+def test_fewer_executors_can_be_accepted_for_good(fleet: Fleet) -> None:
+    driver_of(fleet, EngineDouble(6), 0.0).look(0.0)
+    for accept, runs in ((False, {"parsed", "counts"}), (True, ALL)):
+        engine = EngineDouble(2)
+        driver_of(fleet, engine, 10.0, accept=accept).look(10.0)
+        assert engine.running() == runs
 
 
 def test_less_than_the_cheapest_query_takes_is_said_and_waited_for(fleet: Fleet) -> None:
