@@ -62,6 +62,10 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
         "Start a Spark application as its query's standby: warm, and at work once it is needed.",
         lambda: import_module("cec_store.verbs.standby.passive").standby_verb,
     ),
+    "fleet": (
+        "Run Spark queries that are joined by queues as one, and bring them back one by one.",
+        lambda: import_module("cec_store.verbs.fleet.fleet").app,
+    ),
     "consumers": (
         "List who the queue keeps its records for; add or drop one; set what it deletes by itself.",
         lambda: import_module("cec_store.verbs.consumers").consumers_verb,

@@ -6,6 +6,7 @@
     ├── StorageError              the files
     │   ├── NotAQueue             (FileNotFoundError) no queue at this path
     │   ├── NotACheckpoint        (FileNotFoundError) no Spark checkpoint at this path
+    │   ├── NotAFleet             (FileNotFoundError) no fleet in this folder
     │   ├── UnsupportedVersion    written by a newer format
     │   ├── CorruptLog            damage below what was acknowledged
     │   ├── QueueLocked           another writer is alive
@@ -57,6 +58,10 @@ class NotAQueue(StorageError, FileNotFoundError):
 
 class NotACheckpoint(StorageError, FileNotFoundError):
     """There is no checkpoint of a Spark query at this path."""
+
+
+class NotAFleet(StorageError, FileNotFoundError):
+    """There is no fleet in this folder."""
 
 
 class UnsupportedVersion(StorageError):
@@ -163,6 +168,14 @@ class WrongDeclaration(CecError, ValueError):
 
 class StandbyRefused(CecError, ValueError):
     """By this scheme this operator cannot be taken over. The primary was left alone."""
+
+
+class BadFleet(CecError, ValueError):
+    """A fleet that is declared in a way in which it cannot run. Nothing was started."""
+
+
+class NoGlobalCheckpoint(CecError, LookupError):
+    """The fleet has no global checkpoint there, or what it needs is not kept any more."""
 
 
 class NoSuchExecutor(CecError, LookupError):

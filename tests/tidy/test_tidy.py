@@ -52,7 +52,7 @@ ORDER = {
     "partitioned.by_reference": """
         queue_state reference_log segment_objects reference_commits partition_log reference_queue
         registrations partitioned_consumer reference_writer reference_trims merging sweeping upkeep
-        partitioned_queue from_version_1
+        partitioned_queue from_version_1 earlier
     """,
     "state_logs": "segments tree versions state_log",
     "operators": """
@@ -79,7 +79,11 @@ ORDER = {
         assignment succession generated
     """,
     "connectors": "spark",
-    "connectors.spark": "setup queues checkpoint takeover executors",
+    "connectors.spark": "setup queues checkpoint takeover executors fleet",
+    "connectors.spark.fleet": """
+        rules declaration toml_file backoff costs recovery notes fleet_folder cuts history
+        checkpointing going_back running driver fleet status
+    """,
     "connectors.spark.executors": """
         snapshot driver_side saved loads migration planning showing adaptation cluster
     """,
@@ -122,8 +126,9 @@ ORDER = {
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
         arguments upkeep extent verify dump state changes diff replay report
-        consumers trim reindex fork spark demo standby
+        consumers trim reindex fork spark demo standby fleet
     """,
+    "verbs.fleet": "going_back fleet",
     "verbs.standby": "advise passive",
 }
 RANKS = {

@@ -4,7 +4,8 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import scala.collection.mutable
 import org.apache.spark.{SparkContext, Success}
-import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent, SparkListenerTaskEnd}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent, SparkListenerJobEnd}
+import org.apache.spark.scheduler.{SparkListenerJobStart, SparkListenerTaskEnd}
 import org.apache.spark.sql.execution.SparkPlanInfo
 import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkListenerSQLExecutionStart}
 
@@ -13,7 +14,8 @@ import org.apache.spark.sql.execution.ui.{SparkListenerSQLExecutionEnd, SparkLis
  *
  * No event says which operators a task works for. But a task tells the SQL metrics that it has counted, by their
  * accumulators, and the plan of an execution says of which operator each metric is. A task that works for several
- * operators is shared out evenly.
+ * operators is shared out evenly. Of whole queries, stateful or not, the processor time of all tasks is counted, of those
+ * that failed as well: Spark runs a query's jobs under its run id, as their group.
  *
  * Spark's bus calls from one thread, and whoever reads comes from another: the lock of `this` guards all fields.
  */
@@ -24,6 +26,18 @@ final class TaskLoads extends SparkListener {
   private val operators = mutable.HashMap.empty[Long, Operator]
   private val ofExecution = mutable.HashMap.empty[Long, Seq[Long]]
   private val sums = mutable.HashMap.empty[Group, Sums]
+  /** The run id by stage, of jobs that have not ended. */
+  private val runOf = mutable.HashMap.empty[Int, String]
+  private val stagesOf = mutable.HashMap.empty[Int, Seq[Int]]
+  private val cpuNsOf = mutable.HashMap.empty[String, Long]
+
+  override def onJobStart(start: SparkListenerJobStart): Unit =
+    for (group <- Option(start.properties).flatMap(each => Option(each.getProperty(TaskLoads.JobGroup)))) synchronized {
+      stagesOf(start.jobId) = start.stageIds
+      runOf ++= start.stageIds.map(_ -> group)
+    }
+
+  override def onJobEnd(end: SparkListenerJobEnd): Unit = synchronized(stagesOf.remove(end.jobId).foreach(runOf --= _))
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case start: SparkListenerSQLExecutionStart => begin(start.executionId, start.sparkPlanInfo)
@@ -41,6 +55,12 @@ final class TaskLoads extends SparkListener {
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
     val metrics = end.taskMetrics
+    if (metrics != null) synchronized {
+      for (run <- runOf.get(end.stageId)) {
+        val cpuNs = metrics.executorCpuTime + metrics.executorDeserializeCpuTime
+        cpuNsOf(run) = cpuNsOf.getOrElse(run, 0L) + cpuNs
+      }
+    }
     if (end.reason == Success && metrics != null) synchronized {
       val of = end.taskInfo.accumulables.flatMap(each => operators.get(each.id)).distinct
       val partition = if (end.taskInfo.partitionId >= 0) end.taskInfo.partitionId else end.taskInfo.index
@@ -66,8 +86,14 @@ final class TaskLoads extends SparkListener {
     })
   }
 
+  /** `{"…": 3400000}`: processor time by the run id, or another group of jobs. Until [[forget]]. */
+  def queriesText(): String = synchronized(TaskLoads.json.writeValueAsString(cpuNsOf))
+
   /** A query that runs no more. */
-  def forget(query: String): Unit = synchronized(sums.filterInPlace((group, _) => group.query != query))
+  def forget(query: String): Unit = synchronized {
+    sums.filterInPlace((group, _) => group.query != query)
+    cpuNsOf -= query
+  }
 }
 
 object TaskLoads {
@@ -75,6 +101,8 @@ object TaskLoads {
   private final case class Group(query: String, operator: Long, partition: Int)
   private final class Sums { var tasks, cpuNs, rows, bytes = 0L }
 
+  /** Spark's name for it among a job's properties. */
+  private val JobGroup = "spark.jobGroup.id"
   private val json = new ObjectMapper().registerModule(DefaultScalaModule)
   /** As Spark's `StatefulOperatorStateInfo` prints itself in a plan. */
   private val StateInfo = "state info \\[ checkpoint = .*, runId = ([0-9a-f-]+), opId = (\\d+),".r.unanchored

@@ -45,6 +45,9 @@ private[cecstore] final class CecStream(
   private var target: Option[Map[Int, Long]] = None
   private var acknowledge: Option[Map[Int, Long] => Unit] = None
 
+  /** What the query's progress calls this source. */
+  override def toString: String = s"cec[${queue.store.url}]"
+
   /** Of a new query; one that is restarted goes on where its checkpoint says. */
   override def initialOffset(): Offset = {
     for (primary <- options.followCheckpoint) throw new CecLogException(

@@ -36,17 +36,27 @@ private[cecstore] object Tenures {
    */
   def enter(checkpoint: String, lease: String, number: Long, conf: Configuration): Unit = {
     val given = new Path(checkpoint)
-    val context =
-      if (given.toUri.getScheme == null) FileContext.getFileContext(conf)
-      else FileContext.getFileContext(given.toUri, conf)
+    val context = contextOf(given, conf)
     val tenure = Tenure(context.makeQualified(given), lease, number)
     tenure.require(context)
-    Seq("offsets", "commits").map(new Path(tenure.checkpoint, _)).filter(context.util.exists(_)).foreach { folder =>
+    discardUnfinished(context, tenure.checkpoint)
+    entered.put(tenure.checkpoint, tenure)
+  }
+
+  /** Of a checkpoint below the place whose tenure was entered: what a driver of an earlier one was about to rename. */
+  def discardUnfinished(checkpoint: String, conf: Configuration): Unit = {
+    val given = new Path(checkpoint)
+    discardUnfinished(contextOf(given, conf), given)
+  }
+
+  private def discardUnfinished(context: FileContext, checkpoint: Path): Unit =
+    Seq("offsets", "commits").map(new Path(checkpoint, _)).filter(context.util.exists(_)).foreach { folder =>
       context.util.listStatus(folder).map(_.getPath).filter(path => Unfinished.matches(path.getName))
         .foreach(path => context.delete(path, false))
     }
-    entered.put(tenure.checkpoint, tenure)
-  }
+
+  private def contextOf(given: Path, conf: Configuration): FileContext =
+    if (given.toUri.getScheme == null) FileContext.getFileContext(conf) else FileContext.getFileContext(given.toUri, conf)
 
   /** That of the checkpoint which a path is in, where this process has entered one. */
   def of(path: Path): Option[Tenure] =

@@ -1,0 +1,154 @@
+"""A queue as it was after an earlier commit: gone back to in place, or made anew beside it.
+
+docs/format.md §12. For whoever knows that nobody writes to it meanwhile: a fleet that goes back to
+a global checkpoint, or is forked at one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+from cec_store.errors import OutOfRange
+from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
+from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
+from cec_store.partitioned.by_reference.reference_commits import settings_after
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.registrations import (
+    SETTING,
+    acknowledged,
+    of_all,
+    registered,
+)
+from cec_store.storage.names import (
+    LOG_FOLDER,
+    acknowledgement_object_name,
+    commit_number_of,
+    commit_object_name,
+    is_log_folder,
+    summary_number_of,
+    summary_object_name,
+)
+from cec_store.storage.stores.folders import AnyFolder
+from cec_store.storage.stores.new_trees import NewTree, new_folder
+from cec_store.storage.stores.store import Store
+
+
+def state_at(store: Store, log: ReferenceLog, number: int) -> QueueState:
+    """The queue after commit ``number``, of which all objects are there still.
+
+    Raises:
+        OutOfRange: it has no such commit, or an object that counted then is deleted.
+        CorruptLog: as :meth:`ReferenceLog.open`.
+    """
+    newest = log.open().number
+    if not 0 <= number <= newest:
+        raise OutOfRange(f"{store.url}: commit {number} is not there; the newest is {newest}")
+    state = log.at(number)
+    there: dict[str, set[str]] = {}
+    for file in state.live.column("file").to_pylist():
+        folder, _, name = file.rpartition("/")
+        if folder not in there:
+            there[folder] = {each.name for each in store.list(folder)}
+        if name not in there[folder]:
+            raise OutOfRange(
+                f"{store.url}: {file}, which counted at commit {number}, is deleted: it was "
+                "trimmed or merged more than a day ago; choose a later commit"
+            )
+    return state
+
+
+def go_back(store: Store, number: int, now_us: int) -> QueueState:
+    """Make a queue again what it was after commit ``number``; what came later is gone for good.
+
+    It begins with the newest commit, so that wherever it is interrupted there is a queue; do it
+    once more then. A consumer that had acknowledged more is put back to the queue's end, and
+    whoever acts under its name is fenced.
+
+    Raises:
+        OutOfRange, CorruptLog: as :func:`state_at`; nothing was changed.
+    """
+    log = ReferenceLog(store)
+    state = state_at(store, log, number)
+    for each in range(log.open().number, number, -1):
+        if summary_base(each) is not None:
+            store.delete([summary_object_name(each)])
+        store.delete([commit_object_name(each)])
+    for name, (_, first) in registered(state, store.url).items():
+        _put_back(store, state, name, first, now_us)
+    return state
+
+
+def _put_back(store: Store, state: QueueState, name: str, first: int, now_us: int) -> None:
+    said = acknowledged(store, state, name, first)
+    if said is None:
+        return
+    ends = state.commit.ends
+    received, saved = (
+        tuple(map(min, of_all(each, state)[: len(ends)], ends))
+        for each in (said.received, said.effects_saved)
+    )
+    if (received, saved) == (said.received, said.effects_saved):
+        return
+    lower = PartitionsAcknowledged(
+        state.log_id, said.number + 1, secrets.token_bytes(16), now_us, received, saved
+    )
+    store.create(acknowledgement_object_name(name, lower.number), [lower.encode()])
+
+
+def copy_at(
+    source: AnyFolder, source_store: Store, target: AnyFolder, number: int
+) -> tuple[int, int]:
+    """Make a queue at ``target`` as the one at ``source`` was after commit ``number``.
+
+    Rows are shared by hard links where both are on one local disk, else copied. Its consumers are
+    not copied: see :func:`forget_consumers`. How many files were linked, and copied.
+
+    Raises:
+        OutOfRange, CorruptLog: as :func:`state_at`.
+        FileExistsError: there is something at ``target``.
+    """
+    state = state_at(source_store, ReferenceLog(source_store), number)
+    rows = dict.fromkeys(state.live.column("file").to_pylist())
+    # Commit 0 makes it a queue, so it is the last one.
+    names = [*rows, *reversed(_log_objects(source_store, number))]
+    with new_folder(target) as tree:
+        linked = sum(_take(tree, source, source_store, name) for name in names)
+    return linked, len(names) - linked
+
+
+def _log_objects(store: Store, number: int) -> list[str]:
+    """Commits up to this one, and their summaries, the first commit first."""
+    found = []
+    for each in store.list(LOG_FOLDER):
+        if not (each.is_folder and is_log_folder(each.name)):
+            continue
+        folder = f"{LOG_FOLDER}/{each.name}"
+        names = [entry.name for entry in store.list(folder)]
+        for name in names:
+            of = commit_number_of(name)
+            of = summary_number_of(name) if of is None else of
+            if of is not None and of <= number:
+                found.append((of, f"{folder}/{name}"))
+    return [name for _, name in sorted(found)]
+
+
+def _take(tree: NewTree, source: AnyFolder, store: Store, name: str) -> bool:
+    inside, _, last = name.rpartition("/")
+    folder = source
+    for part in inside.split("/"):
+        folder = folder.folder(part)
+    return tree.take(inside, folder, last, store.size(name), is_final=True)
+
+
+def forget_consumers(store: Store, clock_us: Callable[[], int]) -> None:
+    """Of a copy: nobody has read it yet."""
+    log = ReferenceLog(store)
+
+    def commit(now: QueueState) -> ReferenceObject | None:
+        settings = now.commit.settings
+        left = {key: text for key, text in settings.items() if not key.startswith(SETTING)}
+        return settings_after(now, left, clock_us()) if len(left) < len(settings) else None
+
+    log.add(log.open(), commit)

@@ -1,0 +1,1 @@
+"""Verbs about fleets: Spark queries joined by queues, run as one."""

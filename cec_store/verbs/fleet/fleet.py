@@ -1,0 +1,146 @@
+"""The verbs below `cec-store fleet`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cec_store.connectors import spark
+from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.terminal.screens import Screen
+from cec_store.terminal.wording import moment
+from cec_store.verbs.arguments import AsJson
+from cec_store.verbs.fleet.going_back import Folder, fork_fleet_verb, rollback_verb
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def _fleet() -> None:
+    """Run Spark queries that are joined by queues as one, and bring them back one by one."""
+
+
+app.command("rollback")(rollback_verb)
+app.command("fork")(fork_fleet_verb)
+
+
+def _fleet_at(place: str) -> Fleet:
+    """Of a TOML file, or of a fleet's folder."""
+    path = Path(place)
+    with wrong_use():
+        return Fleet.of_toml(path) if path.is_file() else Fleet.at(place)
+
+
+@app.command("run")
+def run_verb(
+    place: Annotated[
+        str, typer.Argument(metavar="FLEET", help="A TOML file, or the folder of a fleet.")
+    ],
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="NAME=VALUE", help="Of the session, over the file's."),
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Run all on the executors that there are.")
+    ] = False,
+) -> None:
+    """Start all of a fleet's queries, or go on where its last driver was, until it is stopped."""
+    fleet = _fleet_at(place)
+    settings = dict(fleet.spark)
+    for each in conf or []:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise typer.BadParameter(f"--conf {each!r}: give NAME=VALUE")
+        settings[name] = value
+    with wrong_use():
+        fleet.checked()
+        session = _session(f"fleet {fleet.folder.path}", settings)
+    try:
+        with fleet.start(session, accept=accept) as driver:
+            Screen().note(f"{fleet.folder.path}: runs; `cec-store fleet status | stop` it")
+            driver.wait()
+    finally:
+        session.stop()
+
+
+def _session(name: str, settings: dict[str, str]) -> Any:
+    from pyspark.sql import SparkSession  # takes a while, and the other verbs do without
+
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return spark.configure(builder).getOrCreate()
+
+
+@app.command("stop")
+def stop_verb(
+    path: Folder,
+    wait_s: Annotated[
+        float, typer.Option("--wait", min=0.0, help="Seconds to wait until it has stopped.")
+    ] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a fleet's driver to stop all of its queries."""
+    folder = FleetFolder(path)
+    end_s = time.monotonic() + wait_s
+    found = status_of(folder, time.time())
+    if found.is_driven:
+        folder.ask_to_stop()
+    while found.is_driven and time.monotonic() < end_s:
+        found = status_of(folder, time.time())
+    if as_json:
+        Screen().document({"path": found.path, "stopped": not found.is_driven})
+    else:
+        Screen().line(f"{found.path}: {found.state}")
+    if found.is_driven:
+        raise typer.Exit(1)
+
+
+@app.command("status")
+def status_verb(path: Folder, as_json: AsJson = False) -> None:
+    """Show who runs, who waits for what, and when it will run."""
+    found = status_of(FleetFolder(path), time.time())
+    screen = Screen()
+    if as_json:
+        screen.document(asdict(found))
+    else:
+        _show(screen, found)
+
+
+def _show(screen: Screen, found: FleetStatus) -> None:
+    screen.line(f"{found.path}: {found.state}; driver {found.driver}")
+    screen.line(f"{found.executors} executors with {found.cores:g} cores")
+    if found.message:
+        screen.line(found.message, "bold")
+    if found.checkpoint is None:
+        screen.line("no global checkpoint yet")
+    else:
+        screen.line(f"global checkpoint {found.checkpoint}, of {moment(found.checkpoint_us)}")
+    names = ["query", "state", "priority", "cores", "batch", "waits for", "expected"]
+    screen.table("queries, each after those that it reads", names, list(map(_row, found.queries)))
+    for each in found.queries:
+        if each.failures:
+            screen.line(f"{each.name} has failed {each.failures} times: {each.reason}", "bold red")
+
+
+def _row(each: QueryStatus) -> list[str | int | float | None]:
+    cores = "–" if each.cores is None else f"{each.cores:.3g}"
+    return [
+        each.name, each.state, each.priority, cores, each.batch, each.waits_for, _expected(each)
+    ]  # fmt: skip
+
+
+def _expected(each: QueryStatus) -> str:
+    if each.arrivals is None:
+        return ""
+    more = f"with {each.arrivals} more executor{'s' * (each.arrivals > 1)}"
+    if each.expected_s is None:
+        return f"{more}; none has come yet"
+    return f"{more}, {moment(round(each.expected_s * 1e6))}"

@@ -1,0 +1,124 @@
+"""The verbs `cec-store fleet rollback` and `fork`: a fleet at a global checkpoint."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.going_back import (
+    check_is_kept,
+    finished,
+    fork_fleet,
+    roll_back,
+)
+from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
+from cec_store.connectors.spark.takeover.tenure import LEASE
+from cec_store.errors import NoGlobalCheckpoint
+from cec_store.standby.leases import leases_of
+from cec_store.terminal.screens import Screen
+from cec_store.values import format_timestamp_us
+from cec_store.verbs.arguments import AsJson, Yes, moment_of
+
+Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The fleet's folder.")]
+
+
+def _moment(text: str) -> int:
+    moment = moment_of(text)
+    if not isinstance(moment, int):
+        raise typer.BadParameter(f"{text!r} is an offset; give a time")
+    return moment
+
+
+At = Annotated[
+    Any,
+    typer.Option(
+        parser=_moment, metavar="MOMENT", help="The last global checkpoint taken by this time."
+    ),
+]
+Number = Annotated[
+    int | None, typer.Option("--checkpoint", min=0, help="The global checkpoint of this number.")
+]
+
+
+def _wanted(folder: FleetFolder, at: int | None, number: int | None) -> GlobalCheckpoint:
+    """The newest one where neither is given."""
+    if at is not None and number is not None:
+        raise typer.BadParameter("give --at or --checkpoint, not both")
+    if number is not None:
+        return folder.checkpoint(number)
+    if at is not None:
+        return folder.checkpoint_at(at)
+    newest = folder.newest_checkpoint()
+    if newest is None:
+        raise NoGlobalCheckpoint(f"{folder.path}: no global checkpoint was taken yet")
+    return newest
+
+
+def rollback_verb(
+    path: Folder, at: At = None, number: Number = None, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Bring all queries and queues of a stopped fleet back to a global checkpoint."""
+    folder = FleetFolder(path)
+    notes = folder.read()
+    if not yes:
+        wanted = _wanted(folder, at, number)
+        check_is_kept(folder, notes, wanted)
+        _tell(Screen(), folder.path, wanted, None, as_json, is_done=False)
+        return
+    with leases_of(folder.path).hold(LEASE):
+        notes = finished(folder, notes)
+        wanted = _wanted(folder, at, number)
+        roll_back(folder, notes, wanted)
+    _tell(Screen(), folder.path, wanted, None, as_json, is_done=True)
+
+
+def fork_fleet_verb(
+    path: Folder,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The folder to make.")],
+    at: At = None,
+    number: Number = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a fleet of its own that goes on from a global checkpoint. The old one may run."""
+    folder = FleetFolder(path)
+    wanted = _wanted(folder, at, number)
+    if yes:
+        fork_fleet(folder, new, wanted)
+    else:
+        check_is_kept(folder, folder.read(), wanted)
+    _tell(Screen(), folder.path, wanted, FleetFolder(new).path, as_json, is_done=yes)
+
+
+def _tell(
+    screen: Screen,
+    path: str,
+    wanted: GlobalCheckpoint,
+    new: str | None,
+    as_json: bool,
+    *,
+    is_done: bool,
+) -> None:
+    if as_json:
+        screen.document(
+            {
+                "path": path,
+                "new": new,
+                "done": is_done,
+                "checkpoint": wanted.number,
+                "timestamp_us": wanted.at_us,
+                "batches": dict(wanted.batches),
+            }
+        )
+        return
+    verb = "goes on" if is_done else "would go on"
+    screen.line(
+        f"{new or path}: {verb} from global checkpoint {wanted.number}, of "
+        f"{format_timestamp_us(wanted.at_us)}"
+    )
+    for name, batch in wanted.batches.items():
+        screen.line(f"  {name}: {'anew' if batch is None else f'after batch {batch}'}")
+    if not is_done:
+        screen.line("do it with --yes")

@@ -1,0 +1,34 @@
+"""How long a query that fails waits before it is started again, while the others go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cec_store.connectors.spark.fleet.rules import Rules
+
+_DOUBLINGS_MAX = 40
+_TEXT_MAX = 2000
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Of one query, since a batch of it was last done; times are wall clock, in seconds."""
+
+    count: int = 0
+    until_s: float = 0.0
+    """Not before this moment is it started again."""
+    reason: str = ""
+
+    def after(self, reason: str, now_s: float, rules: Rules) -> Failures:
+        """Once it has failed again."""
+        wait_s = rules.wait_first_s * 2.0 ** min(self.count, _DOUBLINGS_MAX)
+        until_s = now_s + min(wait_s, rules.wait_most_s)
+        return Failures(self.count + 1, until_s, reason[:_TEXT_MAX])
+
+    def may_start(self, now_s: float, rules: Rules) -> bool:
+        """A clock that was set back makes nobody wait for longer than the longest wait."""
+        return now_s >= self.until_s or self.until_s - now_s > rules.wait_most_s
+
+    def forgiven(self) -> Failures:
+        """Once a batch of it is done."""
+        return replace(self, count=0, until_s=0.0) if self.count else self

@@ -1,0 +1,93 @@
+"""Global checkpoints of a fleet that runs: taken, recorded, and what they need kept in the queues.
+
+The paper's sections 4.1 and 4.2.4. Every queue that the fleet reads has it as a consumer, which
+acknowledges what lies before the oldest global checkpoint that is kept: no trim by consumers takes
+anything that going back to one of them would read again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cec_store.connectors.spark.fleet.cuts import latest_cut, needed
+from cec_store.connectors.spark.fleet.declaration import Graph
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.history import FleetHistory, queue_store
+from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint, Notes
+from cec_store.errors import NotAQueue
+from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+
+
+def now_us() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Holds:
+    """The fleet as a consumer of the queues that it reads. For one thread."""
+
+    def __init__(self, name: str, graph: Graph, clock_us: Callable[[], int] = now_us) -> None:
+        self._name = name
+        self._clock_us = clock_us
+        self._queues = graph.read_queues
+        self._consumers: dict[str, PartitionedConsumer] = {}
+
+    def hold(self) -> None:
+        """Register with the queues that are there by now.
+
+        Raises:
+            OutOfRange: one of them has deleted what the fleet needs.
+        """
+        for queue in self._queues:
+            if queue not in self._consumers:
+                store = queue_store(queue)
+                log = ReferenceLog(store)
+                try:
+                    consumer = PartitionedConsumer(store, log, self._name, None, self._clock_us)
+                except NotAQueue:
+                    continue
+                self._consumers[queue] = consumer
+
+    def release(self, oldest: GlobalCheckpoint) -> None:
+        """What lies before a global checkpoint, the oldest one that is kept."""
+        self.hold()
+        for queue, offsets in oldest.needed.items():
+            if queue in self._consumers:
+                self._consumers[queue].acknowledge(effects_saved=dict(enumerate(offsets)))
+
+
+def taken(folder: FleetFolder, notes: Notes, graph: Graph, at_us: int) -> GlobalCheckpoint | None:
+    """The latest consistent cut, as a global checkpoint; ``None`` where there is no newer one."""
+    history = FleetHistory(folder, notes, graph)
+    cut = latest_cut(graph, history)
+    last = folder.newest_checkpoint()
+    if cut is None or (last is not None and dict(last.batches) == cut):
+        return None
+    if all(batch is None for batch in cut.values()):
+        return None
+    commits = {
+        queue: history.reached(writer, cut[writer]).commit
+        for queue, writer in graph.writers.items()
+    }
+    return GlobalCheckpoint(
+        number=0 if last is None else last.number + 1,
+        at_us=at_us,
+        generation=notes.generation,
+        batches=cut,
+        commits=commits,
+        needed={queue: _needed(graph, history, cut, queue) for queue in graph.read_queues},
+    )
+
+
+def _needed(
+    graph: Graph, history: FleetHistory, cut: dict[str, int | None], queue: str
+) -> tuple[int, ...]:
+    reads = []
+    for name in graph.queries:
+        if queue in graph.reads(name):
+            batch = cut[name]
+            reads.append({} if batch is None else history.read(name, batch, queue))
+    partitions = 1 + max((number for each in reads for number in each), default=-1)
+    return tuple(needed(reads, partitions).values())

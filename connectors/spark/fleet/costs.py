@@ -1,0 +1,79 @@
+"""What a query costs: executor processor time for each second of its input.
+
+A second of the clock brings a second of input, whether the query runs or is held back. So what a
+query has spent counts over the time since it had last caught up with its input: what it spends on
+what waited meanwhile is not taken for its usual cost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cec_store.connectors.spark.executors.loads import TASK_LOADS
+
+LEAST_S = 5.0
+"""A cost is told once it was measured for so long."""
+
+
+@dataclass(frozen=True)
+class QueryCost:
+    """Of one query; sums in which what is older counts less."""
+
+    cpu_s: float = 0.0
+    input_s: float = 0.0
+    pending_cpu_s: float = 0.0
+    """Since it had last caught up."""
+    caught_up_at_s: float | None = None
+    """Wall clock; ``None``: never yet, and what the first batches have cost says little."""
+
+    @property
+    def cores(self) -> float | None:
+        """Seconds of a processor for a second of input; ``None``: not known yet."""
+        return self.cpu_s / self.input_s if self.input_s >= LEAST_S else None
+
+    def spent(self, cpu_s: float) -> QueryCost:
+        return replace(self, pending_cpu_s=self.pending_cpu_s + cpu_s)
+
+    def caught_up(self, now_s: float, half_life_s: float) -> QueryCost:
+        """At this moment it has processed all of its input."""
+        if self.caught_up_at_s is None or now_s < self.caught_up_at_s:
+            return replace(self, pending_cpu_s=0.0, caught_up_at_s=now_s)
+        passed_s = now_s - self.caught_up_at_s
+        kept = 0.5 ** (passed_s / half_life_s)
+        return QueryCost(
+            self.cpu_s * kept + self.pending_cpu_s, self.input_s * kept + passed_s, 0.0, now_s
+        )
+
+
+class CpuMeter:
+    """Processor time of each query's tasks, from Spark's task metrics.
+
+    The driver begins to count with the first meter of an application.
+    """
+
+    def __init__(self, session: Any) -> None:
+        loads = session._jvm
+        for part in TASK_LOADS.split("."):
+            loads = getattr(loads, part)
+        self._counted = loads.of(session.sparkContext._jsc.sc())
+        self._last: Mapping[str, int] = {}
+
+    def read(self) -> dict[str, float]:
+        """Seconds since the last reading, by run id."""
+        now: dict[str, int] = json.loads(self._counted.queriesText())
+        found = {run: (ns - self._last.get(run, 0)) / 1e9 for run, ns in now.items()}
+        self._last = now
+        return found
+
+
+def is_caught_up(progress: Any) -> bool:
+    """Whether the batch of this progress has taken all that its sources had."""
+    for source in progress.sources:
+        metrics = source.metrics or {}
+        behind = metrics.get("recordsBehindLatest")
+        if behind is None or int(behind) > source.numInputRows:
+            return False
+    return True

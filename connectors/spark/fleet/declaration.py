@@ -1,0 +1,197 @@
+"""What a fleet is made of: queries that read and write queues, and the graph that follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from typing import Any
+
+from cec_store.errors import BadFleet
+from cec_store.recovery_plans.topology import Operator, Topology
+from cec_store.storage.stores.folders import folder_at
+
+PRIORITIES = range(1, 11)
+"""The paper's section 2.3: whole numbers from 1 to 10."""
+OUTPUT_MODES = ("append", "update", "complete")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+Function = Callable[..., Any]
+"""From a DataFrame for each queue that is read, in that order, to what is written."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query of a fleet.
+
+    Raises:
+        BadFleet: a name, a priority or another value that is not allowed.
+    """
+
+    name: str
+    function: Function | str
+    """Or where it is: ``"module:name"``."""
+    reads: tuple[str, ...]
+    """Queues, by path or URL."""
+    writes: str
+    priority: int | None = None
+    """Of its output, where people wait for it; 1 where no query of the fleet reads that."""
+    output_mode: str = "append"
+    every_s: float = 0.0
+    """Between the starts of two batches; 0: one after the other."""
+    cost: float | None = None
+    """Cores that it keeps busy; measured unless it is given."""
+    read_options: Mapping[str, str] = field(default_factory=dict)
+    write_options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise BadFleet(
+                f"{self.name!r} is no name of a query: 1 to 100 of A-Z a-z 0-9 . _ -, and the "
+                "first a letter or a digit"
+            )
+        if not self.reads:
+            raise BadFleet(f"{self.name}: reads no queue")
+        if self.priority is not None and (
+            type(self.priority) is not int or self.priority not in PRIORITIES
+        ):
+            raise BadFleet(
+                f"{self.name}: priority {self.priority!r}; give a whole number from "
+                f"{PRIORITIES[0]} to {PRIORITIES[-1]}"
+            )
+        if self.output_mode not in OUTPUT_MODES:
+            raise BadFleet(
+                f"{self.name}: output mode {self.output_mode!r}; one of {', '.join(OUTPUT_MODES)}"
+            )
+        if not _is_amount(self.every_s):
+            raise BadFleet(f"{self.name}: every_s={self.every_s!r}; seconds, 0 or more")
+        if self.cost is not None and not _is_amount(self.cost):
+            raise BadFleet(f"{self.name}: cost {self.cost!r}; cores that it keeps busy, 0 or more")
+        if not callable(self.function) and not _is_place(self.function):
+            raise BadFleet(
+                f"{self.name}: function {self.function!r}; give a function, or where it is: "
+                '"module:name"'
+            )
+
+    @property
+    def place(self) -> str | None:
+        """Where its function is, for whoever starts it in another process; ``None``: nowhere."""
+        if isinstance(self.function, str):
+            return self.function
+        module = getattr(self.function, "__module__", None)
+        name = getattr(self.function, "__qualname__", "<none>")
+        return f"{module}:{name}" if module not in (None, "__main__") and "<" not in name else None
+
+
+def _is_amount(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value < float("inf")  # type: ignore[operator]
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[\w.]+:[\w.]+", value) is not None
+
+
+def function_of(query: Query) -> Function:
+    """What the query calls.
+
+    Raises:
+        BadFleet: there is no such module, nothing of that name in it, or it is no function.
+    """
+    if not isinstance(query.function, str):
+        return query.function
+    module, _, name = query.function.partition(":")
+    try:
+        found: Any = reduce(getattr, name.split("."), import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise BadFleet(f"{query.name}: no function {query.function}: {error}") from error
+    if not callable(found):
+        raise BadFleet(f"{query.name}: {query.function} is no function, but {found!r}")
+    function: Function = found
+    return function
+
+
+def queue_path(path: str) -> str:
+    """By which one queue is known, however it is given.
+
+    Raises:
+        BadFleet: it is no path or URL.
+    """
+    try:
+        return folder_at(path).path
+    except ValueError as error:
+        raise BadFleet(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Queries by name, each after all of which it reads the output; `of` makes one."""
+
+    queries: Mapping[str, Query]
+    writers: Mapping[str, str]
+    """Of each queue that a query writes, that query."""
+
+    @classmethod
+    def of(cls, queries: Iterable[Query]) -> Graph:
+        """From queries in any order.
+
+        Raises:
+            BadFleet: none, a name given twice, a queue with two writers, or a cycle.
+        """
+        named: dict[str, Query] = {}
+        writers: dict[str, str] = {}
+        for each in queries:
+            if each.name in named:
+                raise BadFleet(f"two queries are called {each.name}")
+            named[each.name] = each
+            queue = queue_path(each.writes)
+            if (other := writers.setdefault(queue, each.name)) != each.name:
+                raise BadFleet(
+                    f"{other} and {each.name} both write {queue}: a queue of a fleet has one writer"
+                )
+        if not named:
+            raise BadFleet("the fleet has no query")
+        before = {
+            name: [writers[queue] for queue in map(queue_path, each.reads) if queue in writers]
+            for name, each in named.items()
+        }
+        try:
+            order = list(TopologicalSorter(before).static_order())
+        except CycleError as error:
+            circle = " -> ".join(reversed(error.args[1]))
+            raise BadFleet(f"queries read each other's output in a circle: {circle}") from None
+        return cls({name: named[name] for name in order}, writers)
+
+    def reads(self, name: str) -> tuple[str, ...]:
+        """The queues of a query, as :func:`queue_path` has them."""
+        return tuple(map(queue_path, self.queries[name].reads))
+
+    def upstream(self, name: str) -> tuple[str, ...]:
+        """Whose output a query reads."""
+        found = (self.writers.get(queue) for queue in self.reads(name))
+        return tuple(dict.fromkeys(each for each in found if each is not None))
+
+    @cached_property
+    def read_queues(self) -> tuple[str, ...]:
+        """Each queue that a query reads, once."""
+        return tuple(dict.fromkeys(queue for name in self.queries for queue in self.reads(name)))
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Queues that are read, and that nobody in the fleet writes."""
+        return tuple(queue for queue in self.read_queues if queue not in self.writers)
+
+    def topology(self, costs: Mapping[str, float]) -> Topology:
+        """For plans: a partition for each query; one without a cost takes nothing."""
+        return Topology.of(
+            Operator(
+                name,
+                (costs.get(name, 0.0),),
+                self.upstream(name),
+                () if each.priority is None else (float(each.priority),),
+            )
+            for name, each in self.queries.items()
+        )

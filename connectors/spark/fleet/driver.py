@@ -1,0 +1,292 @@
+"""Drives a fleet: looks at executors and queries, and does what follows from that."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from threading import Event, Thread
+from typing import Protocol
+
+from cec_store.connectors.spark.fleet import recovery
+from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
+from cec_store.connectors.spark.fleet.costs import is_caught_up
+from cec_store.connectors.spark.fleet.declaration import Function, Query, function_of
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.going_back import finished
+from cec_store.connectors.spark.fleet.history import queue_store
+from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
+from cec_store.connectors.spark.fleet.running import Seen
+from cec_store.errors import CecError, Fenced, Forked, StorageError
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.recovery_plans.plans import Planner
+from cec_store.recovery_plans.topology import Topology
+from cec_store.standby.leases import Lease
+from cec_store.storage.waiting import start_uninterrupted
+
+PERIOD_S = 0.5
+_NOTED_AT_LEAST_S = 2.0
+_STOPPED_AT_ONCE = 16
+_log = logging.getLogger("cec_store")
+
+
+class Running(Protocol):
+    """A query that was started."""
+
+    run_id: str
+
+    def look(self) -> Seen: ...
+
+    def stop(self) -> None: ...
+
+
+class Engine(Protocol):
+    """What is asked of Spark: :class:`.running.SparkEngine`."""
+
+    def enter(self, folder: str, checkpoints: Sequence[str]) -> Lease: ...
+
+    def executors(self) -> dict[str, float]: ...
+
+    def spent(self) -> dict[str, float]: ...
+
+    def start(self, query: Query, function: Function, checkpoint: str) -> Running: ...
+
+
+class FleetDriver:
+    """Made by :meth:`.fleet.Fleet.start`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: FleetFolder,
+        notes: Notes,
+        planner: Planner,
+        period_s: float = PERIOD_S,
+        now_s: float | None = None,
+    ) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._planner = planner
+        self._period_s = period_s
+        places = [folder.checkpoint_of(each.name, notes.generation) for each in notes.declared]
+        self._lease = engine.enter(folder.path, places)
+        try:
+            folder.withdraw_stop()
+            self._notes = finished(folder, notes)
+            self._graph = notes.graph
+            self._functions = {n: function_of(q) for n, q in self._graph.queries.items()}
+            self._holds = Holds(notes.consumer, self._graph)
+            self._holds.hold()
+            self._begin(time.time() if now_s is None else now_s)
+        except BaseException:
+            self._lease.release()
+            raise
+        self._running: dict[str, Running] = {}
+        self._ended = Event()
+        self._wanted_end = Event()
+        self.failure: Exception | None = None
+        """Why it drives no more, where it was not told to stop."""
+
+    # -- as its users have it -----------------------------------------------------------------
+
+    @property
+    def notes(self) -> Notes:
+        """As in the folder."""
+        return self._notes
+
+    def begin(self) -> FleetDriver:
+        """Drive it from now on, in a thread of its own."""
+        start_uninterrupted([Thread(target=self._run, name="cec-fleet", daemon=True)])
+        return self
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether it has ended: once it has, or ``timeout_s`` have passed.
+
+        Raises:
+            Exception: what has ended it, where it was not told to stop.
+        """
+        ended = self._ended.wait(timeout_s)
+        if ended and self.failure is not None:
+            raise self.failure
+        return ended
+
+    def stop(self) -> None:
+        """Stop all queries and return; what they have begun they go on with when started again."""
+        self._wanted_end.set()
+        self._ended.wait()
+
+    def __enter__(self) -> FleetDriver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def look(self, now_s: float) -> None:
+        """One look at executors and queries at this moment, wall clock, and what follows from it.
+
+        For the thread that drives; else only before :meth:`begin`.
+        """
+        if not self._is_held():
+            return
+        before = self._notes
+        topology, rules = self._topology(), before.rules
+        situation = recovery.observed(
+            before.situation, self._engine.executors(), now_s, topology, rules, self._planner
+        )
+        self._notes = replace(before, situation=situation)
+        wanted = situation.running(topology)
+        if situation.outage != before.situation.outage:
+            self._folder.write(replace(self._notes, written_s=now_s))
+            _log.warning("%s: %s", self._folder.path, _said(situation, wanted))
+        self._stop([name for name in self._running if name not in wanted])
+        for name in list(self._running):
+            self._watch(name, now_s)
+        self._spent()
+        for name in wanted:
+            if name not in self._running:
+                self._start(name, now_s)
+        if situation.outage is None and now_s - self._checkpointed_s >= rules.checkpoint_s:
+            self._checkpoint(now_s)
+        self._note(now_s)
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not (self._wanted_end.is_set() or self._folder.is_asked_to_stop()):
+                began_s = time.monotonic()
+                self.look(time.time())
+                self._wanted_end.wait(max(0.0, self._period_s - (time.monotonic() - began_s)))
+            self._stop(list(self._running))
+            self._note(time.time(), is_over=True)
+            self._folder.withdraw_stop()
+        except Exception as error:  # whatever a session that ends may raise
+            self.failure = error
+            _log.error("%s: this fleet is driven no more: %s", self._folder.path, error)
+            with suppress(Exception):  # the session may have ended, and they with it
+                self._stop(list(self._running))
+        finally:
+            self._lease.release()
+            self._ended.set()
+
+    def _is_held(self) -> bool:
+        """Whether it can be shown that nobody has taken over; raises :class:`Fenced` if one has."""
+        try:
+            self._lease.check()
+        except (Fenced, Forked):
+            raise
+        except StorageError as error:  # a busy machine, or a disk that is away: look again later
+            _log.warning("%s: %s", self._folder.path, error)
+            return False
+        return True
+
+    def _begin(self, now_s: float) -> None:
+        topology = self._topology()
+        before = self._notes.situation
+        situation = recovery.begun(
+            before, self._engine.executors(), now_s, topology, self._notes.rules, self._planner
+        )
+        self._notes = replace(
+            self._notes,
+            situation=situation,
+            queries={name: self._notes.of(name) for name in self._graph.queries},
+        )
+        self._checkpointed_s = self._noted_s = now_s
+        self._folder.write(replace(self._notes, written_s=now_s))
+
+    def _topology(self) -> Topology:
+        return self._graph.topology(self._notes.costs())
+
+    def _watch(self, name: str, now_s: float) -> None:
+        seen, notes = self._running[name].look(), self._notes.of(name)
+        if seen.progress is not None and seen.progress.batchId != notes.batch:
+            notes = self._progressed(notes, seen, now_s)
+        if not seen.is_active:
+            del self._running[name]
+            failures = notes.failures.after(seen.failure, now_s, self._notes.rules)
+            notes = replace(notes, failures=failures, is_active=False)
+            _log.warning("%s: %s has failed: %s", self._folder.path, name, failures.reason)
+        self._notes = self._notes.having(name, notes)
+
+    def _progressed(self, notes: QueryNotes, seen: Seen, now_s: float) -> QueryNotes:
+        cost = notes.cost
+        if self._notes.situation.outage is None and is_caught_up(seen.progress):
+            cost = cost.caught_up(now_s, self._notes.rules.cost_window_s)
+        batch, sources = int(seen.progress.batchId), seen.sources
+        failures = notes.failures.forgiven()
+        return replace(notes, cost=cost, batch=batch, sources=sources, failures=failures)
+
+    def _spent(self) -> None:
+        names = {each.run_id: name for name, each in self._running.items()}
+        for run, cpu_s in self._engine.spent().items():
+            if run in names and cpu_s > 0:
+                notes = self._notes.of(names[run])
+                notes = replace(notes, cost=notes.cost.spent(cpu_s))
+                self._notes = self._notes.having(names[run], notes)
+
+    def _start(self, name: str, now_s: float) -> None:
+        notes = self._notes.of(name)
+        if not notes.failures.may_start(now_s, self._notes.rules):
+            return
+        missing = [queue for queue in self._graph.reads(name) if not _is_there(queue)]
+        if missing:
+            notes = replace(notes, waits_for=f"{missing[0]}, which its writer has not made yet")
+            self._notes = self._notes.having(name, notes)
+            return
+        checkpoint = self._folder.checkpoint_of(name, self._notes.generation)
+        query = self._graph.queries[name]
+        try:
+            self._holds.hold()
+            self._running[name] = self._engine.start(query, self._functions[name], checkpoint)
+            notes = replace(notes, is_active=True, waits_for="", batch=None)
+        except Exception as error:  # of the query's function, or of Spark
+            failures = notes.failures.after(str(error), now_s, self._notes.rules)
+            notes = replace(notes, failures=failures, is_active=False, waits_for="")
+            _log.warning("%s: %s cannot start: %s", self._folder.path, name, failures.reason)
+        self._notes = self._notes.having(name, notes)
+
+    def _stop(self, names: list[str]) -> None:
+        if not names:
+            return
+        with ThreadPoolExecutor(_STOPPED_AT_ONCE) as threads:
+            list(threads.map(lambda name: self._running[name].stop(), names))
+        for name in names:
+            del self._running[name]
+            notes = replace(self._notes.of(name), is_active=False)
+            self._notes = self._notes.having(name, notes)
+
+    def _checkpoint(self, now_s: float) -> None:
+        self._checkpointed_s = now_s
+        try:
+            new = taken(self._folder, self._notes, self._graph, now_us())
+            if new is not None:
+                self._folder.add_checkpoint(new, self._notes.rules.kept_checkpoints)
+                self._notes = replace(self._notes, situation=self._notes.situation.checkpointed())
+                self._holds.release(self._folder.checkpoint(self._folder.checkpoints()[0]))
+        except (CecError, OSError) as error:
+            # A query has just deleted what was read, or a store is not there: at the next one.
+            _log.warning("%s: no global checkpoint: %s", self._folder.path, error)
+
+    def _note(self, now_s: float, *, is_over: bool = False) -> None:
+        if is_over or now_s - self._noted_s >= min(self._period_s, _NOTED_AT_LEAST_S):
+            self._noted_s = now_s
+            self._notes = replace(self._notes, written_s=now_s)
+            self._folder.write(self._notes)
+
+
+def _is_there(queue: str) -> bool:
+    try:
+        ReferenceLog(queue_store(queue)).first()
+    except CecError:
+        return False
+    return True
+
+
+def _said(situation: recovery.Situation, wanted: tuple[str, ...]) -> str:
+    if situation.outage is None:
+        return "all queries run"
+    names = ", ".join(wanted) or "nothing"
+    return f"{situation.cores:g} cores of {situation.outage.cores_before:g}: {names} runs"

@@ -1,0 +1,196 @@
+"""A fleet as its users have it: declared, then started as one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cec_store.connectors.spark.fleet.declaration import (
+    Function,
+    Graph,
+    Query,
+    function_of,
+    queue_path,
+)
+from cec_store.connectors.spark.fleet.driver import PERIOD_S, FleetDriver
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.history import queue_store
+from cec_store.connectors.spark.fleet.notes import Notes
+from cec_store.connectors.spark.fleet.recovery import Situation
+from cec_store.connectors.spark.fleet.rules import Rules
+from cec_store.connectors.spark.fleet.running import SparkEngine
+from cec_store.connectors.spark.fleet.toml_file import read_toml
+from cec_store.errors import BadFleet, NotAQueue
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.recovery_plans.density import best_density
+from cec_store.recovery_plans.plans import Planner
+from cec_store.storage.paths import AnyPath
+
+
+class Fleet:
+    """Queries joined by queues. Nothing happens before it is started."""
+
+    def __init__(
+        self,
+        folder: AnyPath,
+        *,
+        rules: Rules | None = None,
+        spark: Mapping[str, str] | None = None,
+    ) -> None:
+        """``folder``: what is kept of the fleet, on a disk that its drivers share.
+
+        ``spark``: settings of the session, for ``cec-store fleet run``.
+
+        Raises:
+            ValueError: no local path.
+        """
+        self.folder = FleetFolder(folder)
+        self._rules = rules
+        self._spark = dict(spark or {})
+        self._queries: list[Query] = []
+
+    @classmethod
+    def of_toml(cls, path: Path) -> Fleet:
+        """As a TOML file declares it; docs/fleets.md.
+
+        Raises:
+            BadFleet: the file says what it cannot.
+            OSError: it cannot be read.
+        """
+        said = read_toml(path)
+        found = cls(said.folder, rules=said.rules, spark=said.spark)
+        found._queries = list(said.queries)
+        return found
+
+    @classmethod
+    def at(cls, folder: AnyPath) -> Fleet:
+        """One that was started before, or made by a fork, as its folder has it.
+
+        Raises:
+            NotAFleet: there is none.
+        """
+        notes = FleetFolder(folder).read()
+        found = cls(folder, rules=notes.rules, spark=notes.spark)
+        found._queries = list(notes.declared)
+        return found
+
+    def query(
+        self,
+        name: str,
+        function: Function | str,
+        *,
+        reads: Sequence[str],
+        writes: str,
+        priority: int | None = None,
+        output_mode: str = "append",
+        every_s: float = 0.0,
+        cost: float | None = None,
+        read_options: Mapping[str, str] | None = None,
+        write_options: Mapping[str, str] | None = None,
+    ) -> Fleet:
+        """Add a query; returns the fleet.
+
+        Args:
+            function: Gets a streaming DataFrame for each queue of ``reads``, in that order, and
+                returns the one that is written. Or where it is: ``"module:name"``.
+            writes: A queue that no other query of the fleet writes; made where there is none.
+            priority: 1 to 10, of a query whose output somebody waits for. Without it, 1 where no
+                query reads that output, else none: then it runs for those that need it.
+            every_s: Between the starts of two batches; 0: one after the other.
+            cost: Cores that it keeps busy; measured where it is not given.
+            read_options: Of the source, for all that is read.
+            write_options: Of the sink.
+
+        Raises:
+            BadFleet: a value that is not allowed.
+        """
+        if isinstance(reads, str):
+            raise BadFleet(f"{name}: reads={reads!r}; give a list of queues")
+        self._queries.append(
+            Query(
+                name, function, tuple(reads), writes, priority, output_mode, every_s, cost,
+                dict(read_options or {}), dict(write_options or {}),
+            )
+        )  # fmt: skip
+        return self
+
+    @property
+    def spark(self) -> Mapping[str, str]:
+        """Settings of the session."""
+        return self._spark
+
+    def checked(self) -> Graph:
+        """The graph, if all of it can be started.
+
+        Raises:
+            BadFleet: names or writers twice, a circle, a function or an input queue that is not
+                there. Nothing was started or changed.
+        """
+        graph = Graph.of(self._queries)
+        for each in graph.queries.values():
+            function_of(each)
+        for queue in graph.inputs:
+            readers = ", ".join(name for name in graph.queries if queue in graph.reads(name))
+            try:
+                ReferenceLog(queue_store(queue)).open()
+            except NotAQueue as error:
+                raise BadFleet(
+                    f"{readers}: reads {queue}, which is no queue of many partitions, and no "
+                    f"query of the fleet writes it: {error}"
+                ) from error
+        return graph
+
+    def start(
+        self,
+        session: Any,
+        *,
+        accept: bool = False,
+        period_s: float = PERIOD_S,
+        planner: Planner = best_density,
+    ) -> FleetDriver:
+        """Start all of it, or go on where its last driver was.
+
+        Args:
+            session: A `SparkSession` with our jar: ``spark.configure(builder)``.
+            accept: Run all of it on the executors that there are, however many there were before.
+            period_s: Seconds between two looks at queries and executors.
+            planner: Of :mod:`cec_store.recovery_plans`.
+
+        Returns:
+            What runs it, in a thread of its own; a context manager that stops it.
+
+        Raises:
+            BadFleet: as :meth:`checked`.
+            LeaseHeld: another driver runs this fleet.
+            SparkUnavailable: the session has no jar of ours, or no driver of its own.
+        """
+        graph = self.checked()
+        engine = SparkEngine(session)
+        self.folder.make()
+        notes = self.noted(graph, accept=accept)
+        return FleetDriver(engine, self.folder, notes, planner, period_s).begin()
+
+    def noted(self, graph: Graph, *, accept: bool = False) -> Notes:
+        """What the last driver has left, with what is declared now."""
+        if not self.folder.is_there():
+            rules = self._rules or Rules()
+            return Notes(secrets.token_hex(16), tuple(self._queries), rules, spark=self._spark)
+        notes = self.folder.read()
+        known = {each.name: each for each in notes.declared}
+        for name, query in graph.queries.items():
+            before = known.get(name, query)
+            if list(map(queue_path, before.reads)) != list(graph.reads(name)):
+                raise BadFleet(
+                    f"{name}: reads other queues than before, and its checkpoint says how far it "
+                    "is in those; give it another name"
+                )
+        return replace(
+            notes,
+            declared=tuple(self._queries),
+            situation=Situation({}) if accept else notes.situation,
+            rules=self._rules or notes.rules,
+            spark=self._spark or notes.spark,
+        )

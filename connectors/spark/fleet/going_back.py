@@ -1,0 +1,179 @@
+"""A fleet at a global checkpoint: gone back to in place, or forked beside it.
+
+All queries and all queues, or none: a query that goes back alone would write again what its queue
+has already, and read again what its readers have had. What is to be done is noted before the first
+step, and each step can be done twice, so whoever is killed in the middle is finished by the next.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+
+from cec_store.connectors.spark.checkpoint.fork import fork_as
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.fleet.backoff import Failures
+from cec_store.connectors.spark.fleet.checkpointing import now_us
+from cec_store.connectors.spark.fleet.costs import QueryCost
+from cec_store.connectors.spark.fleet.declaration import Graph, Query, queue_path
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.history import queue_store
+from cec_store.connectors.spark.fleet.notes import (
+    GlobalCheckpoint,
+    GoingBack,
+    Notes,
+    QueryNotes,
+)
+from cec_store.connectors.spark.fleet.recovery import Situation
+from cec_store.errors import NoGlobalCheckpoint, OutOfRange
+from cec_store.partitioned.by_reference.earlier import (
+    copy_at,
+    forget_consumers,
+    go_back,
+    state_at,
+)
+from cec_store.partitioned.by_reference.partitioned_consumer import register_consumer
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.folders import folder_at
+from cec_store.storage.stores.new_trees import check_new_folder
+
+
+def check_is_kept(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -> None:
+    """Raises :class:`NoGlobalCheckpoint` where something that it needs is not there any more."""
+    graph = notes.graph
+    strange = wanted.batches.keys() ^ graph.queries.keys()
+    if strange:
+        raise NoGlobalCheckpoint(
+            f"{folder.path}: global checkpoint {wanted.number} is of other queries: "
+            f"{', '.join(sorted(strange))}"
+        )
+    try:
+        for name, batch in wanted.batches.items():
+            if batch is not None:
+                old = folder.checkpoint_of(name, wanted.generation)
+                fork_as(None, old, f"{old}-tried", None, batch, dry_run=True, history=1)
+        for queue, number in wanted.commits.items():
+            if (store := queue_store(queue)).list("log"):
+                state_at(store, ReferenceLog(store), number)
+        for queue, offsets in wanted.needed.items():
+            _check_input(queue, offsets)
+    except OutOfRange as error:
+        raise NoGlobalCheckpoint(
+            f"{folder.path}: global checkpoint {wanted.number} is not kept any more: {error}"
+        ) from error
+
+
+def _check_input(queue: str, offsets: tuple[int, ...]) -> None:
+    starts = ReferenceLog(queue_store(queue)).open().commit.starts
+    for number, (start, needed) in enumerate(zip(starts, offsets, strict=False)):
+        if start > needed:
+            raise OutOfRange(
+                f"{queue}: partition {number} begins at {start}, and is read again from {needed} on"
+            )
+
+
+def roll_back(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -> Notes:
+    """Bring queries and queues back to a global checkpoint; the notes after it.
+
+    For the holder of the fleet's lease, while no query runs. What the queues had got since is
+    deleted; readers outside the fleet that have had it are not told.
+
+    Raises:
+        NoGlobalCheckpoint: what it needs is not there any more; nothing was changed.
+    """
+    check_is_kept(folder, notes, wanted)
+    kept = [each for name in notes.graph.queries for each in folder.generations(name)]
+    generation = max([notes.generation, *kept]) + 1
+    begun = replace(notes, going_back=GoingBack(wanted.number, generation))
+    folder.write(begun)
+    return finished(folder, begun)
+
+
+def finished(folder: FleetFolder, notes: Notes) -> Notes:
+    """A rollback that was begun, brought to its end; the notes where none was."""
+    back = notes.going_back
+    if back is None:
+        return notes
+    wanted = folder.checkpoint(back.checkpoint)
+    for name, batch in wanted.batches.items():
+        if batch is not None and back.generation not in folder.generations(name):
+            old = folder.checkpoint_of(name, wanted.generation)
+            new = folder.checkpoint_of(name, back.generation)
+            fork_as(Checkpoint(old).query_id, old, new, None, batch)
+    for queue, number in wanted.commits.items():
+        if (store := queue_store(queue)).list("log"):
+            go_back(store, number, now_us())
+    folder.drop_checkpoints(above=wanted.number)
+    # From now on it is of this generation.
+    folder.add_checkpoint(replace(wanted, generation=back.generation), notes.rules.kept_checkpoints)
+    done = replace(
+        notes,
+        generation=back.generation,
+        going_back=None,
+        queries={name: _begun_anew(each) for name, each in notes.queries.items()},
+    )
+    folder.write(done)
+    return done
+
+
+def _begun_anew(query: QueryNotes) -> QueryNotes:
+    cost = replace(query.cost, pending_cpu_s=0.0, caught_up_at_s=None)
+    return replace(query, cost=cost, failures=Failures(), batch=None, is_active=False)
+
+
+def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> Notes:
+    """A fleet that goes on from a global checkpoint; this one is left alone, and may run.
+
+    Its queries have checkpoints and queues of their own, below ``new``; inputs, which nobody in the
+    fleet writes, are read by both. Until its notes are there, which is last, it is no fleet.
+
+    Raises:
+        NoGlobalCheckpoint: what it needs is not there any more.
+        FileExistsError: there is something at ``new``.
+    """
+    notes = folder.read()
+    check_is_kept(folder, notes, wanted)
+    check_new_folder(folder_at(new))
+    target = FleetFolder(new)
+    graph = notes.graph
+    places = {queue: f"{target.path}/queues/{writer}" for queue, writer in graph.writers.items()}
+    forked = replace(
+        notes,
+        fleet_id=secrets.token_hex(16),
+        declared=tuple(_moved(each, places) for each in notes.declared),
+        generation=0,
+        situation=Situation({}),
+        queries={name: _of_fork(each, places) for name, each in notes.queries.items()},
+        going_back=None,
+    )
+    target.make()
+    _hold_inputs(graph, forked.consumer, wanted)
+    for name, batch in wanted.batches.items():
+        if batch is not None:
+            old = folder.checkpoint_of(name, wanted.generation)
+            fork_as(Checkpoint(old).query_id, old, target.checkpoint_of(name, 0), None, batch)
+    for queue, number in wanted.commits.items():
+        if (store := queue_store(queue)).list("log"):
+            copy_at(folder_at(queue), store, folder_at(places[queue]), number)
+            forget_consumers(queue_store(places[queue]), now_us)
+    target.write(forked)
+    return forked
+
+
+def _hold_inputs(graph: Graph, consumer: str, wanted: GlobalCheckpoint) -> None:
+    for queue in graph.inputs:
+        store = queue_store(queue)
+        start = dict(enumerate(wanted.needed[queue]))
+        register_consumer(store, ReferenceLog(store), consumer, start, now_us)
+
+
+def _moved(query: Query, places: dict[str, str]) -> Query:
+    reads = tuple(places.get(queue_path(each), each) for each in query.reads)
+    return replace(query, reads=reads, writes=places[queue_path(query.writes)])
+
+
+def _of_fork(query: QueryNotes, places: dict[str, str]) -> QueryNotes:
+    sources = tuple(places.get(each, each) for each in query.sources)
+    cost = QueryCost(query.cost.cpu_s, query.cost.input_s)
+    return QueryNotes(cost=cost, sources=sources)

@@ -1,0 +1,166 @@
+"""What is noted of a fleet, and of a global checkpoint: values, and the JSON that they are kept as.
+
+docs/fleets.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from cec_store.connectors.spark.fleet.backoff import Failures
+from cec_store.connectors.spark.fleet.costs import QueryCost
+from cec_store.connectors.spark.fleet.declaration import Graph, Query
+from cec_store.connectors.spark.fleet.recovery import Outage, Situation
+from cec_store.connectors.spark.fleet.rules import Rules
+
+ELSEWHERE = "elsewhere:nowhere"
+"""In place of a function that no other process can find."""
+_Values = TypeVar("_Values")
+
+
+@dataclass(frozen=True)
+class QueryNotes:
+    """What is known of one query."""
+
+    cost: QueryCost = field(default_factory=QueryCost)
+    failures: Failures = field(default_factory=Failures)
+    sources: tuple[str, ...] = ()
+    """The queue of each of its sources, in Spark's order; empty: it has run no batch yet."""
+    batch: int | None = None
+    """The last one that is known to be done."""
+    is_active: bool = False
+    waits_for: str = ""
+    """For people; empty for one that runs."""
+
+
+@dataclass(frozen=True)
+class GoingBack:
+    """A rollback that was begun: to be finished before anything else is done with the fleet."""
+
+    checkpoint: int
+    generation: int
+    """That it makes."""
+
+
+@dataclass(frozen=True)
+class Notes:
+    """The file ``fleet.json``."""
+
+    fleet_id: str
+    """Random; its first half names the consumer by which the fleet's queues keep what is needed."""
+    declared: tuple[Query, ...]
+    rules: Rules = field(default_factory=Rules)
+    generation: int = 0
+    """Of the queries' checkpoint folders: one more with each rollback."""
+    situation: Situation = field(default_factory=lambda: Situation({}))
+    queries: Mapping[str, QueryNotes] = field(default_factory=dict)
+    going_back: GoingBack | None = None
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the session, for whoever starts it."""
+    written_s: float = 0.0
+    """Wall clock."""
+
+    @property
+    def consumer(self) -> str:
+        return f"fleet-{self.fleet_id[:16]}"
+
+    @property
+    def graph(self) -> Graph:
+        return Graph.of(self.declared)
+
+    def of(self, name: str) -> QueryNotes:
+        return self.queries.get(name, QueryNotes())
+
+    def having(self, name: str, notes: QueryNotes) -> Notes:
+        return replace(self, queries={**self.queries, name: notes})
+
+    def costs(self) -> dict[str, float]:
+        """Cores of each query, as declared or measured; those that nobody knows are left out."""
+        found = {}
+        for each in self.declared:
+            cores = each.cost if each.cost is not None else self.of(each.name).cost.cores
+            if cores is not None:
+                found[each.name] = cores
+        return found
+
+
+@dataclass(frozen=True)
+class GlobalCheckpoint:
+    """A consistent cut through the fleet."""
+
+    number: int
+    at_us: int
+    """When it was taken, microseconds since 1970."""
+    generation: int
+    batches: Mapping[str, int | None]
+    """Of each query its last batch inside; ``None``: it begins anew."""
+    commits: Mapping[str, int]
+    """Of each queue the number of the last commit inside."""
+    needed: Mapping[str, tuple[int, ...]]
+    """Of each queue from where on it is read again, by partition; inputs among them."""
+
+
+def notes_json(notes: Notes) -> dict[str, Any]:
+    """As ``fleet.json`` has them."""
+    said = asdict(replace(notes, declared=()))
+    said["declared"] = [
+        {
+            **{each.name: getattr(query, each.name) for each in fields(query)},
+            "function": query.place,
+        }
+        for query in notes.declared
+    ]
+    return said
+
+
+def notes_of(said: Mapping[str, Any]) -> Notes:
+    """Back; ``LookupError``, ``TypeError`` or ``ValueError`` where they are none."""
+    situation, back = dict(said["situation"]), said["going_back"]
+    outage = situation.pop("outage")
+    return Notes(
+        fleet_id=str(said["fleet_id"]),
+        declared=tuple(_query(each) for each in said["declared"]),
+        rules=_made(Rules, said["rules"]),
+        generation=int(said["generation"]),
+        situation=Situation(
+            **situation,
+            outage=None if outage is None else _made(
+                Outage, {**outage, **{key: tuple(outage[key]) for key in ("running", "arrivals")}}
+            ),
+        ),
+        queries={name: _query_notes(each) for name, each in said["queries"].items()},
+        going_back=None if back is None else _made(GoingBack, back),
+        spark=dict(said["spark"]),
+        written_s=float(said["written_s"]),
+    )  # fmt: skip
+
+
+def _query(said: Mapping[str, Any]) -> Query:
+    function = said["function"] or ELSEWHERE
+    return _made(Query, {**said, "function": function, "reads": tuple(said["reads"])})
+
+
+def _query_notes(said: Mapping[str, Any]) -> QueryNotes:
+    cost, failures = _made(QueryCost, said["cost"]), _made(Failures, said["failures"])
+    rest = {"cost": cost, "failures": failures, "sources": tuple(said["sources"])}
+    return _made(QueryNotes, {**said, **rest})
+
+
+def checkpoint_of(said: Mapping[str, Any]) -> GlobalCheckpoint:
+    """Back from what `asdict` says; errors as :func:`notes_of`."""
+    return GlobalCheckpoint(
+        number=int(said["number"]),
+        at_us=int(said["at_us"]),
+        generation=int(said["generation"]),
+        batches={
+            name: None if batch is None else int(batch) for name, batch in said["batches"].items()
+        },
+        commits={queue: int(number) for queue, number in said["commits"].items()},
+        needed={queue: tuple(map(int, each)) for queue, each in said["needed"].items()},
+    )
+
+
+def _made(kind: type[_Values], said: Mapping[str, Any]) -> _Values:
+    return kind(**said)

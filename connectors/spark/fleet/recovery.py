@@ -1,0 +1,211 @@
+"""Which queries of a fleet run: all of them, or after a correlated failure those of a plan.
+
+The paper's section 4.4. Pure: from what was, what is seen now and the clock to what is to be. A
+query runs on all executors at the same time, so these are one node to the plans, as large as their
+cores together. Queries are the partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cec_store.connectors.spark.fleet.rules import Rules
+from cec_store.recovery_plans.assignment import Nodes
+from cec_store.recovery_plans.density import best_density
+from cec_store.recovery_plans.outage import EQUAL
+from cec_store.recovery_plans.plans import Planner
+from cec_store.recovery_plans.succession import next_step
+from cec_store.recovery_plans.topology import Partition, Topology
+
+_NODE = "executors"
+_ARRIVALS_MAX = 1000
+"""How far a forecast looks."""
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A correlated failure that is being recovered from."""
+
+    since_s: float
+    """Wall clock."""
+    cores_before: float
+    running: tuple[str, ...] = ()
+    """Queries of the plans so far, each after those that it reads."""
+    arrivals: tuple[float, ...] = ()
+    """When executors came, wall clock, the first one first."""
+    needed: float = 0.0
+    """What the cheapest of the queries that wait would take beside those that run, in cores."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What there is to know of executors between two looks."""
+
+    executors: Mapping[str, float]
+    """Cores of each, at the last look."""
+    cores_full: float = 0.0
+    """The most there were since the last global checkpoint."""
+    executors_full: int = 0
+    lost: int = 0
+    """Executors since the last global checkpoint."""
+    outage: Outage | None = None
+
+    @property
+    def cores(self) -> float:
+        return sum(self.executors.values())
+
+    def running(self, topology: Topology) -> tuple[str, ...]:
+        """Queries that are to run."""
+        if self.outage is not None:
+            return self.outage.running
+        return tuple(each.operator for each in topology.partitions)
+
+    def checkpointed(self) -> Situation:
+        """After a global checkpoint: what was lost before it counts no more."""
+        if self.outage is not None:
+            return self
+        return replace(self, lost=0, cores_full=self.cores, executors_full=len(self.executors))
+
+
+def observed(
+    before: Situation,
+    executors: Mapping[str, float],
+    now_s: float,
+    topology: Topology,
+    rules: Rules,
+    planner: Planner = best_density,
+) -> Situation:
+    """After a look at the executors: their cores by id."""
+    gone = before.executors.keys() - executors.keys()
+    come = executors.keys() - before.executors.keys()
+    now = replace(
+        before,
+        executors=dict(executors),
+        lost=before.lost + len(gone),
+        cores_full=max(before.cores_full, sum(executors.values())),
+        executors_full=max(before.executors_full, len(executors)),
+    )
+    if not gone and not come and now.outage is not None:
+        return now
+    return _planned(now, len(come), now_s, topology, rules, planner)
+
+
+def begun(before: Situation, executors: Mapping[str, float], now_s: float, topology: Topology,
+          rules: Rules, planner: Planner = best_density) -> Situation:  # fmt: skip
+    """A driver's first look: its executors are new, whoever was there before.
+
+    One that is missing counts as lost, and a plan that was begun is gone on with.
+    """
+    missing = max(0, before.executors_full - len(executors))
+    now = replace(before, executors=dict(executors), lost=max(before.lost, missing))
+    now = replace(
+        now,
+        cores_full=max(now.cores_full, now.cores),
+        executors_full=max(now.executors_full, len(executors)),
+    )
+    return _planned(now, 0, now_s, topology, rules, planner)
+
+
+def _planned(now: Situation, come: int, now_s: float, topology: Topology, rules: Rules,
+             planner: Planner) -> Situation:  # fmt: skip
+    room = rules.cap * now.cores
+    demand = float(topology.cost.sum())
+    fits = demand <= room * (1 + EQUAL)
+    outage = now.outage
+    if outage is None:
+        if now.lost < rules.lost_executors or fits:
+            return now
+        outage = Outage(now_s, now.cores_full)
+    elif fits or now.cores >= outage.cores_before * (1 - EQUAL):
+        return replace(
+            now, outage=None, lost=0, cores_full=now.cores, executors_full=len(now.executors)
+        )
+    outage = replace(outage, arrivals=outage.arrivals + (now_s,) * come)
+    return replace(now, outage=_extended(outage, now.cores, topology, rules, planner))
+
+
+def _extended(outage: Outage, cores: float, topology: Topology, rules: Rules,
+              planner: Planner) -> Outage:  # fmt: skip
+    """With the next partial plan; where what runs has no room any more, with a first one."""
+    cost = _costs(topology)
+    running = tuple(name for name in outage.running if name in cost)
+    used = sum(cost[name] for name in running)
+    if used > rules.cap * cores * (1 + EQUAL):
+        running, used = (), 0.0
+    failed = [each for each in topology.partitions if each.operator not in running]
+    nodes = Nodes.of({_NODE: cores}, {_NODE: used}, rules.cap)
+    plan = next_step(topology, failed, nodes, planner).plan
+    running += tuple(each.operator for each in plan.partitions)
+    return replace(outage, running=running, needed=plan.needed)
+
+
+def _costs(topology: Topology) -> dict[str, float]:
+    costs = topology.cost.tolist()
+    return {each.operator: costs[place] for each, place in topology.index.items()}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """When queries that wait will run, at the present rate of arrival."""
+
+    arrivals: int
+    """How many more executors it takes."""
+    at_s: float | None
+    """Wall clock; ``None``: no executor has come since the failure, so nobody knows."""
+
+
+def forecast(
+    situation: Situation,
+    now_s: float,
+    topology: Topology,
+    rules: Rules,
+    planner: Planner = best_density,
+) -> dict[str, Forecast]:
+    """Of each query that waits, where it is known: all run once the cores are back that were there.
+
+    Executors to come are as large as those that there were, on average.
+    """
+    outage = situation.outage
+    if outage is None:
+        return {}
+    each = outage.cores_before / max(1, situation.executors_full)
+    gap_s = _gap_s(outage, now_s)
+    last_s = outage.arrivals[-1] if outage.arrivals else now_s
+    found: dict[str, Forecast] = {}
+    cores, step, demand = situation.cores, outage, float(topology.cost.sum())
+    names = [one.operator for one in topology.partitions]
+    for number in range(1, _ARRIVALS_MAX if each > 0 else 0):
+        cores += each
+        is_all = cores >= outage.cores_before * (1 - EQUAL) or demand <= rules.cap * cores
+        if is_all:
+            started = set(names)
+        else:
+            step = _extended(step, cores, topology, rules, planner)
+            started = set(step.running)
+        at_s = None if gap_s is None else max(now_s, last_s + number * gap_s)
+        for name in names:
+            if name in started and name not in outage.running:
+                found.setdefault(name, Forecast(number, at_s))
+        if is_all:
+            break
+    return found
+
+
+def _gap_s(outage: Outage, now_s: float) -> float | None:
+    """Between two arrivals, on average."""
+    if not outage.arrivals:
+        return None
+    last_s = outage.arrivals[-1]
+    gap_s = (last_s - outage.since_s) / len(outage.arrivals)
+    # Where the next one is overdue, the rate is no more what it was.
+    return max(gap_s, (now_s - outage.since_s) / (len(outage.arrivals) + 1))
+
+
+def waits_for(name: str, situation: Situation, topology: Topology) -> tuple[str, ...]:
+    """Queries upstream of one that is held back which are held back themselves."""
+    if situation.outage is None:
+        return ()
+    place = topology.index[Partition(name, 0)]
+    reads = (topology.partitions[each].operator for each in topology.upstream.of(place).tolist())
+    return tuple(each for each in reads if each not in situation.outage.running)

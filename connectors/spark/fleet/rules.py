@@ -1,0 +1,42 @@
+"""When a fleet does what; its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from cec_store.errors import BadFleet
+from cec_store.recovery_plans.assignment import CAP
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Settings of a fleet.
+
+    Raises:
+        BadFleet: a value that is not allowed.
+    """
+
+    lost_executors: int = 2
+    """So many lost since the last global checkpoint are a correlated failure; the paper's X."""
+    cap: float = CAP
+    """The share of the executors' cores that is planned for."""
+    checkpoint_s: float = 10.0
+    """Between two global checkpoints."""
+    kept_checkpoints: int = 20
+    """Of which the newest are kept."""
+    wait_first_s: float = 1.0
+    """Before a query that has failed is started again; twice as long each time that it fails."""
+    wait_most_s: float = 300.0
+    cost_window_s: float = 600.0
+    """What was measured so long ago counts half as much for a query's cost."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            is_whole = each.type == "int"
+            kinds = (int,) if is_whole else (int, float)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < 1e9:
+                kind = "a whole number" if is_whole else "a number"
+                raise BadFleet(f"rules.{each.name}: {value!r}; give {kind} above 0")
+        if self.cap > 1:
+            raise BadFleet(f"rules.cap: {self.cap!r}; a share of the executors' cores, 1 at most")

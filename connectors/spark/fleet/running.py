@@ -1,0 +1,106 @@
+"""What a fleet's driver asks of Spark: executors, what queries have spent, and to run them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cec_store.connectors.spark.executors.adaptation import cores_of
+from cec_store.connectors.spark.fleet.costs import CpuMeter
+from cec_store.connectors.spark.fleet.declaration import Function, Query, queue_path
+from cec_store.connectors.spark.takeover.tenure import check_session, enter
+from cec_store.standby.leases import KeepAlive, Lease
+
+_KEEP_ALIVE = KeepAlive(0.5, 10)
+_SOURCE = re.compile(r"cec\[(.*)\]", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A look at a query."""
+
+    is_active: bool
+    failure: str = ""
+    """Why it has ended; empty where it has not failed."""
+    progress: Any = None
+    """Spark's, of its last batch in this run; ``None``: none yet."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The queue of each source, empty for one that is none."""
+        found = [_SOURCE.fullmatch(each.description) for each in self.progress.sources]
+        return tuple(queue_path(each[1]) if each else "" for each in found)
+
+
+class RunningQuery:
+    """A query that was started; made by :meth:`SparkEngine.start`."""
+
+    def __init__(self, query: Any) -> None:
+        self._query = query
+        self.run_id = str(query.runId)
+
+    def look(self) -> Seen:
+        if self._query.isActive:
+            return Seen(True, "", self._query.lastProgress)
+        failure = self._query.exception()
+        what = "it has ended" if failure is None else str(failure)
+        return Seen(False, what, self._query.lastProgress)
+
+    def stop(self) -> None:
+        """A batch that is under way is run again when the query goes on."""
+        self._query.stop()
+
+
+class SparkEngine:
+    """A session with our jar, for one driver.
+
+    Raises:
+        SparkUnavailable: it has no jar of ours, or no driver of its own.
+    """
+
+    def __init__(self, session: Any) -> None:
+        check_session(session)
+        self._session = session
+        self._meter = CpuMeter(session)
+
+    def enter(self, folder: str, checkpoints: Sequence[str]) -> Lease:
+        """Be the one driver of the fleet in this folder, which has these checkpoints below it.
+
+        Whoever drove it before writes nothing to them any more, wherever it was stopped.
+
+        Raises:
+            LeaseHeld: it is alive.
+        """
+        lease = enter(self._session, folder, None, _KEEP_ALIVE, None)
+        conf = self._session._jsparkSession.sessionState().newHadoopConf()
+        tenures = self._session._jvm.org.apache.spark.sql.cecstore.standby.Tenures
+        for each in checkpoints:
+            tenures.discardUnfinished(each, conf)
+        return lease
+
+    def executors(self) -> dict[str, float]:
+        """Cores of each that is alive; the driver is one where it runs the tasks itself."""
+        context = self._session.sparkContext
+        if context._jsc.sc().isLocal():
+            return {"driver": float(context.defaultParallelism)}
+        return cores_of(self._session)
+
+    def spent(self) -> dict[str, float]:
+        """Processor time of each query since the last call, in seconds, by run id."""
+        return self._meter.read()
+
+    def start(self, query: Query, function: Function, checkpoint: str) -> RunningQuery:
+        """Start a query, or go on with it, from its checkpoint.
+
+        What it reads it reads from the beginning of the queue, unless its options say otherwise.
+        """
+        frames = []
+        for queue in query.reads:
+            reader = self._session.readStream.format("cec").option("startingOffsets", "earliest")
+            frames.append(reader.options(**query.read_options).load(queue_path(queue)))
+        writer = function(*frames).writeStream.format("cec").queryName(query.name)
+        writer = writer.outputMode(query.output_mode).option("checkpointLocation", checkpoint)
+        writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
+        return RunningQuery(writer.options(**query.write_options).start(queue_path(query.writes)))

@@ -1,0 +1,146 @@
+"""A fleet as people see it: who runs, who waits for what, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cec_store.connectors.spark.fleet.backoff import Failures
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.notes import Notes
+from cec_store.connectors.spark.fleet.recovery import forecast, waits_for
+from cec_store.connectors.spark.takeover.tenure import LEASE
+from cec_store.standby.leases import KeepAlive, Sign, leases_of
+
+_LOOK_S = 1.5
+"""Longer than two signs of life of a driver are apart."""
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """One query."""
+
+    name: str
+    state: str
+    """``running``, ``held back``, ``failing``, ``waiting`` for its input, or ``stopped``."""
+    priority: int | None
+    cores: float | None
+    """That it keeps busy; ``None``: not known yet."""
+    batch: int | None
+    waits_for: str
+    """Empty for one that runs."""
+    expected_s: float | None
+    """When it will run, wall clock, at the present rate of arrival; ``None``: nobody knows."""
+    arrivals: int | None
+    """How many more executors that takes."""
+    failures: int
+    reason: str
+    """Of its last failure."""
+
+
+@dataclass(frozen=True)
+class FleetStatus:
+    """All of it."""
+
+    path: str
+    driver: str
+    """``alive``, ``silent``, ``released`` or ``never seen``; who holds the lease behind it."""
+    state: str
+    """``running``, ``recovering``, ``going back`` or ``stopped``."""
+    written_s: float
+    """When the driver noted this, wall clock."""
+    executors: int
+    cores: float
+    cores_before: float | None
+    """Before the failure that is being recovered from."""
+    message: str
+    queries: tuple[QueryStatus, ...]
+    checkpoint: int | None
+    """The number of the newest global checkpoint."""
+    checkpoint_us: int | None
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether a driver is alive."""
+        return self.driver.startswith(Sign.ALIVE.value)
+
+
+def status_of(folder: FleetFolder, now_s: float, look_s: float = _LOOK_S) -> FleetStatus:
+    """As its folder says, from any process.
+
+    Raises:
+        NotAFleet: there is none.
+        CorruptLog, UnsupportedVersion: its notes cannot be read.
+    """
+    notes = folder.read()
+    watch = leases_of(folder.path).watch(LEASE, KeepAlive(look_s / 2, 1))
+    try:
+        seen = watch.wait((Sign.RELEASED, Sign.SILENT, Sign.NEVER), look_s)
+    finally:
+        watch.close()
+    is_alive = seen.sign is Sign.ALIVE
+    newest = folder.newest_checkpoint()
+    situation = notes.situation
+    outage = situation.outage
+    state = "stopped" if not is_alive else "running" if outage is None else "recovering"
+    return FleetStatus(
+        folder.path,
+        f"{seen.sign.value} ({seen.holder})" if seen.holder else seen.sign.value,
+        "going back" if notes.going_back else state,
+        notes.written_s,
+        len(situation.executors),
+        situation.cores,
+        None if outage is None else outage.cores_before,
+        message_of(notes),
+        queries_of(notes, is_alive, now_s),
+        None if newest is None else newest.number,
+        None if newest is None else newest.at_us,
+    )
+
+
+def message_of(notes: Notes) -> str:
+    """What is waited for, in words; empty where nothing is."""
+    outage, cores, cap = notes.situation.outage, notes.situation.cores, notes.rules.cap
+    if outage is None:
+        return ""
+    costs = notes.costs()
+    used = sum(costs.get(name, 0.0) for name in outage.running)
+    left = max(0.0, cap * cores - used)
+    what = "the cheapest query" if not outage.running else "the next one"
+    return (
+        f"{cores:g} of {outage.cores_before:g} cores are there, of which {cap:.0%} are planned "
+        f"for: {what} takes {outage.needed:.3g}, {left:.3g} are left; it waits for executors"
+    )
+
+
+def queries_of(notes: Notes, is_alive: bool, now_s: float) -> tuple[QueryStatus, ...]:
+    """Each query, after all that it reads."""
+    graph, costs, situation = notes.graph, notes.costs(), notes.situation
+    topology = graph.topology(costs)
+    expected = forecast(situation, now_s, topology, notes.rules)
+    wanted = situation.running(topology)
+    found = []
+    for name, query in graph.queries.items():
+        known = notes.of(name)
+        coming = expected.get(name)
+        state, waits = "stopped", ""
+        if is_alive and name not in wanted:
+            state = "held back"
+            above = waits_for(name, situation, topology)
+            waits = "executors" + (f", as {', '.join(above)} does" if above else "")
+        elif is_alive and known.failures.count and not known.is_active:
+            state, waits = "failing", _until(known.failures, now_s)
+        elif is_alive:
+            state, waits = ("running", "") if known.is_active else ("waiting", known.waits_for)
+        found.append(
+            QueryStatus(
+                name, state, query.priority, costs.get(name), known.batch, waits,
+                None if coming is None else coming.at_s,
+                None if coming is None else coming.arrivals,
+                known.failures.count, known.failures.reason,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _until(failures: Failures, now_s: float) -> str:
+    return f"{max(0.0, failures.until_s - now_s):.0f} s until it is tried again"

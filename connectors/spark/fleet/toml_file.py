@@ -1,0 +1,126 @@
+"""A fleet that is declared in a TOML file; docs/fleets.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cec_store.connectors.spark.fleet.declaration import Query
+from cec_store.connectors.spark.fleet.rules import Rules
+from cec_store.errors import BadFleet
+from cec_store.storage.paths import is_url
+
+_FILE = ("folder", "queries", "rules", "spark")
+_OF_QUERY = {each.name for each in fields(Query)} - {"name"}
+_NEEDED = ("function", "reads", "writes")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a file says."""
+
+    folder: str
+    queries: tuple[Query, ...]
+    rules: Rules
+    spark: Mapping[str, str]
+    """Settings of the session."""
+
+
+def read_toml(path: Path) -> Declared:
+    """The fleet that a file declares; relative paths are from the file's folder on.
+
+    Raises:
+        BadFleet: it is no TOML, or says what it cannot; with the file's name.
+        OSError: it cannot be read.
+    """
+    try:
+        return declared(_parsed(path.read_text("utf-8")), path.absolute().parent)
+    except ValueError as error:  # of TOML, of its text, and ours
+        raise BadFleet(f"{path}: {error}") from error
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        # With Python from 3.11 on.
+        import tomllib
+    except ImportError:  # pragma: no cover
+        import tomli as tomllib  # type: ignore[no-redef,import-not-found,unused-ignore]
+    return tomllib.loads(text)
+
+
+def declared(said: Mapping[str, Any], base: Path) -> Declared:
+    """From the tables of the file.
+
+    Raises:
+        BadFleet: a key that is not known or is missing, or a value that is not allowed.
+    """
+    _check_keys("the file", said, _FILE, ("folder", "queries"))
+    queries = _table("queries", said["queries"])
+    return Declared(
+        _at(base, _text("folder", said["folder"])),
+        tuple(
+            _query(name, _table(f"queries.{name}", each), base) for name, each in queries.items()
+        ),
+        _rules(_table("rules", said.get("rules", {}))),
+        _options("spark", said.get("spark", {})),
+    )
+
+
+def _query(name: str, said: Mapping[str, Any], base: Path) -> Query:
+    place = f"queries.{name}"
+    _check_keys(place, said, sorted(_OF_QUERY), _NEEDED)
+    reads = said["reads"]
+    if not isinstance(reads, list):
+        raise BadFleet(f"{place}.reads: a list of queues, not {reads!r}")
+    rest: dict[str, Any] = {key: said[key] for key in said.keys() - {*_NEEDED}}
+    for key in ("read_options", "write_options"):
+        rest[key] = _options(f"{place}.{key}", said.get(key, {}))
+    return Query(
+        name=name,
+        function=_text(f"{place}.function", said["function"]),
+        reads=tuple(_at(base, _text(f"{place}.reads", each)) for each in reads),
+        writes=_at(base, _text(f"{place}.writes", said["writes"])),
+        **rest,
+    )
+
+
+def _rules(said: Mapping[str, Any]) -> Rules:
+    _check_keys("rules", said, sorted(each.name for each in fields(Rules)), ())
+    return Rules(**said)
+
+
+def _check_keys(
+    place: str, said: Mapping[str, Any], known: list[str] | tuple[str, ...], needed: tuple[str, ...]
+) -> None:
+    if unknown := [key for key in said if key not in known]:
+        raise BadFleet(f"{place}: {unknown[0]!r} is no key; those are {', '.join(known)}")
+    if missing := [key for key in needed if key not in said]:
+        raise BadFleet(f"{place}: {missing[0]!r} is missing")
+
+
+def _table(place: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadFleet(f"{place}: a table, not {value!r}")
+    return value
+
+
+def _text(place: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise BadFleet(f"{place}: a text, not {value!r}")
+    return value
+
+
+def _options(place: str, value: object) -> dict[str, str]:
+    """Of Spark: numbers and truth as Spark writes them."""
+    found = {}
+    for key, each in _table(place, value).items():
+        if not isinstance(each, str | int | float):
+            raise BadFleet(f"{place}.{key}: a text, a number or a truth, not {each!r}")
+        found[key] = str(each).lower() if isinstance(each, bool) else str(each)
+    return found
+
+
+def _at(base: Path, path: str) -> str:
+    return path if is_url(path) else str(base / path)

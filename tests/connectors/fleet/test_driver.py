@@ -1,0 +1,206 @@
+"""A fleet's driver, its clock and its engine the test's own: who is started and stopped when."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cec_store.connectors.spark.fleet.driver import FleetDriver
+from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.status import message_of, queries_of
+from cec_store.errors import Fenced
+from cec_store.recovery_plans.density import best_density
+from support.fleets import diamond
+from support.fleets.engine_double import EngineDouble
+
+COSTS = {"parsed": 1.0, "even": 0.5, "odd": 0.5, "counts": 0.4, "joined": 1.0, "tall": 0.6}
+ALL = set(diamond.NAMES)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    """All of its queues are there, and nothing is in them."""
+    diamond.make_input(tmp_path)
+    for name in diamond.NAMES:
+        diamond.make_queue(tmp_path / name)
+    return diamond.declared(tmp_path, COSTS, checkpoint_s=1000.0)
+
+
+def driver_of(
+    fleet: Fleet, engine: EngineDouble, now_s: float, *, accept: bool = False
+) -> FleetDriver:
+    notes = fleet.noted(fleet.checked(), accept=accept)
+    fleet.folder.make()
+    return FleetDriver(engine, fleet.folder, notes, best_density, now_s=now_s)
+
+
+def test_queries_are_started_after_those_that_they_read(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver_of(fleet, engine, 0.0).look(0.0)
+    order = engine.started.index
+    assert engine.running() == ALL
+    assert order("parsed") < min(order("even"), order("odd")) < order("joined") < order("tall")
+    assert engine.queries["odd"].checkpoint == f"{fleet.folder.path}/queries/odd/0"
+
+
+def test_after_a_correlated_failure_what_the_plan_leaves_out_is_held_back(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    engine.lose(1, 2, 3, 4)
+    driver.look(10.0)
+    assert engine.running() == {"parsed", "counts"}  # 1.4 of 1.6
+    assert all(engine.queries[name].is_stopped for name in ALL - engine.running())
+    shown = {each.name: each for each in queries_of(driver.notes, True, 11.0)}
+    assert shown["counts"].state == "running"
+    assert (shown["joined"].state, shown["joined"].expected_s) == ("held back", None)
+    assert shown["joined"].waits_for == "executors, as even, odd does"
+    assert "the next one takes 2, 0.2 are left" in message_of(driver.notes)
+    engine.come("8", "9")
+    driver.look(20.0)
+    assert engine.running() == {"parsed", "counts"}  # three cores would be 3.2 of 3.2 with joined
+    engine.come("10")
+    driver.look(30.0)
+    assert engine.running() == ALL  # 4.0 of 4.0
+    assert driver.notes.situation.outage is None
+
+
+def test_a_driver_that_dies_in_the_middle_is_gone_on_from(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    engine.lose(1, 2, 3, 4)
+    driver.look(10.0)
+    # Its successor has executors of its own, and fewer at first.
+    other = EngineDouble(0)
+    other.come("a", "b")
+    again = driver_of(fleet, other, 40.0)
+    again.look(40.0)
+    assert other.started == ["parsed", "counts"]
+    assert again.notes.situation.outage == driver.notes.situation.outage
+    other.come("c", "d", "e")
+    again.look(50.0)
+    assert other.running() == ALL
+
+
+def test_fewer_executors_can_be_accepted_for_good(fleet: Fleet) -> None:
+    driver_of(fleet, EngineDouble(6), 0.0).look(0.0)
+    for accept, runs in ((False, {"parsed", "counts"}), (True, ALL)):
+        engine = EngineDouble(2)
+        driver_of(fleet, engine, 10.0, accept=accept).look(10.0)
+        assert engine.running() == runs
+
+
+def test_less_than_the_cheapest_query_takes_is_said_and_waited_for(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    engine.lose(1, 2, 3, 4, 5)
+    driver.look(10.0)
+    assert engine.running() == set()
+    assert "the cheapest query takes 1.4, 0.8 are left" in message_of(driver.notes)
+    engine.come("9")
+    driver.look(20.0)
+    assert engine.running() == {"parsed", "counts"}
+
+
+def test_a_query_that_fails_again_and_again_waits_longer_and_the_others_go_on(
+    fleet: Fleet,
+) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    engine.refuses["odd"] = "no such column"
+    engine.queries["odd"].fail("first")
+    tried = []
+    for at in range(1, 200):
+        driver.look(at / 10)
+        if engine.started[-1] == "odd" and len(engine.started) > 6 + len(tried):
+            tried.append(at / 10)
+    gaps = [later - earlier for earlier, later in pairwise(tried)]
+    assert gaps == pytest.approx([0.4, 0.8, 1.6, 3.2, 6.4], abs=0.11)
+    assert engine.running() == ALL - {"odd"}
+    shown = {each.name: each for each in queries_of(driver.notes, True, 20.0)}
+    assert (shown["odd"].state, shown["odd"].reason) == ("failing", "no such column")
+    del engine.refuses["odd"]
+    for at in range(20, 40):
+        driver.look(float(at))
+    engine.queries["odd"].does(1)
+    driver.look(40.0)
+    assert driver.notes.of("odd").failures.count == 0
+
+
+def test_a_query_waits_for_a_queue_that_its_writer_has_not_made(tmp_path: Path) -> None:
+    diamond.make_input(tmp_path)
+    engine = EngineDouble(6)
+    driver = driver_of(diamond.declared(tmp_path, COSTS), engine, 0.0)
+    driver.look(0.0)
+    assert engine.started == ["parsed"]
+    shown = {each.name: each for each in queries_of(driver.notes, True, 1.0)}
+    assert shown["even"].state == "waiting"
+    assert shown["even"].waits_for == f"{tmp_path}/parsed, which its writer has not made yet"
+    diamond.make_queue(tmp_path / "parsed")
+    driver.look(1.0)
+    assert engine.running() == {"parsed", "even", "odd", "counts"}
+
+
+def test_costs_are_measured_while_queries_keep_up_and_kept_for_the_next_driver(
+    tmp_path: Path,
+) -> None:
+    diamond.make_input(tmp_path)
+    fleet = diamond.declared(tmp_path)
+    engine = EngineDouble(2)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    for at in range(1, 20):
+        engine.queries["parsed"].does(at)
+        engine.cpu_s = {"parsed": 0.25}
+        driver.look(float(at))
+    cost = driver.notes.costs()["parsed"]
+    assert cost == pytest.approx(0.25, rel=0.1)
+    # What is caught up with later counts over all of the time that it came in.
+    for at in range(20, 30):
+        driver.look(float(at))
+    engine.cpu_s = {"parsed": 2.5}
+    driver.look(30.0)
+    engine.queries["parsed"].does(31)
+    driver.look(30.5)
+    assert driver.notes.costs()["parsed"] == pytest.approx(0.25, rel=0.15)
+    again = driver_of(diamond.declared(tmp_path), EngineDouble(2), 100.0)
+    assert again.notes.costs() == driver.notes.costs()
+
+
+def test_it_stops_all_when_it_is_asked_to(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    fleet.folder.ask_to_stop()
+    driver.begin()
+    assert driver.wait(60.0)
+    assert engine.running() == set()
+    assert not engine.lease.is_held
+    assert not fleet.folder.is_asked_to_stop()
+    assert not any(each.is_active for each in fleet.folder.read().queries.values())
+
+
+def test_one_that_was_taken_over_from_writes_no_notes_and_stops(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    before = fleet.folder.read()
+    engine.lease.is_fenced = True
+    driver.begin()
+    with pytest.raises(Fenced):
+        driver.wait(60.0)
+    assert engine.running() == set()
+    assert fleet.folder.read() == before
+
+
+def test_a_session_that_ends_is_told(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    engine.executors = lambda: 1 / 0  # type: ignore[assignment, method-assign, return-value]
+    driver.begin()
+    with pytest.raises(ZeroDivisionError):
+        driver.wait(60.0)
+    assert not engine.lease.is_held

@@ -1,0 +1,55 @@
+"""A fleet on a real Spark: started, stopped, gone on with, gone back, forked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.going_back import fork_fleet, roll_back
+from cec_store.connectors.spark.takeover.tenure import FENCE_KEY
+from cec_store.errors import LeaseHeld
+from support.fleets import diamond
+
+PERIOD_S = 0.5
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(spark: Any) -> Iterator[None]:
+    """A fleet's session fences what it writes from then on."""
+    yield
+    spark.conf.unset(FENCE_KEY)
+
+
+def test_a_fleet_goes_on_where_it_was_is_forked_and_goes_back(spark: Any, tmp_path: Path) -> None:
+    diamond.make_input(tmp_path)
+    diamond.add_rows(tmp_path, 0, 60)
+    fleet = diamond.declared(tmp_path)
+    with fleet.start(spark, period_s=PERIOD_S):
+        diamond.await_all(tmp_path, 60)
+        with pytest.raises(LeaseHeld):
+            fleet.start(spark)
+        early = diamond.await_checkpoint(fleet, 60)
+    diamond.add_rows(tmp_path, 60, 60)
+    with fleet.start(spark, period_s=PERIOD_S):
+        diamond.await_all(tmp_path, 120)
+    cost = fleet.folder.read().of("parsed").cost
+    assert cost.cpu_s + cost.pending_cpu_s > 0
+    sources = fleet.folder.read().of("joined").sources
+    assert sorted(sources) == [str(tmp_path / name) for name in ("even", "odd")]
+
+    # A runnable copy of the whole graph at that moment; the original is left alone.
+    fork_fleet(fleet.folder, tmp_path / "forked", early)
+    forked = {name: tmp_path / "forked" / "queues" / name for name in diamond.NAMES}
+    assert diamond.got(forked)["parsed"] == diamond.wanted(60)["parsed"]
+    with Fleet.at(tmp_path / "forked").start(spark, period_s=PERIOD_S):
+        diamond.await_all(tmp_path, 120, forked)
+    diamond.await_all(tmp_path, 120)
+
+    notes = roll_back(fleet.folder, fleet.folder.read(), early)
+    assert notes.generation == 1
+    assert diamond.got(diamond.queues_of(tmp_path))["parsed"] == diamond.wanted(60)["parsed"]
+    with fleet.start(spark, period_s=PERIOD_S) as driver:
+        diamond.await_all(tmp_path, 120)
+    assert driver.failure is None

@@ -1,0 +1,139 @@
+"""Fleets to which anything happens, over real queues and checkpoints: each row comes once.
+
+Executors are lost and come, drivers die between any two steps, fleets go back and are forked.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cec_store import open_queue
+from cec_store.connectors.spark.fleet import checkpointing, going_back
+from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
+from cec_store.errors import NoGlobalCheckpoint
+from support.fleets import plain_spark
+from support.fleets.plain_spark import INPUTS, SHAPE, PlainSpark
+from support.fleets.walks import EXECUTORS, SETTLED_STEPS, Walk, driver_of
+
+STEPS = 40
+
+
+@pytest.mark.crash
+def test_each_row_comes_once_whatever_happens(
+    tmp_path: Path, crash_count: Callable[[int, int], int], tally: Callable[[int], None]
+) -> None:
+    """Correlated failures with random victims, moments and arrivals, and deaths of the driver."""
+    outages = rollbacks = 0
+    for seed in range(crash_count(2, 50)):
+        walk = Walk(tmp_path / str(seed), seed)
+        walk.run(STEPS, walk.go_back)
+        walk.settle()
+        assert walk.faults() == [], f"seed {seed}"
+        outages += walk.outages
+        rollbacks += walk.rollbacks
+    assert outages > 0
+    assert rollbacks > 0
+    tally(outages)
+
+
+def test_a_fork_goes_on_from_where_it_was_made(tmp_path: Path) -> None:
+    walk = Walk(tmp_path / "first", 5)
+    walk.run(30)
+    walk.settle()
+    while not walk.fleet.folder.checkpoints():
+        walk.look()
+    newest = walk.fleet.folder.newest_checkpoint()
+    assert newest is not None
+    going_back.fork_fleet(walk.fleet.folder, tmp_path / "forked", newest)
+    walk.feed()
+    fork = Fleet.at(tmp_path / "forked")
+    engine = PlainSpark(EXECUTORS, walk.dice)
+    driver = driver_of(fork, engine, walk.now_s)
+    queues = {name: tmp_path / "forked" / "queues" / name for name in SHAPE}
+    for _ in range(SETTLED_STEPS):
+        walk.now_s += 0.1
+        driver.look(walk.now_s)
+        for _ in range(10):
+            engine.step()
+        if not plain_spark.differences(walk.folder, queues):
+            break
+    assert plain_spark.differences(walk.folder, queues) == []
+    walk.settle()
+    assert walk.faults() == []
+
+
+def with_checkpoint(folder: Path) -> tuple[Walk, GlobalCheckpoint]:
+    """A walk that has gone on for a while behind a global checkpoint that has something in it."""
+    walk = Walk(folder, 1)
+    while not walk.fleet.folder.checkpoints():
+        walk.look()
+        walk.engine.step()
+    for _ in range(30):
+        walk.feed()
+        walk.look()
+        for _ in range(10):
+            walk.engine.step()
+    folder_of = walk.fleet.folder
+    return walk, folder_of.checkpoint(folder_of.checkpoints()[0])
+
+
+def test_what_a_global_checkpoint_needs_is_not_trimmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk, oldest = with_checkpoint(tmp_path / "right")
+    for name in (*SHAPE, *INPUTS):
+        with plain_spark.opened(walk.folder / name) as queue:
+            queue.trim()
+    starts = open_queue(walk.folder / "a").starts()  # type: ignore[union-attr]
+    assert any(starts.values())
+    going_back.check_is_kept(walk.fleet.folder, walk.fleet.folder.read(), oldest)
+
+    # The planted bug: buffers are trimmed to what has been read, before the global checkpoint.
+    release = checkpointing.Holds.release
+
+    def too_far(holds: checkpointing.Holds, oldest: GlobalCheckpoint) -> None:
+        ends = {queue: tuple(ends_of(queue)) for queue in oldest.needed}
+        release(holds, replace(oldest, needed=ends))
+
+    monkeypatch.setattr(checkpointing.Holds, "release", too_far)
+    walk, oldest = with_checkpoint(tmp_path / "wrong")
+    for name in (*SHAPE, *INPUTS):
+        with plain_spark.opened(walk.folder / name) as queue:
+            queue.trim()
+    with pytest.raises(NoGlobalCheckpoint, match="begins at"):
+        going_back.check_is_kept(walk.fleet.folder, walk.fleet.folder.read(), oldest)
+
+
+def ends_of(queue: str) -> list[int]:
+    return list(plain_spark.opened(Path(queue)).ends().values())
+
+
+def test_a_rollback_of_one_query_alone_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted bug: its queue and its checkpoint go back, and those of the others stay."""
+    walk, oldest = with_checkpoint(tmp_path)
+    folder = walk.fleet.folder
+    notes = folder.read()
+    alone = {"a": oldest.batches["a"]}
+    newest = {name: folder.checkpoint_of(name, 0) for name in SHAPE if name != "a"}
+    for name, place in newest.items():
+        done = [int(each.name) for each in (Path(place) / "commits").glob("[0-9]*")]
+        alone[name] = max(done, default=None)
+    commits = {walk.fleet.checked().queries["a"].writes: oldest.commits[str(tmp_path / "a")]}
+    monkeypatch.setattr(going_back, "check_is_kept", lambda *_: None)
+    folder.add_checkpoint(replace(oldest, batches=alone, commits=commits), 100)
+    going_back.roll_back(folder, notes, replace(oldest, batches=alone, commits=commits))
+    walk.drive()
+    for _ in range(100):
+        walk.now_s += 0.1
+        walk.driver.look(walk.now_s)
+        try:
+            for _ in range(10):
+                walk.engine.step()
+        except ValueError:  # a reader is behind the end of what it reads
+            return
+    assert walk.faults()

@@ -1,0 +1,104 @@
+"""Spark as a fleet's driver sees it, without Spark: queries that do what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cec_store.connectors.spark.fleet.declaration import Query
+from cec_store.connectors.spark.fleet.running import Seen
+from cec_store.errors import Fenced
+
+
+@dataclass
+class LeaseDouble:
+    is_held: bool = True
+    is_fenced: bool = False
+
+    def check(self) -> None:
+        if self.is_fenced:
+            raise Fenced("another driver has taken over")
+
+    def release(self) -> None:
+        self.is_held = False
+
+
+@dataclass
+class SourceDouble:
+    description: str
+    numInputRows: int = 10  # noqa: N815
+    metrics: dict[str, str] = field(default_factory=lambda: {"recordsBehindLatest": "0"})
+
+
+@dataclass
+class ProgressDouble:
+    batchId: int  # noqa: N815
+    sources: list[SourceDouble]
+
+
+@dataclass
+class QueryDouble:
+    name: str
+    run_id: str
+    reads: tuple[str, ...]
+    checkpoint: str
+    seen: Seen = field(default_factory=lambda: Seen(True))
+    is_stopped: bool = False
+
+    def look(self) -> Seen:
+        return self.seen
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self.seen = Seen(False)
+
+    def fail(self, reason: str) -> None:
+        self.seen = Seen(False, reason, self.seen.progress)
+
+    def does(self, batch: int) -> None:
+        sources = [SourceDouble(f"cec[{queue}]") for queue in self.reads]
+        self.seen = Seen(True, "", ProgressDouble(batch, sources))
+
+
+class EngineDouble:
+    def __init__(self, executors: int) -> None:
+        self.there = {str(number): 1.0 for number in range(executors)}
+        self.lease = LeaseDouble()
+        self.queries: dict[str, QueryDouble] = {}
+        """By name, those that run."""
+        self.started: list[str] = []
+        self.refuses: dict[str, str] = {}
+        """Reasons by name."""
+        self.cpu_s: dict[str, float] = {}
+        """By name: what the next call of `spent` tells."""
+        self._runs = 0
+
+    def enter(self, folder: str, checkpoints: Sequence[str]) -> Any:
+        return self.lease
+
+    def executors(self) -> dict[str, float]:
+        return dict(self.there)
+
+    def lose(self, *numbers: int) -> None:
+        for number in numbers:
+            del self.there[str(number)]
+
+    def come(self, *names: str) -> None:
+        self.there |= dict.fromkeys(names, 1.0)
+
+    def spent(self) -> dict[str, float]:
+        told, self.cpu_s = self.cpu_s, {}
+        return {self.queries[name].run_id: each for name, each in told.items()}
+
+    def start(self, query: Query, function: Any, checkpoint: str) -> QueryDouble:
+        self.started.append(query.name)
+        if query.name in self.refuses:
+            raise RuntimeError(self.refuses[query.name])
+        self._runs += 1
+        made = QueryDouble(query.name, f"run {self._runs}", query.reads, checkpoint)
+        self.queries[query.name] = made
+        return made
+
+    def running(self) -> set[str]:
+        return {name for name, each in self.queries.items() if each.seen.is_active}

@@ -1,0 +1,109 @@
+"""`cec-store fleet`: what people see of a fleet, and its rollback and forks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cec_store.cli import app
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.standby.leases import leases_of
+from support.fleets.plain_spark import SHAPE
+from support.fleets.walks import Walk
+
+
+def run(*words: object, status: int = 0) -> str:
+    result = CliRunner().invoke(app, ["fleet", *map(str, words)])
+    assert "Traceback" not in result.output
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+def document(*words: object) -> Any:
+    return json.loads(run(*words, "--json"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a fleet with a global checkpoint, in the middle of a recovery; its driver is dead."""
+    walk = Walk(tmp_path_factory.mktemp("fleets"), 1)
+    while not walk.fleet.folder.checkpoints():
+        walk.look()
+        walk.engine.step()
+    for name in sorted(walk.engine.there)[:3]:
+        del walk.engine.there[name]
+    walk.look()
+    assert walk.driver.notes.situation.outage is not None
+    return walk.folder / "fleet"
+
+
+def test_status_says_who_waits_for_what(folder: Path) -> None:
+    said = document("status", folder)
+    assert (said["state"], said["driver"]) == ("stopped", "never seen")
+    assert {each["state"] for each in said["queries"]} == {"stopped"}
+    with leases_of(folder).hold("driver", holder="somebody"):
+        said = document("status", folder)
+        text = run("status", folder)
+    assert (said["state"], said["driver"]) == ("recovering", "alive (somebody)")
+    assert (said["executors"], said["cores"], said["cores_before"]) == (1, 1.0, 4.0)
+    shown = {each["name"]: each for each in said["queries"]}
+    assert shown["a"]["state"] == "running"
+    held = shown["d"]
+    assert (held["state"], held["expected_s"]) == ("held back", None)
+    assert held["arrivals"] > 0
+    assert held["waits_for"].startswith("executors, as ")
+    assert "1 of 4 cores are there, of which 80% are planned for" in said["message"]
+    for part in ("recovering; driver alive (somebody)", said["message"], "none has come yet"):
+        assert part in text
+
+
+def test_stop_waits_until_the_driver_has_stopped(folder: Path) -> None:
+    assert "stopped" in run("stop", folder)
+    with leases_of(folder).hold("driver"):
+        assert "recovering" in run("stop", folder, "--wait", "0", status=1)
+    assert FleetFolder(folder).is_asked_to_stop()
+
+
+def test_a_fork_and_a_rollback_are_only_told_unless_asked_for(folder: Path, tmp_path: Path) -> None:
+    number = FleetFolder(folder).checkpoints()[0]
+    new = tmp_path / "new"
+    assert "do it with --yes" in run("fork", folder, new, "--checkpoint", number)
+    assert "do it with --yes" in run("rollback", folder)
+    assert not new.exists()
+    assert FleetFolder(folder).read().generation == 0
+    done = document("fork", folder, new, "--checkpoint", number, "--yes")
+    assert (done["new"], done["done"], done["checkpoint"]) == (str(new), True, number)
+    assert done["batches"].keys() == SHAPE.keys()
+    assert FleetFolder(new).read().fleet_id != FleetFolder(folder).read().fleet_id
+    run("fork", folder, new, "--yes", status=2)
+    with leases_of(folder).hold("driver"):
+        assert "is held by" in run("rollback", folder, "--yes", status=2)
+    assert FleetFolder(folder).read().generation == 0
+    assert "goes on from global checkpoint" in run("rollback", folder, "--yes")
+    assert FleetFolder(folder).read().generation == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("status", "{}/nowhere"), "no fleet here"),
+        (("rollback", "{}", "--at", "2001-01-01"), "so old"),
+        (("rollback", "{}", "--checkpoint", "999"), "no global checkpoint 999; there are"),
+        (("rollback", "{}", "--at", "@7"), "is an offset"),
+        (("rollback", "{}", "--at", "2001-01-01", "--checkpoint", "1"), "not both"),
+        (("run", "{}/nowhere"), "no fleet here"),
+        (("run", "{}", "--conf", "x"), "give NAME=VALUE"),
+    ],
+)
+def test_wrong_use_is_one_line(folder: Path, words: tuple[str, ...], what: str) -> None:
+    said = run(*(each.format(folder) for each in words), status=2)
+    assert what in " ".join(said.replace("│", " ").split())
+
+
+def test_a_file_that_cannot_run_starts_no_session(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('folder = "f"\n[queries.a]\nfunction = "m:f"\nreads = ["i"]\nwrites = "i"\n')
+    assert "circle" in run("run", path, status=2)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["fleet.toml"]
