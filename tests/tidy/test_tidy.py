@@ -91,7 +91,8 @@ ORDER = {
     "connectors.spark.setup": "environment settings java compiler session",
     "connectors.spark.queues": "spark_types sink source data_source",
     "connectors.spark.checkpoint": """
-        parsing row_places unsafe_rows layout source_logs state_schema fork_plan fork state_rows
+        parsing java_texts row_places unsafe_rows layout source_logs state_schema variables
+        variable_rows fork_plan fork state_rows
         state_tables
     """,
     "inspector": "places damage decoding verifying measuring showing",

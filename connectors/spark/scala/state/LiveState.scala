@@ -53,7 +53,6 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   /** What the last version did can no longer be taken back; returns the id of the next one's first part. */
   private def settle(): Int = {
-    index.endScans()
     advance()
     rows.dropBelow(oldestId)
     val id = nextId
@@ -237,6 +236,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
 
   /** Back to where [[begin]] was called, before or after [[markCommitted]]. */
   def rollback(): Unit = {
+    index.endScans()
     // Each key has one row: a live one, or after the commit perhaps the RESULT that closed it.
     parts.lazyZip(undoLogs).foreach { (part, undoLog) =>
       (0 until part.count).foreach(row => if (isCommitted || part.isLive(row)) {

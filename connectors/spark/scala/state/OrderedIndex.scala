@@ -19,6 +19,8 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
   @volatile private var changes: Changes = null
   private var scansUnderWay = 0
   private var changeNumber = 0L
+  /** How many versions have ended. */
+  @volatile private var versions = 0
 
   override def size: Int = size_
   override def memoryBytes: Long = size_ * 96L + keyBytes
@@ -67,26 +69,33 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
   def startingWith(prefix: Array[Byte]): Iterator[Long] = new Scan(prefix, key =>
     key.length >= prefix.length && Arrays.equals(key, 0, prefix.length, prefix, 0, prefix.length))
 
-  /** The version has ended, and with it the scans over it. */
-  def endScans(): Unit = { changes = null; scansUnderWay = 0 }
+  /** The version has ended, and with it the scans over it: its rows get other places. */
+  def endScans(): Unit = { changes = null; scansUnderWay = 0; versions += 1 }
 
   private final class Scan(start: Array[Byte], isWithin: Array[Byte] => Boolean) extends Iterator[Long] {
     if (changes == null) changes = new Changes(KeyIndex.Unsigned)
     scansUnderWay += 1
     private val ofScan = changes
     private val began = changeNumber
+    private val version = versions
     private val entries = (if (start == null) keys else keys.tailMap(start, true)).entrySet.iterator
     private var entry = nextEntry()
     private var last: Array[Byte] = null
     private var found = advance()
 
     override def hasNext: Boolean = found != Absent
-    override def next(): Long = { val given = found; found = advance(); given }
+    override def next(): Long = {
+      if (!hasNext) throw new NoSuchElementException("the end of a scan")
+      val given = found
+      found = advance()
+      given
+    }
 
     private def nextEntry(): JMap.Entry[Array[Byte], java.lang.Long] = if (entries.hasNext) entries.next() else null
 
     /** The reference of the next key that had one when the scan began; [[Absent]] at its end. */
     private def advance(): Long = {
+      if (version != versions) throw new IllegalStateException("the version that this scan is of has been committed or given up")
       var reference = Absent
       while (reference == Absent) {
         val changed = nextChanged()

@@ -14,6 +14,11 @@ private[transforms] final class PythonTransform(@transient private val sparks: T
   override protected def validateStateStoreProvider(isStreaming: Boolean): Unit =
     if (!OnAnyStore.isOurs(conf)) super.validateStateStoreProvider(isStreaming)
 
+  /** Not equal to the node of Spark's that it replaces: a parent keeps a child that is equal to its new one. */
+  override def equals(other: Any): Boolean = other.isInstanceOf[PythonTransform] && super.equals(other)
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[PythonTransform]
+  override def hashCode: Int = super.hashCode
+
   override protected def withNewChildrenInternal(left: SparkPlan, right: SparkPlan): TransformWithStateInPySparkExec =
     new PythonTransform(super.withNewChildrenInternal(left, right))
 

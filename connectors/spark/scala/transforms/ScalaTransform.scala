@@ -14,6 +14,11 @@ private[transforms] final class ScalaTransform(@transient private val sparks: Tr
   override protected def validateStateStoreProvider(isStreaming: Boolean): Unit =
     if (!OnAnyStore.isOurs(conf)) super.validateStateStoreProvider(isStreaming)
 
+  /** Not equal to the node of Spark's that it replaces: a parent keeps a child that is equal to its new one. */
+  override def equals(other: Any): Boolean = other.isInstanceOf[ScalaTransform] && super.equals(other)
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[ScalaTransform]
+  override def hashCode: Int = super.hashCode
+
   override protected def withNewChildrenInternal(left: SparkPlan, right: SparkPlan): TransformWithStateExec =
     new ScalaTransform(super.withNewChildrenInternal(left, right))
 
