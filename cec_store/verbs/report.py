@@ -55,8 +55,11 @@ def report_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write one page about a place: is it sound, what will a restart cost, and why. Or, with
-    --cluster, about state on Spark's executors: who owns what, who could take over, what moved."""
+    """Write one page about a place: is it sound, what will a restart cost, and why.
+
+    With --cluster it is about state on Spark's executors: who owns what, who could take over, and
+    what moved.
+    """
     screen = Screen()
     if not as_json and output.exists() and not force:
         raise FileExistsError(f"{output}: is there already; --force replaces it")

@@ -109,7 +109,9 @@ _OPERATORS = {
 
 def has_variables(operator_folder: FolderTree) -> bool:
     """Whether it is a `transformWithState`, whose state is not one table."""
-    return VERSION_2 in operator_folder.folder(METADATA_FOLDER).folders()
+    with suppress(FileNotFoundError):
+        return VERSION_2 in operator_folder.folder(METADATA_FOLDER).folders()
+    return False
 
 
 def operator_name(operator_folder: FolderTree) -> str:
