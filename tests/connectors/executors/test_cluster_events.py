@@ -123,7 +123,9 @@ def test_each_row_comes_once_whatever_happens_to_executors(
 
 
 def test_every_query_and_kind_of_event_is_tried() -> None:
-    assert {each for s in SCENARIOS.values() for each in s.queries} == {*QUERIES} - {"windows"}
+    # transformWithState runs in Python, beside the executors' JVM: test_kills has it.
+    tried = {each for s in SCENARIOS.values() for each in s.queries}
+    assert tried == {*QUERIES} - {"windows", "transform"}
     assert sum(s.events[1] for s in SCENARIOS.values()) >= 300
     assert {kind.split()[0] for s in SCENARIOS.values() for kind in s.chosen(s.events[1])} == {
         "kill", "lose", "drain", "scale", "go_back", "migrate", "rebalance", "adapt"

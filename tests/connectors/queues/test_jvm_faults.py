@@ -56,7 +56,7 @@ def test_calls_that_fail_lose_and_double_nothing(
     assert left or rounds < 100, "no task has died between a segment and its commit"
     later_us = time.time_ns() // 1000 + 2 * GRACE_US
     store = LocalStore(tmp_path / "queue")
-    with PartitionedQueue(store, "a", clock_us=lambda: later_us) as queue:
+    with PartitionedQueue(store, "a", partitions=6, clock_us=lambda: later_us) as queue:
         assert left <= set(queue.clean())
     assert not unnamed(tmp_path)
     assert_exactly_once(tmp_path)
