@@ -98,4 +98,6 @@ class EverythingInPandas(Everything):
 def _frame(rows: Iterator[Row]) -> Any:
     import pandas as pd
 
-    return pd.DataFrame([tuple(row) for row in rows], columns=["key", "what", "n", "text"])
+    found = pd.DataFrame([tuple(row) for row in rows], columns=["key", "what", "n", "text"])
+    # Spark cannot take strings in the way in which pandas 3 keeps them.
+    return found.astype({"key": object, "what": object, "text": object})
