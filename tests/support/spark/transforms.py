@@ -76,15 +76,15 @@ def rows_of_python() -> StreamQuery:
 
 
 def pandas_of_python() -> StreamQuery:
-    """Processing time, times to live and a state to begin with, in pandas."""
+    """Event time, and a state to begin with, in pandas."""
     from support.spark.processors import EverythingInPandas
 
     def build(spark: Any, inputs: Inputs) -> Any:
         groups = inputs.timed(spark).groupBy("key")
         first = spark.createDataFrame([("a", 100), ("never", 7)], "key STRING, n LONG")
-        processor = EverythingInPandas(is_event_time=False, ttl_ms=3_600_000)
+        processor = EverythingInPandas(is_event_time=True)
         return groups.transformWithStateInPandas(
-            processor, SCHEMA, "Update", "ProcessingTime", initialState=first.groupBy("key")
+            processor, SCHEMA, "Update", "EventTime", initialState=first.groupBy("key")
         )
 
     return StreamQuery("python_pandas", build, "update")
