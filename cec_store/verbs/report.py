@@ -61,16 +61,16 @@ def report_verb(
     what moved.
     """
     screen = Screen()
+    if cluster and (at is not None or version is not None or storage_options or not with_verify):
+        raise typer.BadParameter("with --cluster there are only -o, --force and --json")
+    place = None if cluster else place_of(path, storage_options)
+    wanted = place and wanted_at(place, at, version)
     if not as_json and output.exists() and not force:
         raise FileExistsError(f"{output}: is there already; --force replaces it")
-    if cluster:
-        if at is not None or version is not None or storage_options or not with_verify:
-            raise typer.BadParameter("with --cluster there are only -o, --force and --json")
+    if place is None:
         with wrong_use():
             document = make_cluster_report(local_path(path))
     else:
-        place = place_of(path, storage_options)
-        wanted = wanted_at(place, at, version)
         document = make_report(
             screen, place, at=wanted, top=top, with_verify=with_verify, rates=known_rates()
         )
