@@ -12,6 +12,7 @@ from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.storage.stores.folders import folder_at
 from support.drivers.killed_queries import QUERIES, faults_of
+from support.runs.counts import CRASH_FULL
 from support.spark.killed_runs import output, whole_life
 from support.stores.hdfs_cluster import Hdfs
 from support.stores.needed import REQUIRED, need
@@ -21,7 +22,10 @@ from support.stores.s3a import s3a_settings
 need("fsspec", "requests")
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(not REQUIRED, reason="a cluster for each store: with CEC_STORES=required"),
+    pytest.mark.skipif(
+        not (REQUIRED and CRASH_FULL),
+        reason="a cluster for each store: at full size, with CEC_STORES=required",
+    ),
 ]
 QUERY, PARTITIONS = "running", 2
 EVENTS = ["migrate", "kill", "migrate"]

@@ -3,6 +3,8 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from cec_store.storage.stores.by_url import store_at
 from support.runs.counts import CRASH_FULL
 from support.spark.standby_runs import Driver, await_batch, faults_of, newest
@@ -10,7 +12,10 @@ from support.stores.hdfs_cluster import Hdfs
 from support.stores.needed import need
 
 need("fsspec", "requests")
-SIGNALS = (signal.SIGSTOP, signal.SIGKILL) if CRASH_FULL else (signal.SIGSTOP,)
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(not CRASH_FULL, reason="at full size only: a minute or two"),
+]
 
 
 def test_drivers_that_are_stopped_and_killed_lose_and_double_nothing_on_hdfs(
@@ -24,7 +29,7 @@ def test_drivers_that_are_stopped_and_killed_lose_and_double_nothing_on_hdfs(
         primary = drivers[0]
         assert primary.wait_for("started") == 1
         await_batch(store, 1)
-        for takeover, kill in enumerate(SIGNALS):
+        for takeover, kill in enumerate((signal.SIGSTOP, signal.SIGKILL)):
             drivers.append(standby := Driver(tmp_path, "standby", **order))
             standby.wait_for("warm")
             await_batch(store, newest(store) + 1)
