@@ -14,7 +14,6 @@ pytest.importorskip("pyspark")
 pytestmark = pytest.mark.crash
 
 
-@pytest.mark.crash
 @pytest.mark.skipif(not CRASH_FULL, reason="at full size only: minutes of a real cluster")
 def test_queries_come_back_one_by_one_also_under_another_driver(tmp_path: Path) -> None:
     dice = random.Random(1)
@@ -68,7 +67,6 @@ def correlated_failure(run: FleetRun, dice: random.Random) -> None:
     run.await_all_running()
 
 
-@pytest.mark.crash
 def test_correlated_failures_with_random_victims_moments_and_arrivals(
     tmp_path: Path, crash_count: Callable[[int, int], int], tally: Callable[[int], None]
 ) -> None:
