@@ -11,7 +11,13 @@ from statistics import median
 from typing import Any
 
 from cec_store.connectors.spark.executors.saved import SavedCluster
-from cec_store.connectors.spark.executors.snapshot import Executor, Move, Partition, Snapshot
+from cec_store.connectors.spark.executors.snapshot import (
+    Executor,
+    Move,
+    Partition,
+    PartitionId,
+    Snapshot,
+)
 
 Document = dict[str, Any]
 
@@ -53,13 +59,19 @@ def _executor(executor: Executor, of: Snapshot) -> Document:
     }
 
 
+def _identity(of: PartitionId, saved: SavedCluster) -> Document:
+    return {
+        "query": saved.names.get(of.query, of.query[:8]),
+        "run_id": of.query,
+        "operator": of.operator,
+        "partition": of.partition,
+    }
+
+
 def _partition(partition: Partition, saved: SavedCluster, record_s: float | None) -> Document:
     best = partition.best_replica
     return {
-        "query": saved.names.get(partition.id.query, partition.id.query[:8]),
-        "run_id": partition.id.query,
-        "operator": partition.id.operator,
-        "partition": partition.id.partition,
+        **_identity(partition.id, saved),
         "checkpoint": partition.checkpoint,
         "owner": partition.owner,
         "version": partition.version,
@@ -84,10 +96,7 @@ def _move(move: Move, saved: SavedCluster) -> Document:
     done_ms = move.done_ms
     return {
         "number": move.number,
-        "query": saved.names.get(move.id.query, move.id.query[:8]),
-        "run_id": move.id.query,
-        "operator": move.id.operator,
-        "partition": move.id.partition,
+        **_identity(move.id, saved),
         "from": move.source,
         "to": move.target,
         "protocol": move.protocol,
