@@ -14,14 +14,15 @@ import statistics
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from apart import run_apart
 from machine import describe
 from paper_migration_spark_tables import TABLES, write_plot
 from paper_report import publish
-from replicas_application import Application, Task, run_apart, task_of
+from replicas_application import Application, Task, task_of
 from rounds import Options, options, report
 
 from cec_store.errors import MigrationRefused
@@ -139,7 +140,7 @@ def main(asked: Options) -> None:
         keys=asked.size(1_000_000, 100_000), rows=asked.size(40_000, 8_000), executors=4,
         partitions=4, executor_mb=900, steady=0, after=0, kills=0, moves=asked.rounds, joins=0,
     )  # fmt: skip
-    outcome = run_apart(__file__, task)
+    outcome = run_apart(__file__, task.folder, asdict(task))
     found = by_rows(task, outcome)
     machine["command"] = "python bench/paper_migration_spark.py" + " --quick" * asked.quick
     machine["keys, rows of a batch"] = f"{task.keys:,} in {task.partitions}, {task.rows:,}"

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support.spark.archive import variables
 from support.spark.standalone import StandaloneCluster, wait_for
 
 START_MS = 1_700_000_000_000
 BATCH_S_MAX = 300.0
-TIMEOUT_S = 7_200
 _STATE = "org.apache.spark.sql.execution.streaming.state"
 HDFS = f"{_STATE}.HDFSBackedStateStoreProvider"
 
@@ -147,33 +141,6 @@ class Application:
 
 def batch_ms(progress: dict[str, Any]) -> float:
     return float(progress["durationMs"]["triggerExecution"])
-
-
-def run_apart(program: str, task: Task) -> dict[str, Any]:
-    """What a program leaves in place of its task, in a process group of its own that is gone then.
-
-    Raises:
-        SystemExit: it has failed; says the end of its log.
-    """
-    task.folder.mkdir(parents=True)
-    file = task.folder / "task.json"
-    file.write_text(json.dumps(asdict(task), default=str))
-    log = task.folder / "log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [sys.executable, program, str(file)],
-            stdout=out, stderr=out, env=variables(), start_new_session=True,
-        )  # fmt: skip
-        try:
-            status = process.wait(TIMEOUT_S)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if status:
-        raise SystemExit(f"{task} failed, status {status}:\n{log.read_text()[-8000:]}")
-    outcome: dict[str, Any] = json.loads(file.read_text())
-    return outcome
 
 
 def task_of(path: str) -> Task:

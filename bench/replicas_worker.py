@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replicas_application import Application, Task, batch_ms, run_apart, task_of
+from apart import run_apart
+from replicas_application import Application, Task, batch_ms, task_of
 
 from support.spark.standalone import wait_for
 
@@ -41,7 +42,7 @@ class Outcome:
 
 def run(task: Task) -> Outcome:
     """Run the task in a process group of its own, which is gone at the end."""
-    return Outcome(**run_apart(__file__, task))
+    return Outcome(**run_apart(__file__, task.folder, asdict(task)))
 
 
 def loaded_ms(progress: dict[str, Any]) -> float:

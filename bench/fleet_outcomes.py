@@ -1,0 +1,70 @@
+"""From the batches of a fleet's queries to how many of them were available when (Su and Zhou, 7.2).
+
+A query is available in an interval where the rows of its batches were at most 1.2 times as late on
+average as before the failure: the paper's relative latency, and its threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+THETA = 1.2
+Batches = Mapping[str, Sequence[tuple[float, float]]]
+"""Of each query: when a batch was done, wall clock, and how late its rows were on average, in s."""
+
+
+def lateness_of(batches: Batches, names: Sequence[str], before_s: float) -> dict[str, float]:
+    """Of each query the median before that moment, in seconds."""
+    found = {}
+    for name in names:
+        late = [late for done, late in batches.get(name, ()) if done <= before_s]
+        found[name] = float(np.median(late)) if late else float("inf")
+    return found
+
+
+def interval_s(every_s: float) -> float:
+    """The paper's interval: long enough for a batch or two of each query."""
+    return 2.5 * every_s
+
+
+def unavailable(
+    batches: Batches, usual: Mapping[str, float], at_s: float, every_s: float
+) -> list[str]:
+    """Names of the queries that are not available at a moment, wall clock."""
+    found = []
+    since_s = at_s - interval_s(every_s)
+    for name, before in usual.items():
+        late = [late for done, late in batches.get(name, ()) if since_s < done <= at_s]
+        if not late or float(np.mean(late)) > THETA * before:
+            found.append(name)
+    return found
+
+
+def series(
+    batches: Batches, names: Sequence[str], every_s: float, lost_s: float, end_s: float
+) -> list[tuple[float, int]]:
+    """Seconds since the loss, and how many queries are available then; a point a second."""
+    usual = lateness_of(batches, names, lost_s)
+    moments = np.arange(lost_s, end_s, 1.0)
+    return [
+        (float(at - lost_s), len(names) - len(unavailable(batches, usual, float(at), every_s)))
+        for at in moments
+    ]
+
+
+def lost_query_s(points: Sequence[tuple[float, int]], queries: int) -> float:
+    """The area of unavailable queries over time, in seconds of one query."""
+    return float(sum(queries - there for _, there in points))
+
+
+def first_back_s(points: Sequence[tuple[float, int]]) -> float:
+    """From the loss until a query is available again; until the end where none is.
+
+    Where the failure is never felt by all of them, until the least are.
+    """
+    least = min(there for _, there in points)
+    low = next(place for place, (_, there) in enumerate(points) if there == least)
+    later = [at for at, there in points[low:] if there > least]
+    return later[0] if later else points[-1][0]

@@ -1,0 +1,248 @@
+"""A fleet on a cluster of its own, most of whose machines are lost together and come back one by one.
+
+Started by `fleet.py` and `paper_recovery.py` as a process. The task stands in a JSON file, and so do
+the outcomes: of each policy in turn, on the same cluster and the same queues.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from apart import run_apart
+from fleet_topology import PARSER, Shape, Tweets, declared
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from cec_store.connectors.spark.fleet.driver import FleetDriver
+from cec_store.connectors.spark.fleet.rules import Rules
+from support.spark.standalone import StandaloneCluster, wait_for
+
+INCREMENTAL, BLOCKING, SPARK, BEST_CASE = "incremental", "blocking", "spark", "best case"
+NEVER = 1_000_000
+LOOK_S = 0.25
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # What a killed executor takes with it is no fault of the tasks.
+    "spark.task.maxFailures": "50",
+    "spark.stage.maxConsecutiveAttempts": "50",
+    "spark.excludeOnFailure.enabled": "false",
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    folder: Path
+    windows: int
+    tweets_per_s: int
+    every_s: float
+    executors: int
+    lost: int
+    """Of them, all at once."""
+    gaps_s: list[float]
+    """Before each that comes; the first one from the loss on."""
+    policies: list[str]
+    """In their order; one may stand there more than once."""
+    settle_s: float
+    """How long all is well before each loss."""
+    horizon_s: float
+    """How long it is looked at after each loss, unless all queries are available before."""
+    cores_share: float = 0.74
+    """That all queries keep busy, of all cores there are."""
+    executor_mb: int = 576
+
+    @property
+    def shape(self) -> Shape:
+        cores = self.cores_share * self.executors
+        return Shape(self.windows, self.tweets_per_s, self.every_s, cores)
+
+
+@dataclass
+class Outcome:
+    """Of one loss."""
+
+    policy: str
+    lost_s: float = 0.0
+    """Wall clock, as are all."""
+    arrived_s: list[float] = field(default_factory=list)
+    ended_s: float = 0.0
+    batches: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """Of each query: when a batch was done, and how late its rows were then on average, in s."""
+
+
+class Latencies:
+    """Of all batches of the queries that run, as Spark reports them."""
+
+    def __init__(self, session: Any) -> None:
+        self._streams = session.streams
+        self._seen: dict[tuple[str, int], None] = {}
+        self.found: dict[str, list[tuple[float, float]]] = {}
+
+    def look(self) -> None:
+        for query in self._streams.active:
+            for each in query.recentProgress:
+                self._take(str(query.runId), query.name, each)
+
+    def _take(self, run: str, name: str, progress: Any) -> None:
+        place = (run, int(progress.batchId))
+        mean = dict(progress.eventTime).get("avg")
+        if place in self._seen or not mean:
+            return
+        self._seen[place] = None
+        done_s = _epoch_s(progress.timestamp) + progress.durationMs["triggerExecution"] / 1e3
+        self.found.setdefault(name, []).append((done_s, done_s - _epoch_s(mean)))
+
+
+def _epoch_s(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+class Lab:
+    """Cluster, session and input, for one loss after the other."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.cluster = StandaloneCluster(
+            task.folder / "cluster", task.executors, executor_mb=task.executor_mb
+        )
+        self.session = self._session()
+
+    def _session(self) -> Any:
+        from pyspark.sql import SparkSession
+
+        from cec_store.connectors import spark
+
+        builder = SparkSession.builder.master(self.cluster.url).appName("bench-fleet")
+        for name, value in CONF.items():
+            builder = builder.config(name, value)
+        session = spark.configure(builder).getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        return session
+
+    def executors(self) -> int:
+        return int(self.session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+    @contextmanager
+    def driven(self, policy: str) -> Iterator[FleetDriver]:
+        """Spark alone is a fleet that takes nothing for a failure: it runs all on what there is."""
+        lost = 2 if policy in (INCREMENTAL, BEST_CASE) else NEVER
+        rules = Rules(lost_executors=lost, checkpoint_s=5.0, wait_first_s=0.5)
+        fleet = declared(self.task.folder, self.task.shape, rules)
+        with fleet.start(self.session, accept=True, period_s=LOOK_S) as driver:
+            yield driver
+
+    def stop(self) -> None:
+        self.session.stop()
+        self.cluster.stop()
+
+
+class Loss:
+    """One loss under one policy, looked at until all queries are as they were."""
+
+    def __init__(self, lab: Lab, policy: str) -> None:
+        self.lab = lab
+        self.outcome = Outcome(policy)
+        self.latencies = Latencies(lab.session)
+        self.names = [name for name in lab.task.shape.reads if name != PARSER]
+
+    def run(self) -> Outcome:
+        policy, task = self.outcome.policy, self.lab.task
+        with self.lab.driven(policy):
+            self._await_steady()
+            self._watch_until(time.time() + task.settle_s)
+            self._lose()
+            if policy != BLOCKING:
+                self._arrive()
+                self._watch_until(self.outcome.lost_s + task.horizon_s, self._is_well)
+        if policy == BLOCKING:
+            # All is stopped, and started once the last machine has come.
+            self._arrive()
+            with self.lab.driven(policy):
+                self._watch_until(self.outcome.lost_s + task.horizon_s, self._is_well)
+        self.outcome.ended_s = time.time()
+        self.outcome.batches = self.latencies.found
+        return self.outcome
+
+    def _await_steady(self) -> None:
+        """Until each query has done batches that are no later than they are going to be."""
+        every_s = self.lab.task.every_s
+
+        def is_steady() -> bool:
+            self._watch_until(time.time() + 1.0)
+            found = self.latencies.found
+            late = {name: found.get(name, [])[-2:] for name in self.names}
+            return all(len(e) == 2 and e[1][1] < 6 * every_s + 5.0 for e in late.values())
+
+        wait_for(is_steady, lambda: f"late: {self._last()}", 600.0)
+
+    def _last(self) -> dict[str, float]:
+        return {name: each[-1][1] for name, each in self.latencies.found.items()}
+
+    def _lose(self) -> None:
+        self.outcome.lost_s = time.time()
+        for number in self.lab.cluster.workers[: self.lab.task.lost]:
+            self.lab.cluster.kill_worker(number)
+        left = self.lab.task.executors - self.lab.task.lost
+        wait_for(lambda: self.lab.executors() == left, lambda: "the loss is not noticed")
+
+    def _arrive(self) -> None:
+        """One machine after the other; with the best case all with the first."""
+        gaps_s = self.lab.task.gaps_s
+        if self.outcome.policy == BEST_CASE:
+            gaps_s = gaps_s[:1] + [0.0] * (len(gaps_s) - 1)
+        due_s = self.outcome.lost_s
+        for gap_s in gaps_s:
+            due_s += gap_s
+            self._watch_until(due_s)
+            self.lab.cluster.add_workers(1)
+            self.outcome.arrived_s.append(time.time())
+
+    def _is_well(self) -> bool:
+        from fleet_outcomes import lateness_of, unavailable
+
+        before = lateness_of(self.latencies.found, self.names, self.outcome.lost_s)
+        now_s = time.time()
+        return not unavailable(self.latencies.found, before, now_s, self.lab.task.every_s)
+
+    def _watch_until(self, end_s: float, is_enough: Callable[[], bool] = lambda: False) -> None:
+        while time.time() < end_s and not is_enough():
+            time.sleep(max(0.0, min(1.0, end_s - time.time())))
+            self.latencies.look()
+
+
+def measure(task: Task) -> list[dict[str, Any]]:
+    lab = Lab(task)
+    try:
+        with Tweets(task.folder, task.shape):
+            return [asdict(Loss(lab, policy).run()) for policy in task.policies]
+    finally:
+        lab.stop()
+
+
+def run(task: Task) -> list[Outcome]:
+    """Run the task in a process group of its own, which is gone at the end."""
+    told: Sequence[Mapping[str, Any]] = run_apart(__file__, task.folder, asdict(task))
+    return [Outcome(**each) for each in told]
+
+
+def main(path: str) -> None:
+    told = json.loads(Path(path).read_text())
+    outcomes = measure(Task(**{**told, "folder": Path(told["folder"])}))
+    Path(path).write_text(json.dumps(outcomes))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
