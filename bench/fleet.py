@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from fleet_outcomes import first_back_s, lateness_of, lost_query_s, series
 from fleet_topology import PARSER
-from fleet_worker import BLOCKING, INCREMENTAL, SPARK, Outcome, Task, run
+from fleet_worker import BLOCKING, INCREMENTAL, SPARK, Case, Outcome, Task, run
 from rounds import Options, options, report
 
 FASTEST_S, SLOWEST_S = 120.0, 360.0
@@ -30,52 +30,65 @@ def gaps_s(machines: int, scale: float, seed: int) -> list[float]:
     return [float(each) for each in np.diff(np.sort(drawn), prepend=0.0)]
 
 
-def task(chosen: Options, policies: list[str], seed: int = 7) -> Task:
+def task(chosen: Options, policies: list[str], lost: int | None = None, seed: int = 7) -> Task:
+    """The same machines come at the same times whatever the policy."""
     if chosen.quick:
+        lost = 4 if lost is None else lost
+        gaps = gaps_s(lost, chosen.scale / 12, seed)
         return Task(
-            chosen.folder / "fleet", windows=3, tweets_per_s=20, every_s=2.0, executors=5, lost=4,
-            gaps_s=gaps_s(4, chosen.scale / 12, seed), policies=policies, settle_s=10.0,
-            horizon_s=60.0,
+            chosen.folder / f"lost {lost}", windows=3, tweets_per_s=20, every_s=2.0, executors=5,
+            cases=[Case(policy, lost, gaps) for policy in policies], settle_s=10.0,
+            horizon_s=60.0 * chosen.scale,
         )  # fmt: skip
+    lost = 8 if lost is None else lost
+    gaps = gaps_s(lost, chosen.scale / 4, seed)
     return Task(
-        chosen.folder / "fleet", windows=4, tweets_per_s=40, every_s=5.0, executors=10, lost=8,
-        gaps_s=gaps_s(8, chosen.scale / 4, seed), policies=policies, settle_s=30.0,
-        horizon_s=300.0,
+        chosen.folder / f"lost {lost}", windows=4, tweets_per_s=40, every_s=5.0, executors=10,
+        cases=[Case(policy, lost, gaps) for policy in policies], settle_s=30.0,
+        horizon_s=300.0 * chosen.scale,
     )  # fmt: skip
 
 
-def points_of(outcome: Outcome, chosen: Task) -> list[tuple[float, int]]:
+def names_of(asked: Task) -> list[str]:
+    """Queries for whose output people wait."""
+    return [name for name in asked.shape.reads if name != PARSER]
+
+
+def usual_of(outcome: Outcome, asked: Task) -> dict[str, float]:
+    """How late each query's rows were before the loss, in seconds."""
+    names = names_of(asked)
+    return lateness_of(outcome.batches, names, outcome.steady_s, outcome.lost_s)
+
+
+def points_of(outcome: Outcome, asked: Task) -> list[tuple[float, int]]:
     """Queries that are available, second by second until the horizon."""
-    names = [name for name in chosen.shape.reads if name != PARSER]
-    found = series(
-        outcome.batches, names, chosen.every_s, outcome.lost_s, outcome.ended_s
-    )  # fmt: skip
-    rest = range(len(found), int(chosen.horizon_s))
-    # It was ended before because all was well.
-    return found + [(float(at), len(names)) for at in rest]
+    usual = usual_of(outcome, asked)
+    found = series(outcome.batches, usual, asked.every_s, outcome.lost_s, outcome.ended_s)
+    # It was ended before the horizon where all was well.
+    rest = range(len(found), int(asked.horizon_s))
+    return [*found, *((float(at), len(usual)) for at in rest)]
 
 
-def told(outcome: Outcome, chosen: Task) -> tuple[float, float]:
+def told(outcome: Outcome, asked: Task) -> tuple[float, float]:
     """Seconds of queries lost, and seconds until one is back; prints them."""
-    points = points_of(outcome, chosen)
-    names = [name for name in chosen.shape.reads if name != PARSER]
-    usual = lateness_of(outcome.batches, names, outcome.lost_s)
+    points, usual = points_of(outcome, asked), usual_of(outcome, asked)
+    names = list(usual)
     lost_s, first_s = lost_query_s(points, len(names)), first_back_s(points)
     print(
-        f"{outcome.policy}: {lost_s:,.0f} s of queries lost, one back after {first_s:.0f} s, at "
-        f"the end {points[-1][1]} of {len(names)} available; usually {np.median(list(usual.values())):.1f} s late",
-        flush=True,
+        f"{outcome.policy}, {outcome.lost} lost: {lost_s:,.0f} s of queries lost, one back after "
+        f"{first_s:.0f} s, {points[-1][1]} of {len(names)} available at the end, rows usually "
+        f"{np.median(list(usual.values())):.1f} s late"
     )
-    print("  available:", " ".join(f"{there}" for _, there in points[:: max(1, len(points) // 40)]))
+    shown = points[:: max(1, len(points) // 40)]
+    print("  available:", " ".join(str(there) for _, there in shown), flush=True)
     return lost_s, first_s
 
 
 def main() -> None:
     with options(__doc__, turns=(2, 1), takes="under five minutes") as chosen:
         asked = task(chosen, [INCREMENTAL, BLOCKING, SPARK] * chosen.rounds)
-        print(
-            "machines come after", " ".join(f"{each:.0f}" for each in np.cumsum(asked.gaps_s)), "s"
-        )
+        come_s = np.cumsum(asked.cases[0].gaps_s)
+        print("machines come after", " ".join(f"{each:.0f}" for each in come_s), "s")
         found: dict[str, list[tuple[float, float]]] = {}
         for outcome in run(asked):
             found.setdefault(outcome.policy, []).append(told(outcome, asked))

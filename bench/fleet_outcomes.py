@@ -15,11 +15,13 @@ Batches = Mapping[str, Sequence[tuple[float, float]]]
 """Of each query: when a batch was done, wall clock, and how late its rows were on average, in s."""
 
 
-def lateness_of(batches: Batches, names: Sequence[str], before_s: float) -> dict[str, float]:
-    """Of each query the median before that moment, in seconds."""
+def lateness_of(
+    batches: Batches, names: Sequence[str], since_s: float, until_s: float
+) -> dict[str, float]:
+    """Of each query the median between two moments, in seconds."""
     found = {}
     for name in names:
-        late = [late for done, late in batches.get(name, ()) if done <= before_s]
+        late = [late for done, late in batches.get(name, ()) if since_s < done <= until_s]
         found[name] = float(np.median(late)) if late else float("inf")
     return found
 
@@ -43,14 +45,12 @@ def unavailable(
 
 
 def series(
-    batches: Batches, names: Sequence[str], every_s: float, lost_s: float, end_s: float
+    batches: Batches, usual: Mapping[str, float], every_s: float, lost_s: float, end_s: float
 ) -> list[tuple[float, int]]:
     """Seconds since the loss, and how many queries are available then; a point a second."""
-    usual = lateness_of(batches, names, lost_s)
-    moments = np.arange(lost_s, end_s, 1.0)
     return [
-        (float(at - lost_s), len(names) - len(unavailable(batches, usual, float(at), every_s)))
-        for at in moments
+        (float(at - lost_s), len(usual) - len(unavailable(batches, usual, float(at), every_s)))
+        for at in np.arange(lost_s, end_s, 1.0)
     ]
 
 

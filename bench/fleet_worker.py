@@ -1,7 +1,7 @@
-"""A fleet on a cluster of its own, most of whose machines are lost together and come back one by one.
+"""A fleet on a cluster of its own, whose machines are lost together and come back one by one.
 
-Started by `fleet.py` and `paper_recovery.py` as a process. The task stands in a JSON file, and so do
-the outcomes: of each policy in turn, on the same cluster and the same queues.
+Started by `fleet.py` and `paper_recovery.py` as a process. The task stands in a JSON file, and so
+do the outcomes: of each case in turn, on the same cluster and the same queues.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from apart import run_apart
+from fleet_outcomes import lateness_of, unavailable
 from fleet_topology import PARSER, Shape, Tweets, declared
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -44,18 +45,22 @@ CONF = {
 
 
 @dataclass(frozen=True)
+class Case:
+    policy: str
+    lost: int
+    """Machines, all at once."""
+    gaps_s: list[float]
+    """Before each that comes; the first one from the loss on."""
+
+
+@dataclass(frozen=True)
 class Task:
     folder: Path
     windows: int
     tweets_per_s: int
     every_s: float
     executors: int
-    lost: int
-    """Of them, all at once."""
-    gaps_s: list[float]
-    """Before each that comes; the first one from the loss on."""
-    policies: list[str]
-    """In their order; one may stand there more than once."""
+    cases: list[Case]
     settle_s: float
     """How long all is well before each loss."""
     horizon_s: float
@@ -75,8 +80,10 @@ class Outcome:
     """Of one loss."""
 
     policy: str
+    lost: int
+    steady_s: float = 0.0
+    """Since when all was well; wall clock, as are all."""
     lost_s: float = 0.0
-    """Wall clock, as are all."""
     arrived_s: list[float] = field(default_factory=list)
     ended_s: float = 0.0
     batches: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
@@ -152,16 +159,18 @@ class Lab:
 class Loss:
     """One loss under one policy, looked at until all queries are as they were."""
 
-    def __init__(self, lab: Lab, policy: str) -> None:
+    def __init__(self, lab: Lab, case: Case) -> None:
         self.lab = lab
-        self.outcome = Outcome(policy)
+        self.case = case
+        self.outcome = Outcome(case.policy, case.lost)
         self.latencies = Latencies(lab.session)
         self.names = [name for name in lab.task.shape.reads if name != PARSER]
 
     def run(self) -> Outcome:
-        policy, task = self.outcome.policy, self.lab.task
+        policy, task = self.case.policy, self.lab.task
         with self.lab.driven(policy):
             self._await_steady()
+            self.outcome.steady_s = time.time()
             self._watch_until(time.time() + task.settle_s)
             self._lose()
             if policy != BLOCKING:
@@ -193,15 +202,15 @@ class Loss:
 
     def _lose(self) -> None:
         self.outcome.lost_s = time.time()
-        for number in self.lab.cluster.workers[: self.lab.task.lost]:
+        for number in self.lab.cluster.workers[: self.case.lost]:
             self.lab.cluster.kill_worker(number)
-        left = self.lab.task.executors - self.lab.task.lost
+        left = self.lab.task.executors - self.case.lost
         wait_for(lambda: self.lab.executors() == left, lambda: "the loss is not noticed")
 
     def _arrive(self) -> None:
         """One machine after the other; with the best case all with the first."""
-        gaps_s = self.lab.task.gaps_s
-        if self.outcome.policy == BEST_CASE:
+        gaps_s = self.case.gaps_s
+        if self.case.policy == BEST_CASE:
             gaps_s = gaps_s[:1] + [0.0] * (len(gaps_s) - 1)
         due_s = self.outcome.lost_s
         for gap_s in gaps_s:
@@ -211,11 +220,9 @@ class Loss:
             self.outcome.arrived_s.append(time.time())
 
     def _is_well(self) -> bool:
-        from fleet_outcomes import lateness_of, unavailable
-
-        before = lateness_of(self.latencies.found, self.names, self.outcome.lost_s)
-        now_s = time.time()
-        return not unavailable(self.latencies.found, before, now_s, self.lab.task.every_s)
+        found, outcome = self.latencies.found, self.outcome
+        usual = lateness_of(found, self.names, outcome.steady_s, outcome.lost_s)
+        return not unavailable(found, usual, time.time(), self.lab.task.every_s)
 
     def _watch_until(self, end_s: float, is_enough: Callable[[], bool] = lambda: False) -> None:
         while time.time() < end_s and not is_enough():
@@ -227,7 +234,7 @@ def measure(task: Task) -> list[dict[str, Any]]:
     lab = Lab(task)
     try:
         with Tweets(task.folder, task.shape):
-            return [asdict(Loss(lab, policy).run()) for policy in task.policies]
+            return [asdict(Loss(lab, case).run()) for case in task.cases]
     finally:
         lab.stop()
 
@@ -240,7 +247,8 @@ def run(task: Task) -> list[Outcome]:
 
 def main(path: str) -> None:
     told = json.loads(Path(path).read_text())
-    outcomes = measure(Task(**{**told, "folder": Path(told["folder"])}))
+    cases = [Case(**each) for each in told["cases"]]
+    outcomes = measure(Task(**{**told, "folder": Path(told["folder"]), "cases": cases}))
     Path(path).write_text(json.dumps(outcomes))
 
 
