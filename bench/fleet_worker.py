@@ -48,9 +48,11 @@ CONF = {
 class Case:
     policy: str
     lost: int
-    """Machines, all at once."""
+    """Machines."""
     gaps_s: list[float]
     """Before each that comes; the first one from the loss on."""
+    apart_s: float = 0.0
+    """Between their losses; 0: all at once."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,9 @@ class Loss:
 
     def _lose(self) -> None:
         self.outcome.lost_s = time.time()
-        for number in self.lab.cluster.workers[: self.case.lost]:
+        for place, number in enumerate(self.lab.cluster.workers[: self.case.lost]):
+            if place:
+                self._watch_until(self.outcome.lost_s + place * self.case.apart_s)
             self.lab.cluster.kill_worker(number)
         left = self.lab.task.executors - self.case.lost
         wait_for(lambda: self.lab.executors() == left, lambda: "the loss is not noticed")

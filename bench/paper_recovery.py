@@ -1,0 +1,123 @@
+"""The recovery paper's evaluation (Su and Zhou, 7 and C) on Spark, on a cluster of this machine.
+
+Figure 12: available queries over time after eight of ten machines were lost, for a fleet that adds
+queries with each machine that comes, one that waits for the last, one that gets all with the first,
+and for Spark alone (Figure 11). Figures 13 to 15: relative latency after two, four and eight were
+lost. Figure 10: one, two and three lost one after the other. Figure 16: plans against the optimum.
+Figures 19 and 20: throughput and latency with global checkpoints more or less often. A full run
+writes bench/paper_recovery.json, the plots, and the tables of docs/evaluation.md.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from fleet import names_of, points_of, task, told, usual_of
+from fleet_outcomes import first_back_s, lost_query_s
+from fleet_worker import BEST_CASE, BLOCKING, INCREMENTAL, SPARK, Case, Outcome, Task, run
+from machine import describe
+from paper_recovery_checkpoints import by_interval
+from paper_recovery_tables import TABLES, write_plots
+from paper_report import publish
+from recovery_plans import SETTINGS, SHARES, shares_of_optimum
+from rounds import Options, options, report
+
+STEP_S = 5.0
+"""Of the lines of relative latency."""
+
+
+def relative_latency(outcome: Outcome, asked: Task) -> list[tuple[float, float]]:
+    """Seconds since the loss, and the mean over all queries of how late their rows are, as a
+    multiple of what they are usually; of those that have done a batch in that step."""
+    usual = usual_of(outcome, asked)
+    found = []
+    for begin_s in np.arange(0.0, outcome.ended_s - outcome.lost_s, STEP_S):
+        low, high = outcome.lost_s + begin_s, outcome.lost_s + begin_s + STEP_S
+        late = [
+            done_late / usual[name]
+            for name in usual
+            for done, done_late in outcome.batches.get(name, ())
+            if low < done <= high
+        ]
+        if late:
+            found.append((float(begin_s + STEP_S), float(np.mean(late))))
+    return found
+
+
+def summary(outcome: Outcome, asked: Task) -> dict[str, Any]:
+    """What the tables and plots have of one case."""
+    points, queries = points_of(outcome, asked), len(names_of(asked))
+    lines = relative_latency(outcome, asked)
+    gone = [at for at, there in points if there < queries]
+    return {
+        "available": points[:: max(1, len(points) // 150)],
+        "relative_latency": lines,
+        "lost_query_s": lost_query_s(points, queries),
+        "first_back_s": first_back_s(points),
+        "all_back_s": gone[-1] + 1.0 if gone else 0.0,
+        "is_all_back": points[-1][1] == queries,
+        "relative_latency_max": max((late for _, late in lines), default=1.0),
+        "arrived_s": [each - outcome.lost_s for each in outcome.arrived_s],
+    }
+
+
+def losses(asked: Task) -> dict[str, dict[str, Any]]:
+    """By policy."""
+    found = {}
+    for outcome in run(asked):
+        told(outcome, asked)
+        found[outcome.policy] = summary(outcome, asked)
+    return found
+
+
+def figure_10(chosen: Options) -> dict[str, dict[str, Any]]:
+    """By how many machines were lost, one after the other; for each of them another comes."""
+    asked = task(chosen, [], lost=0)
+    apart_s = 4 * asked.every_s
+    cases = [Case(INCREMENTAL, count, [1.0] * count, apart_s) for count in (1, 2, 3)]
+    asked = replace(asked, folder=chosen.folder / "in a row", cases=cases)
+    return {str(each.lost): summary(each, asked) for each in run(asked)}
+
+
+def figure_16(chosen: Options) -> dict[str, dict[str, list[float]]]:
+    topologies = chosen.size(100, 2)
+    return {name: shares_of_optimum(how, topologies) for name, how in SETTINGS.items()}
+
+
+def main(chosen: Options) -> None:
+    began = time.perf_counter()
+    machine = describe(chosen.folder)
+    most = 4 if chosen.quick else 8
+    by_lost = {
+        str(most): losses(task(chosen, [INCREMENTAL, BLOCKING, BEST_CASE, SPARK])),
+        **{
+            str(lost): losses(task(chosen, [INCREMENTAL, BLOCKING, SPARK], lost=lost))
+            for lost in (() if chosen.quick else (4, 2))
+        },
+    }
+    worst = by_lost[str(most)]
+    figures: dict[str, Any] = {
+        "recovery_figure_12": worst,
+        "recovery_figures_13_to_15": by_lost,
+        "recovery_figure_10": figure_10(chosen),
+        "recovery_figure_16": {"shares": SHARES, "settings": figure_16(chosen)},
+        "recovery_figures_19_and_20": by_interval(chosen),
+    }
+    machine["command"] = "python bench/paper_recovery.py" + " --quick" * chosen.quick
+    machine["took"] = f"{time.perf_counter() - began:.0f} s"
+    figures["recovery_machine"] = machine
+    publish(figures, "paper_recovery", TABLES, write_plots, quick=chosen.quick)
+    lost_s = {policy: each["lost_query_s"] for policy, each in worst.items()}
+    report({
+        "incremental_vs_blocking": lost_s[INCREMENTAL] / lost_s[BLOCKING],
+        "incremental_vs_spark": lost_s[INCREMENTAL] / lost_s[SPARK],
+        "incremental_vs_best_case": lost_s[INCREMENTAL] / lost_s[BEST_CASE],
+    })  # fmt: skip
+
+
+if __name__ == "__main__":
+    with options(__doc__, turns=(1, 1), takes="ten minutes") as chosen:
+        main(chosen)
