@@ -1,4 +1,4 @@
-"""What global checkpoints cost a fleet in normal running: the recovery paper's Figures 19 and 20."""
+"""What global checkpoints cost a fleet in normal running: Figures 19 and 20 of Su and Zhou."""
 
 from __future__ import annotations
 

@@ -47,6 +47,7 @@ class Lease:
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._ended = Bells()
         self._has_ended = False
+        self._is_abandoned = False
         self._is_lost = False
         self._failure: Exception | None = None
         self._beaten_s = time.monotonic()
@@ -93,7 +94,7 @@ class Lease:
                 if self._is_lost:
                     return
             with suppress(StorageError):  # then it falls silent, which others see a little later
-                if not self._objects.is_over(self.number):
+                if not self._is_abandoned and not self._objects.is_over(self.number):
                     self._beats.beat(Beat(counter + 1, BeatKind.RELEASED))
         finally:
             self._beats.close()
@@ -127,6 +128,11 @@ class Lease:
             return
         self._bell.put(None)
         self._ended.wait_for(lambda: self._has_ended, _RELEASE_WAIT_S)
+
+    def abandon(self) -> None:
+        """Give no sign of life any more: whoever watches takes the holder for one that failed."""
+        self._is_abandoned = True
+        self.release()
 
     def __enter__(self) -> Lease:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ import typer
 from cec_store.connectors import spark
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.monitor import FleetMonitor
 from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
@@ -77,6 +79,21 @@ def _session(name: str, settings: dict[str, str]) -> Any:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return spark.configure(builder).getOrCreate()
+
+
+@app.command("watch")
+def watch_verb(
+    path: Folder,
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="COMMAND...", help="After --: what starts the fleet's driver."),
+    ],
+) -> None:
+    """Start a fleet's driver again whenever it has failed; where the cluster does not run."""
+    with wrong_use():
+        monitor = FleetMonitor(FleetFolder(path), command)
+        Screen().note(f"{path}: watched; {command[0]} starts it when its driver is silent")
+        monitor.watch(Event())
 
 
 @app.command("stop")

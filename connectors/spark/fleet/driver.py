@@ -169,7 +169,8 @@ class FleetDriver:
             with suppress(Exception):  # the session may have ended, and they with it
                 self._stop(list(self._running))
         finally:
-            self._lease.release()
+            # One that has failed falls silent: whoever watches the fleet starts it again.
+            self._lease.release() if self.failure is None else self._lease.abandon()
             self._ended.set()
 
     def _is_held(self) -> bool:

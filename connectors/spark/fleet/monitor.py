@@ -1,0 +1,84 @@
+"""Starts a fleet again whose driver has failed: the paper's section 6, complete failure.
+
+It runs where the cluster does not. All that recovery needs is in the fleet's folder, its queues and
+its queries' checkpoints; a driver that begins with few executors starts what has room, and the rest
+as they come.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from threading import Event
+
+from cec_store.connectors.spark.fleet.backoff import Failures
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.takeover.tenure import LEASE
+from cec_store.standby.leases import Sighting, Sign, Watch, leases_of
+
+_LOOK_S = 0.5
+_log = logging.getLogger("cec_store")
+
+
+class FleetMonitor:
+    """Looks at a fleet's driver, and runs a command whenever it has failed.
+
+    One that was stopped as asked is left alone, until somebody starts it again.
+
+    Raises:
+        NotAFleet: there is none in the folder.
+        ValueError: no command.
+    """
+
+    def __init__(self, folder: FleetFolder, command: Sequence[str]) -> None:
+        if not command:
+            raise ValueError("give the command that starts the fleet's driver")
+        self._folder = folder
+        self._command = list(command)
+        self.failures = Failures()
+        """Of the command, since the fleet was last driven."""
+        self._rules = folder.read().rules
+        self.starts = 0
+        """How often it has started the command."""
+
+    def watch(self, ended: Event) -> None:
+        """Stay until ``ended`` is set; what was started goes on then.
+
+        Raises:
+            ValueError: the command cannot be started.
+        """
+        with closing(leases_of(self._folder.path).watch(LEASE)) as watch:
+            while not ended.is_set():
+                seen = watch.wait((Sign.SILENT,), _LOOK_S)
+                if seen.sign is Sign.ALIVE:
+                    self.failures = self.failures.forgiven()
+                elif seen.sign is Sign.SILENT:
+                    if self.failures.may_start(time.time(), self._rules):
+                        self._start(watch, seen, ended)
+                    else:
+                        ended.wait(_LOOK_S)
+
+    def _start(self, watch: Watch, seen: Sighting, ended: Event) -> None:
+        """Run the command, and wait until it drives the fleet, or has ended without that."""
+        told = f"{self._folder.path}: its driver is silent ({seen.holder})"
+        _log.warning("%s: %s", told, " ".join(self._command))
+        self.starts += 1
+        try:
+            process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, env=os.environ, start_new_session=True
+            )
+        except OSError as error:
+            name = self._command[0]
+            raise ValueError(f"{name}: cannot be started: {error.strerror}") from error
+        while process.poll() is None and not ended.is_set():
+            if watch.wait((Sign.ALIVE, Sign.RELEASED), _LOOK_S).sign is not Sign.SILENT:
+                return
+        if process.poll() is not None:
+            reason = f"{self._command[0]} has ended with status {process.returncode}"
+            self.failures = self.failures.after(reason, time.time(), self._rules)
+            wait_s = self.failures.until_s - time.time()
+            _log.warning("%s: %s; again in %.0f s", self._folder.path, reason, wait_s)
