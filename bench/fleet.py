@@ -36,14 +36,14 @@ def task(chosen: Options, policies: list[str], lost: int | None = None, seed: in
         lost = 4 if lost is None else lost
         gaps = gaps_s(lost, chosen.scale / 12, seed)
         return Task(
-            chosen.folder / f"lost {lost}", windows=3, tweets_per_s=20, every_s=2.0, executors=5,
+            chosen.folder / f"lost-{lost}", windows=2, tweets_per_s=20, every_s=3.0, executors=5,
             cases=[Case(policy, lost, gaps) for policy in policies], settle_s=10.0,
             horizon_s=60.0 * chosen.scale,
         )  # fmt: skip
     lost = 8 if lost is None else lost
     gaps = gaps_s(lost, chosen.scale / 4, seed)
     return Task(
-        chosen.folder / f"lost {lost}", windows=4, tweets_per_s=40, every_s=5.0, executors=10,
+        chosen.folder / f"lost-{lost}", windows=4, tweets_per_s=40, every_s=10.0, executors=10,
         cases=[Case(policy, lost, gaps) for policy in policies], settle_s=30.0,
         horizon_s=300.0 * chosen.scale,
     )  # fmt: skip

@@ -29,8 +29,10 @@ from support.spark.standalone import StandaloneCluster, wait_for
 INCREMENTAL, BLOCKING, SPARK, BEST_CASE = "incremental", "blocking", "spark", "best case"
 NEVER = 1_000_000
 LOOK_S = 0.25
+STEADY, STEADY_BATCHES, STEADY_S_MAX = 1.3, 3, 400.0
 CONF = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.executor.memory": "512m",
@@ -188,19 +190,20 @@ class Loss:
         return self.outcome
 
     def _await_steady(self) -> None:
-        """Until each query has done batches that are no later than they are going to be."""
-        every_s = self.lab.task.every_s
+        """Until the rows of each query's batches are about as late in one as in the next."""
 
         def is_steady() -> bool:
             self._watch_until(time.time() + 1.0)
-            found = self.latencies.found
-            late = {name: found.get(name, [])[-2:] for name in self.names}
-            return all(len(e) == 2 and e[1][1] < 6 * every_s + 5.0 for e in late.values())
+            late = [self._last(name, STEADY_BATCHES) for name in self.names]
+            return all(len(e) == STEADY_BATCHES and max(e) < STEADY * min(e) for e in late)
 
-        wait_for(is_steady, lambda: f"late: {self._last()}", 600.0)
+        def seen() -> str:
+            return f"late: { ({name: self._last(name, STEADY_BATCHES) for name in self.names}) }"
 
-    def _last(self) -> dict[str, float]:
-        return {name: each[-1][1] for name, each in self.latencies.found.items()}
+        wait_for(is_steady, seen, STEADY_S_MAX)
+
+    def _last(self, name: str, count: int) -> list[float]:
+        return [late for _, late in self.latencies.found.get(name, [])[-count:]]
 
     def _lose(self) -> None:
         self.outcome.lost_s = time.time()

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from threading import Event
+from threading import Event, Thread
 
 from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
@@ -74,6 +74,8 @@ class FleetMonitor:
         except OSError as error:
             name = self._command[0]
             raise ValueError(f"{name}: cannot be started: {error.strerror}") from error
+        # Whoever waits for it sees to it that it does not stay as a zombie.
+        Thread(target=process.wait, name="cec-fleet-command", daemon=True).start()
         while process.poll() is None and not ended.is_set():
             if watch.wait((Sign.ALIVE, Sign.RELEASED), _LOOK_S).sign is not Sign.SILENT:
                 return
