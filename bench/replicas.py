@@ -44,6 +44,9 @@ def task(chosen: Options, name: str, **more: object) -> Task:
         "kills": chosen.rounds,
         "moves": 0,
         "joins": 0,
+        # So that replicas have the processors to themselves between two batches, as where cores are
+        # to spare: all executors share two here.
+        "every_s": 1.0 if chosen.quick else 2.5,
         **more,
     }
     return Task(**asked)  # type: ignore[arg-type]
@@ -75,7 +78,9 @@ def main() -> None:
         warm = told("warm", chosen, replicas=1, moves=2 * chosen.rounds, joins=joins)
         cold = told("cold", chosen)
         # It never moves a partition, however few keys there are.
-        built_in = told("hdfs", chosen, keys=200_000, provider="hdfs", kills=0, joins=joins)
+        built_in = told(
+            "hdfs", chosen, keys=200_000, provider="hdfs", kills=0, joins=joins, every_s=0.0
+        )
         report(
             {
                 "lost_executor_batch_vs_none": median(warm.after_kill_ms)

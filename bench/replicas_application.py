@@ -40,7 +40,9 @@ class Task:
     """At each of the two moments."""
     moves: int
     """By each protocol."""
-    joins: int
+    every_s: float = 0.0
+    """Between the starts of two batches once the keys are there; 0: one after the other."""
+    joins: int = 0
     """Batches to wait, at most, until a new executor owns its share; 0: none joins."""
 
 
@@ -64,7 +66,8 @@ class Application:
         counted = keyed.groupBy("key").agg(f.count("*").alias("count"), f.sum("value").alias("sum"))
         writer = counted.writeStream.format("noop").outputMode("update")
         self.checkpoint = task.folder / "checkpoint"
-        self.query = writer.option("checkpointLocation", str(self.checkpoint)).start()
+        self._writer = writer.option("checkpointLocation", str(self.checkpoint))
+        self.query = self._writer.start()
 
     def _session(self) -> Any:
         from pyspark.sql import SparkSession
@@ -95,10 +98,17 @@ class Application:
         session.sparkContext.setLogLevel("WARN")
         return session
 
+    def pace(self) -> None:
+        """From here on a batch starts no sooner than asked for."""
+        self.query.stop()
+        self.query = self._writer.trigger(processingTime=f"{self.task.every_s} seconds").start()
+        self.await_batches(5)
+
     def batches(self) -> list[dict[str, Any]]:
         return [json.loads(each.json) for each in self.query.recentProgress]
 
     def last(self) -> int:
+        """Of this run; -1 before its first batch is done."""
         progress = self.query.lastProgress
         return -1 if progress is None else int(progress.batchId)
 

@@ -130,6 +130,8 @@ def measure(task: Task) -> Outcome:
     try:
         filled = -(-task.keys // task.rows)
         application._await(lambda: application.last() >= filled + 3, filled)
+        if task.every_s:
+            application.pace()
         steady = application.await_batches(task.steady)
         outcome.batch_ms = list(map(batch_ms, steady))
         dice = random.Random(1)
