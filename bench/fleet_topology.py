@@ -147,7 +147,7 @@ def declared(folder: Path, shape: Shape, rules: Rules) -> Fleet:
 
 
 class Tweets:
-    """Written to the first queue at a fixed rate from now on, by a thread; a context manager."""
+    """Written to the first queue at a fixed rate while they flow, by a thread; a context manager."""
 
     def __init__(self, folder: Path, shape: Shape) -> None:
         self._dice = np.random.default_rng(1)
@@ -156,7 +156,7 @@ class Tweets:
             folder / "tweets", "x", schema=TWEETS, partitions=PARTITIONS, timestamp_column="at"
         )
         self._queue.append(self._drawn())
-        self._ended = Event()
+        self._flows, self._ended = Event(), Event()
         self._thread = Thread(target=self._run, name="tweets")
 
     def __enter__(self) -> Tweets:
@@ -168,11 +168,18 @@ class Tweets:
         self._thread.join()
         self._queue.close()
 
+    def flow(self) -> None:
+        self._flows.set()
+
+    def stand(self) -> None:
+        self._flows.clear()
+
     def _run(self) -> None:
         next_s = time.monotonic()
         while not self._ended.wait(max(0.0, next_s - time.monotonic())):
-            self._queue.append(self._drawn())
-            next_s += 1 / APPENDS_A_SECOND
+            if self._flows.is_set():
+                self._queue.append(self._drawn())
+            next_s = max(next_s + 1 / APPENDS_A_SECOND, time.monotonic())
 
     def _drawn(self) -> pa.Table:
         now = np.full(self._rows, time.time_ns() // 1_000, "datetime64[us]")

@@ -69,7 +69,7 @@ class Task:
     """How long all is well before each loss."""
     horizon_s: float
     """How long it is looked at after each loss, unless all queries are available before."""
-    cores_share: float = 0.74
+    cores_share: float = 0.6
     """That all queries keep busy, of all cores there are."""
     executor_mb: int = 576
 
@@ -124,8 +124,9 @@ def _epoch_s(text: str) -> float:
 class Lab:
     """Cluster, session and input, for one loss after the other."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, tweets: Tweets) -> None:
         self.task = task
+        self.tweets = tweets
         self.cluster = StandaloneCluster(
             task.folder / "cluster", task.executors, executor_mb=task.executor_mb
         )
@@ -173,6 +174,10 @@ class Loss:
     def run(self) -> Outcome:
         policy, task = self.case.policy, self.lab.task
         with self.lab.driven(policy):
+            self.lab.tweets.stand()
+            self._await_drained()
+            self.latencies = Latencies(self.lab.session)
+            self.lab.tweets.flow()
             self._await_steady()
             self.outcome.steady_s = time.time()
             self._watch_until(time.time() + task.settle_s)
@@ -188,6 +193,22 @@ class Loss:
         self.outcome.ended_s = time.time()
         self.outcome.batches = self.latencies.found
         return self.outcome
+
+    def _await_drained(self) -> None:
+        """Until no query has anything left to read, while nothing is written."""
+        idle = 0
+
+        def is_idle() -> bool:
+            nonlocal idle
+            self._watch_until(time.time() + 1.0)
+            seen = [each.status for each in self.lab.session.streams.active]
+            is_so = len(seen) == len(self.lab.task.shape.reads) and not any(
+                each["isDataAvailable"] or each["isTriggerActive"] for each in seen
+            )
+            idle = idle + 1 if is_so else 0
+            return idle > 2 * self.lab.task.every_s
+
+        wait_for(is_idle, lambda: "queries have something to read", STEADY_S_MAX)
 
     def _await_steady(self) -> None:
         """Until the rows of each query's batches are about as late in one as in the next."""
@@ -238,12 +259,12 @@ class Loss:
 
 
 def measure(task: Task) -> list[dict[str, Any]]:
-    lab = Lab(task)
-    try:
-        with Tweets(task.folder, task.shape):
+    with Tweets(task.folder, task.shape) as tweets:
+        lab = Lab(task, tweets)
+        try:
             return [asdict(Loss(lab, case).run()) for case in task.cases]
-    finally:
-        lab.stop()
+        finally:
+            lab.stop()
 
 
 def run(task: Task) -> list[Outcome]:
