@@ -147,7 +147,7 @@ def declared(folder: Path, shape: Shape, rules: Rules) -> Fleet:
 
 
 class Tweets:
-    """Written to the first queue at a fixed rate while they flow, by a thread; a context manager."""
+    """Written to the first queue at a fixed rate while they flow; a context manager."""
 
     def __init__(self, folder: Path, shape: Shape) -> None:
         self._dice = np.random.default_rng(1)
