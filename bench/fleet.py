@@ -33,12 +33,12 @@ def gaps_s(machines: int, scale: float, seed: int) -> list[float]:
 def task(chosen: Options, policies: list[str], lost: int | None = None, seed: int = 7) -> Task:
     """The same machines come at the same times whatever the policy."""
     if chosen.quick:
-        lost = 4 if lost is None else lost
-        gaps = gaps_s(lost, chosen.scale / 12, seed)
+        lost = 3 if lost is None else lost
+        gaps = gaps_s(lost, chosen.scale / 24, seed)
         return Task(
             chosen.folder / f"lost-{lost}", windows=2, tweets_per_s=20, every_s=3.0, executors=5,
             cases=[Case(policy, lost, gaps) for policy in policies], settle_s=10.0,
-            horizon_s=60.0 * chosen.scale,
+            horizon_s=90.0 * chosen.scale,
         )  # fmt: skip
     lost = 8 if lost is None else lost
     gaps = gaps_s(lost, chosen.scale / 4, seed)

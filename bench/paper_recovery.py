@@ -90,7 +90,7 @@ def figure_16(chosen: Options) -> dict[str, dict[str, list[float]]]:
 def main(chosen: Options) -> None:
     began = time.perf_counter()
     machine = describe(chosen.folder)
-    most = 4 if chosen.quick else 8
+    most = 3 if chosen.quick else 8
     by_lost = {
         str(most): losses(task(chosen, [INCREMENTAL, BLOCKING, BEST_CASE, SPARK])),
         **{
