@@ -142,8 +142,15 @@ def declared(folder: Path, shape: Shape, rules: Rules) -> Fleet:
             reads=[str(folder / each) for each in reads or ("tweets",)],
             writes=str(folder / name), output_mode="append" if name == PARSER else "update",
             priority=None if name == PARSER else 1,
+            # A batch of all that has waited would keep its cores from the others until it is done.
+            read_options={"maxOffsetsPerTrigger": str(_most(rows[name], shape.every_s, reads))},
         )  # fmt: skip
     return fleet
+
+
+def _most(rows_per_s: float, every_s: float, reads: Sequence[str]) -> int:
+    """Rows of a batch from each queue: three times what comes between two."""
+    return max(1, round(3 * rows_per_s * every_s / max(1, len(reads))))
 
 
 class Tweets:
