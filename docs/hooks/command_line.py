@@ -10,7 +10,8 @@ from cec_store.cli import app
 
 _HEAD = """# The command line, every option
 
-Made from the program, as `cec-store VERB --help` prints it. [What the verbs do](../cli.md) has more to say.
+Made from the program, as `cec-store VERB --help` prints it. [What they do](../cli.md)
+has more to say.
 
 """
 

@@ -1,4 +1,4 @@
-"""Pages of the site that stand beside docs/: their links and those to them lead where they are in it."""
+"""Pages of the site that stand beside docs/, and links to and from them."""
 
 import posixpath
 import re

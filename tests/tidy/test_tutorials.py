@@ -40,7 +40,11 @@ def test_a_page_that_says_something_else_fails(folder: Path) -> None:
     page = folder / "page.md"
     page.write_text("```sh\necho 1  2\n```\n\n```text\n1 2\n```\n")
     assert walk(page, folder) == 1
-    for wrong in ("```sh\necho 1\n```\n\n```text\n2\n```\n", "```sh\nfalse\n```\n", "```\nls\n```\n"):
+    for wrong in (
+        "```sh\necho 1\n```\n\n```text\n2\n```\n",
+        "```sh\nfalse\n```\n",
+        "```\nls\n```\n",
+    ):
         page.write_text(wrong)
         with pytest.raises(AssertionError, match=r"page\.md, line"):
             walk(page, folder)
