@@ -6,7 +6,7 @@ JOBS ?= 3
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
-.PHONY: setup demo test test-spark check crash mutate bench wheel test-oldest
+.PHONY: setup demo docs test test-spark check crash mutate bench wheel sdist test-oldest
 
 setup: $(STAMP)
 
@@ -84,6 +84,14 @@ mutate: setup
 
 bench: setup
 	$(BIN)/python bench/run_all.py
+
+# The pages of docs/ as a site in site/, from docstrings and the program too. A warning fails it.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+sdist: docs
+	$(BIN)/python -m hatchling build -t sdist -d dist
 
 # The provider's jar for the pinned Spark goes into the wheel; another Spark compiles its own.
 wheel: setup

@@ -1,4 +1,4 @@
-"""Rows of the index as values and bytes, without I/O. docs/index.md says what a row means.
+"""Rows of the index as values and bytes, without I/O. docs/timestamp-index.md has their meaning.
 
 Keys are big-endian and order-preserving. Every value ends with a CRC-32C over the log's id, the
 row's kind, its key and the value, so that no row passes for another one's or another log's.

@@ -1,4 +1,4 @@
-"""Largest timestamp so far → the first frame that reached it. docs/index.md.
+"""Largest timestamp so far → the first frame that reached it. docs/timestamp-index.md.
 
 Derived from the log, which never calls it, and brought up to date by :meth:`TimestampIndex.follow`.
 What LMDB answers is proven against the log before it is returned. An index that

@@ -48,7 +48,9 @@ class LazyGroup(TyperGroup):
             )
             single.command(cmd_name)(loaded)
             loaded = single
-        return typer.main.get_command(loaded)
+        command = typer.main.get_command(loaded)
+        command.name = cmd_name  # a group has none of its own
+        return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from textwrap import dedent
+from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +14,12 @@ from support.paths import DOCS, ROOT
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint
 
 _FENCE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-_OF_SPARK = re.compile(r"\b(SparkSession|session|writeStream)\b")
+_OF_SPARK = re.compile(r"\b(SparkSession|session|writeStream|pyspark)\b")
 
 
 def blocks(of_spark: bool) -> list[Any]:
     found = []
-    for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))):
         for number, match in enumerate(_FENCE.finditer(path.read_text("utf-8"))):
             code = dedent(match[2])
             if bool(_OF_SPARK.search(code)) is of_spark:
@@ -58,6 +59,19 @@ def test_block(code: str, tmp_path: Path) -> None:
         exec(compile(code, "block", "exec"), {"chain": queue.chain(), "t": 0})
 
 
+def assert_figures_come(given: dict[str, Any]) -> None:
+    writer = given["totals"].writeStream.format("noop").outputMode("update").queryName("totals")
+    query = writer.start()
+    until = monotonic() + 120
+    found: set[tuple[str, str]] = set()
+    while ("totals", "cecOpenWindows") not in found:
+        assert query.exception() is None
+        assert monotonic() < until, "no figures of the query have come"
+        sleep(0.2)
+        for metric in given["FIGURE"].collect():
+            found |= {(each.labels["query"], each.labels["metric"]) for each in metric.samples}
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("_here")
 @pytest.mark.parametrize("code", blocks(of_spark=True))
@@ -69,14 +83,20 @@ def test_block_of_spark(code: str, spark: Any, tmp_path: Path) -> None:
     rows = spark.range(3).selectExpr("timestamp_micros(id) AS timestamp", "id AS value")
     # Spark's own processes stand in another folder than this one.
     code = code.replace('"queues/', f'"{tmp_path}/queues/').replace('"…"', f'"{tmp_path}/c"')
-    code = code.replace('"checkpoints/', f'"{tmp_path}/checkpoints/')
+    code = code.replace('"checkpoints/', f'"{tmp_path}/checkpoints/').replace("9108", "0")
     rows.write.format("cec").mode("append").save(f"{tmp_path}/queues/trades")
     given = {"session": spark, "spark": connector, "trades": trades,
              "totals": trades.groupBy("value").count()}  # fmt: skip
     before = dict(spark.conf.getAll)
     try:
         exec(compile(code, "block", "exec"), given)
+        if "FIGURE" in given:
+            assert_figures_come(given)
     finally:
+        if "listener" in given:
+            spark.streams.removeListener(given["listener"])
+            given["server"].shutdown()
+            given["server"].server_close()
         for query in spark.streams.active:
             query.stop()
         if "lease" in given:

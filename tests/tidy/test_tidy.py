@@ -208,7 +208,7 @@ FILES = {
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 SOURCES = {name: path.read_text(encoding="utf-8") for name, path in FILES.items()}
-DOCS = [p for p in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if p.exists()]
+DOCS = [p for p in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if p.exists()]
 each_module = pytest.mark.parametrize("name", sorted(SOURCES))
 
 

@@ -25,6 +25,7 @@ def test_wheel_holds_the_jar_the_scala_sources_and_the_report(tmp_path: Path) ->
             symlinks=True,
             ignore=shutil.ignore_patterns("__pycache__", "jars"),
         )
+    shutil.copytree(ROOT / "docs" / "json", copy / "docs" / "json")
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, copy / name)
     # git-ignored, as `make wheel` leaves it.
@@ -45,4 +46,7 @@ def test_wheel_holds_the_jar_the_scala_sources_and_the_report(tmp_path: Path) ->
     page = {"page.html", "page.css", "page.js", "plots.js", "parts.js", "chart.umd.min.js",
             "chart.LICENSE.md", "cluster.html", "cluster.js"}  # fmt: skip
     assert {f"cec_store/report/{name}" for name in page} <= names
+    schemas = {path.name for path in (ROOT / "docs" / "json").glob("*.schema.json")}
+    assert len(schemas) >= 14
+    assert {f"cec_store/json/{name}" for name in schemas} <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"cec_store"}

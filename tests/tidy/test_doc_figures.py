@@ -1,0 +1,47 @@
+"""Tables in README and docs/why.md have the figures of the newest run in bench/RESULTS.md."""
+
+import re
+
+import pytest
+
+from support.paths import BENCH, DOCS, ROOT
+
+STORES = ("hdfs", "rocksdb", "changelog", "cec")
+
+
+def measured() -> dict[str, list[str]]:
+    """By row of the tables: what stands there for each store."""
+    text = (BENCH / "RESULTS.md").read_text("utf-8")
+    text = text.split("## `python bench/spark_providers.py`")[1].split("\n## ")[0]
+    batches, restarts = [], []
+    for store in STORES:
+        lines = re.findall(rf"^{store} +([\d. |]+)$", text, re.MULTILINE)
+        assert len(lines) == 2, f"{store}: one line of batches and one of restarts"
+        batches.append([cells.split() for cells in lines[0].split("|")])
+        restarts.append(lines[1].split())
+    first, second = zip(*((each[1], each[2]) for each in batches), strict=True)
+    return {
+        "a batch with 100,000 changes": [f"{int(each[0]):,} ms" for each in first],
+        "the slowest such batch": [f"{int(each[1]):,} ms" for each in first],
+        "a batch with 10,000 changes": [f"{int(each[0]):,} ms" for each in second],
+        "of that, writing them safely (the commit)": [f"{int(each[2]):,} ms" for each in second],
+        "written for those 10,000": [f"{int(each[3]):,} kB" for each in second],
+        "files, and what is in them": [f"{each[4]}, {each[5]} MB" for each in restarts],
+        "from the start to the end of the first batch": [f"{each[0]} s" for each in restarts],
+        "all state back after a restart": [f"{each[2]} s" for each in restarts],
+        "what it costs: Java heap": [f"{each[3]} MB" for each in restarts],
+    }
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", DOCS / "why.md"], ids=lambda path: path.stem)
+def test_figures_are_those_of_the_newest_run(path) -> None:  # type: ignore[no-untyped-def]
+    lines = [line.strip("| ").split(" | ") for line in path.read_text("utf-8").splitlines()]
+    rows = {line[0]: [cell.strip("*") for cell in line[1:]] for line in lines if len(line) == 5}
+    known = measured()
+    shown = {name: known[name] for name in rows if name in known}
+    assert len(shown) >= 7
+    assert {name: rows[name] for name in shown} == shown
+    for name in shown:
+        numbers = [float(cell.split(",")[0] if "MB" in cell and "," in cell
+                         else cell.split()[0].replace(",", "")) for cell in rows[name]]  # fmt: skip
+        assert f"| **{rows[name][numbers.index(min(numbers))]}**" in path.read_text("utf-8")

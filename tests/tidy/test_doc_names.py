@@ -1,0 +1,215 @@
+"""Links, verbs, options, metrics and errors: what pages name is there, and all are named."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import cec_store
+from cec_store import errors
+from cec_store.cli import app
+from cec_store.connectors.spark.setup.compiler import SOURCES
+from cec_store.connectors.spark.setup.settings import PREFIX, SETTINGS
+from cec_store.partitioned import read_options, write_options
+from support.paths import DOCS, ROOT
+
+PAGES = sorted(
+    [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+    + [*DOCS.rglob("*.md"), ROOT / "bench" / "RESULTS.md"]
+)
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
+_CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+MADE_BY_THE_SITE = {DOCS / "reference" / "command-line.md"}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """As code hosts and the site make them of headings, and those that are given."""
+    text = path.read_text("utf-8")
+    found = set(re.findall(r'<a id="([^"]+)"', text))
+    counts: dict[str, int] = {}
+    for heading in re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M
+    ):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").replace("*", "")
+        slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+        counts[slug] = counts.get(slug, -1) + 1
+        found.add(f"{slug}-{counts[slug]}" if counts[slug] else slug)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = _CODE.sub("", page.read_text("utf-8"))
+    for target, anchor in _LINK.findall(text):
+        there = (page.parent / target).resolve() if target else page
+        assert there.exists() or there in MADE_BY_THE_SITE, f"{target} is not there"
+        if anchor and there.suffix == ".md" and there.exists():
+            assert anchor in anchors(there), f"{target}#{anchor}"
+
+
+@cache
+def options_by_verb() -> dict[tuple[str, ...], set[str]]:
+    """Of each verb, such as ("fleet", "run"), its options, without those that all have."""
+    root: Any = typer.main.get_command(app)
+    context = typer.Context(root)
+    found: dict[tuple[str, ...], set[str]] = {}
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), root)]
+    while waiting:
+        words, command = waiting.pop()
+        given = [o for p in command.params for o in (*p.opts, *p.secondary_opts)]
+        found[words] = {option for option in given if option.startswith("-")}
+        names = command.list_commands(context) if hasattr(command, "list_commands") else []
+        waiting += [((*words, name), command.get_command(context, name)) for name in names]
+    return found
+
+
+def commands_in(text: str) -> Iterator[list[str]]:
+    """The words behind `cec-store`, of each command that stands in code."""
+    for code in _CODE.findall(text):
+        joined = code.strip("`").replace("\\\n", " ")
+        for line in joined.splitlines():
+            for call in re.findall(r"(?<![\w./-])cec-store ([a-z][^|;&()<>#]*)", line):
+                try:
+                    yield shlex.split(call.replace("[", " ").replace("]", " "))
+                except ValueError:
+                    yield call.replace("[", " ").replace("]", " ").split()
+
+
+def test_commands_on_pages_are_those_of_the_program() -> None:
+    known = options_by_verb()
+    seen = 0
+    for page in PAGES:
+        for words in commands_in(page.read_text("utf-8")):
+            if words[:1] == ["VERB"]:
+                continue
+            verb = (words[0],)
+            assert verb in known, f"{name_of(page)}: cec-store {words[0]}"
+            own = words[: words.index("--")] if "--" in words else words
+            if len(words) > 1 and (*verb, words[1]) in known:
+                verb = (*verb, words[1])
+            options = known[verb].union(*(known[k] for k in known if k[: len(verb)] == verb))
+            for word in own:
+                option = re.match(r"--?[a-z][a-z-]*", word)
+                if option:
+                    allowed = {*options, "-h", "--help"}
+                    assert option[0] in allowed, f"{name_of(page)}: {verb} has no {option[0]}"
+                    seen += 1
+    assert seen > 80
+
+
+def test_each_verb_and_option_is_on_the_page_of_the_command_line() -> None:
+    text = (DOCS / "cli.md").read_text("utf-8") + (DOCS / "spark.md").read_text("utf-8")
+    text += (DOCS / "production" / "clusters.md").read_text("utf-8")
+    for verb, options in options_by_verb().items():
+        if verb:
+            assert verb[-1] in text
+        for option in options:
+            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text), (verb, option)
+
+
+def test_settings_are_those_of_the_program() -> None:
+    text = (DOCS / "spark.md").read_text("utf-8").split("## Settings")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.+?) \| (`.+?) \|", text, re.MULTILINE)
+    keywords = [word for row in rows for word in re.findall(r"`(\w+)`", row[0])]
+    names = [word for row in rows for word in re.findall(r"`(\w+)`", row[1])]
+    assert sorted(keywords) == sorted(setting.keyword for setting in SETTINGS)
+    assert sorted(names) == sorted(setting.name for setting in SETTINGS)
+    for page in PAGES:
+        for name in re.findall(rf"{re.escape(PREFIX)}(\w+)", page.read_text("utf-8")):
+            assert name in names, name_of(page)
+
+
+def rows_of(section: str) -> set[str]:
+    text = (DOCS / "spark-queues.md").read_text("utf-8").split(f"\n## {section}\n")[1]
+    rows = re.findall(r"^\| (`.+?) \|", text.split("\n## ")[0], re.MULTILINE)
+    return {word for row in rows for word in re.findall(r"`(\w+)`", row)}
+
+
+def test_options_of_source_and_sink_are_those_of_the_program() -> None:
+    assert rows_of("Reading") | {"path"} == set(read_options._KNOWN)
+    assert rows_of("Writing") == {*write_options._NAMES, *write_options._OF_TRANSACTION}
+
+
+@cache
+def metrics() -> set[str]:
+    found: set[str] = set()
+    for name in ("store/CecMetrics.scala", "tables/SinkMetrics.scala"):
+        found |= set(re.findall(r'"(cec[A-Z]\w+)"', (SOURCES / name).read_text("utf-8")))
+    assert len(found) >= 19
+    return found
+
+
+def test_metrics_on_pages_are_those_of_the_program() -> None:
+    named: set[str] = set()
+    for page in PAGES:
+        named |= set(re.findall(r"\b(cec[A-Z]\w+)", page.read_text("utf-8")))
+    assert named == metrics()
+    watched = (DOCS / "production" / "monitoring.md").read_text("utf-8")
+    of_sinks = {name for name in metrics() if name.endswith("Written")} - {"cecCheckRecordsWritten"}
+    assert set(re.findall(r"`(cec[A-Z]\w+)`", watched)) == metrics() - of_sinks
+
+
+def test_the_dashboard_asks_for_metrics_that_are_there() -> None:
+    dashboard = json.loads((DOCS / "production" / "grafana.json").read_text("utf-8"))
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    shown = set()
+    page = (DOCS / "production" / "monitoring.md").read_text("utf-8")
+    for expression in asked:
+        found = re.fullmatch(
+            r'sum by \((\w+), (\w+)\) \((\w+)\{metric="(\w+)", (\w+)=~"\$query"\}\)', expression
+        )
+        assert found, expression
+        first, second, gauge, metric, third = found.groups()
+        assert f'Gauge("{gauge}", ' in page
+        assert {f'"{label}"' for label in (first, second, third, "metric")} <= set(
+            re.findall(r'"\w+"', page)
+        )
+        shown.add(metric)
+    sinks = {"cecRowsWritten", "cecBytesWritten", "cecObjectsWritten"}
+    assert shown == metrics() - sinks
+
+
+def test_errors_are_those_of_the_program() -> None:
+    section = (DOCS / "api.md").read_text("utf-8").split("\n## Errors\n")[1]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", section, re.MULTILINE))
+    known = {
+        name: value
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.CecError)
+        and value is not errors.CecError and not name.startswith("_")
+    }  # fmt: skip
+    assert set(rows) == set(known)
+    for name, also in rows.items():
+        builtin = [b.__name__ for b in known[name].__bases__ if b.__module__ == "builtins"]
+        assert [word for word in re.findall(r"`(\w+)`", also) if word[0].isupper()] == builtin, name
+
+
+def test_the_page_of_docstrings_has_each_public_name() -> None:
+    text = (DOCS / "reference" / "python.md").read_text("utf-8")
+    listed = set(re.findall(r"^::: cec_store\.(\w+)$", text, re.MULTILINE))
+    raised = {name for name in cec_store.__all__ if hasattr(errors, name)}
+    assert listed == set(cec_store.__all__) - raised - {"__version__"}
+    from cec_store.connectors import spark
+
+    in_spark = re.findall(r"^::: cec_store\.connectors\.spark\.(\w+)$", text, re.MULTILINE)
+    assert sorted(in_spark) == sorted(spark.__all__)
+
+
+def test_pages_of_the_site_are_all_in_its_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text("utf-8")
+    listed = set(re.findall(r": ([\w/-]+\.md)$", text, re.MULTILINE))
+    own = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    made = {"reference/command-line.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
+            "bench/RESULTS.md"}  # fmt: skip
+    assert listed == own | made

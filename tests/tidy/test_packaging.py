@@ -1,0 +1,45 @@
+"""What tells others of the package agrees with pyproject.toml."""
+
+import re
+import sys
+
+from support.paths import ROOT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+OF_CONDA = {"lmdb": "python-lmdb"}
+"""Where conda-forge calls a package otherwise."""
+
+
+def recipe() -> str:
+    return (ROOT / "conda" / "meta.yaml").read_text("utf-8")
+
+
+def test_conda_recipe_needs_what_the_package_needs() -> None:
+    run = recipe().split("  run:\n")[1].split("  run_constrained:")[0]
+    listed = set(re.findall(r"^    - ([\w-]+) >=(\S+)$", run, re.MULTILINE))
+    wanted = {("python", PROJECT["requires-python"].removeprefix(">="))}
+    for needed in PROJECT["dependencies"]:
+        name, least = needed.split(">=")
+        wanted.add((OF_CONDA.get(name, name), least))
+    assert listed == wanted
+    ((command, target),) = PROJECT["scripts"].items()
+    assert f"- {command} = {target}\n" in recipe()
+
+
+def test_versions_agree() -> None:
+    assert f'set version = "{PROJECT["version"]}"' in recipe()
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {PROJECT['version']}\n" in citation
+    assert f"\nlicense: {PROJECT['license']}\n" in citation
+    assert f"## [{PROJECT['version']}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_image_installs_extras_that_there_are() -> None:
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    (extras,) = re.findall(r"'/src\[([\w,]+)\]'", text)
+    assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
