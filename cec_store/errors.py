@@ -31,7 +31,7 @@
     ├── StandbyRefused            (ValueError) this standby could not take over; nothing was fenced
     ├── NoSuchExecutor            (LookupError) Spark has no executor of this name, or not any more
     ├── NoSuchPartition           (LookupError) no running query has this partition of state
-    ├── MoveRefused               (ValueError) this checkpoint cannot be moved so; nothing was written
+    ├── MoveRefused               (ValueError) a checkpoint cannot be moved so; nothing was written
     ├── MigrationRunning          this partition moves already
     ├── MigrationRefused          (ValueError) it cannot move so; everything is as it was
     ├── MigrationFailed           it was begun and came to nothing; no state was lost

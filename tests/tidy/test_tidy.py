@@ -128,7 +128,7 @@ ORDER = {
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
         arguments upkeep extent verify dump state changes diff replay report
-        consumers trim reindex fork spark demo standby fleet
+        consumers trim reindex fork moving spark demo standby fleet
     """,
     "verbs.fleet": "going_back fleet",
     "verbs.standby": "advise passive",

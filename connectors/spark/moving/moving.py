@@ -42,8 +42,8 @@ class MoveReport:
     """The class that keeps the state from here on."""
     partitions: int | None
     """How many there are now, where that was changed."""
-    rows: int
-    """Of state; a list has as many as it has values."""
+    rows: int | None
+    """Of state; a list has as many as it has values. None after a dry run."""
 
 
 def adopt(
@@ -51,6 +51,7 @@ def adopt(
     checkpoint: AnyPath,
     new: AnyPath,
     *,
+    dry_run: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> MoveReport:
     """Make a checkpoint in which a query that runs on one of Spark's providers goes on with ours.
@@ -64,6 +65,7 @@ def adopt(
         session: A `SparkSession` that was begun with ``spark.configure(builder)``.
         checkpoint: The checkpointLocation of a query that is stopped.
         new: The place to make.
+        dry_run: See that it can be done, and write nothing.
         storage_options: Of URLs' fsspec file systems, as pandas takes them.
 
     Raises:
@@ -76,7 +78,7 @@ def adopt(
         FileExistsError: there is something at ``new``.
         SparkUnavailable: the session has no jar of ours, or no driver of its own.
     """
-    mover = _Mover(session, checkpoint, new, storage_options)
+    mover = _Mover(session, checkpoint, new, dry_run, storage_options)
     return mover.carry_out(adopting(mover.old))
 
 
@@ -86,12 +88,13 @@ def release(
     new: AnyPath,
     *,
     provider: str = "rocksdb",
+    dry_run: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> MoveReport:
     """The way back from :func:`adopt`: a checkpoint in which a query goes on with Spark's provider.
 
     Args:
-        session, checkpoint, new, storage_options: As for :func:`adopt`.
+        session, checkpoint, new, dry_run, storage_options: As for :func:`adopt`.
         provider: ``"rocksdb"``, or ``"hdfs"``: the HDFS-backed one, which knows no
             ``transformWithState`` and no checkpoint format V2.
 
@@ -101,7 +104,7 @@ def release(
         NotACheckpoint, OutOfRange, LeaseHeld, CorruptLog, StorageError, FileExistsError,
             SparkUnavailable: as for :func:`adopt`.
     """
-    mover = _Mover(session, checkpoint, new, storage_options)
+    mover = _Mover(session, checkpoint, new, dry_run, storage_options)
     return mover.carry_out(releasing(mover.old, provider))
 
 
@@ -111,6 +114,7 @@ def repartition(
     new: AnyPath,
     *,
     partitions: int,
+    dry_run: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> MoveReport:
     """Make a checkpoint in which a query of ours goes on with another number of partitions.
@@ -119,7 +123,7 @@ def repartition(
     :func:`adopt`.
 
     Args:
-        session, checkpoint, new, storage_options: As for :func:`adopt`.
+        session, checkpoint, new, dry_run, storage_options: As for :func:`adopt`.
         partitions: ``spark.sql.shuffle.partitions`` of the query from here on: 1 to 100,000.
 
     Raises:
@@ -129,7 +133,7 @@ def repartition(
         NotACheckpoint, OutOfRange, LeaseHeld, CorruptLog, StorageError, FileExistsError,
             SparkUnavailable: as for :func:`adopt`.
     """
-    mover = _Mover(session, checkpoint, new, storage_options)
+    mover = _Mover(session, checkpoint, new, dry_run, storage_options)
     return mover.carry_out(repartitioning(mover.old, partitions))
 
 
@@ -139,9 +143,11 @@ class _Mover:
         session: Any,
         checkpoint: AnyPath,
         new: AnyPath,
+        dry_run: bool,
         storage_options: StorageOptions | None,
     ) -> None:
         self._session = session
+        self._dry_run = dry_run
         folder, self._target = folders_at((checkpoint, new), storage_options)
         self.old = Checkpoint(folder)
         check_places(self.old, self._target)
@@ -150,14 +156,7 @@ class _Mover:
     def carry_out(self, plan: Plan) -> MoveReport:
         job = StateJob(self._session, plan)
         job.check()
-        with new_folder(self._target) as tree:
-            rows, unique_ids = job.run(tree.root)
-            sync_below(tree.root)
-            for file in spark_files(plan, unique_ids, hadoop_url(self._target)):
-                if not file.inside:
-                    # What follows makes a checkpoint of it.
-                    plan.require_unchanged()
-                tree.write(file.inside, file.name, file.data)
+        rows = None if self._dry_run else self._made(plan, job)
         return MoveReport(
             checkpoint=plan.old.path,
             path=self._target.path,
@@ -167,3 +166,15 @@ class _Mover:
             partitions=plan.partitions,
             rows=rows,
         )
+
+    def _made(self, plan: Plan, job: StateJob) -> int:
+        """How many rows of state were moved."""
+        with new_folder(self._target) as tree:
+            rows, unique_ids = job.run(tree.root)
+            sync_below(tree.root)
+            for file in spark_files(plan, unique_ids, hadoop_url(self._target)):
+                if not file.inside:
+                    # It makes a checkpoint of what is there.
+                    plan.require_unchanged()
+                tree.write(file.inside, file.name, file.data)
+        return rows

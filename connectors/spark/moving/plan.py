@@ -153,7 +153,9 @@ def require_no_driver(checkpoint: AnyPath, storage_options: StorageOptions | Non
     try:
         while (seen := watch.look()).sign is Sign.ALIVE:
             if seen.has_moved:
-                raise LeaseHeld(f"{leases.path}: its query is running ({seen.holder}): stop it first")
+                raise LeaseHeld(
+                    f"{leases.path}: its query is running ({seen.holder}): stop it first"
+                )
             time.sleep(watch.pause_s)
     finally:
         watch.close()

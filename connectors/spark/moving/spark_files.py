@@ -107,9 +107,7 @@ def _commit(plan: Plan, batch: int, said: dict[str, Any], unique_ids: UniqueIds)
 # -- what Spark keeps beside the state --------------------------------------------------------
 
 
-def _operator_files(
-    plan: Plan, inside: str, operator: FolderTree, new_url: str
-) -> Iterator[File]:
+def _operator_files(plan: Plan, inside: str, operator: FolderTree, new_url: str) -> Iterator[File]:
     for name, folder in sorted(operator.folders().items()):
         below = f"{inside}/{name}"
         if name == METADATA_FOLDER:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
+from cec_store.connectors.spark.checkpoint.layout import STATE, store_folder
 from cec_store.connectors.spark.moving.plan import Plan
 from cec_store.connectors.spark.setup.session import has_source_of_jar
 from cec_store.errors import CorruptLog, MoveRefused, SparkUnavailable
@@ -31,7 +31,9 @@ class StateJob:
                 "process"
             )
         jvm = session._jvm
-        if not (has_source_of_jar(session) and jvm.org.apache.spark.util.Utils.classIsLoadable(MOVING)):
+        if not (
+            has_source_of_jar(session) and jvm.org.apache.spark.util.Utils.classIsLoadable(MOVING)
+        ):
             raise SparkUnavailable(
                 f"this session's JVM does not know {MOVING}: start it by spark.configure(builder); "
                 "with another Spark than cec-store's jar was made for it may be left out"
@@ -47,27 +49,26 @@ class StateJob:
             MoveRefused: it cannot; says why.
             CorruptLog: a partition of state is missing.
         """
-        plan = self._plan
-        found: dict[tuple[int, str], int] = {}
-        for each in plan.old.state_folders():
-            key = each.operator, each.store
-            found[key] = found.get(key, 0) + each.folder.exists()
-        stores = self._ask(self._moving.check, plan.old.folder)["stores"]
-        known = {int(store["operator"]) for store in stores}
-        for operator in sorted({operator for operator, _ in found} - known):
-            raise MoveRefused(
-                f"{plan.old.path}/state/{operator}: Spark has noted nothing of this operator: run a "
-                "batch of the query with the installed Spark first"
-            )
-        for store in stores:
-            operator, name, wanted = int(store["operator"]), store["store"], store["partitions"]
-            if found.get((operator, name), 0) < wanted:
-                path = f"{plan.old.path}/state/{operator}"
-                if name != DEFAULT_STORE:
-                    path += f" ({name})"
-                raise CorruptLog(
-                    path, 0, f"{found.get((operator, name), 0)} of {wanted} partitions are there"
+        old = self._plan.old
+        state = old.folder.folder(STATE)
+        if not state.exists():
+            raise MoveRefused(f"{old.path}: its query keeps no state, so nothing has to be moved")
+        stores = self._ask(self._moving.check, old.folder)["stores"]
+        known = {str(store["operator"]) for store in stores}
+        for operator in sorted(name for name in state.folders() if name.isdigit()):
+            if operator not in known:
+                raise MoveRefused(
+                    f"{state.path}/{operator}: Spark has noted nothing of this operator: run a "
+                    "batch of the query with the installed Spark first"
                 )
+        for store in stores:
+            operator_folder = old.operator_folder(store["operator"])
+            for partition in range(store["partitions"]):
+                folder = store_folder(operator_folder, partition, store["store"])
+                if not folder.exists():
+                    raise CorruptLog(
+                        folder.path, 0, "state is kept here, and the folder is missing"
+                    )
 
     def run(self, into: FolderTree) -> tuple[int, dict[str, list[list[str]]]]:
         """Write the state below this folder: how many rows, and what V2 calls the stores."""
@@ -87,9 +88,7 @@ class StateJob:
             "ids": ids,
             "partitions": plan.partitions or 0,
         }
-        answer: dict[str, Any] = json.loads(
-            call(self._session._jsparkSession, json.dumps(request))
-        )
+        answer: dict[str, Any] = json.loads(call(self._session._jsparkSession, json.dumps(request)))
         if "refused" in answer:
             raise MoveRefused(f"{plan.old.path}: {answer['refused']}")
         return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,10 @@ from typing import Any
 from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from support.spark.queries import StreamQuery
-from support.spark.runs import Job, Kept, Run, start, take_progress
+from support.spark.runs import STORE, Job, Kept, Run, settings_of, start, take_progress
 from support.spark.session import CEC, HDFS, ROCKSDB
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-STATELESS_BATCHES = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
 SHORT = {"hdfs": HDFS, "rocksdb": ROCKSDB}
 
 
@@ -38,13 +37,15 @@ class Moved:
     """The one of each leg."""
     states: list[dict[str, list[str]]]
     """After each leg, before it is moved, by store; a row says its partition."""
+    last_batches: list[int]
+    """Of each leg."""
 
 
 def go(spark: Any, query: StreamQuery, folder: Path, kept: Kept, legs: Sequence[Leg]) -> Moved:
     """Run it over the legs; the input is the same whatever the moves."""
     job = Job(query, folder, kept)
     checkpoint = folder / "checkpoint"
-    moved = Moved(Run(checkpoint), [], [])
+    moved = Moved(Run(checkpoint), [], [], [])
     read = 0
     for number, leg in enumerate(legs):
         if leg.move:
@@ -57,7 +58,10 @@ def go(spark: Any, query: StreamQuery, folder: Path, kept: Kept, legs: Sequence[
         take_progress(running, done)
         read += leg.files
         moved.checkpoints.append(checkpoint)
-        moved.states.append(state_of(spark, checkpoint))
+        moved.last_batches.append(Checkpoint(checkpoint).newest_batch())
+        # Spark's reader goes by the session's format, and not by that of the checkpoint.
+        with settings_of(spark, {STORE + "checkpointFormatVersion": str(kept.version)}):
+            moved.states.append(state_of(spark, checkpoint))
     return moved
 
 
@@ -102,6 +106,3 @@ def without_partitions(states: dict[str, list[str]]) -> dict[str, list[str]]:
         name: sorted(row.rpartition(", partition_id=")[0] for row in rows)
         for name, rows in states.items()
     }
-
-
-Build = Callable[[], StreamQuery]
