@@ -22,6 +22,7 @@ SPARK_FILES = (
     "connectors/moving/test_moves.py",
     "connectors/moving/test_partitions.py",
     "connectors/moving/test_refusals.py",
+    "connectors/moving/test_killed_moves.py",
     "connectors/queues/test_queue.py",
     "connectors/queues/test_faults.py",
     "connectors/queues/test_jvm_faults.py",
