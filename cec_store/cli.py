@@ -78,6 +78,18 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
         "Make a checkpoint that runs on from the state at an earlier moment. The old one stays.",
         lambda: import_module("cec_store.verbs.fork").fork_verb,
     ),
+    "adopt": (
+        "Make a checkpoint in which a query of Spark's own stores goes on with cec-store.",
+        lambda: import_module("cec_store.verbs.moving").adopt_verb,
+    ),
+    "release": (
+        "Make a checkpoint in which a query of cec-store goes on with one of Spark's own stores.",
+        lambda: import_module("cec_store.verbs.moving").release_verb,
+    ),
+    "repartition": (
+        "Make a checkpoint in which a query goes on with another number of partitions of state.",
+        lambda: import_module("cec_store.verbs.moving").repartition_verb,
+    ),
     "reindex": (
         "Delete the timestamp index and make it anew from the log. The log is not touched.",
         lambda: import_module("cec_store.verbs.reindex").reindex_verb,

@@ -31,6 +31,7 @@
     ├── StandbyRefused            (ValueError) this standby could not take over; nothing was fenced
     ├── NoSuchExecutor            (LookupError) Spark has no executor of this name, or not any more
     ├── NoSuchPartition           (LookupError) no running query has this partition of state
+    ├── MoveRefused               (ValueError) a checkpoint cannot be moved so; nothing was written
     ├── MigrationRunning          this partition moves already
     ├── MigrationRefused          (ValueError) it cannot move so; everything is as it was
     ├── MigrationFailed           it was begun and came to nothing; no state was lost
@@ -184,6 +185,10 @@ class NoSuchExecutor(CecError, LookupError):
 
 class NoSuchPartition(CecError, LookupError):
     """No query that runs has this partition of state, or no batch has opened it yet."""
+
+
+class MoveRefused(CecError, ValueError):
+    """This checkpoint cannot be taken to another provider or other partitions. It is as it was."""
 
 
 class MigrationRunning(CecError):

@@ -19,6 +19,10 @@ from support.runs.counts import CRASH_FULL
 SPARK_FILES = (
     "connectors/provider/test_operators.py",
     "connectors/provider/test_transforms.py",
+    "connectors/moving/test_moves.py",
+    "connectors/moving/test_partitions.py",
+    "connectors/moving/test_refusals.py",
+    "connectors/moving/test_killed_moves.py",
     "connectors/queues/test_queue.py",
     "connectors/queues/test_faults.py",
     "connectors/queues/test_jvm_faults.py",

@@ -166,6 +166,18 @@ def link(source: LocalFolder, name: str, target: LocalFolder) -> bool:
     return True
 
 
+def sync_files(folder: LocalFolder) -> None:
+    """Return once all files below a folder, and their names, are on disk."""
+    inside = folder.folders()
+    for name in sorted({*folder.names()} - {*inside}):
+        path = os.path.join(folder.path, name)
+        with os_errors_of(path), opened(path, os.O_RDONLY) as descriptor:
+            os.fsync(descriptor)
+    for each in inside.values():
+        sync_files(each)
+    folder.sync_names()
+
+
 def copy(source: Folder, name: str, target: Folder, size: int) -> None:
     """The first ``size`` bytes of a file as a new one of the same name, on disk.
 

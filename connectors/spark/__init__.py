@@ -20,15 +20,38 @@ from cec_store.connectors.spark.setup.settings import PUSHDOWN_KEY, session_sett
 
 if TYPE_CHECKING:
     from cec_store.connectors.spark.executors.cluster import Cluster
+    from cec_store.connectors.spark.moving.moving import adopt, release, repartition
     from cec_store.connectors.spark.takeover.active import Follower
     from cec_store.connectors.spark.takeover.passive import Takeover
     from cec_store.standby.leases import Lease
     from cec_store.storage.paths import AnyPath
     from cec_store.storage.stores.folders import StorageOptions
 
-__all__ = ["cluster", "conf", "configure", "follow", "jar", "keep_alive", "register", "standby"]
+__all__ = [
+    "adopt",
+    "cluster",
+    "conf",
+    "configure",
+    "follow",
+    "jar",
+    "keep_alive",
+    "register",
+    "release",
+    "repartition",
+    "standby",
+]
 
 _Started = TypeVar("_Started")
+_MOVING = ("adopt", "release", "repartition")
+
+
+def __getattr__(name: str) -> object:
+    """What moves checkpoints, at its first use: few who import this do."""
+    if name not in _MOVING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cec_store.connectors.spark.moving import moving
+
+    return getattr(moving, name)
 
 
 def configure(

@@ -12,6 +12,10 @@ import pytest
 from cec_store import open_queue
 from support.paths import DOCS, ROOT
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint
+from support.spark.moves import Leg, go
+from support.spark.queries import QUERIES
+from support.spark.runs import Kept
+from support.spark.session import HDFS
 
 _FENCE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _OF_SPARK = re.compile(r"\b(SparkSession|session|writeStream|pyspark)\b")
@@ -85,6 +89,10 @@ def test_block_of_spark(code: str, spark: Any, tmp_path: Path) -> None:
     code = code.replace('"queues/', f'"{tmp_path}/queues/').replace('"…"', f'"{tmp_path}/c"')
     code = code.replace('"checkpoints/', f'"{tmp_path}/checkpoints/').replace("9108", "0")
     rows.write.format("cec").mode("append").save(f"{tmp_path}/queues/trades")
+    if "spark.adopt" in code:
+        go(spark, QUERIES["aggregate_update"], tmp_path / "run", Kept(HDFS), [Leg(1)])
+        (tmp_path / "checkpoints").mkdir()
+        (tmp_path / "run" / "checkpoint").rename(tmp_path / "checkpoints" / "old")
     given = {"session": spark, "spark": connector, "trades": trades,
              "totals": trades.groupBy("value").count()}  # fmt: skip
     before = dict(spark.conf.getAll)

@@ -16,7 +16,7 @@ MIRRORS = {
     "operators", "standby", "placement", "recovery_plans", "inspector", "report", "terminal",
     "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
-    "connectors/takeover", "connectors/executors", "connectors/fleet",
+    "connectors/takeover", "connectors/executors", "connectors/fleet", "connectors/moving",
     "format/by_columns", "partitioned/by_reference",
 }  # fmt: skip
 ACROSS = {"faults", "tidy", "bench"}

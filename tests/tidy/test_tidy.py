@@ -79,7 +79,8 @@ ORDER = {
         assignment succession generated
     """,
     "connectors": "spark",
-    "connectors.spark": "setup queues checkpoint takeover executors fleet",
+    "connectors.spark": "setup queues checkpoint takeover moving executors fleet",
+    "connectors.spark.moving": "plan spark_files state_job moving",
     "connectors.spark.fleet": """
         rules declaration toml_file backoff costs recovery notes fleet_folder cuts history
         checkpointing going_back running driver fleet status
@@ -127,7 +128,7 @@ ORDER = {
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
         arguments upkeep extent verify dump state changes diff replay report
-        consumers trim reindex fork spark demo standby fleet
+        consumers trim reindex fork moving spark demo standby fleet
     """,
     "verbs.fleet": "going_back fleet",
     "verbs.standby": "advise passive",
@@ -151,8 +152,8 @@ MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.
 SCALA_ROOMS = (
-    "format", "columns", "log", "state", "replicas", "store", "transforms", "queue",
-    "standby", "source", "tables",
+    "format", "columns", "log", "state", "replicas", "store", "transforms", "moving",
+    "queue", "standby", "source", "tables",
 )  # fmt: skip
 SCALA = ROOT / "connectors" / "spark" / "scala"
 SCALA_PACKAGE = "org.apache.spark.sql.cecstore"

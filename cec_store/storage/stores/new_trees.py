@@ -10,7 +10,7 @@ from cec_store.storage.local import LocalFolder
 from cec_store.storage.publishing import write_file
 from cec_store.storage.stores.folders import AnyFolder
 from cec_store.storage.stores.store_folder import StoreFolder
-from cec_store.storage.trees import check_new, copy, link, new_tree
+from cec_store.storage.trees import check_new, copy, link, new_tree, sync_files
 
 
 class NewTree:
@@ -69,6 +69,15 @@ def check_new_folder(folder: AnyFolder) -> None:
         check_new(folder.path)
     elif folder.exists():
         raise FileExistsError(f"{folder.path}: is there already; name a folder that is not")
+
+
+def sync_below(folder: AnyFolder) -> None:
+    """Return once all files below it, and their names, are on disk, whoever wrote them.
+
+    What a store has is durable when it is there.
+    """
+    if isinstance(folder, LocalFolder):
+        sync_files(folder)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2, struct
 from cec_store.errors import UnsupportedVersion
 from cec_store.storage.folder import FolderTree
 
-_SCHEMAS = "_stateSchema"
+SCHEMAS = "_stateSchema"
 _LIST = "ListState"
 TIMERS = "timers"
 """The name that stands for an operator's timers."""
@@ -80,7 +80,7 @@ def read_variable(operator_folder: FolderTree, name: str) -> tuple[Variable, int
     if name not in named:
         raise ValueError(f"{operator_folder.path}: no variable {name!r}; there are {sorted(named)}")
     family = named[name]
-    schemas = operator_folder.folder(_SCHEMAS).folder(DEFAULT_STORE)
+    schemas = operator_folder.folder(SCHEMAS).folder(DEFAULT_STORE)
     return _variable(schemas, family, kinds[family] == _LIST), partitions
 
 

@@ -36,8 +36,8 @@ _COMPILER_PARTS = ("scala-compiler", "scala-library", "scala-reflect")
 # Half the time of a JVM that optimises: it lives for a few seconds only.
 _JVM_FLAGS = ("-Xmx1g", "-Xss4m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _COMPILE_TIMEOUT_S = 600
-_OF_INNER_CLASSES = "transforms"
-"""The room of Scala that builds on inner classes of Spark: one that has others does without it."""
+_OF_INNER_CLASSES = ("transforms", "moving")
+"""The rooms of Scala that build on inner classes of Spark: one that has others does without."""
 _MESSAGE_CHARACTERS = 4_000
 _DOS_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same classes make the same jar
 _SOURCES_SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
@@ -148,13 +148,13 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
     try:
         classes = _compiled(spark, java, files)
     except CompilationFailed as error:
-        rest = [file for file in files if file.parent.name != _OF_INNER_CLASSES]
+        rest = [file for file in files if file.parent.name not in _OF_INNER_CLASSES]
         if len(rest) == len(files):
             raise
         classes = _compiled(spark, java, rest)
         _log.warning(
-            "Spark %s has other inner classes: what lets transformWithState run on cec-store does "
-            "not compile against it, and Spark will refuse that operator: %s",
+            "Spark %s has other inner classes: what lets transformWithState run on cec-store, and "
+            "what moves checkpoints to it, does not compile against it: %s",
             spark.version,
             error,
         )

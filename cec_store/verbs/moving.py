@@ -1,0 +1,120 @@
+"""The verbs `cec-store adopt`, `release` and `repartition`: a checkpoint's state elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from cec_store.connectors import spark
+from cec_store.connectors.spark.moving.moving import MoveReport
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.terminal.screens import Screen
+from cec_store.verbs.arguments import AsJson, StorageOptions, Yes, storage_options_of
+
+Old = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A query's checkpointLocation.")]
+New = Annotated[str, typer.Argument(metavar="NEW", help="The folder to make.")]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="Of the Spark session that does it."),
+]
+
+
+def adopt_verb(
+    checkpoint: Old,
+    new: New,
+    conf: Conf = None,
+    yes: Yes = False,
+    storage_options: StorageOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a checkpoint in which a query of Spark's own stores goes on with cec-store."""
+
+    def move(session: Any, **given: Any) -> MoveReport:
+        return spark.adopt(session, checkpoint, new, **given)
+
+    _move(move, conf, yes, storage_options, as_json)
+
+
+def release_verb(
+    checkpoint: Old,
+    new: New,
+    provider: Annotated[
+        str, typer.Option(metavar="NAME", help="Spark's: `rocksdb` or `hdfs`.")
+    ] = "rocksdb",
+    conf: Conf = None,
+    yes: Yes = False,
+    storage_options: StorageOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a checkpoint in which a query of cec-store goes on with one of Spark's own stores."""
+
+    def move(session: Any, **given: Any) -> MoveReport:
+        return spark.release(session, checkpoint, new, provider=provider, **given)
+
+    _move(move, conf, yes, storage_options, as_json)
+
+
+def repartition_verb(
+    checkpoint: Old,
+    new: New,
+    partitions: Annotated[
+        int, typer.Option(metavar="N", help="The query's spark.sql.shuffle.partitions from then.")
+    ],
+    conf: Conf = None,
+    yes: Yes = False,
+    storage_options: StorageOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a checkpoint in which a query goes on with another number of partitions of state."""
+
+    def move(session: Any, **given: Any) -> MoveReport:
+        return spark.repartition(session, checkpoint, new, partitions=partitions, **given)
+
+    _move(move, conf, yes, storage_options, as_json)
+
+
+def _move(
+    move: Callable[..., MoveReport],
+    conf: list[str] | None,
+    yes: bool,
+    storage_options: list[Any] | None,
+    as_json: bool,
+) -> None:
+    options = storage_options_of(storage_options)
+    with wrong_use(), _session(conf) as session:
+        done = move(session, dry_run=not yes, storage_options=options)
+    screen = Screen()
+    if as_json:
+        screen.document({**asdict(done), "done": yes})
+        return
+    goes_on = "goes on" if yes else "would go on"
+    screen.line(f"{done.path}: {goes_on} after batch {done.batch}, with {done.provider}")
+    if done.partitions is not None:
+        screen.line(f"  {done.partitions:,} partitions of state")
+    if done.pending is not None:
+        screen.line(f"  batch {done.pending} was begun and is run again")
+    if done.rows is None:
+        screen.line("do it with --yes")
+    else:
+        screen.line(f"  {done.rows:,} rows of state moved")
+
+
+@contextmanager
+def _session(conf: list[str] | None) -> Iterator[Any]:
+    from pyspark.sql import SparkSession  # takes a while, and the other verbs do without
+
+    builder = SparkSession.builder.appName("cec-store")
+    for each in conf or []:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise ValueError(f"--conf {each!r}: give NAME=VALUE")
+        builder = builder.config(name, value)
+    session = spark.configure(builder).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()

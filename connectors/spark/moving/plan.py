@@ -1,0 +1,161 @@
+"""Whether a checkpoint can be moved, found out before anything is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
+from cec_store.connectors.spark.takeover.tenure import LEASE
+from cec_store.errors import LeaseHeld, MoveRefused, StorageError
+from cec_store.standby.leases import Sign, leases_of
+from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.folders import AnyFolder, StorageOptions
+from cec_store.storage.stores.new_trees import check_new_folder
+
+_SPARKS = "org.apache.spark.sql.execution.streaming.state."
+HDFS = _SPARKS + "HDFSBackedStateStoreProvider"
+ROCKSDB = _SPARKS + "RocksDBStateStoreProvider"
+RELEASED_TO = {"hdfs": HDFS, "rocksdb": ROCKSDB}
+"""What people call Spark's own providers, and their classes."""
+PARTITIONS_KEYS = (
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.internal.stateStore.partitions",
+)
+"""Where an offset log says how many partitions of state there are; the second in newer Sparks."""
+PARTITIONS_MAX = 100_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What goes where."""
+
+    old: Checkpoint
+    batch: int
+    """The last committed one: the state is what it left behind."""
+    pending: int | None
+    """A batch that was begun and not committed: it is run again, with the same input."""
+    conf: Mapping[str, str]
+    """Of the offset log at that batch."""
+    provider: str
+    """The class that the state is to be written by."""
+    partitions: int | None
+    """As many as are wanted; None: as many as there are."""
+    unique_ids: Mapping[int, list[list[str]]] | None
+    """Of checkpoint format V2: by operator, partition and store."""
+    seen: tuple[tuple[int, ...], tuple[int, ...]]
+    """Batches with offsets and commits."""
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """What the new offset log says instead."""
+        changed = {PROVIDER_KEY: self.provider}
+        if self.partitions is not None:
+            there = [key for key in PARTITIONS_KEYS if key in self.conf]
+            changed |= dict.fromkeys(there, str(self.partitions))
+        return changed
+
+    def require_unchanged(self) -> None:
+        """Raises :class:`MoveRefused` where the query has gone on meanwhile."""
+        if _seen(self.old) != self.seen:
+            raise MoveRefused(
+                f"{self.old.path}: its query is running: it has gone on while it was read. Stop it "
+                "first"
+            )
+
+
+def check_places(old: Checkpoint, target: AnyFolder) -> None:
+    """Raises ``FileExistsError`` where something is, and :class:`StorageError` inside the old."""
+    check_new_folder(target)
+    if f"{target.path}/".startswith(f"{old.path}/"):
+        raise StorageError(f"{target.path}: is inside the checkpoint; name a folder beside it")
+
+
+def adopting(old: Checkpoint) -> Plan:
+    """From one of Spark's providers to ours; raises as :func:`cec_store.connectors.spark.adopt`."""
+    plan = _plan(old, PROVIDER, None)
+    found = _provider_of(plan)
+    if found == PROVIDER:
+        raise MoveRefused(f"{old.path}: its state is kept by cec-store already")
+    if found not in RELEASED_TO.values():
+        raise MoveRefused(
+            f"{old.path}: its state is kept by {found}, which is not known here; known are "
+            f"{HDFS} and {ROCKSDB}"
+        )
+    return plan
+
+
+def releasing(old: Checkpoint, provider: str) -> Plan:
+    """From ours to one of Spark's; raises as :func:`cec_store.connectors.spark.release`."""
+    if provider not in RELEASED_TO:
+        raise ValueError(f"provider={provider!r}: one of {', '.join(RELEASED_TO)}")
+    plan = _plan(old, RELEASED_TO[provider], None)
+    _require_ours(plan)
+    return plan
+
+
+def repartitioning(old: Checkpoint, partitions: int) -> Plan:
+    """Raises as :func:`cec_store.connectors.spark.repartition`."""
+    if type(partitions) is not int or not 1 <= partitions <= PARTITIONS_MAX:
+        raise ValueError(f"partitions={partitions!r}: a whole number, 1 to {PARTITIONS_MAX:,}")
+    plan = _plan(old, PROVIDER, partitions)
+    _require_ours(plan)
+    key = PARTITIONS_KEYS[0]
+    if key not in plan.conf:
+        raise MoveRefused(f"{old.path}/offsets/{plan.batch}: does not say {key}")
+    now = {plan.conf[each] for each in PARTITIONS_KEYS if each in plan.conf}
+    if now == {str(partitions)}:
+        raise MoveRefused(f"{old.path}: its state is in {partitions} partitions already")
+    return plan
+
+
+def _require_ours(plan: Plan) -> None:
+    found = _provider_of(plan)
+    if found != PROVIDER:
+        raise MoveRefused(
+            f"{plan.old.path}: its state is kept by {found}, not by cec-store; adopt it first"
+        )
+
+
+def _provider_of(plan: Plan) -> str:
+    if PROVIDER_KEY not in plan.conf:
+        raise MoveRefused(
+            f"{plan.old.path}/offsets/{plan.batch}: does not say which provider keeps the state"
+        )
+    return plan.conf[PROVIDER_KEY]
+
+
+def _plan(old: Checkpoint, provider: str, partitions: int | None) -> Plan:
+    batch = old.newest_batch()
+    logged = old.logged_batches()
+    return Plan(
+        old=old,
+        batch=batch,
+        pending=logged[-1] if logged[-1] > batch else None,
+        conf=old.offsets(batch).conf,
+        provider=provider,
+        partitions=partitions,
+        unique_ids=old.commit(batch).unique_ids or None,
+        seen=_seen(old),
+    )
+
+
+def _seen(old: Checkpoint) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(old.logged_batches()), tuple(old.committed_batches())
+
+
+def require_no_driver(checkpoint: AnyPath, storage_options: StorageOptions | None) -> None:
+    """Raises :class:`LeaseHeld` where a driver keeps a lease and gives signs of life."""
+    leases = leases_of(checkpoint, storage_options)
+    watch = leases.watch(LEASE)
+    try:
+        while (seen := watch.look()).sign is Sign.ALIVE:
+            if seen.has_moved:
+                raise LeaseHeld(
+                    f"{leases.path}: its query is running ({seen.holder}): stop it first"
+                )
+            time.sleep(watch.pause_s)
+    finally:
+        watch.close()

@@ -1,0 +1,94 @@
+"""The Spark job that reads the state and writes it where it is to be: `scala/moving`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cec_store.connectors.spark.checkpoint.layout import STATE, store_folder
+from cec_store.connectors.spark.moving.plan import Plan
+from cec_store.connectors.spark.setup.session import has_source_of_jar
+from cec_store.errors import CorruptLog, MoveRefused, SparkUnavailable
+from cec_store.storage.folder import FolderTree
+from cec_store.storage.local import LocalFolder
+
+MOVING = "org.apache.spark.sql.cecstore.moving.Moving"
+
+
+def hadoop_url(folder: FolderTree) -> str:
+    """What Spark calls a folder."""
+    return f"file:{folder.path}" if isinstance(folder, LocalFolder) else folder.path
+
+
+class StateJob:
+    """The job of one plan, in one session."""
+
+    def __init__(self, session: Any, plan: Plan) -> None:
+        """Raises :class:`SparkUnavailable` where the session cannot run it."""
+        if not hasattr(session, "_jsparkSession"):
+            raise SparkUnavailable(
+                "a client of Spark Connect has no driver of its own: call this in the server's "
+                "process"
+            )
+        jvm = session._jvm
+        if not (
+            has_source_of_jar(session) and jvm.org.apache.spark.util.Utils.classIsLoadable(MOVING)
+        ):
+            raise SparkUnavailable(
+                f"this session's JVM does not know {MOVING}: start it by spark.configure(builder); "
+                "with another Spark than cec-store's jar was made for it may be left out"
+            )
+        self._moving = jvm.org.apache.spark.sql.cecstore.moving.Moving
+        self._session = session
+        self._plan = plan
+
+    def check(self) -> None:
+        """See that it can be done. Nothing is written.
+
+        Raises:
+            MoveRefused: it cannot; says why.
+            CorruptLog: a partition of state is missing.
+        """
+        old = self._plan.old
+        state = old.folder.folder(STATE)
+        if not state.exists():
+            raise MoveRefused(f"{old.path}: its query keeps no state, so nothing has to be moved")
+        stores = self._ask(self._moving.check, old.folder)["stores"]
+        known = {str(store["operator"]) for store in stores}
+        for operator in sorted(name for name in state.folders() if name.isdigit()):
+            if operator not in known:
+                raise MoveRefused(
+                    f"{state.path}/{operator}: Spark has noted nothing of this operator: run a "
+                    "batch of the query with the installed Spark first"
+                )
+        for store in stores:
+            operator_folder = old.operator_folder(store["operator"])
+            for partition in range(store["partitions"]):
+                folder = store_folder(operator_folder, partition, store["store"])
+                if not folder.exists():
+                    raise CorruptLog(
+                        folder.path, 0, "state is kept here, and the folder is missing"
+                    )
+
+    def run(self, into: FolderTree) -> tuple[int, dict[str, list[list[str]]]]:
+        """Write the state below this folder: how many rows, and what V2 calls the stores."""
+        answer = self._ask(self._moving.run, into)
+        return int(answer["rows"]), answer["ids"]
+
+    def _ask(self, call: Any, into: FolderTree) -> dict[str, Any]:
+        plan = self._plan
+        ids = {str(operator): each for operator, each in (plan.unique_ids or {}).items()}
+        request = {
+            "from": hadoop_url(plan.old.folder),
+            "to": hadoop_url(into),
+            "queryId": plan.old.query_id,
+            "batch": plan.batch,
+            "conf": dict(plan.conf),
+            "providerTo": plan.provider,
+            "ids": ids,
+            "partitions": plan.partitions or 0,
+        }
+        answer: dict[str, Any] = json.loads(call(self._session._jsparkSession, json.dumps(request)))
+        if "refused" in answer:
+            raise MoveRefused(f"{plan.old.path}: {answer['refused']}")
+        return answer

@@ -1,0 +1,146 @@
+package org.apache.spark.sql.cecstore.moving
+
+import java.util.UUID
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.module.scala.DefaultScalaModule
+import org.apache.hadoop.fs.Path
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.cecstore.CecStateStoreProvider
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * What is to be moved.
+ *
+ * @param from, to checkpoints, as Hadoop names them; `to` is new, and gets a folder `state`
+ * @param queryId of the query in `from`, which may not run
+ * @param batch the last committed one
+ * @param conf what the offset log says of this batch
+ * @param providerTo the class that the state is written by
+ * @param ids checkpoint format V2's, by operator, partition and store; empty with V1
+ * @param partitions as many as are wanted, or 0: as they are
+ */
+private[moving] final case class Request(
+    from: String, to: String, queryId: String, batch: Long, conf: Map[String, String], providerTo: String,
+    ids: Map[String, Seq[Seq[String]]], partitions: Int)
+
+/**
+ * Takes the state of a query from one checkpoint into another: to another provider, or to other partitions. What
+ * Python calls; each call takes and gives one JSON document. `{"refused": "…"}`: nothing was written.
+ */
+object Moving {
+  private val json = new ObjectMapper().registerModule(DefaultScalaModule)
+
+  private def answer(said: => Any): String =
+    json.writeValueAsString(try said catch { case e: Refused => Map("refused" -> e.getMessage) })
+
+  /** Whether it can be done: `{"stores": [{"operator": 0, "name": "stateStoreSave", "store": "default", "partitions": 2}]}`. */
+  def check(session: SparkSession, request: String): String = answer {
+    val move = new Move(session, json.readValue(request, classOf[Request]))
+    move.check()
+    Map("stores" -> move.kinds.map(k =>
+      Map("operator" -> k.operator, "name" -> k.operatorName, "store" -> k.store, "partitions" -> k.partitions)))
+  }
+
+  /** Do it: `{"rows": 1000, "ids": {"0": [["…"]]}}`, where `ids` are as in the request. On failure the state is taken away again. */
+  def run(session: SparkSession, request: String): String = answer {
+    val move = new Move(session, json.readValue(request, classOf[Request]))
+    move.check()
+    try move.run() catch { case e: Throwable => move.takeAway(); throw e }
+  }
+}
+
+private final class Move(session: SparkSession, request: Request) {
+  private val hadoop = session.sessionState.newHadoopConf()
+  private val target = new Path(request.to, "state")
+  private val isV2 = request.ids.nonEmpty
+  private val from = side(request.from, None)
+  private val to = side(request.to, Some(request.providerTo))
+
+  lazy val kinds: Seq[StoreKind] = StoreKind.all(request.from, request.batch, hadoop)
+
+  private def side(checkpoint: String, provider: Option[String]): Side = {
+    val conf = session.sessionState.conf.clone()
+    OffsetSeqMetadata.setSessionConf(OffsetSeqMetadata(0, 0, request.conf), conf)
+    provider.foreach(conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, _))
+    conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (isV2) 2 else 1)
+    // It asks the driver about a query that runs.
+    conf.setConf(SQLConf.STATE_STORE_COMMIT_VALIDATION_ENABLED, false)
+    Side(checkpoint, request.batch + 1, StateStoreConf(conf))
+  }
+
+  private def joinFormat: Int = request.conf.get(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key).fold(1)(_.toInt)
+
+  def check(): Unit = {
+    if (session.sharedState.activeStreamingQueries.containsKey(UUID.fromString(request.queryId)))
+      throw new Refused("its query is running: stop it first")
+    val encoding = request.conf.getOrElse(SQLConf.STREAMING_STATE_STORE_ENCODING_FORMAT.key, "unsaferow")
+    if (encoding != "unsaferow" && request.providerTo == classOf[CecStateStoreProvider].getName) throw new Refused(
+      s"its state is encoded as $encoding, and cec-store keeps rows in Spark's unsaferow encoding")
+    if (request.providerTo == classOf[HDFSBackedStateStoreProvider].getName) checkHdfs()
+    if (request.partitions > 0) {
+      if (request.conf.get(SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION.key).contains("false")) throw new Refused(
+        s"it was begun by a Spark before 3.3 (${SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION.key}=false), which may hash " +
+          "an operator's input by fewer columns than its key has")
+      kinds.foreach(NewPlace.check(_, joinFormat))
+    }
+  }
+
+  private def checkHdfs(): Unit = {
+    if (isV2) throw new Refused("it is of checkpoint format V2, which the HDFS-backed provider does not know: take the RocksDB one")
+    kinds.find(_.hasFamilies).foreach(kind => throw new Refused(
+      s"operator ${kind.operator} (${kind.operatorName}) keeps column families, which the HDFS-backed provider does not know: " +
+        "take the RocksDB one"))
+  }
+
+  def run(): Map[String, Any] = {
+    val made = if (request.partitions == 0) asTheyAre() else kinds.flatMap(hashedAnew)
+    val ids = made.groupBy(_.operator).map { case (operator, all) =>
+      operator.toString -> all.groupBy(_.partition).toSeq.sortBy(_._1).map { case (_, stores) =>
+        stores.sortBy(store => kinds.indexWhere(kind => kind.operator == operator && kind.store == store.store)).flatMap(_.uniqueId) }
+    }
+    Map("rows" -> made.map(_.rows).sum, "ids" -> (if (isV2) ids else Map.empty))
+  }
+
+  def takeAway(): Unit = target.getFileSystem(hadoop).delete(target, true)
+
+  private def asTheyAre(): Seq[Made] = {
+    val tasks = for (kind <- kinds; partition <- 0 until kind.partitions) yield (kind, partition, idOf(kind, partition))
+    val (from, to, conf) = (this.from, this.to, new SerializableConfiguration(hadoop))
+    if (tasks.isEmpty) Nil
+    else session.sparkContext.parallelize(tasks, tasks.size).map { case (kind, partition, id) =>
+      val (rows, made) = OpenedStore.write(to, kind, partition, conf.value, OpenedStore.rows(from, kind, partition, id, conf.value))
+      Made(kind.operator, partition, kind.store, rows, made)
+    }.collect().toSeq
+  }
+
+  private def hashedAnew(kind: StoreKind): Seq[Made] = {
+    val (from, to, conf) = (this.from, this.to, new SerializableConfiguration(hadoop))
+    val (wanted, format) = (if (kind.isOneKey) 1 else request.partitions, joinFormat)
+    val tasks = (0 until kind.partitions).map(partition => partition -> idOf(kind, partition))
+    val rows: RDD[InternalRow] = session.sparkContext.parallelize(tasks, tasks.size).flatMap { case (partition, id) =>
+      val place = new NewPlace(kind, wanted, format)
+      OpenedStore.rows(from, kind, partition, id, conf.value).map(Hashed.sent(_, place))
+    }
+    val frame = session.internalCreateDataFrame(rows, Hashed.Columns).repartitionById(wanted, col("place"))
+    val hashed = frame.queryExecution.toRdd
+    require(hashed.getNumPartitions == wanted, s"${hashed.getNumPartitions} partitions where $wanted were asked for")
+    hashed.mapPartitionsWithIndex { (partition, rows) =>
+      val (count, made) = OpenedStore.write(to, kind, partition, conf.value, Hashed.moved(rows, kind))
+      Iterator(Made(kind.operator, partition, kind.store, count, made))
+    }.collect().toSeq
+  }
+
+  private def idOf(kind: StoreKind, partition: Int): Option[String] = if (!isV2) None else {
+    val stores = kinds.filter(_.operator == kind.operator).map(_.store)
+    Some(request.ids(kind.operator.toString)(partition)(stores.indexOf(kind.store)))
+  }
+}
+
+/** One store that was written. */
+private final case class Made(operator: Long, partition: Int, store: String, rows: Long, uniqueId: Option[String])

@@ -1,0 +1,115 @@
+"""Whenever a move is killed or fails, the new checkpoint is whole or not there."""
+
+import random
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from cec_store.connectors import spark as cec_spark
+from cec_store.connectors.spark.moving import moving
+from cec_store.storage.stores.new_trees import NewTree
+from support.places.checkpoints import tree_of
+from support.runs.counts import CRASH_FULL
+from support.spark.killed_runs import Driver
+from support.spark.moves import Leg, go, state_of, without_partitions
+from support.spark.queries import QUERIES
+from support.spark.runs import Kept
+from support.spark.session import CEC, HDFS
+
+QUERY = QUERIES["aggregate_update"]
+LIFE_S_MAX = 400
+
+
+@pytest.fixture(scope="module")
+def old(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("old")
+    return go(spark, QUERY, folder, Kept(HDFS), [Leg(2)]).checkpoints[0]
+
+
+class _Stop(Exception):
+    """What a test lets go wrong."""
+
+
+def test_nothing_is_left_wherever_it_fails(
+    spark: Any, old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each file of Spark's is written, and once after the last."""
+    write, written = NewTree.write, []
+    dies_at = 0
+
+    def dying(tree: NewTree, inside: str, name: str, data: bytes) -> None:
+        if len(written) == dies_at:
+            raise _Stop
+        written.append(name)
+        write(tree, inside, name, data)
+
+    monkeypatch.setattr(NewTree, "write", dying)
+    before = tree_of(old)
+    while True:
+        written.clear()
+        try:
+            cec_spark.adopt(spark, old, tmp_path / "new")
+            break
+        except _Stop:
+            assert [*tmp_path.iterdir()] == []
+            dies_at = dies_at + 1 if dies_at else 4  # the first few are of one kind
+    assert len(written) == dies_at > 6
+    assert tree_of(old) == before
+    assert state_of(spark, tmp_path / "new") == state_of(spark, old)
+
+
+def test_a_job_that_fails_leaves_nothing(spark: Any, old: Path, tmp_path: Path) -> None:
+    """The state of one partition cannot be read, when others have been written already."""
+    damaged = tmp_path / "damaged"
+    shutil.copytree(old, damaged)
+    for path in (damaged / "state" / "0" / "1").glob("*.*"):
+        path.unlink()
+    with pytest.raises(Exception, match=r"state/0/1"):
+        cec_spark.adopt(spark, damaged, tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["damaged"]
+
+
+@pytest.mark.crash
+@pytest.mark.skipif(not CRASH_FULL, reason="at full size only: each kill costs a start of Spark")
+@pytest.mark.parametrize("move", ["adopt", "repartition"])
+def test_killed_at_any_moment_it_is_done_or_not_begun(
+    spark: Any, old: Path, tmp_path: Path, move: str, tally: Callable[[int], None]
+) -> None:
+    source = old
+    if move == "repartition":
+        source = tmp_path / "ours"
+        assert moving.adopt(spark, old, source).provider == CEC
+    due, before = state_of(spark, source), tree_of(source)
+    whole = 0
+    for kill in range(15):
+        folder = tmp_path / f"killed-{kill}"
+        folder.mkdir()
+        _kill_one(source, folder, move, random.Random(kill))
+        for new in folder.iterdir():
+            if not new.name.startswith("."):
+                assert without_partitions(state_of(spark, new)) == without_partitions(due)
+                assert (new / "metadata").read_bytes() == (source / "metadata").read_bytes()
+                whole += 1
+        shutil.rmtree(folder)
+    assert tree_of(source) == before
+    assert whole > 15
+    tally(15)
+
+
+def _kill_one(source: Path, folder: Path, move: str, chance: random.Random) -> None:
+    order = {"checkpoint": str(source), "folder": str(folder), "move": move}
+    driver = Driver("moving_job", order, folder.with_suffix(".log"), LIFE_S_MAX)
+    try:
+        for event in driver.events():
+            if event["number"] == 3:
+                time.sleep(chance.uniform(0, 1.2 * event["took_s"]))
+                driver.kill()
+    finally:
+        driver.kill()
+        driver.close()

@@ -1,0 +1,108 @@
+"""Queries that move between providers and partitions, beside ones that never do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cec_store.connectors import spark as cec_spark
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from support.spark.queries import StreamQuery
+from support.spark.runs import STORE, Job, Kept, Run, settings_of, start, take_progress
+from support.spark.session import CEC, HDFS, ROCKSDB
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+SHORT = {"hdfs": HDFS, "rocksdb": ROCKSDB}
+
+
+@dataclass(frozen=True)
+class Leg:
+    """How many files a query reads, and what is done with its checkpoint before."""
+
+    files: int
+    move: str = ""
+    """`adopt`, `repartition` or `release`; empty: it is stopped and started again."""
+    partitions: int = 0
+    provider: str = ""
+
+
+@dataclass
+class Moved:
+    """What a query has said over all legs."""
+
+    run: Run
+    checkpoints: list[Path]
+    """The one of each leg."""
+    states: list[dict[str, list[str]]]
+    """After each leg, before it is moved, by store; a row says its partition."""
+    last_batches: list[int]
+    """Of each leg."""
+
+
+def go(spark: Any, query: StreamQuery, folder: Path, kept: Kept, legs: Sequence[Leg]) -> Moved:
+    """Run it over the legs; the input is the same whatever the moves."""
+    job = Job(query, folder, kept)
+    checkpoint = folder / "checkpoint"
+    moved = Moved(Run(checkpoint), [], [], [])
+    read = 0
+    for number, leg in enumerate(legs):
+        if leg.move:
+            new = folder / f"{leg.move}-{number}"
+            _move(spark, checkpoint, new, leg)
+            checkpoint = new
+        done = replace(moved.run, checkpoint=checkpoint)
+        running = start(spark, job, 0, range(read, read + leg.files), done)
+        running.awaitTermination()
+        take_progress(running, done)
+        read += leg.files
+        moved.checkpoints.append(checkpoint)
+        moved.last_batches.append(Checkpoint(checkpoint).newest_batch())
+        # Spark's reader goes by the session's format, and not by that of the checkpoint.
+        with settings_of(spark, {STORE + "checkpointFormatVersion": str(kept.version)}):
+            moved.states.append(state_of(spark, checkpoint))
+    return moved
+
+
+def _move(spark: Any, old: Path, new: Path, leg: Leg) -> None:
+    if leg.move == "adopt":
+        report = cec_spark.adopt(spark, old, new)
+        assert report.provider == CEC
+    elif leg.move == "release":
+        report = cec_spark.release(spark, old, new, provider=leg.provider)
+        assert report.provider == SHORT[leg.provider]
+    else:
+        report = cec_spark.repartition(spark, old, new, partitions=leg.partitions)
+        assert report.partitions == leg.partitions
+    assert report.batch == Checkpoint(old).newest_batch() == Checkpoint(new).newest_batch()
+    assert report.path == str(new)
+
+
+def state_of(spark: Any, checkpoint: Path) -> dict[str, list[str]]:
+    """All rows of state by Spark's own reader, sorted."""
+    metadata = spark.read.format("state-metadata").load(str(checkpoint)).collect()
+    found = {}
+    for row in metadata:
+        reader = spark.read.format("statestore").option("operatorId", row.operatorId)
+        reader = reader.option("storeName", row.stateStoreName)
+        name = f"{row.operatorId} {row.stateStoreName}"
+        if row.operatorName == "transformWithStateExec":
+            for variable in ("total", "items", "parts"):
+                found[f"{name} {variable}"] = _rows(
+                    reader.option("stateVarName", variable).load(str(checkpoint))
+                )
+            continue
+        found[name] = _rows(reader.load(str(checkpoint)))
+    return found
+
+
+def _rows(frame: Any) -> list[str]:
+    return sorted(repr(row) for row in frame.collect())
+
+
+def without_partitions(states: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {
+        name: sorted(row.rpartition(", partition_id=")[0] for row in rows)
+        for name, rows in states.items()
+    }
