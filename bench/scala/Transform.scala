@@ -1,11 +1,14 @@
 package cecstore.bench
 
+import java.sql.Timestamp
+
 import org.apache.spark.sql.{DataFrame, Encoders}
+import org.apache.spark.sql.functions.current_timestamp
 import org.apache.spark.sql.streaming._
 
 /** What bench/transform_with_state.py measures: for each update a value, a list, a map and timers. */
 object Transform {
-  case class Update(key: Long, amount: Long)
+  case class Update(key: Long, amount: Long, at: Timestamp)
   case class Sums(count: Long, sum: Long)
 
   private val Parts = 4
@@ -27,24 +30,27 @@ object Transform {
     override def handleInputRows(key: Long, rows: Iterator[Update], times: TimerValues): Iterator[Sums] = {
       val before = if (sums.exists()) sums.get() else Sums(0, 0)
       var now = before
+      var atMs = 0L
       rows.foreach { row =>
+        atMs = row.at.getTime
         now = Sums(now.count + 1, now.sum + row.amount)
         amounts.appendValue(row.amount)
         val part = row.amount % Parts
         parts.updateValue(part, (if (parts.containsKey(part)) parts.getValue(part) else 0L) + 1)
       }
       sums.update(now)
-      val nowMs = times.getCurrentProcessingTimeInMs()
-      if (before.count == 0) getHandle.registerTimer(nowMs + HourMs)
-      if (key % TimedKeys == 0) getHandle.registerTimer(nowMs + 1)
+      if (before.count == 0) getHandle.registerTimer(atMs + HourMs)
+      if (key % TimedKeys == 0) getHandle.registerTimer(atMs - 1)
       Iterator(now)
     }
 
     override def handleExpiredTimer(key: Long, times: TimerValues, timer: ExpiredTimerInfo): Iterator[Sums] = Iterator(sums.get())
   }
 
+  /** The time of a row is that of its batch: in processing time such a query always wants another batch, and never ends. */
   def of(frame: DataFrame): DataFrame = {
     import frame.sparkSession.implicits._
-    frame.as[Update].groupByKey(_.key).transformWithState(new Processor, TimeMode.ProcessingTime(), OutputMode.Update()).toDF()
+    val timed = frame.withColumn("at", current_timestamp()).withWatermark("at", "0 seconds")
+    timed.as[Update].groupByKey(_.key).transformWithState(new Processor, TimeMode.EventTime(), OutputMode.Update()).toDF()
   }
 }

@@ -14,7 +14,7 @@ from cec_store.connectors.spark.checkpoint.unsafe_rows import (
     unversioned,
 )
 from cec_store.connectors.spark.checkpoint.variables import Variable
-from cec_store.errors import SchemaMismatch
+from cec_store.errors import CorruptLog, SchemaMismatch
 from cec_store.format.columns import Ints
 from cec_store.format.schema import KEY, STATE
 from cec_store.state_logs.state_log import StateLog
@@ -25,6 +25,8 @@ _OF_CHUNKS = "\0"
 _HEAD_BYTES = 8
 _NUMBER_BYTES = 4
 _SAID_BYTES = 4
+_END = 2**31 - 1
+"""Behind any value's end. Without an end, Arrow 26 refuses to slice an even number of values."""
 
 
 def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
@@ -33,6 +35,7 @@ def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
 
     Raises:
         SchemaMismatch: these bytes are not of the variable's schema.
+        CorruptLog: a list lacks chunks, or has others than its head says.
     """
     footprints, rows = log.open_footprints(at)
     (family, key), (value, _) = (footprints.column(n).flatten() for n in (KEY, STATE))
@@ -46,7 +49,7 @@ def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
     try:
         if variable.is_list:
             chunks = _of_family(live, numbers.get(_OF_CHUNKS + variable.family, -1))
-            return _elements(own, chunks, variable)
+            return _elements(own, chunks, variable, log.folder.path)
         keys = decode_rows(own["key"], variable.key, variable.prefix_fields)
         if variable.is_timers:
             group, expiry = keys.combine_chunks().flatten()
@@ -68,33 +71,62 @@ def _of_family(live: pa.Table, number: int) -> pa.Table:
     return live.filter(pc.equal(live["family"], pa.scalar(number, pa.uint16())))
 
 
-def _elements(own: pa.Table, chunks: pa.Table, variable: Variable) -> pa.Table:
+def _elements(own: pa.Table, chunks: pa.Table, variable: Variable, path: str) -> pa.Table:
     """A row for each value of each list, in its order."""
     keys, values = (own[name].combine_chunks() for name in ("key", "value"))
     is_head = pc.equal(pc.binary_length(values), _HEAD_BYTES)  # no value of Spark's is this short
     alone = pc.invert(is_head)
-    places, numbers = _chunk_places(chunks["key"].combine_chunks())
-    order = np.lexsort((numbers, pc.rank(places, tiebreaker="min").to_numpy()))
-    taken = pa.array(order)
+    places, numbers, taken = _chunk_places(chunks)
+    _check_whole(keys.filter(is_head), values.filter(is_head), places, numbers, path)
+    said = chunks["value"].combine_chunks().take(taken)
+    if pc.any(pc.less(pc.binary_length(said), _SAID_BYTES)).as_py():
+        raise _not_whole(path, "a chunk of a list is shorter than what each begins with")
     pieces = pa.chunked_array(
-        [
-            values.filter(alone),
-            pc.binary_slice(chunks["value"].combine_chunks(), _SAID_BYTES).take(taken),
-        ],
-        pa.binary(),
+        [values.filter(alone), pc.binary_slice(said, _SAID_BYTES, _END)], pa.binary()
     ).combine_chunks()
-    of_list = pa.chunked_array([keys.filter(alone), places.take(taken)], pa.binary())
+    of_list = pa.chunked_array([keys.filter(alone), places], pa.binary())
     found, elements = _split(pieces, variable.value)
     decoded = decode_rows(of_list, variable.key, variable.prefix_fields)
     return pa.table({"key": decoded.take(pa.array(found)), "list_element": elements})
 
 
-def _chunk_places(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, Ints]:
-    """The list that each chunk is of, and its number there."""
+def _chunk_places(chunks: pa.Table) -> tuple[pa.BinaryArray, Ints, pa.Array]:
+    """The list that each chunk is of, its number there, and the order that this is in: list by
+    list, and by number."""
+    keys = chunks["key"].combine_chunks()
     if not len(keys):
-        return keys, np.empty(0, np.int64)
+        return keys, np.empty(0, np.int64), pa.array([], pa.int64())
     tails = b"".join(pc.binary_slice(keys, -_NUMBER_BYTES).to_pylist())
-    return pc.binary_slice(keys, 0, -_NUMBER_BYTES), np.frombuffer(tails, ">u4").astype(np.int64)
+    places = pc.binary_slice(keys, 0, -_NUMBER_BYTES)
+    numbers = np.frombuffer(tails, ">u4").astype(np.int64)
+    order = np.lexsort((numbers, pc.rank(places, tiebreaker="min").to_numpy()))
+    taken = pa.array(order)
+    return places.take(taken), numbers[order], taken
+
+
+def _check_whole(
+    heads: pa.BinaryArray, counts: pa.BinaryArray, places: pa.BinaryArray, numbers: Ints, path: str
+) -> None:
+    """Each head has as many chunks as it says, numbered from 0, and each chunk has a head.
+
+    Raises:
+        CorruptLog: it is not so.
+    """
+    due = np.frombuffer(b"".join(counts.to_pylist()), "<u4").reshape(-1, 2)[:, 1].astype(np.int64)
+    if not len(due) and not len(places):
+        return
+    order = pc.sort_indices(heads)
+    due = due[order.to_numpy()]
+    # Sorted as the chunks are, by their lists: what is due is written out and must be there.
+    wanted = np.arange(due.sum()) - np.repeat(np.cumsum(due) - due, due)
+    lists = heads.take(order).take(pa.array(np.repeat(np.arange(len(due)), due)))
+    if not (lists.equals(places) and np.array_equal(wanted, numbers)):
+        raise _not_whole(path, f"{len(places)} chunks where {len(lists)} or others are due")
+
+
+def _not_whole(path: str, reason: str) -> CorruptLog:
+    advice = "restore the folder from a copy, or restart from an older batch"
+    return CorruptLog(path, 0, f"records of a list are not there: {reason}", advice)
 
 
 def _split(pieces: pa.BinaryArray, kind: pa.StructType) -> tuple[Ints, pa.StructArray]:

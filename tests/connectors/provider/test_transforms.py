@@ -1,6 +1,9 @@
 """`transformWithState` says in each batch what it says on RocksDB, restarts included."""
 
+import re
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +13,45 @@ pytest.importorskip("pyspark")
 
 from cec_store import read_state
 from support.runs.counts import CRASH_FULL
+from support.spark.clocked import STEP_MS, run_clocked
 from support.spark.queries import StreamQuery
 from support.spark.runs import FEW_RECORDS, Job, Kept, Run, differences, unproven
 from support.spark.session import CEC, ROCKSDB
 from support.spark.transforms import (
     chained,
+    evolving,
     pandas_of_python,
     rows_of_python,
+    run_life,
     run_transforms,
     scala,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
-# In processing time such a query always wants another batch, and `availableNow` never ends.
 SCALA = [scala("event")]
 MORE = [scala("none", "no timers")]
+# In processing time such a query always wants another batch, and `availableNow` never ends: these
+# run by a clock that the test moves. Of one variable all is over by the next batch.
+BY_THE_CLOCK = [scala("processing", "list")]
+MORE_BY_THE_CLOCK = [
+    scala("processing"), scala("processing", "value"), scala("processing", "map"),
+    rows_of_python(is_event_time=False), rows_of_python(STEP_MS + 1, is_event_time=False),
+]  # fmt: skip
 
 
-def both(spark: Any, query: StreamQuery, folder: Path, version: int, **more: Any) -> list[Run]:
+Runner = Callable[..., list[Run]]
+
+
+def both(
+    spark: Any, query: StreamQuery, folder: Path, version: int, runner: Runner = run_transforms,
+    **more: Any,
+) -> list[Run]:  # fmt: skip
     ours = Kept(CEC, version, **more)
     jobs = [
         Job(query, folder / "rocksdb", Kept(ROCKSDB, version)),
         Job(query, folder / "cec", ours),
     ]
-    reference, run = run_transforms(spark, *jobs)
+    reference, run = runner(spark, *jobs)
     assert sum(map(len, reference.rows.values())) > 100
     assert differences(run, reference) == []
     assert unproven(run, ours) == []
@@ -98,3 +116,62 @@ def test_python_says_what_it_says_on_rocksdb(spark: Any, tmp_path: Path, build: 
 @pytest.mark.skipif(not CRASH_FULL, reason="at full size only: the other queries show as much")
 def test_an_operator_behind_it_says_what_it_says_on_rocksdb(spark: Any, tmp_path: Path) -> None:
     both(spark, chained(), tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    "query", [*BY_THE_CLOCK, *(MORE_BY_THE_CLOCK if CRASH_FULL else [])], ids=lambda q: q.name
+)
+def test_processing_time_says_what_it_says_on_rocksdb(
+    spark: Any, tmp_path: Path, query: StreamQuery
+) -> None:
+    """Timers that fire, one that sets itself again for a moment that is over, times to live."""
+    reference, _ = both(spark, query, tmp_path, 2, run_clocked)
+    text = "".join(row for rows in reference.rows.values() for row in rows)
+    assert text.count('"what":"timer"') > 10
+    assert len(reference.rows) == 10
+
+
+# By what the second form does: adds a list, drops the value and adds a list, and makes of the
+# value one of more columns, or a list.
+NOT_COMPATIBLE = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
+EVOLUTIONS = {"more": None, "another": None, "wider": NOT_COMPATIBLE, "list": NOT_COMPATIBLE}
+
+
+@pytest.mark.parametrize("form", EVOLUTIONS if CRASH_FULL else ["more", "wider"])
+def test_other_variables_are_taken_or_refused_as_on_rocksdb(
+    spark: Any, tmp_path: Path, form: str
+) -> None:
+    said = [evolved(spark, tmp_path / store, kept, form)
+            for store, kept in (("rocksdb", Kept(ROCKSDB, 1)), ("cec", Kept(CEC, 1)))]  # fmt: skip
+    assert said[0] == said[1]
+    rows, condition = said[1]
+    assert sum(map(bool, rows.values())) == (3 if EVOLUTIONS[form] else 6)
+    assert condition == EVOLUTIONS[form]
+
+
+def evolved(
+    spark: Any, folder: Path, kept: Kept, form: str
+) -> tuple[dict[int, list[Any]], str | None]:
+    """The rows of a query that comes back in another form, and Spark's condition if it fails."""
+    from pyspark.errors import StreamingQueryException
+
+    job = Job(evolving("first"), folder, kept)
+    done = Run(folder / "checkpoint")
+    run_life(spark, job, 0, done)
+    try:
+        run_life(spark, replace(job, query=evolving(form)), 1, done)
+    except StreamingQueryException as error:
+        return done.rows, re.findall(r"\[([A-Z_.]+)\]", str(error))[-1]
+    return done.rows, None
+
+
+def test_avro_is_refused_with_what_to_do(spark: Any, tmp_path: Path) -> None:
+    """Spark keeps the setting in the checkpoint, so that unsetting it is not enough."""
+    from pyspark.errors import StreamingQueryException
+
+    avro = Kept(CEC, 1, {"spark.sql.streaming.stateStore.encodingFormat": "avro"})
+    for kept in (avro, Kept(CEC, 1)):
+        job = Job(evolving("first"), tmp_path, kept)
+        with pytest.raises(StreamingQueryException, match=r"unset \S*encodingFormat .*checkpoint"):
+            run_life(spark, job, 0, Run(tmp_path / "checkpoint"))
+    assert not list((tmp_path / "checkpoint").rglob("*.seg"))

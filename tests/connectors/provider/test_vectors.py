@@ -1,6 +1,7 @@
 """Scala and Python read each other's state logs: golden ones, and random ones."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -13,8 +14,9 @@ from cec_store.inspector.verifying.log import verify
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.local import LocalFolder
 from support.disks.memory_folder import MemoryFolder
-from support.places.state_folders import STATE_CASES, At, expected, put, put_case
-from support.places.state_logs import Grown, grow
+from support.places.state_folders import STATE_CASES, At, expected, log_in, put, put_case
+from support.places.state_logs import EMPTY, Grown, Writer, grow
+from support.vectors import lists
 from support.vectors.make import FOLDER, STATE_LOG_LINKED
 
 pytest.importorskip("pyspark")
@@ -41,7 +43,7 @@ def figures(wanted: Wanted) -> Wanted:
 
 def test_scala_reads_the_golden_logs_as_python_does(tmp_path: Path) -> None:
     logs = {case["name"]: put_case(tmp_path / case["name"], case) for case in STATE_CASES}
-    assert len(logs) == 4
+    assert len(logs) == 5
     found = found_by_scala(tmp_path, logs)
     for name, wanted in logs.items():
         assert found[name] == figures(wanted), name
@@ -53,6 +55,31 @@ def test_scala_still_writes_the_golden_log(tmp_path: Path) -> None:
     assert said["unique_ids"] == [each["unique_id"] for each in case["expect"]["versions"]]
     golden = {path.name: path.read_bytes() for path in (FOLDER / STATE_LOG_LINKED).iterdir()}
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.seg")} == golden
+
+
+def test_scala_reads_the_golden_lists_and_appends_to_each(tmp_path: Path) -> None:
+    """Those of releases before chunks among them: version 1 is of such a one."""
+    put(tmp_path / "0" / "0", log_in(FOLDER / lists.NAME), [])
+    found = run_jvm("lists", root=tmp_path, last=len(lists.LISTS))
+    assert len(lists.LISTS) == found["appended"] == 5
+    for number, said in enumerate(found["versions"], 1):
+        wanted = {k: [[n, lists.text_of(n)] for n in ns] for k, ns in lists.LISTS[number].items()}
+        assert said["lists"] == wanted, number
+        assert [tuple(each) for each in said["told"]] == [
+            (how, key, None if n is None else [n, lists.text_of(n)])
+            for how, key, n in lists.TOLD[number]
+        ], number
+
+
+@pytest.mark.parametrize("kept", [(0,), (1,), ()], ids=["no last", "no first", "none"])
+def test_scala_refuses_a_list_that_lacks_a_chunk(tmp_path: Path, kept: tuple[int, ...]) -> None:
+    folder = MemoryFolder({})
+    chunks = {lists.chunk_key("a", n): lists.chunk(0, n) for n in kept}
+    changes = {**lists.names(chunks=True), lists.list_key("a"): lists.head(2), **chunks}
+    Writer(folder, Random(1)).commit(EMPTY, changes)
+    put(tmp_path / "0" / "0", folder, [])
+    said = run_jvm("refusedLists", root=tmp_path)["said"]
+    assert re.search(r"CecLogException: .*operator 0, partition 0.* lacks .*verify", said), said
 
 
 def wanted_of(grown: Grown) -> Wanted:

@@ -11,6 +11,7 @@ from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.compiler import (
     compile_jar,
     find_spark,
+    has_extension,
     jar,
     jar_name,
     sources_key,
@@ -112,6 +113,33 @@ def test_error_of_the_compiler_is_shown_and_leaves_nothing_behind(
     assert find_spark().version in said
     assert isinstance(caught.value, CecError)
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
+def test_a_spark_with_other_inner_classes_gets_the_jar_without_what_needs_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sources = make_sources(tmp_path / "sources")
+    inner = sources / "transforms"
+    inner.mkdir()
+    (inner / "Inner.scala").write_text(
+        "package small\nclass Inner(a: Small) { val b: Missing = a }\n", encoding="utf-8"
+    )
+    made = jar(settings_with_cache(tmp_path / "cache"), sources=sources, carried=tmp_path)
+    with zipfile.ZipFile(made) as archive:
+        assert archive.namelist() == ["META-INF/MANIFEST.MF", "small/Small.class"]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "transformWithState" in said
+    assert "not found: type Missing" in said
+    caplog.clear()
+    assert not has_extension(made)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert str(made) in said
+    assert "transformWithState cannot run" in said
+
+
+def test_the_providers_own_jar_has_the_extension(caplog: pytest.LogCaptureFixture) -> None:
+    assert has_extension(jar())
+    assert not caplog.records
 
 
 def test_no_sources_are_an_incomplete_installation(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from cec_store.connectors.spark.setup.session import (
     with_jar,
 )
 from cec_store.connectors.spark.setup.settings import (
+    EXTENSION,
+    EXTENSIONS,
     PLUGIN,
     PLUGINS,
     PREFIX,
@@ -246,3 +248,35 @@ def test_replicas_are_refused_where_a_session_runs_without_the_plugin(
     assert PLUGINS not in builder._options
     monkeypatch.setattr(SparkContext, "_active_spark_context", running(f"other,{PLUGIN}"))
     apply(builder, chosen, variables(tmp_path / "again"))
+
+
+def test_the_extension_stands_beside_others_and_once(tmp_path: Path, builder: Any) -> None:
+    chosen = session_settings(JAR, spark_settings({}))
+    builder.config(EXTENSIONS, "com.example.Other")
+    for folder in ("once", "again"):
+        apply(builder, chosen, variables(tmp_path / folder))
+        assert builder._options[EXTENSIONS] == f"com.example.Other,{EXTENSION}"
+
+
+def test_a_jar_without_the_extension_goes_on_without_it(tmp_path: Path, builder: Any) -> None:
+    chosen = session_settings(JAR, spark_settings({}), has_extension=False)
+    builder.config(EXTENSIONS, "com.example.Other")
+    apply(builder, chosen, variables(tmp_path))
+    assert builder._options[EXTENSIONS] == "com.example.Other"
+    assert options_of(builder) == {PROVIDER_KEY: PROVIDER, JARS: JAR}
+
+
+@pytest.mark.parametrize(
+    ("extensions", "warns"), [("", True), ("com.example.Other", True), (f"o,{EXTENSION}", False)]
+)
+def test_a_session_that_runs_without_the_extension_is_warned_of(
+    tmp_path: Path, builder: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    extensions: str, warns: bool,
+) -> None:  # fmt: skip
+    from pyspark import SparkContext
+
+    running = SimpleNamespace(getConf=lambda: {EXTENSIONS: extensions})
+    monkeypatch.setattr(SparkContext, "_active_spark_context", running)
+    apply(builder, session_settings(JAR, spark_settings({})), variables(tmp_path))
+    said = [record.getMessage() for record in caplog.records]
+    assert [f"transformWithState needs {EXTENSIONS}" in each for each in said] == [True] * warns

@@ -37,7 +37,7 @@ CONF = {
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.codegen.wholeStage": "false",
 }
-AWAIT_S = 120
+AWAIT_S = 300
 ROUND_S_MAX = 0.8
 """Somewhat more than a batch takes."""
 IN_COMMIT = re.compile(r"\b[\w.$]*(?:state|cecstore)\.[\w.$]*\.commit\(")

@@ -44,7 +44,7 @@ def _programs_jar() -> Path:
 
 
 @cache
-def _module_options() -> tuple[str, ...]:
+def module_options() -> tuple[str, ...]:
     """What Spark's launcher tells a JVM to open; asked of the installed Spark."""
     jars = compiler.find_spark().jars
     source = (
@@ -79,7 +79,7 @@ def run_jvm(program: str, timeout_s: float = 240, **words: object) -> dict[str, 
         jars.reverse()  # the provider that is in it has the bug
     said = {**words, **settings}
     command = [
-        str(find_java().executable), "-Xmx1g", *_java_options(), *_module_options(),
+        str(find_java().executable), "-Xmx1g", *_java_options(), *module_options(),
         f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}",
         "-cp", archive.class_path(*jars), _MAIN, program,
         *(f"{name}={str(v).lower() if isinstance(v, bool) else v}" for name, v in said.items()),

@@ -21,15 +21,15 @@ def run_transforms(spark: Any, *jobs: Job) -> list[Run]:
     for job in jobs:
         one = Run(job.folder / "checkpoint")
         for life in range(job.lives):
-            files = range(FILES * life // job.lives, FILES * (life + 1) // job.lives)
-            _run_life(spark, job, life, files, one)
+            run_life(spark, job, life, one)
         done.append(one)
     return done
 
 
-def _run_life(spark: Any, job: Job, life: int, files: range, done: Run) -> None:
+def run_life(spark: Any, job: Job, life: int, done: Run) -> None:
     from pyspark.errors import StreamingQueryException
 
+    files = range(FILES * life // job.lives, FILES * (life + 1) // job.lives)
     for tries_left in reversed(range(_TRIES)):
         query = start(spark, job, life, files, done)
         try:
@@ -63,16 +63,26 @@ def _typed(spark: Any, inputs: Inputs, transformed: Callable[[Any, Any], Any]) -
     return DataFrame(transformed(spark._jvm.cecstore.tests.Transforms, frame), spark)
 
 
-def rows_of_python() -> StreamQuery:
-    """Event time, in rows."""
+def evolving(form: str) -> StreamQuery:
+    """A query whose variables are others in each of its forms."""
+
+    def build(spark: Any, inputs: Inputs) -> Any:
+        return _typed(spark, inputs, lambda these, frame: these.evolving(frame, form))
+
+    return StreamQuery(f"scala_evolving_{form}", build, "update")
+
+
+def rows_of_python(ttl_ms: int | None = None, *, is_event_time: bool = True) -> StreamQuery:
+    """In rows; a time to live, and timers of processing time, for queries by the clock."""
     from support.spark.processors import Everything
 
     def build(spark: Any, inputs: Inputs) -> Any:
         groups = inputs.timed(spark).groupBy("key")
-        processor = Everything(is_event_time=True)
-        return groups.transformWithState(processor, SCHEMA, "Update", "EventTime")
+        processor = Everything(is_event_time=is_event_time, ttl_ms=ttl_ms)
+        mode = "EventTime" if is_event_time else "ProcessingTime"
+        return groups.transformWithState(processor, SCHEMA, "Update", mode)
 
-    return StreamQuery("python_rows", build, "update")
+    return StreamQuery(f"python_rows_{ttl_ms}", build, "update")
 
 
 def pandas_of_python() -> StreamQuery:

@@ -41,6 +41,7 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 from support.disks.memory_folder import MemoryFolder
 from support.paths import VECTORS
 from support.places.state_logs import EMPTY, Commit, Writer, merge, with_lengths
+from support.vectors import lists
 from support.vectors.column_bodies import columns_body
 
 FOLDER = VECTORS
@@ -570,6 +571,11 @@ def _version(commit: Commit, state: list[list[str]]) -> dict[str, Any]:
     return _expected(commit.version, commit.unique_id, commit.extent_records, state)
 
 
+def _written(commit: Commit) -> dict[str, Any]:
+    state = [[str(f), key.hex(), value.hex()] for (f, key), value in sorted(commit.state.items())]
+    return _version(commit, state)
+
+
 def _expected(
     version: int, unique_id: str, extent_records: int, state: list[list[str]]
 ) -> dict[str, Any]:
@@ -670,6 +676,7 @@ def all_files() -> dict[str, bytes]:
         QUEUE_OF_STEPS: queue_of_steps_files(),
         STATE_LOG: state_log()[0],
         STATE_LOG_MERGED: state_log_merged()[0],
+        lists.NAME: lists.log()[0],
     }
     for folder, inside in logs.items():
         # The queue is one of a release that did not note its durable end.
@@ -711,7 +718,7 @@ def all_cases() -> list[dict[str, Any]]:
     )
     by_python = [state_case(name) for name in (STATE_LOG, STATE_LOG_MERGED)]
     by_scala = [state_scala_case(name) for name in (STATE_LOG_SCALA, STATE_LOG_LINKED)]
-    return [*cases, *by_python, *by_scala]
+    return [*cases, *by_python, *by_scala, lists.case(_written)]
 
 
 def write() -> None:

@@ -2,6 +2,7 @@ package org.apache.spark.sql.cecstore.state
 
 import java.nio.{ByteBuffer, ByteOrder}
 import java.util.Arrays
+import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{Format, Rows}
 
 /**
@@ -10,8 +11,9 @@ import org.apache.spark.sql.cecstore.format.{Format, Rows}
  * docs/format.md §9.
  *
  * @param chunks the number of the family that holds chunks; it gets one when it is first needed
+ * @param where names the store in errors
  */
-private[cecstore] final class ListChunks(view: StateView, family: Int, chunks: ListChunks.Family) {
+private[cecstore] final class ListChunks(view: StateView, family: Int, chunks: ListChunks.Family, where: String) {
   import KeyIndex.Absent
   import ListChunks._
 
@@ -35,7 +37,9 @@ private[cecstore] final class ListChunks(view: StateView, family: Int, chunks: L
   private def chunkOf(key: Array[Byte], n: Int): Long = {
     val place = chunkKey(key, key.length, n)
     val found = chunks.number.fold(Absent)(view.find(_, place, 0, place.length))
-    if (found == Absent) throw new IllegalStateException(s"chunk $n of a list is not in the state: the log lacks its record")
+    if (found == Absent) throw new CecLogException(
+      s"$where: a list lacks its chunk $n, so that the version is not whole. Restore the store's folder from a copy, or restart from an " +
+        "older batch; cec-store verify says what else is damaged")
     found
   }
 

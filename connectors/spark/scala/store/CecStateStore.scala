@@ -38,6 +38,7 @@ private[cecstore] final class CecStateStore(
   override def hasCommitted: Boolean = stage == Committed
 
   private def state: LiveState = view.state
+  private def where: String = s"state of operator ${id.operatorId}, partition ${id.partitionId}, store ${id.storeName}"
 
   private def reading(): Unit = {
     if (stage != Updating) throw outOfOrder("read")
@@ -71,7 +72,7 @@ private[cecstore] final class CecStateStore(
         provider.checkFamilyName(name, operation)
         val found = for (codec <- provider.codec(name); number <- numbers.numberOf(name)) yield {
           if (codec.isOrdered) state.order(number)
-          new OpenFamily(view, number, codec.ownCopy, numbers.chunksOf(name))
+          new OpenFamily(view, number, codec.ownCopy, numbers.chunksOf(name), where)
         }
         found.getOrElse(throw StateStoreErrors.unsupportedOperationOnMissingColumnFamily(operation, name))
       })
@@ -215,7 +216,7 @@ private[cecstore] final class CecStateStore(
   private def checkSize(in: OpenFamily, key: UnsafeRow, valueBytes: Long): Unit = {
     val bytes = key.getSizeInBytes + valueBytes
     if (bytes > Format.RowBytesMax) throw new CecLogException(
-      s"state of operator ${id.operatorId}, partition ${id.partitionId}, store ${id.storeName}: the key ${in.codec.shown(key)} " +
+      s"$where: the key ${in.codec.shown(key)} " +
         s"and its value have $bytes bytes; a row of a state log can have ${Format.RowBytesMax}. Let the key keep less, " +
         "or split its state over several keys")
   }

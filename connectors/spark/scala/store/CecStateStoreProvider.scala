@@ -210,6 +210,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] = {
     // The driver asks when it plans the query: the first moment to refuse settings that make no sense.
     Settings.parse(SQLConf.get.getAllConfs).checkPlugin()
+    SparksSettings.checkEncoding(new StateStoreConf(SQLConf.get).stateStoreEncodingFormat)
     CecMetrics.all
   }
 

@@ -31,9 +31,8 @@ private[cecstore] final class ReusedBytes {
  */
 private[cecstore] final class FamilyCodec(
     spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean, encoding: String) {
-  private val data = if (encoding == "avro") throw new UnsupportedOperationException(
-    "cec-store keeps rows in Spark's unsaferow encoding: unset spark.sql.streaming.stateStore.encodingFormat")
-    else new UnsafeRowDataEncoder(spec, valueSchema)
+  SparksSettings.checkEncoding(encoding)
+  private val data = new UnsafeRowDataEncoder(spec, valueSchema)
   private val keyEncoder = RocksDBStateEncoder.getKeyEncoder(data, spec, useColumnFamilies)
   private val valueEncoder = RocksDBStateEncoder.getValueEncoder(data, valueSchema, isMultiple, 1)
   private val isPlainKey = spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]

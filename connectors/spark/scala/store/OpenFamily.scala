@@ -4,9 +4,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.state.{ListChunks, StateView}
 
 /** A column family as one open store uses it, with a codec and a row for values of its own. */
-private[store] final class OpenFamily(view: StateView, val number: Int, val codec: FamilyCodec, chunks: ListChunks.Family) {
+private[store] final class OpenFamily(view: StateView, val number: Int, val codec: FamilyCodec, chunks: ListChunks.Family, where: String) {
   val valueRow: UnsafeRow = codec.newValueRow
-  val lists = new ListChunks(view, number, chunks)
+  val lists = new ListChunks(view, number, chunks, where)
 
   /** The reference of the key's row, or [[KeyIndex.Absent]]. */
   def find(key: UnsafeRow): Long = {

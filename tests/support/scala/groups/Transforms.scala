@@ -97,4 +97,38 @@ object Transforms {
       "at", OutputMode.Append()).toDF()
       .groupBy(window(col("at"), "10 seconds")).agg(count("*"))
   }
+
+  case class Counted(n: Long)
+  case class CountedSince(n: Long, since: Long)
+
+  /** Counts rows of a key, in variables that are others from one form to the next. */
+  private class Evolving(form: String) extends StatefulProcessor[String, Event, Said] {
+    @transient private var counted: ValueState[Counted] = _
+    @transient private var since: ValueState[CountedSince] = _
+    @transient private var more: ListState[String] = _
+
+    override def init(mode: OutputMode, time: TimeMode): Unit = form match {
+      case "first" => counted = getHandle.getValueState("counted", Encoders.product[Counted], TTLConfig.NONE)
+      case "more" =>
+        counted = getHandle.getValueState("counted", Encoders.product[Counted], TTLConfig.NONE)
+        more = getHandle.getListState("more", Encoders.STRING, TTLConfig.NONE)
+      case "another" => more = getHandle.getListState("more", Encoders.STRING, TTLConfig.NONE)
+      case "wider" => since = getHandle.getValueState("counted", Encoders.product[CountedSince], TTLConfig.NONE)
+      case "list" => more = getHandle.getListState("counted", Encoders.STRING, TTLConfig.NONE)
+    }
+
+    override def handleInputRows(key: String, rows: Iterator[Event], times: TimerValues): Iterator[Said] = {
+      val all = rows.toVector
+      if (counted != null) counted.update(Counted((if (counted.exists()) counted.get().n else 0L) + all.size))
+      if (more != null) all.foreach(row => more.appendValue(row.text))
+      if (since != null) since.update(CountedSince((if (since.exists()) since.get().n else 0L) + all.size, all.head.n))
+      val n = if (counted != null) counted.get().n else if (since != null) since.get().n else -1
+      Iterator(Said(key, form, new Timestamp(0), n, if (more == null) "" else more.get().mkString(" ")))
+    }
+  }
+
+  def evolving(frame: DataFrame, form: String): DataFrame = {
+    import frame.sparkSession.implicits._
+    groups(frame).transformWithState(new Evolving(form), TimeMode.None(), OutputMode.Update()).toDF()
+  }
 }

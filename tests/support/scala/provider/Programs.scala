@@ -23,6 +23,8 @@ object Programs {
     "heap" -> Sizes.heap,
     "leases" -> Leases.run,
     "feed" -> Feed.run,
+    "lists" -> Lists.run,
+    "refusedLists" -> Lists.refused,
     "logObjects" -> LogObjects.run,
     "addCommits" -> LogObjects.add,
     "replicaWalk" -> ReplicaWalk.run,

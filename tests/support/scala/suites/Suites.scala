@@ -1,0 +1,31 @@
+// In the package of Spark's own suites: some of them can be seen from there only.
+package org.apache.spark.sql.streaming
+
+import org.apache.spark.SparkConf
+import org.apache.spark.sql.internal.SQLConf
+
+/** Spark's suites with our provider wherever they set RocksDB's. */
+trait OnOurStore extends StreamTest {
+  private val ours = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
+  private val rocksDb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+  override protected def sparkConf: SparkConf = super.sparkConf
+    .set("spark.sql.extensions", "org.apache.spark.sql.cecstore.CecExtensions")
+    .set(SQLConf.STATE_STORE_PROVIDER_CLASS.key, ours)
+
+  /** What the provider refuses is not tried: a test that begins by asking for it is told as cancelled. */
+  override protected def withSQLConf[T](pairs: (String, String)*)(work: => T): T = {
+    if (pairs.contains(SQLConf.STREAMING_STATE_STORE_ENCODING_FORMAT.key -> "avro")) cancel("state in Avro is refused")
+    super.withSQLConf(pairs.map { case (name, value) => name -> (if (value == rocksDb) ours else value) }: _*)(work)
+  }
+}
+
+class CecTransformWithStateSuite extends TransformWithStateUnsafeRowSuite with OnOurStore
+class CecTransformWithStateChainingSuite extends TransformWithStateChainingSuite with OnOurStore
+class CecTransformWithStateInitialStateSuite extends TransformWithStateInitialStateSuite with OnOurStore
+class CecTransformWithStateValidationSuite extends TransformWithStateValidationSuite with OnOurStore
+class CecTransformWithListStateSuite extends TransformWithListStateSuite with OnOurStore
+class CecTransformWithMapStateSuite extends TransformWithMapStateSuite with OnOurStore
+class CecTransformWithValueStateTTLSuite extends TransformWithValueStateTTLSuite with OnOurStore
+class CecTransformWithListStateTTLSuite extends TransformWithListStateTTLSuite with OnOurStore
+class CecTransformWithMapStateTTLSuite extends TransformWithMapStateTTLSuite with OnOurStore

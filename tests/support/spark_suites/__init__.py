@@ -1,0 +1,1 @@
+"""Spark's own suites for `transformWithState`, on our store and on RocksDB."""

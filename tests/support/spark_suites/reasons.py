@@ -1,0 +1,5 @@
+"""Which of Spark's tests are of RocksDB, and not of every store, by their names."""
+
+NOT_OURS = {
+    r"(?i)avro": "state in Avro, which is refused",
+}

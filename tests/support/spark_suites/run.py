@@ -1,0 +1,142 @@
+"""`python -m support.spark_suites.run [SUITE …]`: Spark's own Scala suites with our provider.
+
+Their classes come from Spark's test jars, by Maven; those of the newest Spark that has published
+any, which may be an older one than runs them. So each suite runs on RocksDB as well: what fails
+there too says nothing of us. Prints a table, and each test that fails on our store alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+
+from cec_store.connectors import spark
+from cec_store.connectors.spark.setup import compiler
+from cec_store.connectors.spark.setup.environment import VARIABLES, cache_folder
+from cec_store.connectors.spark.setup.java import find_java
+from support.paths import SCALA
+from support.spark.jvm import module_options
+from support.spark_suites.reasons import NOT_OURS
+
+TESTS_OF = "4.2.0"
+"""The newest Spark whose test jars are on Maven."""
+POM = Path(__file__).with_name("pom.xml")
+OURS = SCALA / "suites" / "Suites.scala"
+PACKAGE = "org.apache.spark.sql.streaming"
+SUITES = {
+    "TransformWithStateSuite": "TransformWithStateUnsafeRowSuite",
+    **{
+        name: name
+        for name in (
+            "TransformWithStateChainingSuite", "TransformWithStateInitialStateSuite",
+            "TransformWithStateValidationSuite", "TransformWithListStateSuite",
+            "TransformWithMapStateSuite", "TransformWithValueStateTTLSuite",
+            "TransformWithListStateTTLSuite", "TransformWithMapStateTTLSuite",
+        )
+    },
+}  # fmt: skip
+"""By their names, what runs on RocksDB; on ours it is Cec and the name."""
+_TIMEOUT_S = 3600
+
+
+def test_jars(folder: Path) -> list[Path]:
+    """Fetched once; Scala's library is Spark's own."""
+    if not (folder / f"spark-sql_2.13-{TESTS_OF}-tests.jar").exists():
+        program = shutil.which("mvn")
+        if program is None:
+            raise SystemExit("there is no mvn, which fetches Spark's test jars")
+        goal = f"dependency:copy-dependencies -DoutputDirectory={folder}"
+        command = [
+            program,
+            "-q",
+            "-B",
+            "-f",
+            str(POM),
+            *goal.split(),
+            f"-Dtests.version={TESTS_OF}",
+        ]
+        subprocess.run(command, check=True, timeout=_TIMEOUT_S)
+    return sorted(p for p in folder.glob("*.jar") if not p.name.startswith("scala-"))
+
+
+def compiled(jars: str, folder: Path) -> Path:
+    """The suites with our provider in them."""
+    found, java = compiler.find_spark(), find_java()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    scala = ":".join(str(p) for p in found.jars.glob("*.jar"))
+    command = [
+        str(java.executable), "-Xss4m", "-cp", scala, "scala.tools.nsc.Main", "-nowarn",
+        "-classpath", f"{jars}:{scala}", "-d", str(folder), str(OURS),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, timeout=_TIMEOUT_S)
+    return folder
+
+
+def run_suite(name: str, classes: Path, jars: str, out: Path) -> dict[str, str]:
+    """By test: nothing where it passed, "skipped", or the first line of what it said."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    spark_jars = compiler.find_spark().jars
+    command = [
+        str(find_java().executable), "-Xmx3g", "-Xss4m", *module_options(),
+        "-Dspark.testing=true", "-Djava.io.tmpdir=" + str(out), "-Duser.timezone=UTC",
+        "-cp", f"{classes}:{spark.jar()}:{jars}:{spark_jars}/*",
+        "org.scalatest.tools.Runner", "-R", str(classes), "-s", f"{PACKAGE}.{name}",
+        "-oW", "-u", str(out / "reports"),
+    ]  # fmt: skip
+    with (out / "log").open("wb") as log:
+        subprocess.run(command, stdout=log, stderr=log, timeout=_TIMEOUT_S, cwd=out)
+    [report] = (out / "reports").glob("*.xml")
+    return {case.get("name", ""): _outcome(case) for case in ET.parse(report).iter("testcase")}
+
+
+def _outcome(case: ET.Element) -> str:
+    if case.find("skipped") is not None:
+        return "skipped"
+    for kind in ("failure", "error"):
+        found = case.find(kind)
+        if found is not None:
+            return (found.get("message") or found.text or kind).strip().splitlines()[0][:200]
+    return ""
+
+
+def kind_of(test: str, ours: str, theirs: str) -> str:
+    if not ours:
+        return "passed"
+    if theirs:
+        return "ignored by Spark" if theirs == "skipped" else "fails on RocksDB too"
+    for pattern, reason in NOT_OURS.items():
+        if re.search(pattern, test):
+            return f"not applicable: {reason}"
+    return "failed"
+
+
+def main(words: list[str]) -> int:
+    root = cache_folder(VARIABLES) / "tests" / "spark-suites"
+    jars = ":".join(map(str, test_jars(root / "jars")))
+    classes = compiled(jars, root / "classes")
+    counts: dict[str, Counter[str]] = {}
+    failed: list[str] = []
+    for name in words or SUITES:
+        theirs = run_suite(SUITES[name], classes, jars, root / "runs" / name / "rocksdb")
+        ours = run_suite(f"Cec{name}", classes, jars, root / "runs" / name / "cec")
+        assert set(ours) == set(theirs)
+        kinds = {test: kind_of(test, said, theirs[test]) for test, said in ours.items()}
+        counts[name] = Counter(kinds.values())
+        failed += [f"{name}: {t}: {ours[t]}" for t, kind in kinds.items() if kind == "failed"]
+        print(json.dumps({"suite": name, **counts[name]}), flush=True)
+    total = sum(counts.values(), Counter())
+    print("\n".join(failed))
+    print(f"{total['passed']} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
