@@ -130,7 +130,7 @@ ORDER = {
         arguments upkeep extent verify dump state changes diff replay report
         consumers trim reindex fork moving spark demo standby fleet
     """,
-    "verbs.fleet": "going_back fleet",
+    "verbs.fleet": "going_back monitor fleet",
     "verbs.standby": "advise passive",
 }
 RANKS = {

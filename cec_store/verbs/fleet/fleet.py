@@ -13,13 +13,13 @@ import typer
 from cec_store.connectors import spark
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.monitor import FleetMonitor
 from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import moment
 from cec_store.verbs.arguments import AsJson
 from cec_store.verbs.fleet.going_back import Folder, fork_fleet_verb, rollback_verb
+from cec_store.verbs.fleet.monitor import FleetMonitor
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

@@ -59,6 +59,18 @@ def become(command: Sequence[str], variables: Variables) -> None:
         raise ValueError(f"{command[0]}: cannot be started: {error.strerror}") from error
 
 
+def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Run this program beside this process, which it outlives.
+
+    Raises:
+        ValueError: it cannot be started.
+    """
+    try:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    except OSError as error:
+        raise ValueError(f"{command[0]}: cannot be started: {error.strerror}") from error
+
+
 def cache_folder(variables: Variables) -> Path:
     """Where this user's compiled jars and wrappers are kept; it can be deleted at any time."""
     return cache_path(variables) / "spark"

@@ -20,13 +20,13 @@ from cec_store.connectors import spark
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.environment import VARIABLES, cache_folder
 from cec_store.connectors.spark.setup.java import find_java
-from support.paths import SCALA
+from support.paths import SCALA, TESTS
 from support.spark.jvm import module_options
 from support.spark_suites.reasons import NOT_OURS
 
 TESTS_OF = "4.2.0"
 """The newest Spark whose test jars are on Maven."""
-POM = Path(__file__).with_name("pom.xml")
+POM = TESTS / "support" / "spark_suites" / "pom.xml"
 OURS = SCALA / "suites" / "Suites.scala"
 PACKAGE = "org.apache.spark.sql.streaming"
 SUITES = {

@@ -9,10 +9,10 @@ from threading import Event, Thread
 import pytest
 
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.monitor import FleetMonitor
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import NotAFleet
 from cec_store.standby.leases import KeepAlive, Sign, leases_of
+from cec_store.verbs.fleet.monitor import FleetMonitor
 from support.fleets import diamond
 from support.spark.standalone import wait_for
 

@@ -8,8 +8,6 @@ as they come.
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,6 +15,7 @@ from threading import Event, Thread
 
 from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.setup.environment import start
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.standby.leases import Sighting, Sign, Watch, leases_of
 
@@ -67,13 +66,7 @@ class FleetMonitor:
         told = f"{self._folder.path}: its driver is silent ({seen.holder})"
         _log.warning("%s: %s", told, " ".join(self._command))
         self.starts += 1
-        try:
-            process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, env=os.environ, start_new_session=True
-            )
-        except OSError as error:
-            name = self._command[0]
-            raise ValueError(f"{name}: cannot be started: {error.strerror}") from error
+        process = start(self._command)
         # Whoever waits for it sees to it that it does not stay as a zombie.
         Thread(target=process.wait, name="cec-fleet-command", daemon=True).start()
         while process.poll() is None and not ended.is_set():
