@@ -25,6 +25,7 @@ _OF_CHUNKS = "\0"
 _HEAD_BYTES = 8
 _NUMBER_BYTES = 4
 _SAID_BYTES = 4
+_VALUE_BYTES_MAX = 2**31 - 1
 
 
 def variable_rows(log: StateLog, at: int | str, variable: Variable) -> pa.Table:
@@ -76,10 +77,12 @@ def _elements(own: pa.Table, chunks: pa.Table, variable: Variable) -> pa.Table:
     places, numbers = _chunk_places(chunks["key"].combine_chunks())
     order = np.lexsort((numbers, pc.rank(places, tiebreaker="min").to_numpy()))
     taken = pa.array(order)
+    said = chunks["value"].combine_chunks()
     pieces = pa.chunked_array(
         [
             values.filter(alone),
-            pc.binary_slice(chunks["value"].combine_chunks(), _SAID_BYTES).take(taken),
+            # Without an end Arrow multiplies the largest number by that of the values.
+            pc.binary_slice(said, _SAID_BYTES, _VALUE_BYTES_MAX).take(taken),
         ],
         pa.binary(),
     ).combine_chunks()
