@@ -4,8 +4,7 @@
 
     session = spark.configure(SparkSession.builder, recovery_time_s=2).getOrCreate()
 
-pyspark itself is not imported here: `conf` and `jar` need it on the disk only.
-"""
+pyspark itself is not imported here: `conf` and `jar` need it on the disk only."""
 
 from __future__ import annotations
 
@@ -290,7 +289,7 @@ def cluster(session: Any) -> Cluster:
     a replica of it and what has moved; its methods move partitions and replicas.
 
     Args:
-        session: A `SparkSession` that was begun with ``configure(builder, replicas=1)``.
+        session: One that was begun with ``configure(builder, replicas=1)``.
 
     Raises:
         SparkUnavailable: the session has no plugin of ours, no jar, or no driver of its own.

@@ -72,8 +72,6 @@ private final class Move(session: SparkSession, request: Request) {
 
   def kinds: Seq[StoreKind] = source.kinds
 
-  private def joinFormat: Int = request.conf.get(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key).fold(1)(_.toInt)
-
   def check(): Unit = {
     if (session.sharedState.activeStreamingQueries.containsKey(UUID.fromString(request.queryId)))
       throw new Refused("its query is running: stop it first")
@@ -85,7 +83,7 @@ private final class Move(session: SparkSession, request: Request) {
       if (request.conf.get(SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION.key).contains("false")) throw new Refused(
         s"it was begun by a Spark before 3.3 (${SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION.key}=false), which may hash " +
           "an operator's input by fewer columns than its key has")
-      kinds.foreach(NewPlace.check(_, joinFormat))
+      kinds.foreach(NewPlace.check(_, source.joinFormat))
     }
   }
 
@@ -120,7 +118,7 @@ private final class Move(session: SparkSession, request: Request) {
 
   private def hashedAnew(kind: StoreKind): Seq[Made] = {
     val (to, settings) = (this.to, this.settings)
-    val (wanted, format) = (if (kind.isOneKey) 1 else request.partitions, joinFormat)
+    val (wanted, format) = (if (kind.isOneKey) 1 else request.partitions, source.joinFormat)
     val rows = source.rows(kind) { kind =>
       val place = new NewPlace(kind, wanted, format)
       Hashed.sent(_, place)

@@ -22,7 +22,16 @@ private[moving] final class Source(
   val isV2: Boolean = ids.nonEmpty
   val side: Side = sideOf(checkpoint, None)
 
-  lazy val kinds: Seq[StoreKind] = StoreKind.all(checkpoint, batch, hadoop)
+  def joinFormat: Int = conf.get(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key).fold(1)(_.toInt)
+
+  lazy val kinds: Seq[StoreKind] = {
+    val found = StoreKind.all(checkpoint, batch, hadoop)
+    // Which families have several values for a key stands in no file.
+    found.find(kind => kind.hasFamilies && !kind.isTransform && !(kind.isJoin && joinFormat <= 3)).foreach(kind => throw new Refused(
+      s"operator ${kind.operator} (${kind.operatorName}) keeps column families of which the kinds are not known" +
+        (if (kind.isJoin) s": join state of format $joinFormat" else "")))
+    found
+  }
 
   /** A checkpoint of which the state is set as here, but for its provider. */
   def sideOf(checkpoint: String, provider: Option[String]): Side = {

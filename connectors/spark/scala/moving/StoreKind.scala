@@ -39,6 +39,7 @@ private[moving] final case class StoreKind(
     Family(StateStore.DEFAULT_COL_FAMILY_NAME, any.key, any.value, NoPrefixKeyStateEncoderSpec(any.key), None)
   }
 
+  def isJoin: Boolean = operatorName == StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
   def isTransform: Boolean = StoreKind.isTransform(operatorName)
 
   /** All rows have one key, as with a limit or a sum of everything: one task has them, and the others never run. */
