@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def main(asked: Options) -> None:
         for provider in STORES
     }  # fmt: skip
     first = tasks[STORES[0]]
-    spark = session(Task(OURS, first.checkpoint, first.stream, first.inputs, heap="4g"))
+    spark = session(replace(first, provider=OURS))
     print(f"{keys:,} keys; seconds, best and median of {asked.rounds}")
     ratios, new = {}, asked.folder / "new"
     for provider, task in tasks.items():

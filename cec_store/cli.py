@@ -90,6 +90,10 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
         "Make a checkpoint in which a query goes on with another number of partitions of state.",
         lambda: import_module("cec_store.verbs.moving").repartition_verb,
     ),
+    "compare": (
+        "Tell whether two checkpoints hold the same state, by whatever providers.",
+        lambda: import_module("cec_store.verbs.moving").compare_verb,
+    ),
     "reindex": (
         "Delete the timestamp index and make it anew from the log. The log is not touched.",
         lambda: import_module("cec_store.verbs.reindex").reindex_verb,

@@ -23,6 +23,7 @@ SPARK_FILES = (
     "connectors/moving/test_partitions.py",
     "connectors/moving/test_refusals.py",
     "connectors/moving/test_killed_moves.py",
+    "connectors/moving/test_comparing.py",
     "connectors/queues/test_queue.py",
     "connectors/queues/test_faults.py",
     "connectors/queues/test_jvm_faults.py",

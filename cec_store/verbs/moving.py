@@ -1,4 +1,4 @@
-"""The verbs `cec-store adopt`, `release` and `repartition`: a checkpoint's state elsewhere."""
+"""The verbs `cec-store adopt`, `release`, `repartition` and `compare`: state by Spark jobs."""
 
 from __future__ import annotations
 
@@ -75,6 +75,32 @@ def repartition_verb(
         return spark.repartition(session, checkpoint, new, partitions=partitions, **given)
 
     _move(move, conf, yes, storage_options, as_json)
+
+
+def compare_verb(
+    checkpoint: Old,
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="Another checkpointLocation.")],
+    conf: Conf = None,
+    storage_options: StorageOptions = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell whether two checkpoints hold the same state, by whatever providers."""
+    with wrong_use(), _session(conf) as session:
+        options = storage_options_of(storage_options)
+        found = spark.compare(session, checkpoint, other, storage_options=options)
+    screen = Screen()
+    if as_json:
+        screen.document({**asdict(found), "same": found.is_same})
+    else:
+        for each in found.stores:
+            screen.line(
+                f"operator {each.operator} ({each.name}), {each.store}: {each.rows:,} rows and "
+                f"{each.other_rows:,}; {each.only_here:,} only in the first, {each.only_there:,} "
+                "only in the second"
+            )
+        screen.line("the same state" if found.is_same else "not the same state")
+    if not found.is_same:
+        raise typer.Exit(1)
 
 
 def _move(

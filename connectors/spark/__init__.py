@@ -4,12 +4,12 @@
 
     session = spark.configure(SparkSession.builder, recovery_time_s=2).getOrCreate()
 
-pyspark itself is not imported here: `conf` and `jar` need it on the disk only.
-"""
+pyspark itself is not imported here: `conf` and `jar` need it on the disk only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -20,6 +20,7 @@ from cec_store.connectors.spark.setup.settings import PUSHDOWN_KEY, session_sett
 
 if TYPE_CHECKING:
     from cec_store.connectors.spark.executors.cluster import Cluster
+    from cec_store.connectors.spark.moving.comparing import compare
     from cec_store.connectors.spark.moving.moving import adopt, release, repartition
     from cec_store.connectors.spark.takeover.active import Follower
     from cec_store.connectors.spark.takeover.passive import Takeover
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "adopt",
     "cluster",
+    "compare",
     "conf",
     "configure",
     "follow",
@@ -42,16 +44,14 @@ __all__ = [
 ]
 
 _Started = TypeVar("_Started")
-_MOVING = ("adopt", "release", "repartition")
+_HOMES = {"compare": "comparing", "adopt": "moving", "release": "moving", "repartition": "moving"}
 
 
 def __getattr__(name: str) -> object:
     """What moves checkpoints, at its first use: few who import this do."""
-    if name not in _MOVING:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from cec_store.connectors.spark.moving import moving
-
-    return getattr(moving, name)
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.moving.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def configure(
@@ -280,8 +280,8 @@ def follow(
     from cec_store.connectors.spark.takeover import active
     from cec_store.standby.leases import KeepAlive
 
-    rule = KeepAlive(period_s, misses)
-    return active.follow(session, primary, checkpoint, storage_options=storage_options, rule=rule)
+    options, rule = storage_options, KeepAlive(period_s, misses)
+    return active.follow(session, primary, checkpoint, storage_options=options, rule=rule)
 
 
 def cluster(session: Any) -> Cluster:
@@ -289,7 +289,7 @@ def cluster(session: Any) -> Cluster:
     a replica of it and what has moved; its methods move partitions and replicas.
 
     Args:
-        session: A `SparkSession` that was begun with ``configure(builder, replicas=1)``.
+        session: One that was begun with ``configure(builder, replicas=1)``.
 
     Raises:
         SparkUnavailable: the session has no plugin of ours, no jar, or no driver of its own.

@@ -80,7 +80,7 @@ ORDER = {
     """,
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint takeover moving executors fleet",
-    "connectors.spark.moving": "plan spark_files state_job moving",
+    "connectors.spark.moving": "plan spark_files state_job moving comparing",
     "connectors.spark.fleet": """
         rules declaration toml_file backoff costs recovery notes fleet_folder cuts history
         checkpointing going_back running driver fleet status
@@ -93,7 +93,7 @@ ORDER = {
     "connectors.spark.queues": "spark_types sink source data_source",
     "connectors.spark.checkpoint": """
         parsing java_texts row_places unsafe_rows layout source_logs state_schema variables
-        variable_rows fork_plan fork state_rows
+        variable_rows rewriting fork_plan fork state_rows
         state_tables
     """,
     "inspector": "places damage decoding verifying measuring showing",

@@ -18,7 +18,9 @@ from datetime import datetime
 from uuid import uuid4
 
 from cec_store.connectors.spark.checkpoint.fork_plan import Part, chosen_batch, parts_of
-from cec_store.connectors.spark.checkpoint.layout import METADATA, Checkpoint
+from cec_store.connectors.spark.checkpoint.layout import METADATA, METADATA_FOLDER, Checkpoint
+from cec_store.connectors.spark.checkpoint.rewriting import hadoop_url, moved_metadata
+from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2
 from cec_store.errors import StorageError
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.paths import AnyPath
@@ -131,7 +133,11 @@ def _carry_out(
     with new_folder(target) as tree:
         for part in parts:
             inside = part.source.path[len(old.path) :].strip("/")
-            if tree.take(inside, part.source, part.name, part.size, is_final=part.is_final):
+            if inside.endswith(f"/{METADATA_FOLDER}/{VERSION_2}"):
+                data = part.source.read(part.name, 0, part.size)
+                path = f"{part.source.path}/{part.name}"
+                tree.write(inside, part.name, moved_metadata(path, data, hadoop_url(target)))
+            elif tree.take(inside, part.source, part.name, part.size, is_final=part.is_final):
                 linked.append(part)
         # Only now is it a checkpoint to Spark.
         tree.write("", METADATA, json.dumps({"id": query_id}).encode())

@@ -16,6 +16,7 @@ from cec_store.connectors.spark.checkpoint.layout import (
     StateFolder,
 )
 from cec_store.connectors.spark.checkpoint.source_logs import source_files
+from cec_store.connectors.spark.checkpoint.variables import SCHEMAS
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange, StorageError
 from cec_store.state_logs.state_log import StateLog
@@ -133,7 +134,7 @@ def _schema_parts(folder: FolderTree, is_inside: bool = False) -> Iterator[Part]
         for name in sorted(names - {*folder.folders()}):
             yield Part(folder, name, folder.size(name))
     for name, each in sorted(folder.folders().items()):
-        yield from _schema_parts(each, is_inside or name == METADATA_FOLDER)
+        yield from _schema_parts(each, is_inside or name in (METADATA_FOLDER, SCHEMAS))
 
 
 # -- saying what can be -----------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.checkpoint.rewriting import hadoop_url
 from cec_store.connectors.spark.moving.plan import (
     Plan,
     adopting,
@@ -21,7 +22,7 @@ from cec_store.connectors.spark.moving.plan import (
     require_no_driver,
 )
 from cec_store.connectors.spark.moving.spark_files import spark_files
-from cec_store.connectors.spark.moving.state_job import StateJob, hadoop_url
+from cec_store.connectors.spark.moving.state_job import StateJob
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import StorageOptions, folders_at
 from cec_store.storage.stores.new_trees import new_folder, sync_below

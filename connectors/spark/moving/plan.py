@@ -43,8 +43,6 @@ class Plan:
     """The class that the state is to be written by."""
     partitions: int | None
     """As many as are wanted; None: as many as there are."""
-    unique_ids: Mapping[int, list[list[str]]] | None
-    """Of checkpoint format V2: by operator, partition and store."""
     seen: tuple[tuple[int, ...], tuple[int, ...]]
     """Batches with offsets and commits."""
 
@@ -137,7 +135,6 @@ def _plan(old: Checkpoint, provider: str, partitions: int | None) -> Plan:
         conf=old.offsets(batch).conf,
         provider=provider,
         partitions=partitions,
-        unique_ids=old.commit(batch).unique_ids or None,
         seen=_seen(old),
     )
 

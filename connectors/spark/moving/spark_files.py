@@ -12,7 +12,6 @@ Checksums that Hadoop keeps beside files are left behind: they are of other byte
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -25,7 +24,8 @@ from cec_store.connectors.spark.checkpoint.layout import (
     STATE,
     Checkpoint,
 )
-from cec_store.connectors.spark.checkpoint.parsing import json_object, parsed, read_whole
+from cec_store.connectors.spark.checkpoint.parsing import json_object, read_whole
+from cec_store.connectors.spark.checkpoint.rewriting import moved_metadata, with_json
 from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2
 from cec_store.connectors.spark.checkpoint.variables import SCHEMAS
 from cec_store.connectors.spark.moving.plan import Plan
@@ -74,25 +74,7 @@ def _log_files(
         def changed(said: dict[str, Any], batch: int = int(name)) -> None:
             change(batch, said)
 
-        yield File(log, name, _with_json(path, data, changed))
-
-
-def _with_json(path: str, data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
-    """The bytes of a file of which the second line is JSON, after a change to that."""
-    version, _, rest = data.partition(b"\n")
-    line, newline, tail = rest.partition(b"\n")
-
-    def parse() -> dict[str, Any]:
-        said = json_object(json.loads(line))
-        before = json.dumps(said)
-        change(said)
-        return {} if json.dumps(said) == before else said
-
-    said = parsed(path, data, parse, len(version) + 1)
-    if not said:
-        return data
-    text = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
-    return version + b"\n" + text + newline + tail
+        yield File(log, name, with_json(path, data, changed))
 
 
 def _offsets(plan: Plan, said: dict[str, Any]) -> None:
@@ -114,31 +96,14 @@ def _operator_files(plan: Plan, inside: str, operator: FolderTree, new_url: str)
             for file in _whole_folder(below, folder):
                 is_json = file.name == METADATA or file.inside == f"{below}/{VERSION_2}"
                 path = f"{plan.old.path}/{file.inside}/{file.name}"
-                data = _metadata(plan, path, file.data, new_url) if is_json else file.data
+                data = file.data
+                if is_json:
+                    data = moved_metadata(path, data, new_url, plan.partitions)
                 yield file._replace(data=data)
         elif name == SCHEMAS:
             yield from _whole_folder(below, folder)
         elif name.isdigit():
             yield from _schemas_below(below, folder)
-
-
-def _metadata(plan: Plan, path: str, data: bytes, new_url: str) -> bytes:
-    """What Spark notes of an operator, with the partitions and the place of the new checkpoint."""
-
-    def change(said: dict[str, Any]) -> None:
-        for store in said["stateStoreInfo"]:
-            if plan.partitions is not None:
-                store["numPartitions"] = plan.partitions
-            if "stateSchemaFilePaths" in store:
-                paths = [str(each) for each in store["stateSchemaFilePaths"]]
-                store["stateSchemaFilePaths"] = [_moved(each, new_url) for each in paths]
-
-    return _with_json(path, data, change)
-
-
-def _moved(schema_path: str, new_url: str) -> str:
-    """Spark notes the whole path of a schema, from the root of the file system on."""
-    return f"{new_url}/{STATE}/" + schema_path.rpartition(f"/{STATE}/")[2]
 
 
 def _schemas_below(inside: str, folder: FolderTree) -> Iterator[File]:

@@ -5,19 +5,45 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cec_store.connectors.spark.checkpoint.layout import STATE, store_folder
+from cec_store.connectors.spark.checkpoint.layout import STATE, Checkpoint, store_folder
+from cec_store.connectors.spark.checkpoint.rewriting import hadoop_url
 from cec_store.connectors.spark.moving.plan import Plan
 from cec_store.connectors.spark.setup.session import has_source_of_jar
 from cec_store.errors import CorruptLog, MoveRefused, SparkUnavailable
 from cec_store.storage.folder import FolderTree
-from cec_store.storage.local import LocalFolder
 
 MOVING = "org.apache.spark.sql.cecstore.moving.Moving"
 
 
-def hadoop_url(folder: FolderTree) -> str:
-    """What Spark calls a folder."""
-    return f"file:{folder.path}" if isinstance(folder, LocalFolder) else folder.path
+def moving_of(session: Any) -> Any:
+    """What runs such jobs in this session's JVM.
+
+    Raises:
+        SparkUnavailable: it cannot.
+    """
+    if not hasattr(session, "_jsparkSession"):
+        what = "a client of Spark Connect has no driver of its own: call this in the server's"
+        raise SparkUnavailable(f"{what} process")
+    jvm = session._jvm
+    is_known = jvm.org.apache.spark.util.Utils.classIsLoadable
+    if not (has_source_of_jar(session) and is_known(MOVING)):
+        raise SparkUnavailable(
+            f"this session's JVM does not know {MOVING}: start it by spark.configure(builder); "
+            "with another Spark than cec-store's jar was made for it may be left out"
+        )
+    return jvm.org.apache.spark.sql.cecstore.moving.Moving
+
+
+def reading(old: Checkpoint, batch: int) -> dict[str, object]:
+    """What the job has to know of a checkpoint from which it reads."""
+    unique_ids = old.commit(batch).unique_ids or {}
+    return {
+        "from": hadoop_url(old.folder),
+        "queryId": old.query_id,
+        "batch": batch,
+        "conf": dict(old.offsets(batch).conf),
+        "ids": {str(operator): each for operator, each in unique_ids.items()},
+    }
 
 
 class StateJob:
@@ -25,20 +51,7 @@ class StateJob:
 
     def __init__(self, session: Any, plan: Plan) -> None:
         """Raises :class:`SparkUnavailable` where the session cannot run it."""
-        if not hasattr(session, "_jsparkSession"):
-            raise SparkUnavailable(
-                "a client of Spark Connect has no driver of its own: call this in the server's "
-                "process"
-            )
-        jvm = session._jvm
-        if not (
-            has_source_of_jar(session) and jvm.org.apache.spark.util.Utils.classIsLoadable(MOVING)
-        ):
-            raise SparkUnavailable(
-                f"this session's JVM does not know {MOVING}: start it by spark.configure(builder); "
-                "with another Spark than cec-store's jar was made for it may be left out"
-            )
-        self._moving = jvm.org.apache.spark.sql.cecstore.moving.Moving
+        self._moving = moving_of(session)
         self._session = session
         self._plan = plan
 
@@ -77,15 +90,10 @@ class StateJob:
 
     def _ask(self, call: Any, into: FolderTree) -> dict[str, Any]:
         plan = self._plan
-        ids = {str(operator): each for operator, each in (plan.unique_ids or {}).items()}
         request = {
-            "from": hadoop_url(plan.old.folder),
+            **reading(plan.old, plan.batch),
             "to": hadoop_url(into),
-            "queryId": plan.old.query_id,
-            "batch": plan.batch,
-            "conf": dict(plan.conf),
             "providerTo": plan.provider,
-            "ids": ids,
             "partitions": plan.partitions or 0,
         }
         answer: dict[str, Any] = json.loads(call(self._session._jsparkSession, json.dumps(request)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cec_store import NotAQueue, OutOfRange, StateLog, fork
+from cec_store import NotAQueue, OutOfRange, StateLog, fork, read_state
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from support.places.checkpoints import tree_of
 from support.places.state_logs import contents
@@ -26,6 +26,7 @@ from support.spark.runs import (
     take_progress,
     taker,
 )
+from support.spark.transforms import scala
 
 FILES = 5
 CHOSEN = ("deduplicate_then_aggregate", "join_then_aggregate")
@@ -277,6 +278,17 @@ def test_a_source_that_is_read_twice_is_cut_twice(spark: Any, tmp_path: Path) ->
     [again] = go(spark, Leg(leg.query, leg.inputs, tmp_path / "new", KEPT[1]))
     assert again.rows == {batch: rows for batch, rows in run.rows.items() if batch > 1}
     assert any(again.rows.values())
+
+
+def test_a_fork_of_variables_needs_nothing_of_the_old_one(spark: Any, tmp_path: Path) -> None:
+    """Spark notes the whole paths of their schemas."""
+    leg = Leg(scala("event"), files(tmp_path / "in", range(3)), tmp_path / "old", KEPT[1])
+    [run] = go(spark, leg)
+    fork(leg.checkpoint, tmp_path / "new", batch=1)
+    leg.checkpoint.rename(tmp_path / "away")
+    assert read_state(tmp_path / "new", variable="items").num_rows > 0
+    [again] = go(spark, Leg(leg.query, leg.inputs, tmp_path / "new", KEPT[1]))
+    assert again.rows == {batch: rows for batch, rows in run.rows.items() if batch > 1}
 
 
 def test_state_of_another_provider_is_refused(spark: Any, tmp_path: Path) -> None:

@@ -96,6 +96,16 @@ def test_places_and_providers_that_do_not_fit(
         assert tree_of(tmp_path) == before, said
 
 
+def test_join_state_of_a_format_with_unknown_kinds(spark: Any, tmp_path: Path) -> None:
+    """Spark's RocksDB provider alone is given format 4, in which a key has several values."""
+    conf = {"spark.sql.streaming.join.stateFormatVersion": "4"}
+    join = QUERIES["join_inner"]
+    moved = go(spark, join, tmp_path, Kept(ROCKSDB, 1, conf), [Leg(1)], reads_state=False)
+    with pytest.raises(MoveRefused, match="join state of format 4"):
+        cec_spark.adopt(spark, moved.checkpoints[0], tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_query_that_runs(spark: Any, checkpoints: dict[str, Path], tmp_path: Path) -> None:
     job = Job(QUERY, tmp_path / "job", Kept(HDFS))
     copy = tmp_path / "copy"

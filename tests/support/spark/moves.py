@@ -41,7 +41,14 @@ class Moved:
     """Of each leg."""
 
 
-def go(spark: Any, query: StreamQuery, folder: Path, kept: Kept, legs: Sequence[Leg]) -> Moved:
+def go(
+    spark: Any,
+    query: StreamQuery,
+    folder: Path,
+    kept: Kept,
+    legs: Sequence[Leg],
+    reads_state: bool = True,
+) -> Moved:
     """Run it over the legs; the input is the same whatever the moves."""
     job = Job(query, folder, kept)
     checkpoint = folder / "checkpoint"
@@ -61,7 +68,7 @@ def go(spark: Any, query: StreamQuery, folder: Path, kept: Kept, legs: Sequence[
         moved.last_batches.append(Checkpoint(checkpoint).newest_batch())
         # Spark's reader goes by the session's format, and not by that of the checkpoint.
         with settings_of(spark, {STORE + "checkpointFormatVersion": str(kept.version)}):
-            moved.states.append(state_of(spark, checkpoint))
+            moved.states.append(state_of(spark, checkpoint) if reads_state else {})
     return moved
 
 

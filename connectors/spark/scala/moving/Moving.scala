@@ -4,11 +4,8 @@ import java.util.UUID
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.hadoop.fs.Path
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.cecstore.CecStateStoreProvider
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.internal.SQLConf
@@ -53,28 +50,27 @@ object Moving {
     move.check()
     try move.run() catch { case e: Throwable => move.takeAway(); throw e }
   }
+
+  /**
+   * Whether two checkpoints, each said as what is to be moved `from` it, hold the same: `{"stores": [{"operator": 0,
+   * "name": "stateStoreSave", "store": "default", "rows": 10, "other_rows": 10, "only_here": 0, "only_there": 0}]}`.
+   */
+  def compare(session: SparkSession, first: String, second: String): String = answer {
+    def source(text: String): Source = {
+      val said = json.readValue(text, classOf[Request])
+      new Source(session, said.from, said.batch, said.conf, said.ids)
+    }
+    Map("stores" -> Comparing.run(source(first), source(second)))
+  }
 }
 
 private final class Move(session: SparkSession, request: Request) {
-  private val hadoop = session.sessionState.newHadoopConf()
+  private val source = new Source(session, request.from, request.batch, request.conf, request.ids)
   private val target = new Path(request.to, "state")
-  private val isV2 = request.ids.nonEmpty
-  private val from = side(request.from, None)
-  private val to = side(request.to, Some(request.providerTo))
+  private val to = source.sideOf(request.to, Some(request.providerTo))
+  private val settings = new SerializableConfiguration(source.hadoop)
 
-  lazy val kinds: Seq[StoreKind] = StoreKind.all(request.from, request.batch, hadoop)
-
-  private def side(checkpoint: String, provider: Option[String]): Side = {
-    val conf = session.sessionState.conf.clone()
-    OffsetSeqMetadata.setSessionConf(OffsetSeqMetadata(0, 0, request.conf), conf)
-    provider.foreach(conf.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, _))
-    conf.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (isV2) 2 else 1)
-    // It asks the driver about a query that runs.
-    conf.setConf(SQLConf.STATE_STORE_COMMIT_VALIDATION_ENABLED, false)
-    Side(checkpoint, request.batch + 1, StateStoreConf(conf))
-  }
-
-  private def joinFormat: Int = request.conf.get(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key).fold(1)(_.toInt)
+  def kinds: Seq[StoreKind] = source.kinds
 
   def check(): Unit = {
     if (session.sharedState.activeStreamingQueries.containsKey(UUID.fromString(request.queryId)))
@@ -87,12 +83,12 @@ private final class Move(session: SparkSession, request: Request) {
       if (request.conf.get(SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION.key).contains("false")) throw new Refused(
         s"it was begun by a Spark before 3.3 (${SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION.key}=false), which may hash " +
           "an operator's input by fewer columns than its key has")
-      kinds.foreach(NewPlace.check(_, joinFormat))
+      kinds.foreach(NewPlace.check(_, source.joinFormat))
     }
   }
 
   private def checkHdfs(): Unit = {
-    if (isV2) throw new Refused("it is of checkpoint format V2, which the HDFS-backed provider does not know: take the RocksDB one")
+    if (source.isV2) throw new Refused("it is of checkpoint format V2, which the HDFS-backed provider does not know: take the RocksDB one")
     kinds.find(_.hasFamilies).foreach(kind => throw new Refused(
       s"operator ${kind.operator} (${kind.operatorName}) keeps column families, which the HDFS-backed provider does not know: " +
         "take the RocksDB one"))
@@ -104,41 +100,35 @@ private final class Move(session: SparkSession, request: Request) {
       operator.toString -> all.groupBy(_.partition).toSeq.sortBy(_._1).map { case (_, stores) =>
         stores.sortBy(store => kinds.indexWhere(kind => kind.operator == operator && kind.store == store.store)).flatMap(_.uniqueId) }
     }
-    Map("rows" -> made.map(_.rows).sum, "ids" -> (if (isV2) ids else Map.empty))
+    Map("rows" -> made.map(_.rows).sum, "ids" -> (if (source.isV2) ids else Map.empty))
   }
 
-  def takeAway(): Unit = target.getFileSystem(hadoop).delete(target, true)
+  def takeAway(): Unit = target.getFileSystem(source.hadoop).delete(target, true)
 
   private def asTheyAre(): Seq[Made] = {
-    val tasks = for (kind <- kinds; partition <- 0 until kind.partitions) yield (kind, partition, idOf(kind, partition))
-    val (from, to, conf) = (this.from, this.to, new SerializableConfiguration(hadoop))
+    val tasks = for (kind <- kinds; partition <- 0 until kind.partitions) yield (kind, partition, source.idOf(kind, partition))
+    val (from, to, settings) = (source.side, this.to, this.settings)
     if (tasks.isEmpty) Nil
     else session.sparkContext.parallelize(tasks, tasks.size).map { case (kind, partition, id) =>
-      val (rows, made) = OpenedStore.write(to, kind, partition, conf.value, OpenedStore.rows(from, kind, partition, id, conf.value))
-      Made(kind.operator, partition, kind.store, rows, made)
+      val rows = OpenedStore.rows(from, kind, partition, id, settings.value)
+      val (count, made) = OpenedStore.write(to, kind, partition, settings.value, rows)
+      Made(kind.operator, partition, kind.store, count, made)
     }.collect().toSeq
   }
 
   private def hashedAnew(kind: StoreKind): Seq[Made] = {
-    val (from, to, conf) = (this.from, this.to, new SerializableConfiguration(hadoop))
-    val (wanted, format) = (if (kind.isOneKey) 1 else request.partitions, joinFormat)
-    val tasks = (0 until kind.partitions).map(partition => partition -> idOf(kind, partition))
-    val rows: RDD[InternalRow] = session.sparkContext.parallelize(tasks, tasks.size).flatMap { case (partition, id) =>
+    val (to, settings) = (this.to, this.settings)
+    val (wanted, format) = (if (kind.isOneKey) 1 else request.partitions, source.joinFormat)
+    val rows = source.rows(kind) { kind =>
       val place = new NewPlace(kind, wanted, format)
-      OpenedStore.rows(from, kind, partition, id, conf.value).map(Hashed.sent(_, place))
+      Hashed.sent(_, place)
     }
-    val frame = session.internalCreateDataFrame(rows, Hashed.Columns).repartitionById(wanted, col("place"))
-    val hashed = frame.queryExecution.toRdd
+    val hashed = session.internalCreateDataFrame(rows, Hashed.Columns).repartitionById(wanted, col("place")).queryExecution.toRdd
     require(hashed.getNumPartitions == wanted, s"${hashed.getNumPartitions} partitions where $wanted were asked for")
     hashed.mapPartitionsWithIndex { (partition, rows) =>
-      val (count, made) = OpenedStore.write(to, kind, partition, conf.value, Hashed.moved(rows, kind))
+      val (count, made) = OpenedStore.write(to, kind, partition, settings.value, Hashed.moved(rows, kind))
       Iterator(Made(kind.operator, partition, kind.store, count, made))
     }.collect().toSeq
-  }
-
-  private def idOf(kind: StoreKind, partition: Int): Option[String] = if (!isV2) None else {
-    val stores = kinds.filter(_.operator == kind.operator).map(_.store)
-    Some(request.ids(kind.operator.toString)(partition)(stores.indexOf(kind.store)))
   }
 }
 

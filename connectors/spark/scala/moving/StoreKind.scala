@@ -39,13 +39,16 @@ private[moving] final case class StoreKind(
     Family(StateStore.DEFAULT_COL_FAMILY_NAME, any.key, any.value, NoPrefixKeyStateEncoderSpec(any.key), None)
   }
 
-  def isTransform: Boolean = StatefulOperatorsUtils.TRANSFORM_WITH_STATE_OP_NAMES.contains(operatorName)
+  def isJoin: Boolean = operatorName == StatefulOperatorsUtils.SYMMETRIC_HASH_JOIN_EXEC_OP_NAME
+  def isTransform: Boolean = StoreKind.isTransform(operatorName)
 
   /** All rows have one key, as with a limit or a sum of everything: one task has them, and the others never run. */
   def isOneKey: Boolean = StoreKind.isOneKey(families)
 }
 
 private[moving] object StoreKind {
+  private def isTransform(name: String): Boolean = StatefulOperatorsUtils.TRANSFORM_WITH_STATE_OP_NAMES.contains(name)
+
   private def isOneKey(families: Seq[Family]): Boolean =
     families.size == 1 && families.head.isDefault && families.head.key.forall(_.dataType == NullType)
 
@@ -54,10 +57,11 @@ private[moving] object StoreKind {
     val reader = new StateMetadataPartitionReader(checkpoint, new SerializableConfiguration(hadoopConf), batch)
     for (operator <- reader.allOperatorStateMetadata.toSeq; store <- operator.stateStoresMetadata) yield {
       val info = operator.operatorInfo
-      val (files, variables) = (operator, store) match {
-        case (of: OperatorStateMetadataV2, in: StateStoreMetadataV2) =>
-          in.stateSchemaFilePaths -> TransformWithStateOperatorProperties.fromJson(of.operatorPropertiesJson).stateVariables
-        case _ => Nil -> Nil
+      val files = store match { case of: StateStoreMetadataV2 => of.stateSchemaFilePaths; case _ => Nil }
+      val variables = operator match {
+        case of: OperatorStateMetadataV2 if isTransform(info.operatorName) =>
+          TransformWithStateOperatorProperties.fromJson(of.operatorPropertiesJson).stateVariables
+        case _ => Nil
       }
       val families = familiesOf(checkpoint, info.operatorId, store, files, variables, hadoopConf)
       val schemas = Option.when(files.nonEmpty)(new InMemoryStateSchemaProvider(

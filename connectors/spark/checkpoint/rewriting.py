@@ -1,0 +1,68 @@
+"""Files of Spark's with a few words changed, for a checkpoint at another place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from cec_store.connectors.spark.checkpoint.layout import STATE
+from cec_store.connectors.spark.checkpoint.parsing import json_object, parsed
+from cec_store.storage.folder import FolderTree
+from cec_store.storage.local import LocalFolder
+
+
+def hadoop_url(folder: FolderTree) -> str:
+    """What Spark calls a folder."""
+    return f"file:{folder.path}" if isinstance(folder, LocalFolder) else folder.path
+
+
+def with_json(path: str, data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """The bytes of a file of which the second line is JSON, after a change to that.
+
+    Raises:
+        CorruptLog: it is not, or the change finds not what Spark writes.
+    """
+    version, _, rest = data.partition(b"\n")
+    line, newline, tail = rest.partition(b"\n")
+
+    def parse() -> dict[str, Any]:
+        said = json_object(json.loads(line))
+        before = json.dumps(said)
+        change(said)
+        return {} if json.dumps(said) == before else said
+
+    said = parsed(path, data, parse, len(version) + 1)
+    if not said:
+        return data
+    text = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+    return version + b"\n" + text + newline + tail
+
+
+def moved_metadata(path: str, data: bytes, new_url: str, partitions: int | None = None) -> bytes:
+    """What Spark notes of an operator, where its checkpoint is at another place.
+
+    Of `transformWithState` it notes the whole paths of the schemas, from the root of the file
+    system on.
+
+    Args:
+        path: Of the file, for errors.
+        data: What is in it.
+        new_url: The new checkpoint, as Hadoop has it.
+        partitions: As many as it has there; None: as many as before.
+
+    Raises:
+        CorruptLog: it is not what Spark writes.
+    """
+
+    def change(said: dict[str, Any]) -> None:
+        for store in said["stateStoreInfo"]:
+            if partitions is not None:
+                store["numPartitions"] = partitions
+            if "stateSchemaFilePaths" in store:
+                paths = [str(each) for each in store["stateSchemaFilePaths"]]
+                store["stateSchemaFilePaths"] = [
+                    f"{new_url}/{STATE}/" + each.rpartition(f"/{STATE}/")[2] for each in paths
+                ]
+
+    return with_json(path, data, change)

@@ -1,0 +1,61 @@
+package org.apache.spark.sql.cecstore.moving
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
+import org.apache.spark.sql.execution.streaming.state.StateStoreConf
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * A checkpoint whose state is read as a batch has left it.
+ *
+ * @param conf what the offset log says of this batch
+ * @param ids checkpoint format V2's, by operator, partition and store; empty with V1
+ */
+private[moving] final class Source(
+    val session: SparkSession, val checkpoint: String, val batch: Long, val conf: Map[String, String],
+    ids: Map[String, Seq[Seq[String]]]) {
+  val hadoop: Configuration = session.sessionState.newHadoopConf()
+  val isV2: Boolean = ids.nonEmpty
+  val side: Side = sideOf(checkpoint, None)
+
+  def joinFormat: Int = conf.get(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key).fold(1)(_.toInt)
+
+  lazy val kinds: Seq[StoreKind] = {
+    val found = StoreKind.all(checkpoint, batch, hadoop)
+    // Which families have several values for a key stands in no file.
+    found.find(kind => kind.hasFamilies && !kind.isTransform && !(kind.isJoin && joinFormat <= 3)).foreach(kind => throw new Refused(
+      s"operator ${kind.operator} (${kind.operatorName}) keeps column families of which the kinds are not known" +
+        (if (kind.isJoin) s": join state of format $joinFormat" else "")))
+    found
+  }
+
+  /** A checkpoint of which the state is set as here, but for its provider. */
+  def sideOf(checkpoint: String, provider: Option[String]): Side = {
+    val settings = session.sessionState.conf.clone()
+    OffsetSeqMetadata.setSessionConf(OffsetSeqMetadata(0, 0, conf), settings)
+    provider.foreach(settings.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, _))
+    settings.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (isV2) 2 else 1)
+    // It asks the driver about a query that runs.
+    settings.setConf(SQLConf.STATE_STORE_COMMIT_VALIDATION_ENABLED, false)
+    Side(checkpoint, batch + 1, StateStoreConf(settings))
+  }
+
+  def idOf(kind: StoreKind, partition: Int): Option[String] = if (!isV2) None else {
+    val stores = kinds.filter(_.operator == kind.operator).map(_.store)
+    Some(ids(kind.operator.toString)(partition)(stores.indexOf(kind.store)))
+  }
+
+  /** Rows of a store in a form that can be sent, from a task for each partition. */
+  def rows(kind: StoreKind)(sender: StoreKind => MovedRow => InternalRow): RDD[InternalRow] = {
+    val (side, settings) = (this.side, new SerializableConfiguration(hadoop))
+    val tasks = (0 until kind.partitions).map(partition => partition -> idOf(kind, partition))
+    session.sparkContext.parallelize(tasks, tasks.size).flatMap { case (partition, id) =>
+      val sent = sender(kind)
+      OpenedStore.rows(side, kind, partition, id, settings.value).map(sent)
+    }
+  }
+}
