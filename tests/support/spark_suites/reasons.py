@@ -2,4 +2,5 @@
 
 NOT_OURS = {
     r"(?i)avro": "state in Avro, which is refused",
+    r"\(without changelog checkpointing\)": "once more with a setting of RocksDB's",
 }
