@@ -6,7 +6,7 @@ JOBS ?= 3
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
-.PHONY: setup demo docs test test-spark check crash mutate bench wheel sdist test-oldest
+.PHONY: setup demo docs test test-spark test-spark-suites check crash mutate bench wheel sdist test-oldest
 
 setup: $(STAMP)
 
@@ -42,6 +42,12 @@ SPARK_TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope
 
 test-spark: setup
 	$(SPARK_TESTS) -m spark
+
+# Spark's own suites for transformWithState, with our provider and with RocksDB's (Maven fetches their
+# classes; two hours). SUITES="TransformWithListStateSuite" for some of them.
+SUITES ?=
+test-spark-suites: setup
+	PYTHONPATH=tests $(BIN)/python -m support.spark_suites.run $(SUITES)
 
 # The least versions that pyproject.toml allows, in an environment of their own, under the quick
 # tests without Spark. What is old warns about itself, so warnings are no errors here. TESTS=short

@@ -20,13 +20,13 @@ from cec_store.connectors import spark
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.environment import VARIABLES, cache_folder
 from cec_store.connectors.spark.setup.java import find_java
-from support.paths import SCALA, TESTS
+from support.paths import SCALA
 from support.spark.jvm import module_options
 from support.spark_suites.reasons import NOT_OURS
 
 TESTS_OF = "4.2.0"
 """The newest Spark whose test jars are on Maven."""
-POM = TESTS / "support" / "spark_suites" / "pom.xml"
+POM = SCALA / "suites" / "pom.xml"
 OURS = SCALA / "suites" / "Suites.scala"
 PACKAGE = "org.apache.spark.sql.streaming"
 SUITES = {
@@ -45,7 +45,7 @@ SUITES = {
 _TIMEOUT_S = 3600
 
 
-def test_jars(folder: Path) -> list[Path]:
+def spark_test_jars(folder: Path) -> list[Path]:
     """Fetched once; Scala's library is Spark's own."""
     if not (folder / f"spark-sql_2.13-{TESTS_OF}-tests.jar").exists():
         program = shutil.which("mvn")
@@ -120,7 +120,7 @@ def kind_of(test: str, ours: str, theirs: str) -> str:
 
 def main(words: list[str]) -> int:
     root = cache_folder(VARIABLES) / "tests" / "spark-suites"
-    jars = ":".join(map(str, test_jars(root / "jars")))
+    jars = ":".join(map(str, spark_test_jars(root / "jars")))
     classes = compiled(jars, root / "classes")
     counts: dict[str, Counter[str]] = {}
     failed: list[str] = []

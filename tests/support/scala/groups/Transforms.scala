@@ -18,7 +18,7 @@ object Transforms {
   private val TimerMs = 10000L
 
   /** A value, a list that grows beyond one chunk, a map, and timers that set and remove timers. */
-  class Everything(isEventTime: Boolean, ttl: String) extends StatefulProcessorWithInitialState[String, Event, Said, Initial] {
+  class Everything(isEventTime: Boolean, ttl: String, isChained: Boolean = false) extends StatefulProcessorWithInitialState[String, Event, Said, Initial] {
     @transient private var total: ValueState[Long] = _
     @transient private var items: ListState[Item] = _
     @transient private var parts: MapState[String, Long] = _
@@ -52,11 +52,12 @@ object Transforms {
       if (getHandle.getQueryInfo().getBatchId % 3 == 2) getHandle.listTimers().toList.foreach(getHandle.deleteTimer)
       if (isEventTime) Seq(TimerMs, TimerMs + 1, 2 * TimerMs).foreach(ms => getHandle.registerTimer(newest + ms))
       else if (ttl != "no timers") Seq(1L, 2L, HourMs).foreach(ms => getHandle.registerTimer(times.getCurrentProcessingTimeInMs() + ms))
-      said(key, "rows", newest)
+      said(key, "rows", newest, times)
     }
 
-    private def said(key: String, what: String, at: Long): Iterator[Said] = {
-      val time = new Timestamp(at)
+    /** To an operator behind it Spark lets no row pass that is older than the watermark. */
+    private def said(key: String, what: String, at: Long, times: TimerValues): Iterator[Said] = {
+      val time = new Timestamp(if (isChained) math.max(at, times.getCurrentWatermarkInMs() + 1) else at)
       val timers = if (ttl == "no timers") 0 else getHandle.listTimers().size
       Iterator(Said(key, what, time, if (total.exists()) total.get() else -1, s"$timers timers")) ++
         items.get().zipWithIndex.map { case (item, i) => Said(key, s"item $i", time, item.n, item.text) }.toList ++
@@ -71,7 +72,7 @@ object Transforms {
       total.update(sum + 1000)
       if (sum > 4000) { total.clear(); items.clear(); parts.clear() }
       val at = if (isEventTime) timer.getExpiryTimeInMs() else 0L
-      said(key, "timer", at)
+      said(key, "timer", at, times)
     }
   }
 
@@ -93,7 +94,7 @@ object Transforms {
   /** Its output goes through a second operator that keeps state. */
   def chained(frame: DataFrame): DataFrame = {
     import frame.sparkSession.implicits._
-    groups(frame).transformWithState(new Everything(isEventTime = true, "none").asInstanceOf[StatefulProcessor[String, Event, Said]],
+    groups(frame).transformWithState(new Everything(isEventTime = true, "none", isChained = true).asInstanceOf[StatefulProcessor[String, Event, Said]],
       "at", OutputMode.Append()).toDF()
       .groupBy(window(col("at"), "10 seconds")).agg(count("*"))
   }

@@ -13,9 +13,12 @@ trait OnOurStore extends StreamTest {
     .set("spark.sql.extensions", "org.apache.spark.sql.cecstore.CecExtensions")
     .set(SQLConf.STATE_STORE_PROVIDER_CLASS.key, ours)
 
-  /** What the provider refuses is not tried: a test that begins by asking for it is told as cancelled. */
+  private val changelogs = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+  /** A test that asks for what the provider refuses, or once more with what is RocksDB's alone, is told as cancelled. */
   override protected def withSQLConf[T](pairs: (String, String)*)(work: => T): T = {
     if (pairs.contains(SQLConf.STREAMING_STATE_STORE_ENCODING_FORMAT.key -> "avro")) cancel("state in Avro is refused")
+    if (pairs.contains(changelogs -> "false")) cancel("the same once more: changelogs are RocksDB's")
     super.withSQLConf(pairs.map { case (name, value) => name -> (if (value == rocksDb) ours else value) }: _*)(work)
   }
 }
