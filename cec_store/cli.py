@@ -58,6 +58,10 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
         "Name the cheapest way to be back in time after a failure, and what each way costs.",
         lambda: import_module("cec_store.verbs.standby.advise").advise_verb,
     ),
+    "size": (
+        "Work out what a Spark query's state takes: heap, disk, restarts, requests.",
+        lambda: import_module("cec_store.verbs.sizing.size").size_verb,
+    ),
     "standby": (
         "Start a Spark application as its query's standby: warm, and at work once it is needed.",
         lambda: import_module("cec_store.verbs.standby.passive").standby_verb,

@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,19 @@ def test_each_verb_and_option_is_on_the_page_of_the_command_line() -> None:
             assert verb[-1] in text
         for option in options:
             assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text), (verb, option)
+
+
+def test_the_page_made_of_the_program_has_each_verb_by_name() -> None:
+    path = DOCS / "hooks" / "command_line.py"
+    spec = spec_from_file_location("command_line", path)
+    assert spec is not None
+    assert spec.loader is not None
+    hook = module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    text = hook.command_line()
+    for verb in options_by_verb():
+        assert f"# `{' '.join(('cec-store', *verb))}`\n" in text or not verb
+    assert "``" not in text.replace("```", "")
 
 
 def test_settings_are_those_of_the_program() -> None:

@@ -54,7 +54,7 @@ ORDER = {
         registrations partitioned_consumer reference_writer reference_trims merging sweeping upkeep
         partitioned_queue from_version_1 earlier
     """,
-    "state_logs": "segments tree versions state_log",
+    "state_logs": "sizing segments tree versions state_log",
     "operators": """
         taxonomy contract inputs keys aggregate join ordering stateless choosing acknowledging
         frame_builder recovery reprocessing runner checking
@@ -128,10 +128,11 @@ ORDER = {
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
         arguments upkeep extent verify dump state changes diff replay report
-        consumers trim reindex fork moving spark demo standby fleet
+        consumers trim reindex fork moving spark demo standby sizing fleet
     """,
     "verbs.fleet": "going_back monitor fleet",
     "verbs.standby": "advise passive",
+    "verbs.sizing": "size",
 }
 RANKS = {
     folder: {entry: rank for rank, entry in enumerate([*entries.split(), "__init__"])}

@@ -63,10 +63,15 @@ private[tables] final class CecWrite(
 
 /** What batches and streams have in common. Makes the queue, or refuses one that does not fit. */
 private[tables] final class Sink(
-    options: SinkOptions, info: LogicalWriteInfo, query: String, kept: KeptCommitter, isStream: Boolean, advice: String)
+    asked: SinkOptions, info: LogicalWriteInfo, query: String, kept: KeptCommitter, isStream: Boolean, advice: String)
     extends Logging {
-  private val columns = StoredColumns.of(info.schema, options.timestampColumn, options.keyColumns)
   private val conf = new SerializableConfiguration(SparkSession.active.sessionState.newHadoopConf())
+  /** An executor has a working folder of its own: a relative path is from the driver's on. */
+  private val options = {
+    val named = new Path(asked.path)
+    if (named.isAbsolute) asked else asked.copy(path = named.getFileSystem(conf.value).makeQualified(named).toString)
+  }
+  private val columns = StoredColumns.of(info.schema, options.timestampColumn, options.keyColumns)
   private def committer: Committer = kept.get(
     new Committer(Store.at(new Path(options.path), conf.value, options.singleWriter), columns, options, conf))
   val target: Target = Target(

@@ -1,0 +1,93 @@
+"""How much heap, disk and how many requests a query's state takes, before there is any.
+
+Sums, not measurements: what bounds the log (Q over the open windows, versions that are kept) says
+how much it can hold at most, and one figure for the heap was measured, by bench/spark_providers.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEAP_BYTES_PER_KEY = 75
+"""Beside key and value: the entry of a key in the executor's map, and of its footprint."""
+HEAP_ROWS_MOST = 4
+"""Keys and values of the extent take so many times those of live keys at most; docs/spark.md."""
+SMALL_EXTENT_RECORDS = 8_192
+"""Of a store: below this nothing is renewed."""
+SEGMENT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class StateShape:
+    """What is known of a query: counts of its whole state, sizes of a record.
+
+    Raises:
+        ValueError: a number that cannot be.
+    """
+
+    keys: int
+    key_bytes: int
+    value_bytes: int
+    changes: int
+    """Keys that a batch puts or removes."""
+    stores: int
+    """Partitions, times the stores of each: a join has four."""
+    extent_factor: float = 2.0
+    versions_kept: int = 100
+    compression: float = 2.0
+    """Bytes of records over their bytes on disk."""
+    objects_merged: int = 10
+    """``minDeltasForSnapshot``: where a commit is an object, so many become one."""
+
+    def __post_init__(self) -> None:
+        for name in ("keys", "key_bytes", "value_bytes", "changes"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is 0 or more, not {getattr(self, name)}")
+        for name in ("stores", "versions_kept", "compression", "objects_merged"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is 1 or more, not {getattr(self, name)}")
+        if not 1.25 <= self.extent_factor <= 1000:
+            raise ValueError(f"extent_factor is 1.25 to 1000, not {self.extent_factor}")
+
+
+@dataclass(frozen=True)
+class StateSize:
+    """Of all stores together, unless it says otherwise. What ends in ``_most`` is a bound."""
+
+    heap_bytes: int
+    """With the rows of live keys alone in memory."""
+    heap_bytes_most: int
+    disk_bytes_most: int
+    extent_records_most: int
+    extent_raw_bytes_most: int
+    """Before compression: what a restart decodes."""
+    extent_bytes_most: int
+    batch_records_most: int
+    """Changes, and footprints that are written again with them to bound the extent."""
+    batch_bytes_most: int
+    puts_per_batch: float
+    """Where a commit is an object: one for each store, and merged ones."""
+    gets_per_batch: float
+    """Of objects that are merged."""
+
+
+def state_size(shape: StateShape) -> StateSize:
+    """What such a state takes."""
+    row = shape.key_bytes + shape.value_bytes
+    extent = round(max(shape.extent_factor * shape.keys, shape.stores * SMALL_EXTENT_RECORDS))
+    # To hold q at f N while other records come, at most one renewal for each f - 1 of them.
+    batch = round(shape.changes * (1 + 1 / (shape.extent_factor - 1)))
+    kept = extent + shape.versions_kept * batch
+    return StateSize(
+        heap_bytes=shape.keys * (HEAP_BYTES_PER_KEY + row),
+        heap_bytes_most=shape.keys * (HEAP_BYTES_PER_KEY + HEAP_ROWS_MOST * row),
+        # Segments go as a whole, so that of each store one more may be there.
+        disk_bytes_most=round(kept * row / shape.compression) + shape.stores * SEGMENT_BYTES,
+        extent_records_most=extent,
+        extent_raw_bytes_most=extent * row,
+        extent_bytes_most=round(extent * row / shape.compression),
+        batch_records_most=batch,
+        batch_bytes_most=round(batch * row / shape.compression),
+        puts_per_batch=shape.stores * (1 + 1 / shape.objects_merged),
+        gets_per_batch=float(shape.stores),
+    )

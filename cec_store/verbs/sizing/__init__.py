@@ -1,0 +1,1 @@
+"""What a query will need, before there is one."""

@@ -1,0 +1,68 @@
+"""The verb `cec-store size`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from cec_store.inspector.measuring.kept_rates import known_rates
+from cec_store.state_logs.sizing import StateShape, state_size
+from cec_store.terminal.exit_status import wrong_use
+from cec_store.terminal.extent_screens import seconds
+from cec_store.terminal.screens import Screen
+from cec_store.terminal.wording import size
+from cec_store.verbs.arguments import AsJson
+
+
+def size_verb(
+    keys: Annotated[int, typer.Option(help="Keys that are live at the same time.")],
+    changes: Annotated[int, typer.Option(help="Keys that a batch puts or removes.")],
+    key_bytes: Annotated[int, typer.Option(help="Of a key, as Spark stores it.")] = 16,
+    value_bytes: Annotated[int, typer.Option(help="Of a value, as Spark stores it.")] = 24,
+    partitions: Annotated[int, typer.Option(help="spark.sql.shuffle.partitions.")] = 200,
+    stores: Annotated[int, typer.Option(help="Of each partition: 1; of a join 4.")] = 1,
+    extent_factor: Annotated[float, typer.Option(help="As the query has it.")] = 2.0,
+    versions_kept: Annotated[
+        int, typer.Option(help="spark.sql.streaming.minBatchesToRetain.")
+    ] = 100,
+    compression: Annotated[
+        float, typer.Option(help="How many times smaller records are on disk.")
+    ] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """Work out what a Spark query's state takes: heap, disk, restarts, requests."""
+    with wrong_use():
+        shape = StateShape(
+            keys, key_bytes, value_bytes, changes, partitions * stores, extent_factor,
+            versions_kept, compression,
+        )  # fmt: skip
+    found, rates = state_size(shape), known_rates()
+    load_s = rates.load_s(
+        found.extent_bytes_most // partitions,
+        found.extent_raw_bytes_most // partitions,
+        found.extent_records_most // partitions,
+    )
+    screen = Screen()
+    if as_json:
+        screen.document({**asdict(shape), **asdict(found), "partition_load_s": load_s,
+                         "rates": rates.source})  # fmt: skip
+        return
+    screen.pairs(
+        f"{keys:,} keys, {changes:,} changed by a batch, {shape.stores:,} stores",
+        [
+            ("heap, all executors", f"{size(found.heap_bytes)} to {size(found.heap_bytes_most)}"),
+            ("disk, at most", size(found.disk_bytes_most)),
+            ("a batch writes, at most", size(found.batch_bytes_most)),
+            ("a restart reads, at most", f"{found.extent_records_most:,} records, "
+                                         f"{size(found.extent_bytes_most)}"),
+            ("a partition is back after", seconds(load_s)),
+            ("where a commit is an object", f"{found.puts_per_batch:,.0f} puts and "
+                                            f"{found.gets_per_batch:,.0f} gets a batch"),
+        ],
+    )  # fmt: skip
+    if rates.source == "default":
+        screen.line(
+            "rates are a guess; `cec-store extent PATH --calibrate` measures this machine's"
+        )

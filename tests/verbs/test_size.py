@@ -1,0 +1,29 @@
+"""`cec-store size`: what a query will need."""
+
+import json
+
+from typer.testing import CliRunner
+
+from cec_store.cli import app
+from support.command_line.json_schemas import check
+
+ASKED = ("size", "--keys", "20000000", "--changes", "500000", "--partitions", "64")
+
+
+def test_document_and_words_say_the_same() -> None:
+    document = CliRunner().invoke(app, [*ASKED, "--json"])
+    assert document.exit_code == 0, document.output
+    found = json.loads(document.stdout)
+    check("size", found)
+    assert found["extent_records_most"] == 40_000_000
+    said = CliRunner().invoke(app, ASKED)
+    assert said.exit_code == 0
+    for part in ("40,000,000 records", "70 puts and 64 gets", "2.1 GiB to 4.4 GiB"):
+        assert part in said.stdout
+
+
+def test_wrong_use_is_one_line() -> None:
+    for wrong in (("--extent-factor", "1"), ("--keys", "-1"), ("--partitions", "0")):
+        result = CliRunner().invoke(app, [*ASKED, *wrong])
+        assert result.exit_code == 2
+        assert "Traceback" not in result.output
