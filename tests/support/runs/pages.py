@@ -109,9 +109,15 @@ def _run(text: str, folder: Path, environment: Mapping[str, str], where: str) ->
 
 
 def end_all(folder: Path) -> None:
-    """Kill whatever the commands of a page have left running."""
-    for group in (folder / ".groups").read_text().split():
+    """Kill whatever the commands of a page have left running: groups with a process in its folder.
+
+    A number may be that of others by now, so a group is not known by its number alone.
+    """
+    noted = {int(group) for group in (folder / ".groups").read_text().split()}
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            os.killpg(int(group), signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+            group = os.getpgid(int(process.name))
+            if group in noted and (process / "cwd").resolve().is_relative_to(folder.resolve()):
+                os.killpg(group, signal.SIGKILL)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
