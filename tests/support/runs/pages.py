@@ -21,7 +21,7 @@ _BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<why>[^>]+) -->\n)?```(?P<info>\w[^\n]*)?\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-SECONDS_MAX = 240
+SECONDS_MAX = 600
 
 
 @dataclass(frozen=True)
