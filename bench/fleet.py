@@ -57,7 +57,7 @@ def names_of(asked: Task) -> list[str]:
 def usual_of(outcome: Outcome, asked: Task) -> dict[str, float]:
     """How late each query's rows were before the loss, in seconds."""
     names = names_of(asked)
-    return lateness_of(outcome.batches, names, outcome.steady_s, outcome.lost_s)
+    return lateness_of(outcome.batches, names, outcome.lost_s)
 
 
 def points_of(outcome: Outcome, asked: Task) -> list[tuple[float, int]]:

@@ -11,18 +11,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 THETA = 1.2
+USUAL_BATCHES = 5
 Batches = Mapping[str, Sequence[tuple[float, float]]]
 """Of each query: when a batch was done, wall clock, and how late its rows were on average, in s."""
 
 
-def lateness_of(
-    batches: Batches, names: Sequence[str], since_s: float, until_s: float
-) -> dict[str, float]:
-    """Of each query the median between two moments, in seconds."""
+def lateness_of(batches: Batches, names: Sequence[str], before_s: float) -> dict[str, float]:
+    """Of each query the median of the last batches before a moment, in seconds.
+
+    Raises:
+        ValueError: a query had none.
+    """
     found = {}
     for name in names:
-        late = [late for done, late in batches.get(name, ()) if since_s < done <= until_s]
-        found[name] = float(np.median(late)) if late else float("inf")
+        late = [late for done, late in batches.get(name, ()) if done <= before_s][-USUAL_BATCHES:]
+        if not late:
+            raise ValueError(f"{name}: no batch was seen before the loss")
+        found[name] = float(np.median(late))
     return found
 
 

@@ -87,9 +87,8 @@ class Outcome:
 
     policy: str
     lost: int
-    steady_s: float = 0.0
-    """Since when all was well; wall clock, as are all."""
     lost_s: float = 0.0
+    """Wall clock, as are all."""
     arrived_s: list[float] = field(default_factory=list)
     ended_s: float = 0.0
     batches: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
@@ -181,7 +180,6 @@ class Loss:
             self.latencies = Latencies(self.lab.session)
             self.lab.tweets.flow()
             self._await_steady()
-            self.outcome.steady_s = time.time()
             self._watch_until(time.time() + task.settle_s)
             self._lose()
             if policy != BLOCKING:
@@ -251,7 +249,7 @@ class Loss:
 
     def _is_well(self) -> bool:
         found, outcome = self.latencies.found, self.outcome
-        usual = lateness_of(found, self.names, outcome.steady_s, outcome.lost_s)
+        usual = lateness_of(found, self.names, outcome.lost_s)
         return not unavailable(found, usual, time.time(), self.lab.task.every_s)
 
     def _watch_until(self, end_s: float, is_enough: Callable[[], bool] = lambda: False) -> None:
