@@ -39,6 +39,8 @@ CONF = {
     "spark.executor.cores": "1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # One that has much to catch up with leaves the others their share, whatever the policy.
+    "spark.scheduler.mode": "FAIR",
     # A core is kept for seconds at a time: a task goes where one is free, state and all.
     "spark.locality.wait": "0s",
     # What a killed executor takes with it is no fault of the tasks.

@@ -123,6 +123,8 @@ TARGETS = (
     Target("spark_standby.py", "spark_active_detection_vs_batch"),
     Target("spark_standby.py", "spark_active_gap_s"),
     Target("spark_standby.py", "spark_active_batch_s"),
+    Target("adopt.py", "adopt_vs_reading", at_most=2),
+    Target("adopt.py", "repartition_vs_reading", at_most=2),
     Target("fleet.py", "queries_hours_lost_vs_blocking", at_most=0.6),
     Target("fleet.py", "queries_hours_lost_vs_spark", at_most=0.5),
     Target("fleet.py", "first_query_back_vs_blocking", at_most=0.4),

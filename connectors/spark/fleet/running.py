@@ -14,6 +14,7 @@ from cec_store.connectors.spark.takeover.tenure import check_session, enter
 from cec_store.standby.leases import KeepAlive, Lease
 
 _KEEP_ALIVE = KeepAlive(0.5, 10)
+_POOL_KEY = "spark.scheduler.pool"
 _SOURCE = re.compile(r"cec\[(.*)\]", re.DOTALL)
 
 
@@ -95,6 +96,7 @@ class SparkEngine:
         """Start a query, or go on with it, from its checkpoint.
 
         What it reads it reads from the beginning of the queue, unless its options say otherwise.
+        Its jobs are in a scheduler pool of its own, where the session shares its cores out fairly.
         """
         frames = []
         for queue in query.reads:
@@ -103,4 +105,10 @@ class SparkEngine:
         writer = function(*frames).writeStream.format("cec").queryName(query.name)
         writer = writer.outputMode(query.output_mode).option("checkpointLocation", checkpoint)
         writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
-        return RunningQuery(writer.options(**query.write_options).start(queue_path(query.writes)))
+        context = self._session.sparkContext
+        context.setLocalProperty(_POOL_KEY, query.name)  # the query's thread takes it over
+        try:
+            started = writer.options(**query.write_options).start(queue_path(query.writes))
+        finally:
+            context.setLocalProperty(_POOL_KEY, None)
+        return RunningQuery(started)

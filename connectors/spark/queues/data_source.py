@@ -10,10 +10,19 @@ from cec_store.connectors.spark.queues.source import BatchSource, StreamSource
 from cec_store.connectors.spark.queues.spark_types import spark_schema
 from cec_store.partitioned.read_options import parse, parse_for_columns
 from cec_store.partitioned.reading import columns_of
+from cec_store.storage.paths import is_url
+from cec_store.storage.stores.folders import folder_at
 
 
 class CecDataSource(spark.DataSource):
     """Queues, to read and to write. ``spark.dataSource.register(CecDataSource)``."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        # An executor has a working folder of its own: a relative path is from the driver's on.
+        path = options.get("path")
+        if path and not is_url(path):
+            options["path"] = folder_at(path).path
+        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:
