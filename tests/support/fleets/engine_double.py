@@ -15,6 +15,8 @@ from cec_store.errors import Fenced
 class LeaseDouble:
     is_held: bool = True
     is_fenced: bool = False
+    is_silent: bool = False
+    """It was held by one that has failed."""
 
     def check(self) -> None:
         if self.is_fenced:
@@ -22,6 +24,9 @@ class LeaseDouble:
 
     def release(self) -> None:
         self.is_held = False
+
+    def abandon(self) -> None:
+        self.is_held, self.is_silent = False, True
 
 
 @dataclass
