@@ -23,26 +23,13 @@ from typing import Any
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from rounds import Options, Timing, options, race, report, stopwatch
-from spark_input import Phase, show
-from spark_worker import BUILT_IN, OURS, Task, session, stateful
+from spark_input import Phase
+from spark_worker import BUILT_IN, OURS, Task, make_state, session
 
 from cec_store import read_state
 from cec_store.connectors import spark as cec_spark
 
 STORES = ("changelog", "hdfs")
-
-
-def make_state(spark: SparkSession, task: Task) -> None:
-    """Run the query over its phases on this provider, one after the other, and stop it."""
-    for name, value in BUILT_IN[task.provider].items():
-        spark.conf.set(name, value)
-    writer = stateful(spark, task).writeStream.format("noop").outputMode("update")
-    show(task.phases[0], task.stream)
-    query = writer.option("checkpointLocation", str(task.checkpoint)).start()
-    for phase in task.phases:
-        show(phase, task.stream)
-        query.processAllAvailable()
-    query.stop()
 
 
 def reading(spark: SparkSession, checkpoint: Path) -> Callable[[], float]:
@@ -99,6 +86,8 @@ def main(asked: Options) -> None:
     print(f"{keys:,} keys; seconds, best and median of {asked.rounds}")
     ratios, new = {}, asked.folder / "new"
     for provider, task in tasks.items():
+        for name, value in BUILT_IN[provider].items():
+            spark.conf.set(name, value)
         make_state(spark, task)
         contestants = {
             "reading": reading(spark, task.checkpoint),

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import numpy as np
 from fleet_outcomes import first_back_s, lateness_of, lost_query_s, series
-from fleet_topology import PARSER
 from fleet_worker import BLOCKING, INCREMENTAL, SPARK, Case, Outcome, Task, run
 from rounds import Options, options, report
 
@@ -49,15 +48,9 @@ def task(chosen: Options, policies: list[str], lost: int | None = None, seed: in
     )  # fmt: skip
 
 
-def names_of(asked: Task) -> list[str]:
-    """Queries for whose output people wait."""
-    return [name for name in asked.shape.reads if name != PARSER]
-
-
 def usual_of(outcome: Outcome, asked: Task) -> dict[str, float]:
     """How late each query's rows were before the loss, in seconds."""
-    names = names_of(asked)
-    return lateness_of(outcome.batches, names, outcome.lost_s)
+    return lateness_of(outcome.batches, asked.shape.outputs, outcome.lost_s)
 
 
 def points_of(outcome: Outcome, asked: Task) -> list[tuple[float, int]]:

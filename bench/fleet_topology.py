@@ -63,6 +63,11 @@ class Shape:
         return {PARSER: (), **windows, **further}
 
     @property
+    def outputs(self) -> list[str]:
+        """Queries for whose output people wait: all but the parser."""
+        return [name for name in self.reads if name != PARSER]
+
+    @property
     def costs(self) -> dict[str, float]:
         """Cores that each keeps busy: as many parts as it has inputs, and one."""
         parts = {name: 1 + len(reads) for name, reads in self.reads.items()}

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 from apart import run_apart
 from fleet_outcomes import lateness_of, unavailable
-from fleet_topology import PARSER, Shape, Tweets, declared
+from fleet_topology import Shape, Tweets, declared
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -102,7 +101,7 @@ class Latencies:
 
     def __init__(self, session: Any) -> None:
         self._streams = session.streams
-        self._seen: dict[tuple[str, int], None] = {}
+        self._seen: set[tuple[str, int]] = set()
         self.found: dict[str, list[tuple[float, float]]] = {}
 
     def look(self) -> None:
@@ -115,7 +114,7 @@ class Latencies:
         mean = dict(progress.eventTime).get("avg")
         if place in self._seen or not mean:
             return
-        self._seen[place] = None
+        self._seen.add(place)
         done_s = _epoch_s(progress.timestamp) + progress.durationMs["triggerExecution"] / 1e3
         self.found.setdefault(name, []).append((done_s, done_s - _epoch_s(mean)))
 
@@ -150,14 +149,12 @@ class Lab:
     def executors(self) -> int:
         return int(self.session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
-    @contextmanager
-    def driven(self, policy: str) -> Iterator[FleetDriver]:
+    def driven(self, policy: str) -> FleetDriver:
         """Spark alone is a fleet that takes nothing for a failure: it runs all on what there is."""
         lost = 2 if policy in (INCREMENTAL, BEST_CASE) else NEVER
         rules = Rules(lost_executors=lost, checkpoint_s=5.0, wait_first_s=0.5)
         fleet = declared(self.task.folder, self.task.shape, rules)
-        with fleet.start(self.session, accept=True, period_s=LOOK_S) as driver:
-            yield driver
+        return fleet.start(self.session, accept=True, period_s=LOOK_S)
 
     def stop(self) -> None:
         self.session.stop()
@@ -172,7 +169,7 @@ class Loss:
         self.case = case
         self.outcome = Outcome(case.policy, case.lost)
         self.latencies = Latencies(lab.session)
-        self.names = [name for name in lab.task.shape.reads if name != PARSER]
+        self.names = lab.task.shape.outputs
 
     def run(self) -> Outcome:
         policy, task = self.case.policy, self.lab.task
@@ -221,7 +218,8 @@ class Loss:
             return all(len(e) == STEADY_BATCHES and max(e) < STEADY * min(e) for e in late)
 
         def seen() -> str:
-            return f"late: { ({name: self._last(name, STEADY_BATCHES) for name in self.names}) }"
+            late = {name: self._last(name, STEADY_BATCHES) for name in self.names}
+            return f"late: {late}"
 
         wait_for(is_steady, seen, STEADY_S_MAX)
 

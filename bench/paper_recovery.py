@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from fleet import names_of, points_of, task, told, usual_of
+from fleet import points_of, task, told, usual_of
 from fleet_outcomes import first_back_s, lost_query_s
 from fleet_worker import BEST_CASE, BLOCKING, INCREMENTAL, SPARK, Case, Outcome, Task, run
 from machine import describe
@@ -49,7 +49,7 @@ def relative_latency(outcome: Outcome, asked: Task) -> list[tuple[float, float]]
 
 def summary(outcome: Outcome, asked: Task) -> dict[str, Any]:
     """What the tables and plots have of one case."""
-    points, queries = points_of(outcome, asked), len(names_of(asked))
+    points, queries = points_of(outcome, asked), len(asked.shape.outputs)
     lines = relative_latency(outcome, asked)
     gone = [at for at, there in points if there < queries]
     return {

@@ -13,23 +13,11 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 from rounds import Options, options, race, report, stopwatch
-from spark_input import Phase, show
-from spark_worker import OURS, Task, session, stateful
+from spark_input import Phase
+from spark_worker import OURS, Task, make_state, session
 
 from cec_store import read_state
-
-
-def make_state(spark: SparkSession, task: Task) -> None:
-    """Run the query over its phases, one after the other, and stop it."""
-    writer = stateful(spark, task).writeStream.format("noop").outputMode("update")
-    show(task.phases[0], task.stream)
-    query = writer.option("checkpointLocation", str(task.checkpoint)).start()
-    for phase in task.phases:
-        show(phase, task.stream)
-        query.processAllAvailable()
-    query.stop()
 
 
 def timed(read: Callable[[], pa.Table], due: tuple[int, int, int]) -> Callable[[], float]:

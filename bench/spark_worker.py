@@ -127,6 +127,17 @@ def stateful(spark: SparkSession, task: Task) -> DataFrame:
     return rows.groupBy("key").agg(count("*").alias("count"), total("amount").alias("sum"))
 
 
+def make_state(spark: SparkSession, task: Task) -> None:
+    """Run the query over its phases, one after the other, and stop it."""
+    writer = stateful(spark, task).writeStream.format("noop").outputMode("update")
+    show(task.phases[0], task.stream)
+    query = writer.option("checkpointLocation", str(task.checkpoint)).start()
+    for phase in task.phases:
+        show(phase, task.stream)
+        query.processAllAvailable()
+    query.stop()
+
+
 def measure(task: Task) -> Outcome:
     outcome = Outcome(0.0, {}, {}, {}, {}, {})
     spark = session(task)

@@ -104,7 +104,7 @@ _VERBS: dict[str, tuple[str, Callable[[], Any]]] = {
     ),
     "spark": (
         "Use cec-store as Spark's state store.",
-        lambda: import_module("cec_store.verbs.spark").app,
+        lambda: import_module("cec_store.verbs.spark.spark").app,
     ),
 }
 

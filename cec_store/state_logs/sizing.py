@@ -15,6 +15,8 @@ HEAP_ROWS_MOST = 4
 SMALL_EXTENT_RECORDS = 8_192
 """Of a store: below this nothing is renewed."""
 SEGMENT_BYTES = 64 << 20
+EXTENT_FACTORS = (1.25, 1000)
+"""The least and the most that is allowed."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ class StateShape:
         for name in ("stores", "versions_kept", "compression", "objects_merged"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is 1 or more, not {getattr(self, name)}")
-        if not 1.25 <= self.extent_factor <= 1000:
-            raise ValueError(f"extent_factor is 1.25 to 1000, not {self.extent_factor}")
+        least, most = EXTENT_FACTORS
+        if not least <= self.extent_factor <= most:
+            raise ValueError(f"extent_factor is {least} to {most}, not {self.extent_factor}")
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +14,9 @@ from cec_store.connectors.spark.moving.moving import MoveReport
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.verbs.arguments import AsJson, StorageOptions, Yes, storage_options_of
+from cec_store.verbs.spark.session import settings_of, spark_session
+
+_NAME = "cec-store"
 
 Old = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A query's checkpointLocation.")]
 New = Annotated[str, typer.Argument(metavar="NEW", help="The folder to make.")]
@@ -32,10 +35,7 @@ def adopt_verb(
     as_json: AsJson = False,
 ) -> None:
     """Make a checkpoint in which a query of Spark's own stores goes on with cec-store."""
-
-    def move(session: Any, **given: Any) -> MoveReport:
-        return spark.adopt(session, checkpoint, new, **given)
-
+    move = partial(spark.adopt, checkpoint=checkpoint, new=new)
     _move(move, conf, yes, storage_options, as_json)
 
 
@@ -51,10 +51,7 @@ def release_verb(
     as_json: AsJson = False,
 ) -> None:
     """Make a checkpoint in which a query of cec-store goes on with one of Spark's own stores."""
-
-    def move(session: Any, **given: Any) -> MoveReport:
-        return spark.release(session, checkpoint, new, provider=provider, **given)
-
+    move = partial(spark.release, checkpoint=checkpoint, new=new, provider=provider)
     _move(move, conf, yes, storage_options, as_json)
 
 
@@ -70,10 +67,7 @@ def repartition_verb(
     as_json: AsJson = False,
 ) -> None:
     """Make a checkpoint in which a query goes on with another number of partitions of state."""
-
-    def move(session: Any, **given: Any) -> MoveReport:
-        return spark.repartition(session, checkpoint, new, partitions=partitions, **given)
-
+    move = partial(spark.repartition, checkpoint=checkpoint, new=new, partitions=partitions)
     _move(move, conf, yes, storage_options, as_json)
 
 
@@ -85,7 +79,7 @@ def compare_verb(
     as_json: AsJson = False,
 ) -> None:
     """Tell whether two checkpoints hold the same state, by whatever providers."""
-    with wrong_use(), _session(conf) as session:
+    with wrong_use(), spark_session(_NAME, settings_of(conf)) as session:
         options = storage_options_of(storage_options)
         found = spark.compare(session, checkpoint, other, storage_options=options)
     screen = Screen()
@@ -111,7 +105,7 @@ def _move(
     as_json: bool,
 ) -> None:
     options = storage_options_of(storage_options)
-    with wrong_use(), _session(conf) as session:
+    with wrong_use(), spark_session(_NAME, settings_of(conf)) as session:
         done = move(session, dry_run=not yes, storage_options=options)
     screen = Screen()
     if as_json:
@@ -127,20 +121,3 @@ def _move(
         screen.line("do it with --yes")
     else:
         screen.line(f"  {done.rows:,} rows of state moved")
-
-
-@contextmanager
-def _session(conf: list[str] | None) -> Iterator[Any]:
-    from pyspark.sql import SparkSession  # takes a while, and the other verbs do without
-
-    builder = SparkSession.builder.appName("cec-store")
-    for each in conf or []:
-        name, equals, value = each.partition("=")
-        if not (name and equals):
-            raise ValueError(f"--conf {each!r}: give NAME=VALUE")
-        builder = builder.config(name, value)
-    session = spark.configure(builder).getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()

@@ -4,7 +4,8 @@
 
     session = spark.configure(SparkSession.builder, recovery_time_s=2).getOrCreate()
 
-pyspark itself is not imported here: `conf` and `jar` need it on the disk only."""
+pyspark itself is not imported here: `conf` and `jar` need it on the disk only.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from cec_store.connectors.spark.setup.session import Builder, apply, has_source_
 from cec_store.connectors.spark.setup.settings import PUSHDOWN_KEY, session_settings, spark_settings
 
 if TYPE_CHECKING:
-    from cec_store.connectors.spark.executors.cluster import Cluster
+    from cec_store.connectors.spark.executors.cluster import cluster
     from cec_store.connectors.spark.moving.comparing import compare
     from cec_store.connectors.spark.moving.moving import adopt, release, repartition
     from cec_store.connectors.spark.takeover.active import Follower
@@ -44,13 +45,19 @@ __all__ = [
 ]
 
 _Started = TypeVar("_Started")
-_HOMES = {"compare": "comparing", "adopt": "moving", "release": "moving", "repartition": "moving"}
+_HOMES = {
+    "adopt": "moving.moving",
+    "cluster": "executors.cluster",
+    "compare": "moving.comparing",
+    "release": "moving.moving",
+    "repartition": "moving.moving",
+}
 
 
 def __getattr__(name: str) -> object:
-    """What moves checkpoints, at its first use: few who import this do."""
+    """What looks at executors and moves state, at its first use: few who import this do."""
     if name in _HOMES:
-        return getattr(import_module(f"{__name__}.moving.{_HOMES[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -280,21 +287,5 @@ def follow(
     from cec_store.connectors.spark.takeover import active
     from cec_store.standby.leases import KeepAlive
 
-    options, rule = storage_options, KeepAlive(period_s, misses)
-    return active.follow(session, primary, checkpoint, storage_options=options, rule=rule)
-
-
-def cluster(session: Any) -> Cluster:
-    """State on this application's executors: ``print`` it to see who owns which partition, who has
-    a replica of it and what has moved; its methods move partitions and replicas.
-
-    Args:
-        session: One that was begun with ``configure(builder, replicas=1)``.
-
-    Raises:
-        SparkUnavailable: the session has no plugin of ours, no jar, or no driver of its own.
-        ValueError: its state is in a store of another provider.
-    """
-    from cec_store.connectors.spark.executors.cluster import Cluster
-
-    return Cluster(session)
+    rule = KeepAlive(period_s, misses)
+    return active.follow(session, primary, checkpoint, storage_options=storage_options, rule=rule)

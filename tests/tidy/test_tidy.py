@@ -127,9 +127,10 @@ ORDER = {
     """,
     "verbs.upkeep": "by_log by_reference",
     "verbs": """
-        arguments upkeep extent verify dump state changes diff replay report
-        consumers trim reindex fork moving spark demo standby sizing fleet
+        arguments spark upkeep extent verify dump state changes diff replay report
+        consumers trim reindex fork moving demo standby sizing fleet
     """,
+    "verbs.spark": "session spark",
     "verbs.fleet": "going_back monitor fleet",
     "verbs.standby": "advise passive",
     "verbs.sizing": "size",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from cec_store.connectors import spark
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
@@ -20,6 +20,7 @@ from cec_store.terminal.wording import moment
 from cec_store.verbs.arguments import AsJson
 from cec_store.verbs.fleet.going_back import Folder, fork_fleet_verb, rollback_verb
 from cec_store.verbs.fleet.monitor import FleetMonitor
+from cec_store.verbs.spark.session import settings_of, spark_session
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -55,30 +56,15 @@ def run_verb(
 ) -> None:
     """Start all of a fleet's queries, or go on where its last driver was, until it is stopped."""
     fleet = _fleet_at(place)
-    settings = dict(fleet.spark)
-    for each in conf or []:
-        name, equals, value = each.partition("=")
-        if not (name and equals):
-            raise typer.BadParameter(f"--conf {each!r}: give NAME=VALUE")
-        settings[name] = value
-    with wrong_use():
-        fleet.checked()
-        session = _session(f"fleet {fleet.folder.path}", settings)
-    try:
+    settings = {**fleet.spark, **settings_of(conf)}
+    with ExitStack() as opened:
+        with wrong_use():
+            fleet.checked()
+            name = f"fleet {fleet.folder.path}"
+            session = opened.enter_context(spark_session(name, settings))
         with fleet.start(session, accept=accept) as driver:
             Screen().note(f"{fleet.folder.path}: runs; `cec-store fleet status | stop` it")
             driver.wait()
-    finally:
-        session.stop()
-
-
-def _session(name: str, settings: dict[str, str]) -> Any:
-    from pyspark.sql import SparkSession  # takes a while, and the other verbs do without
-
-    builder = SparkSession.builder.appName(name)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return spark.configure(builder).getOrCreate()
 
 
 @app.command("watch")

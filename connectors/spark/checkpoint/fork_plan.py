@@ -124,17 +124,17 @@ def _spark_parts(old: Checkpoint, batch: int, first: int) -> Iterator[Part]:
         for name in names:
             yield Part(folder, name, folder.size(name))
     if (state := old.folder.folder(STATE)).exists():
-        yield from _schema_parts(state)
+        yield from schema_parts(state)
 
 
-def _schema_parts(folder: FolderTree, is_inside: bool = False) -> Iterator[Part]:
+def schema_parts(folder: FolderTree, is_inside: bool = False) -> Iterator[Part]:
     """What Spark itself keeps beside the logs."""
     if is_inside:
         names = {name for name in folder.names() if not name.startswith(".")}
         for name in sorted(names - {*folder.folders()}):
             yield Part(folder, name, folder.size(name))
     for name, each in sorted(folder.folders().items()):
-        yield from _schema_parts(each, is_inside or name in (METADATA_FOLDER, SCHEMAS))
+        yield from schema_parts(each, is_inside or name in (METADATA_FOLDER, SCHEMAS))
 
 
 # -- saying what can be -----------------------------------------------------------------------

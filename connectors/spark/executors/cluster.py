@@ -245,3 +245,17 @@ class Cluster:
                 return str(each.runId)
         known = ", ".join(sorted(each.name or str(each.id) for each in active)) or "none"
         raise NoSuchPartition(f"no query {query!r} runs in this session; those that run: {known}")
+
+
+def cluster(session: Any) -> Cluster:
+    """State on this application's executors: ``print`` it to see who owns which partition, who has
+    a replica of it and what has moved; its methods move partitions and replicas.
+
+    Args:
+        session: A `SparkSession` that was begun with ``configure(builder, replicas=1)``.
+
+    Raises:
+        SparkUnavailable: the session has no plugin of ours, no jar, or no driver of its own.
+        ValueError: its state is in a store of another provider.
+    """
+    return Cluster(session)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from cec_store.connectors.spark.checkpoint.fork_plan import schema_parts
 from cec_store.connectors.spark.checkpoint.layout import (
     COMMITS,
     METADATA,
@@ -27,7 +28,6 @@ from cec_store.connectors.spark.checkpoint.layout import (
 from cec_store.connectors.spark.checkpoint.parsing import json_object, read_whole
 from cec_store.connectors.spark.checkpoint.rewriting import moved_metadata, with_json
 from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2
-from cec_store.connectors.spark.checkpoint.variables import SCHEMAS
 from cec_store.connectors.spark.moving.plan import Plan
 from cec_store.storage.folder import FolderTree
 
@@ -55,9 +55,8 @@ def spark_files(plan: Plan, unique_ids: UniqueIds, new_url: str) -> Iterator[Fil
     """
     old = plan.old
     state = old.folder.folder(STATE)
-    for name, operator in state.folders().items() if state.exists() else ():
-        if name.isdigit():
-            yield from _operator_files(plan, f"{STATE}/{name}", operator, new_url)
+    if state.exists():
+        yield from _beside_state(plan, state, new_url)
     yield from _whole_folder(SOURCES, old.folder.folder(SOURCES))
     yield from _log_files(old, COMMITS, lambda n, said: _commit(plan, n, said, unique_ids))
     yield from _log_files(old, OFFSETS, lambda _, said: _offsets(plan, said))
@@ -86,33 +85,17 @@ def _commit(plan: Plan, batch: int, said: dict[str, Any], unique_ids: UniqueIds)
         said["stateUniqueIds"] = dict(unique_ids)
 
 
-# -- what Spark keeps beside the state --------------------------------------------------------
-
-
-def _operator_files(plan: Plan, inside: str, operator: FolderTree, new_url: str) -> Iterator[File]:
-    for name, folder in sorted(operator.folders().items()):
-        below = f"{inside}/{name}"
-        if name == METADATA_FOLDER:
-            for file in _whole_folder(below, folder):
-                is_json = file.name == METADATA or file.inside == f"{below}/{VERSION_2}"
-                path = f"{plan.old.path}/{file.inside}/{file.name}"
-                data = file.data
-                if is_json:
-                    data = moved_metadata(path, data, new_url, plan.partitions)
-                yield file._replace(data=data)
-        elif name == SCHEMAS:
-            yield from _whole_folder(below, folder)
-        elif name.isdigit():
-            yield from _schemas_below(below, folder)
-
-
-def _schemas_below(inside: str, folder: FolderTree) -> Iterator[File]:
-    for name, each in sorted(folder.folders().items()):
-        below = f"{inside}/{name}"
-        if name == METADATA_FOLDER:
-            yield from _whole_folder(below, each)
-        else:
-            yield from _schemas_below(below, each)
+def _beside_state(plan: Plan, state: FolderTree, new_url: str) -> Iterator[File]:
+    """Metadata and schemas, with what they say of places and of partitions as it will be."""
+    for part in schema_parts(state):
+        inside = part.source.path[len(plan.old.path) :].strip("/")
+        path, data = read_whole(part.source, part.name)
+        of_operator = inside.split("/")[2:]
+        if of_operator[:1] == [METADATA_FOLDER] and (
+            part.name == METADATA or of_operator[1:] == [VERSION_2]
+        ):
+            data = moved_metadata(path, data, new_url, plan.partitions)
+        yield File(inside, part.name, data)
 
 
 def _whole_folder(inside: str, folder: FolderTree) -> Iterator[File]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from operator import index
 
+from cec_store.state_logs.sizing import EXTENT_FACTORS
+
 PROVIDER = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
 DATA_SOURCE = "org.apache.spark.sql.cecstore.CecDataSource"
 """What `format("cec")` is in a JVM with our jar."""
@@ -63,7 +65,7 @@ def _whole(least: int, most: int) -> Callable[[object], str | None]:
 
 def _factor(value: object) -> str | None:
     number = float(value)  # type: ignore[arg-type]
-    return str(number) if 1.25 <= number <= 1000 else None
+    return str(number) if EXTENT_FACTORS[0] <= number <= EXTENT_FACTORS[1] else None
 
 
 def _milliseconds(value: object) -> str | None:

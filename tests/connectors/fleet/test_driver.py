@@ -203,4 +203,5 @@ def test_a_session_that_ends_is_told(fleet: Fleet) -> None:
     driver.begin()
     with pytest.raises(ZeroDivisionError):
         driver.wait(60.0)
+    assert not engine.lease.is_held
     assert engine.lease.is_silent

@@ -3,6 +3,7 @@ package org.apache.spark.sql.cecstore.moving
 import org.apache.spark.sql.{Dataset, Row}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeRow}
+import org.apache.spark.sql.functions.{col, greatest, lit, sum}
 import org.apache.spark.sql.types.{BinaryType, IntegerType, LongType, StructType}
 
 /** Whether two checkpoints hold the same state, whatever provider and partitions they have it in. */
@@ -19,9 +20,15 @@ private[moving] object Comparing {
       s"these are checkpoints of other queries: the one keeps ${mine.diff(theirs).mkString(", ")}, the other " +
         theirs.diff(mine).mkString(", "))
     first.kinds.map { kind =>
-      val (a, b) = (frame(first, kind), frame(second, inOrderOf(kind, others((kind.operator, kind.store)))))
-      Map("operator" -> kind.operator, "name" -> kind.operatorName, "store" -> kind.store, "rows" -> a.count(), "other_rows" -> b.count(),
-        "only_here" -> a.exceptAll(b).count(), "only_there" -> b.exceptAll(a).count())
+      val here = frame(first, kind).withColumn("here", lit(1L)).withColumn("there", lit(0L))
+      val there = frame(second, inOrderOf(kind, others((kind.operator, kind.store)))).withColumn("here", lit(0L)).withColumn("there", lit(1L))
+      // Each is read once: how often a row is on either side.
+      val counted = here.union(there).groupBy(Columns.map(field => col(field.name)): _*).agg(sum("here").as("here"), sum("there").as("there"))
+      val more = (one: String, other: String) => sum(greatest(col(one) - col(other), lit(0L)))
+      val sums = counted.agg(sum("here"), sum("there"), more("here", "there"), more("there", "here")).head()
+      val Seq(rows, otherRows, onlyHere, onlyThere) = (0 until 4).map(n => if (sums.isNullAt(n)) 0L else sums.getLong(n))
+      Map("operator" -> kind.operator, "name" -> kind.operatorName, "store" -> kind.store, "rows" -> rows, "other_rows" -> otherRows,
+        "only_here" -> onlyHere, "only_there" -> onlyThere)
     }
   }
 

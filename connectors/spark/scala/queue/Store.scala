@@ -55,7 +55,7 @@ private[cecstore] object Store {
    */
   def at(path: Path, conf: Configuration, singleWriter: Boolean = false): Store = {
     val fs = path.getFileSystem(conf)
-    val root = fs.makeQualified(path)
+    val root = qualified(path, conf)
     fs.getUri.getScheme match {
       case "file" => new LocalStore(java.nio.file.Paths.get(root.toUri.getPath))
       case "hdfs" => new HadoopStore(fs, root, new ByRename(root, conf))
@@ -66,6 +66,9 @@ private[cecstore] object Store {
         "never two, set the option singleWriter=true")
     }
   }
+
+  /** With scheme and host, and from the root on: a relative path is from this process's folder on. */
+  def qualified(path: Path, conf: Configuration): Path = path.getFileSystem(conf).makeQualified(path)
 
   private def isConditional(fs: FileSystem, root: Path): Boolean = fs.hasPathCapability(root, Conditional)
 

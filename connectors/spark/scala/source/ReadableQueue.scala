@@ -79,8 +79,7 @@ private[cecstore] object ReadableQueue {
 
   private def placeOf(path: String): (String, Store) = {
     val configuration = SparkSession.active.sessionState.newHadoopConf()
-    val named = new Path(path)
-    val qualified = named.getFileSystem(configuration).makeQualified(named)
+    val qualified = Store.qualified(new Path(path), configuration)
     // Who only reads needs no store that keeps writers apart.
     (qualified.toString, Store.at(qualified, configuration, singleWriter = true))
   }

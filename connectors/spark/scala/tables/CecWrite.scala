@@ -69,7 +69,7 @@ private[tables] final class Sink(
   /** An executor has a working folder of its own: a relative path is from the driver's on. */
   private val options = {
     val named = new Path(asked.path)
-    if (named.isAbsolute) asked else asked.copy(path = named.getFileSystem(conf.value).makeQualified(named).toString)
+    if (named.isAbsolute) asked else asked.copy(path = Store.qualified(named, conf.value).toString)
   }
   private val columns = StoredColumns.of(info.schema, options.timestampColumn, options.keyColumns)
   private def committer: Committer = kept.get(

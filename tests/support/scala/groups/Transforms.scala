@@ -96,7 +96,7 @@ object Transforms {
     import frame.sparkSession.implicits._
     groups(frame).transformWithState(new Everything(isEventTime = true, "none", isChained = true).asInstanceOf[StatefulProcessor[String, Event, Said]],
       "at", OutputMode.Append()).toDF()
-      .groupBy(window(col("at"), "10 seconds")).agg(count("*"))
+      .groupBy(window(col("at"), "10 seconds"), col("key"), col("what")).agg(count("*"))
   }
 
   case class Counted(n: Long)

@@ -1,0 +1,1 @@
+"""Spark's settings and jar, and sessions of the verbs' own."""

@@ -1,0 +1,46 @@
+"""A Spark session of a verb's own, with settings from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from cec_store.connectors import spark
+
+
+def settings_of(conf: list[str] | None) -> dict[str, str]:
+    """Of `--conf NAME=VALUE`.
+
+    Raises:
+        typer.BadParameter: one is none.
+    """
+    found = {}
+    for each in conf or []:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise typer.BadParameter(f"--conf {each!r}: give NAME=VALUE")
+        found[name] = value
+    return found
+
+
+@contextmanager
+def spark_session(name: str, settings: Mapping[str, str]) -> Iterator[Any]:
+    """With our jar; stopped at the end.
+
+    Raises:
+        ValueError: settings that do not go together.
+        SparkUnavailable: no Spark 4, or no Java.
+    """
+    from pyspark.sql import SparkSession  # takes a while, and the other verbs do without
+
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = spark.configure(builder).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
