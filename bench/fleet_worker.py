@@ -151,10 +151,11 @@ class Lab:
 
     def driven(self, policy: str) -> FleetDriver:
         """Spark alone is a fleet that takes nothing for a failure: it runs all on what there is."""
-        lost = 2 if policy in (INCREMENTAL, BEST_CASE) else NEVER
+        in_turn = policy in (INCREMENTAL, BEST_CASE)
+        lost = 2 if in_turn else NEVER
         rules = Rules(lost_executors=lost, checkpoint_s=5.0, wait_first_s=0.5)
         fleet = declared(self.task.folder, self.task.shape, rules)
-        return fleet.start(self.session, accept=True, period_s=LOOK_S)
+        return fleet.start(self.session, accept=True, period_s=LOOK_S, in_turn=in_turn)
 
     def stop(self) -> None:
         self.session.stop()

@@ -155,7 +155,7 @@ NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.
 SCALA_ROOMS = (
     "format", "columns", "log", "state", "replicas", "store", "transforms", "moving",
-    "queue", "standby", "source", "tables",
+    "queue", "standby", "fleet", "source", "tables",
 )  # fmt: skip
 SCALA = ROOT / "connectors" / "spark" / "scala"
 SCALA_PACKAGE = "org.apache.spark.sql.cecstore"

@@ -56,7 +56,8 @@ def run_verb(
 ) -> None:
     """Start all of a fleet's queries, or go on where its last driver was, until it is stopped."""
     fleet = _fleet_at(place)
-    settings = {**fleet.spark, **settings_of(conf)}
+    # So that queries which are behind do not hold up the others.
+    settings = {"spark.scheduler.mode": "FAIR", **fleet.spark, **settings_of(conf)}
     with ExitStack() as opened:
         with wrong_use():
             fleet.checked()

@@ -150,6 +150,7 @@ class Fleet:
         accept: bool = False,
         period_s: float = PERIOD_S,
         planner: Planner = best_density,
+        in_turn: bool = True,
     ) -> FleetDriver:
         """Start all of it, or go on where its last driver was.
 
@@ -158,6 +159,9 @@ class Fleet:
             accept: Run all of it on the executors that there are, however many there were before.
             period_s: Seconds between two looks at queries and executors.
             planner: Of :mod:`cec_store.recovery_plans`.
+            in_turn: Where the session's ``spark.scheduler.mode`` is ``FAIR``: queries that keep up
+                with their input have the first claim to a core, and those that are behind catch up
+                in the order of the plan. Else all have the same.
 
         Returns:
             What runs it, in a thread of its own; a context manager that stops it.
@@ -168,7 +172,7 @@ class Fleet:
             SparkUnavailable: the session has no jar of ours, or no driver of its own.
         """
         graph = self.checked()
-        engine = SparkEngine(session)
+        engine = SparkEngine(session, in_turn=in_turn)
         self.folder.make()
         notes = self.noted(graph, accept=accept)
         return FleetDriver(engine, self.folder, notes, planner, period_s).begin()

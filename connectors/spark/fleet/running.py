@@ -57,13 +57,18 @@ class RunningQuery:
 class SparkEngine:
     """A session with our jar, for one driver.
 
+    Args:
+        in_turn: Queries that are behind catch up in the order in which they were started.
+
     Raises:
         SparkUnavailable: it has no jar of ours, or no driver of its own.
     """
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, *, in_turn: bool = True) -> None:
         check_session(session)
         self._session = session
+        self._in_turn = in_turn
+        self._pools = session._jvm.org.apache.spark.sql.cecstore.fleet.Pools
         self._meter = CpuMeter(session)
 
     def enter(self, folder: str, checkpoints: Sequence[str]) -> Lease:
@@ -96,7 +101,8 @@ class SparkEngine:
         """Start a query, or go on with it, from its checkpoint.
 
         What it reads it reads from the beginning of the queue, unless its options say otherwise.
-        Its jobs are in a scheduler pool of its own, where the session shares its cores out fairly.
+        Its jobs are in a scheduler pool of its own, where the session shares its cores out fairly:
+        while it is behind its input, in one that gets what those leave that are in time.
         """
         frames = []
         for queue in query.reads:
@@ -106,9 +112,12 @@ class SparkEngine:
         writer = writer.outputMode(query.output_mode).option("checkpointLocation", checkpoint)
         writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
         context = self._session.sparkContext
-        context.setLocalProperty(_POOL_KEY, query.name)  # the query's thread takes it over
+        if self._in_turn:  # the query's thread takes over what this one has
+            self._pools.enter(context._jsc.sc(), query.name)
+        else:
+            context.setLocalProperty(_POOL_KEY, query.name)
         try:
             started = writer.options(**query.write_options).start(queue_path(query.writes))
         finally:
-            context.setLocalProperty(_POOL_KEY, None)
+            self._pools.leave(context._jsc.sc())
         return RunningQuery(started)

@@ -5,6 +5,7 @@ import scala.collection.immutable.TreeMap
 import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.fleet.Pools
 import org.apache.spark.sql.cecstore.standby.Following
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, Offset, ReadAllAvailable, ReadLimit}
@@ -104,10 +105,12 @@ private[cecstore] final class CecStream(
     val reached = target.fold(queue.ends)(until => queue.ends.map { case (n, _) => n -> until.getOrElse(n, begin(n)) })
     // Offsets must not go back, even where the queue has lost records: planInputPartitions tells then.
     val ends = reached.map { case (n, end) => n -> math.max(end, begin(n)) }
-    QueueOffset(limit match {
+    val next = limit match {
       case _: ReadAllAvailable => ends
       case _ => admission.next(begin, ends, target.isDefined)
-    })
+    }
+    Pools.told(this, isBehind = next.exists { case (n, end) => end > begin(n) && end < queue.ends(n) })
+    QueueOffset(next)
   }
 
   /** For the query's progress; no request. */

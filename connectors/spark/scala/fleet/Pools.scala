@@ -1,0 +1,59 @@
+package org.apache.spark.sql.cecstore.fleet
+
+import scala.collection.mutable
+import org.apache.spark.SparkContext
+import org.apache.spark.scheduler.{Pool, SchedulingMode}
+
+/**
+ * Whose tasks get a free core first, where the application shares its cores out fairly: those of a fleet's queries that
+ * keep up with their input. What they leave goes to queries that are behind, the one that was entered first before all
+ * others, so that queries come back one after the other, and not all late together. Su & Zhou, section 4.4.
+ *
+ * A pool of Spark's has a place that is fixed, and a query's jobs go to the pool that its thread names: so each query
+ * has a pool in either part, and the source of its rows says before each batch which one is meant.
+ */
+private[cecstore] object Pools {
+  private val PoolKey = "spark.scheduler.pool"
+  /** A local property of a query's thread: its pool while it is in time. Without it nothing here is done. */
+  private val QueryKey = "spark.cec.fleet.query"
+  private val InTime = "cec, in time"
+  private val Behind = "cec, behind"
+  private var last = 0
+  /** Sources of this thread's query that have more to read than they have given out. */
+  private val late = ThreadLocal.withInitial(() => mutable.Set.empty[AnyRef])
+
+  /** Have the query that this thread starts next go by these pools. Its place is after all that were entered before. */
+  def enter(context: SparkContext, query: String): Unit = synchronized {
+    val root = context.taskScheduler.rootPool
+    context.setLocalProperty(PoolKey, query)
+    // First come, first served does without pools.
+    if (root.schedulingMode == SchedulingMode.FAIR) {
+      pool(pool(root, InTime, SchedulingMode.FAIR, Int.MaxValue), query)
+      last += 1
+      // In a pool that is first in, first out this is what its pools go by.
+      pool(pool(root, Behind), behind(query)).stageId = last
+      context.setLocalProperty(QueryKey, query)
+    }
+  }
+
+  /** This thread starts no more queries. */
+  def leave(context: SparkContext): Unit = Seq(PoolKey, QueryKey).foreach(context.setLocalProperty(_, null))
+
+  /** Of a source of the query whose thread this is: whether its next batch leaves rows that are there already. */
+  def told(source: AnyRef, isBehind: Boolean): Unit =
+    for (context <- SparkContext.getActive; query <- Option(context.getLocalProperty(QueryKey))) {
+      if (isBehind) late.get += source else late.get -= source
+      context.setLocalProperty(PoolKey, if (late.get.isEmpty) query else behind(query))
+    }
+
+  private def behind(query: String) = s"$query, behind"
+
+  private def pool(parent: Pool, name: String, mode: SchedulingMode.SchedulingMode = SchedulingMode.FIFO, minShare: Int = 0): Pool =
+    parent.getSchedulableByName(name) match {
+      case known: Pool => known
+      case _ =>
+        val made = new Pool(name, mode, minShare, 1)
+        parent.addSchedulable(made)
+        made
+    }
+}
