@@ -1,6 +1,5 @@
 """Which of a fleet's queries get a core first: on a Spark with one, which is shared out fairly."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
