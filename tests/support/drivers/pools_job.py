@@ -1,4 +1,4 @@
-"""Run by connectors/fleet/test_pools.py: who gets the one core when, where it is shared out fairly."""
+"""Run by connectors/fleet/test_pools.py: who gets one core when it is shared out fairly."""
 
 import json
 import sys
