@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.demos.flights import load_flights
@@ -53,6 +54,24 @@ def _flights() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[bytes]]:
     late = pc.greater(flights["dep_delay"], 0).to_numpy(zero_copy_only=False).astype(bool)
     names = [name.encode() for name in planes.dictionary.to_pylist()]
     return step, planes.indices.to_numpy(), late, names
+
+
+SAMPLED = 40
+"""Flights of a step that are a sample's, whatever the hour."""
+
+
+def flights_by_step(steps: int) -> list[pa.Table]:
+    """Flights of the two days in so many steps: airplane, delay, whether it is sampled."""
+    flights = load_flights()
+    flights = flights.filter(pc.is_valid(flights["tailnum"]))
+    minutes = flights["departure"].cast("int64").to_numpy() // _MINUTE_US
+    step = minutes % (2 * _DAY_MINUTES) * steps // (2 * _DAY_MINUTES)
+    found = []
+    for number in range(steps):
+        rows = flights.filter(pa.array(step == number)).select(["tailnum", "dep_delay"])
+        sampled = pa.array(np.arange(rows.num_rows) < SAMPLED)
+        found.append(rows.append_column("sampled", sampled))
+    return found
 
 
 def _counts(groups: int, salt: bytes, late_only: bool) -> Floats:
