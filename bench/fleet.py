@@ -44,7 +44,7 @@ def task(chosen: Options, policies: list[str], lost: int | None = None, seed: in
     return Task(
         chosen.folder / f"lost-{lost}", windows=4, tweets_per_s=40, every_s=10.0, executors=10,
         cases=[Case(policy, lost, gaps) for policy in policies], settle_s=30.0,
-        horizon_s=300.0 * chosen.scale,
+        horizon_s=600.0 * chosen.scale,
     )  # fmt: skip
 
 

@@ -48,8 +48,8 @@ OVERLOAD = 0.8
 AVERAGED = 3
 """Steps whose mean load decides."""
 WAIT_S = 300.0
-BEFORE = 40
-"""Batches at most until operators are where the job begins."""
+AHEAD = 3
+"""Batches that wait while operators move to where the job begins."""
 CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -103,23 +103,32 @@ class Job:
         self._input = task.folder / "flights"
         self._input.mkdir(parents=True)
         self._flights = flights_by_step(task.steps)
-        self.write("before", self._flights[-1:] * BEFORE)
+        self.queries: dict[str, Any] = {}
+        self._before = 0
+        """Batches before the first step."""
+        self.keep_busy()
         self._cluster = StandaloneCluster(
             task.folder / "cluster", WORKERS + SAMPLERS, executor_mb=576
         )
         self.session = self._session()
         self.meter = LoadMeter(self.session)
-        self.queries = {name: self._start(name) for name in OPERATORS}
+        self.queries.update({name: self._start(name) for name in OPERATORS})
         self.cluster = Cluster(self.session)
         self.driver = DriverSide(self.session)
 
-    def write(self, name: str, steps: list[pa.Table]) -> None:
-        """A file for each, which is a batch of each query."""
-        for number, flights in enumerate(steps):
-            pq.write_table(flights, self._input / f"{name}-{number:05}.parquet")
+    def _write(self, name: str, flights: pa.Table) -> None:
+        """A batch of each query."""
+        pq.write_table(flights, self._input / f"{name}.parquet")
+
+    def keep_busy(self) -> None:
+        """Have batches wait that are none of the job's steps."""
+        while self._before < self.batch + 1 + AHEAD:
+            self._write(f"before-{self._before:05}", self._flights[-1])
+            self._before += 1
 
     def begin(self) -> None:
-        self.write("step", self._flights)
+        for number, flights in enumerate(self._flights):
+            self._write(f"step-{number:05}", flights)
 
     def _session(self) -> Any:
         from pyspark.sql import SparkSession
@@ -137,7 +146,7 @@ class Job:
     def _start(self, name: str) -> Any:
         from pyspark.sql import functions as f
 
-        schema = "tailnum string, dep_delay double, sampled boolean"
+        schema = "tailnum string, dep_delay long, sampled boolean"
         reader = self.session.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         rows = reader.parquet(str(self._input))
         if name == SAMPLER:
@@ -153,13 +162,18 @@ class Job:
         writer = writer.option("checkpointLocation", str(self.task.folder / "checkpoints" / name))
         return writer.trigger(processingTime=f"{self.task.every_s} seconds").start()
 
-    def last(self) -> int:
-        """The step that each query has done; below 0 before the first one."""
+    @property
+    def batch(self) -> int:
+        """The last one that all queries have done; -1 before."""
         for query in self.queries.values():
             if not query.isActive:
                 raise RuntimeError(f"{query.name} has ended: {query.exception()}")
         last = [each.lastProgress for each in self.queries.values()]
-        return min(-1 if each is None else int(each.batchId) for each in last) - BEFORE
+        return min((-1 if each is None else int(each.batchId) for each in last), default=-1)
+
+    def last(self) -> int:
+        """The step that each query has done; below 0 before the first one."""
+        return self.batch - self._before
 
     def await_step(self, step: int) -> int:
         """Until each query has done this step; the step that they have done then."""
@@ -185,7 +199,7 @@ class Run:
 
     def run(self) -> Outcome:
         task = self.task
-        self.job.await_step(1 - BEFORE)
+        wait_for(lambda: self.job.batch >= 0, lambda: "no batch is done", WAIT_S)
         self._spread()
         self.job.begin()
         self.job.await_step(0)
@@ -218,15 +232,25 @@ class Run:
             for partition, drawn in enumerate(self._random.permutation(self.task.groups)):
                 target = among[(int(drawn) + place) % len(among)]
                 wanted.append((PartitionId(run, 0, partition), target))
-        for move in self._move(wanted, "direct"):
+        ordered = self._ordered(wanted, "direct")
+
+        def are_over() -> bool:
+            self.job.keep_busy()
+            now = self.job.cluster.snapshot()
+            return all((now.move(each.number) or each).is_over for each in ordered)
+
+        wait_for(are_over, lambda: "operators do not get to where they begin", WAIT_S)
+        for move in await_all(self.job.driver, ordered, WAIT_S):
             self.outcome.direct_ms.append(move.load_ms)
 
-    def _move(self, wanted: list[tuple[PartitionId, str]], protocol: str) -> list[Move]:
-        """Those that are not there; all at the same time."""
+    def _ordered(self, wanted: list[tuple[PartitionId, str]], protocol: str) -> list[Move]:
+        """Moves of those that are not there; all at the same time."""
         there = self.job.cluster.snapshot().by_id
         away = [(of, target) for of, target in wanted if there[of].owner != target]
-        ordered = order_all(self.job.driver, away, protocol)
-        return await_all(self.job.driver, ordered, WAIT_S)
+        return order_all(self.job.driver, away, protocol)
+
+    def _move(self, wanted: list[tuple[PartitionId, str]], protocol: str) -> list[Move]:
+        return await_all(self.job.driver, self._ordered(wanted, protocol), WAIT_S)
 
     def _capacity(self) -> float:
         """Of a node: what the busiest mean load of nodes of operators 1 to 3 fills so far."""
