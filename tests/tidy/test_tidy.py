@@ -89,7 +89,7 @@ ORDER = {
         snapshot driver_side saved loads migration planning showing adaptation cluster
     """,
     "connectors.spark.takeover": "tenure warming passive active",
-    "connectors.spark.setup": "environment settings java compiler session",
+    "connectors.spark.setup": "environment settings java sides compiler session",
     "connectors.spark.queues": "spark_types sink source data_source",
     "connectors.spark.checkpoint": """
         parsing java_texts row_places unsafe_rows layout source_logs state_schema variables
@@ -154,7 +154,7 @@ MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
 # The rooms of the Scala sources; a file imports only from its own and from those before it.
 SCALA_ROOMS = (
-    "format", "columns", "log", "state", "replicas", "store", "transforms", "moving",
+    "sparks", "format", "columns", "log", "state", "replicas", "store", "transforms", "moving",
     "queue", "standby", "source", "tables",
 )  # fmt: skip
 SCALA = ROOT / "connectors" / "spark" / "scala"
