@@ -149,7 +149,9 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
     try:
         classes = _compiled(spark, java, files)
     except CompilationFailed as error:
-        rest = [file for file in files if file.relative_to(sources).parts[0] not in _OF_INNER_CLASSES]
+        rest = [
+            file for file in files if file.relative_to(sources).parts[0] not in _OF_INNER_CLASSES
+        ]
         if len(rest) == len(files):
             raise
         classes = _compiled(spark, java, rest)

@@ -1,7 +1,7 @@
 """Which Scala sources go with which Spark.
 
-What Sparks differ in stands below `scala/` in folders beside each other, one for each side, with the
-same names inside. Which one a Spark takes is read from its classes, not from its version.
+What Sparks differ in stands below `scala/` in folders beside each other, one for each side, with
+the same names inside. Which one a Spark takes is read from its classes, not from its version.
 """
 
 from __future__ import annotations
@@ -99,13 +99,20 @@ CHOICES: tuple[tuple[Side, ...], ...] = (
 """Of each, the first that a Spark has the mark of is taken; none, where it has none."""
 
 
+def taken(spark_jars: Path) -> set[str]:
+    """The folders of the sides that go with the Spark in this folder of jars."""
+    classes = _marked_classes(spark_jars)
+    firsts = (
+        next((s for s in sides if s.mark is None or s.mark.is_in(classes)), None)
+        for sides in CHOICES
+    )
+    return {side.folder for side in firsts if side is not None}
+
+
 def sources_for(spark_jars: Path, sources: Path, files: Iterable[Path]) -> list[Path]:
     """Those of the files below `sources` that go with the Spark in this folder of jars."""
-    classes = _marked_classes(spark_jars)
-    left_out = set()
-    for sides in CHOICES:
-        taken = next((s for s in sides if s.mark is None or s.mark.is_in(classes)), None)
-        left_out |= {sources / side.folder for side in sides if side is not taken}
+    all_sides = {side.folder for sides in CHOICES for side in sides}
+    left_out = {sources / folder for folder in all_sides - taken(spark_jars)}
     return [file for file in files if left_out.isdisjoint(file.parents)]
 
 
