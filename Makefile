@@ -6,7 +6,8 @@ JOBS ?= 3
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
-.PHONY: setup demo docs test test-spark test-spark-suites check crash mutate bench wheel sdist test-oldest
+.PHONY: setup demo docs test test-spark test-spark-minor test-spark-suites check crash mutate bench wheel sdist \
+  test-oldest
 
 setup: $(STAMP)
 
@@ -42,6 +43,24 @@ SPARK_TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope
 
 test-spark: setup
 	$(SPARK_TESTS) -m spark
+
+# The same on another Spark, in an environment of its own: `make test-spark-minor SPARK=4.0.5`. What
+# a Spark cannot have is not run (tests/support/spark/minors.py). FILES="…" for some of the tests;
+# FILES=short is a few minutes: queries with restarts, rules of use, golden vectors.
+SPARK ?= 4.1.4
+MINOR_SHORT := $(addprefix tests/connectors/,provider/test_rules.py provider/test_vectors.py \
+  provider/test_calls.py queues/test_jvm_streams.py)
+FILES ?= tests
+test-spark-minor: .venv-spark-$(SPARK)/.setup-done
+	.venv-spark-$(SPARK)/bin/python -m pytest -p no:cacheprovider -W ignore -m "spark" \
+	  $(if $(filter short,$(FILES)),$(MINOR_SHORT),-n $(JOBS) --dist loadfile --no-loadscope-reorder $(FILES))
+
+# pandas before 3 is what all of these know.
+.venv-spark-%/.setup-done: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-spark-$*
+	.venv-spark-$*/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -e '.[tests]' 'pyspark==$*' 'pandas>=2.2,<3'
+	@touch $@
 
 # Spark's own suites for transformWithState, with our provider and with RocksDB's (Maven fetches their
 # classes; two hours). SUITES="TransformWithListStateSuite" for some of them.
@@ -99,8 +118,13 @@ docs: setup
 sdist: docs
 	$(BIN)/python -m hatchling build -t sdist -d dist
 
-# The provider's jar for the pinned Spark goes into the wheel; another Spark compiles its own.
-wheel: setup
+# The newest release of each minor before the pinned one.
+OLDER_SPARKS ?= 4.0.5 4.1.4 4.2.1
+
+# The wheel carries the provider's jar for the pinned Spark, and for these; another compiles its own.
+wheel: setup $(OLDER_SPARKS:%=.venv-spark-%/.setup-done)
 	rm -rf connectors/spark/jars
 	$(BIN)/cec-store spark jar --into connectors/spark/jars
+	for spark in $(OLDER_SPARKS); do \
+	  .venv-spark-$$spark/bin/cec-store spark jar --into connectors/spark/jars || exit 1; done
 	$(BIN)/python -m hatchling build -t wheel -d dist

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.environment import VARIABLES
-from cec_store.connectors.spark.setup.session import Builder, apply, has_source_of_jar
+from cec_store.connectors.spark.setup.session import (
+    Builder,
+    apply,
+    has_python_sources,
+    has_source_of_jar,
+)
 from cec_store.connectors.spark.setup.settings import PUSHDOWN_KEY, session_settings, spark_settings
 
 if TYPE_CHECKING:
@@ -159,12 +164,16 @@ def register(session: Any) -> None:
     It is the source and sink of the jar; where a JVM runs without that it is added. Where it cannot
     be, as on a server of Spark Connect without it, ``cec`` are those in Python, which Spark calls
     ``cec_python`` everywhere else. Lets Spark hand filters to Python data sources, which it does
-    not by default: those on time narrow what is read.
+    not by default: those on time narrow what is read. Before Spark 4.2 only the jar has one, and a
+    session without it raises SparkUnavailable.
     """
+    is_known = has_source_of_jar(session)
+    if not has_python_sources(is_needed=not is_known):
+        return
     # These come with all of pyspark.
     from cec_store.connectors.spark.queues.data_source import CecDataSource, CecPythonDataSource
 
-    if not has_source_of_jar(session):
+    if not is_known:
         # Only then: Spark refuses a name that a jar and Python have both.
         session.dataSource.register(CecDataSource)
     session.dataSource.register(CecPythonDataSource)

@@ -13,6 +13,8 @@ from cec_store.errors import CorruptLog, MoveRefused, SparkUnavailable
 from cec_store.storage.folder import FolderTree
 
 MOVING = "org.apache.spark.sql.cecstore.moving.Moving"
+_KEY_EXTRACTOR = "org.apache.spark.sql.execution.streaming.state.StatePartitionKeyExtractor"
+"""`scala/moving` needs it, and is left out where a Spark lacks it."""
 
 
 def moving_of(session: Any) -> Any:
@@ -26,6 +28,11 @@ def moving_of(session: Any) -> Any:
         raise SparkUnavailable(f"{what} process")
     jvm = session._jvm
     is_known = jvm.org.apache.spark.util.Utils.classIsLoadable
+    if not is_known(_KEY_EXTRACTOR):
+        raise SparkUnavailable(
+            f"Spark {session.version} does not say which partition a key of its operators is in "
+            "(StatePartitionKeyExtractor): move state with Spark 4.2 or newer"
+        )
     if not (has_source_of_jar(session) and is_known(MOVING)):
         raise SparkUnavailable(
             f"this session's JVM does not know {MOVING}: start it by spark.configure(builder); "

@@ -25,6 +25,7 @@ from cec_store.connectors.spark.setup.environment import (
 )
 from cec_store.connectors.spark.setup.java import JAVA_NEEDED, Java, find_java
 from cec_store.connectors.spark.setup.settings import DATA_SOURCE, EXTENSION
+from cec_store.connectors.spark.setup.sides import sources_for
 from cec_store.errors import CompilationFailed, SparkUnavailable
 
 _HERE = Path(__file__).resolve().parent.parent
@@ -144,11 +145,13 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
     Raises:
         CompilationFailed: with the compiler's own message.
     """
-    files = _scala_files(sources)
+    files = sources_for(spark.jars, sources, _scala_files(sources))
     try:
         classes = _compiled(spark, java, files)
     except CompilationFailed as error:
-        rest = [file for file in files if file.parent.name not in _OF_INNER_CLASSES]
+        rest = [
+            file for file in files if file.relative_to(sources).parts[0] not in _OF_INNER_CLASSES
+        ]
         if len(rest) == len(files):
             raise
         classes = _compiled(spark, java, rest)

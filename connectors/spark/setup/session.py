@@ -6,6 +6,7 @@ import logging
 import re
 import shlex
 from collections.abc import MutableMapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -180,6 +181,22 @@ def has_source_of_jar(session: Any, variables: Variables = VARIABLES) -> bool:
         _log.warning('format("cec") is the one in Python, as there is no jar: %s', error)
         return False
     return True
+
+
+def has_python_sources(*, is_needed: bool) -> bool:
+    """Whether queues can be sources and sinks in Python: with limits of what a batch reads.
+
+    Raises:
+        SparkUnavailable: they cannot, and are needed.
+    """
+    if find_spec("pyspark.sql.streaming.datasource") is not None:
+        return True
+    if is_needed:
+        raise SparkUnavailable(
+            'format("cec") in Python needs Spark 4.2 or newer: here it is in the jar alone, which '
+            "this session lacks; start Spark with what `cec-store spark jar` prints"
+        )
+    return False
 
 
 def _is_known_to_server(session: Any) -> bool:

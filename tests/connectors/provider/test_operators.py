@@ -9,7 +9,17 @@ import pytest
 from support.runs.counts import CRASH_FULL
 from support.spark.inputs import FILES
 from support.spark.queries import QUERIES
-from support.spark.runs import FEW_RECORDS, Job, Kept, References, Run, cec, differences, unproven
+from support.spark.runs import (
+    FEW_RECORDS,
+    METRICS,
+    Job,
+    Kept,
+    References,
+    Run,
+    cec,
+    differences,
+    unproven,
+)
 from support.spark.session import CEC
 
 # Fewer in the quick tier: what the others show is shown by these as well.
@@ -51,13 +61,20 @@ def require_what_it_is_for(name: str, reference: Run) -> None:
     query = QUERIES[name]
     assert len(reference.rows) >= FILES
     assert sum(map(len, reference.rows.values())) > 0
-    assert (reference.removed() > 0) is query.evicts
+    assert has_evicted(name, reference) is query.evicts
     rows = [row for batch in reference.rows.values() for row in batch]
     for empty, there in FILLED.get(name, []):
         # A key that is null never goes into the state, so its row proves nothing.
         assert any(row[empty] is None and row[there] is not None for row in rows)
     if name in TIMED_OUT:
         assert any("timed out" in row for row in rows)
+
+
+def has_evicted(name: str, run: Run) -> bool:
+    """Before 4.2 Spark does not count what a full outer join removes: each row of a join is new."""
+    left = run.metrics[max(run.metrics)][0][METRICS.index("numRowsTotal")]
+    added = sum(of[0][METRICS.index("numRowsUpdated")] for of in run.metrics.values())
+    return run.removed() > 0 or (name.startswith("join") and left < added)
 
 
 @pytest.mark.crash
@@ -127,11 +144,11 @@ def test_maintenance_that_forgets_changes_no_batch(references: References, tmp_p
 def test_join_of_another_state_format_gives_the_same_batches(
     references: References, tmp_path: Path
 ) -> None:
-    """Spark takes format 2 where 3 is asked for, for any provider but RocksDB."""
+    """From 4.2 on Spark takes format 2 where 3 is asked for, for any provider but RocksDB."""
     query = QUERIES["join_left_outer"]
     conf = {**query.conf, "spark.sql.streaming.join.stateFormatVersion": "3"}
-    query = replace(query, name=f"{query.name}, format 3", conf=conf)
-    reference, ours = references.with_others(query, [Job(query, tmp_path / "ours", Kept())])
+    other = replace(query, name=f"{query.name}, format 3", conf=conf)
+    reference, ours = references.with_others(query, [Job(other, tmp_path / "ours", Kept())])
     assert differences(ours, reference) == []
 
 

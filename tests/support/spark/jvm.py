@@ -37,9 +37,11 @@ def _programs_jar() -> Path:
     With the provider's sources: programs that read and write logs call what is inside it.
     """
     with tempfile.TemporaryDirectory() as folder:
-        for sources in (compiler.SOURCES, PROGRAMS, _RULES, _LOGS, _QUEUES, _REPLICAS):
-            shutil.copytree(sources, Path(folder) / sources.name)
-        planted.into(Path(folder) / compiler.SOURCES.name)
+        # At the top, where a Spark's sides are looked for.
+        shutil.copytree(compiler.SOURCES, folder, dirs_exist_ok=True)
+        for sources in (PROGRAMS, _RULES, _LOGS, _QUEUES, _REPLICAS):
+            shutil.copytree(sources, Path(folder) / "testing" / sources.name)
+        planted.into(Path(folder))
         return compiler.jar(sources=Path(folder), carried=PROGRAMS / "never")
 
 

@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.arrow.vector.types.FloatingPointPrecision
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field}
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.sparks.TimesOfDay
 import org.apache.spark.sql.types._
 
 /** How Spark sees a queue's columns: types that it lacks become wider ones. */
@@ -34,7 +35,7 @@ private[cecstore] object SparkTypes {
     case timestamp: ArrowType.Timestamp =>
       if (timestamp.getTimezone == null || timestamp.getTimezone.isEmpty) TimestampNTZType else TimestampType
     case _: ArrowType.Duration => DayTimeIntervalType()
-    case _: ArrowType.Time => TimeType()
+    case other: ArrowType.Time => TimesOfDay.kind.getOrElse(throw new NoSuchType(other))
     case _: ArrowType.List | _: ArrowType.LargeList | _: ArrowType.FixedSizeList =>
       ArrayType(of(field.getChildren.get(0)))
     case _: ArrowType.Struct => StructType(field.getChildren.asScala.toSeq.map(f => StructField(f.getName, of(f))))

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.queue
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileSystem, Options, Path}
+import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.cecstore.CecLogException
 
 /** What a folder lists: an object and its bytes, or a folder with -1 in their place. */
@@ -46,7 +46,8 @@ private[cecstore] trait Store {
 
 private[cecstore] object Store {
   private val Name = """[A-Za-z0-9][A-Za-z0-9._-]{0,126}""".r
-  private[queue] val Conditional = Options.CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE
+  /** Named in full: a Hadoop before 3.4.2 has no constant of it. */
+  private[queue] val Conditional = "fs.option.create.conditional.overwrite"
 
   /**
    * The store of a path. Local files are linked, HDFS renames without overwriting, object stores create conditionally.

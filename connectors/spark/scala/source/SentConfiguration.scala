@@ -16,7 +16,7 @@ private[source] object SentConfiguration {
   def of(context: SparkContext, configuration: Configuration): Broadcast[SerializableConfiguration] = synchronized {
     val settings = configuration.asScala.map(each => each.getKey -> each.getValue).toMap
     last.filter(sent => sent.by.get.contains(context) && sent.settings == settings).map(_.broadcast).getOrElse {
-      val broadcast = SerializableConfiguration.broadcast(context, configuration)
+      val broadcast = context.broadcast(new SerializableConfiguration(configuration))
       last = Some(Sent(WeakReference(context), settings, broadcast))
       broadcast
     }

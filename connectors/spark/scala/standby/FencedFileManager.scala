@@ -3,14 +3,13 @@ package org.apache.spark.sql.cecstore.standby
 import java.io.IOException
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
-import org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager
+import org.apache.spark.sql.cecstore.sparks.CheckpointFiles
 
 /**
  * Spark's own way to write a checkpoint, for as long as nobody has taken it over: a file gets its name only in the
  * tenure of this process. Where it has entered none it is Spark's own way and nothing else.
  */
-class FencedFileManager(path: Path, conf: Configuration) extends FileContextBasedCheckpointFileManager(path, conf) {
+class FencedFileManager(path: Path, conf: Configuration) extends CheckpointFiles.Manager(path, conf) {
   private def requireTenure(file: Path): Unit = Tenures.of(fc.makeQualified(file)).foreach(_.require(fc))
 
   /** Whoever takes over deletes what is being written: of what goes wrong by that, the reason is told. */
@@ -27,9 +26,9 @@ class FencedFileManager(path: Path, conf: Configuration) extends FileContextBase
     isThere
   }
 
-  override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
+  override def createAtomic(file: Path, overwriteIfPossible: Boolean): CheckpointFiles.AtomicStream = {
     val hidden = told(file)(super.createAtomic(file, overwriteIfPossible))
-    new CancellableFSDataOutputStream(hidden) {
+    new CheckpointFiles.AtomicStream(hidden) {
       override def close(): Unit = told(file)(hidden.close())
       override def cancel(): Unit = hidden.cancel()
     }

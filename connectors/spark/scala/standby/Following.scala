@@ -4,7 +4,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileContext, Path}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
+import org.apache.spark.sql.cecstore.sparks.CheckpointFiles
 
 /**
  * The batches of another driver, for one source of a query that follows it: it has the same sources in the same order,
@@ -19,7 +19,7 @@ private[cecstore] final class Following(primary: String, ownSource: String, sess
   private val context = contextOf(own)
   private val theirs = contextOf(new Path(primary)).makeQualified(new Path(primary))
   private val theirOffsets = new Path(theirs, "offsets")
-  private lazy val log = new OffsetSeqLog(session, theirOffsets.toString, true)
+  private lazy val log = CheckpointFiles.offsets(session, theirOffsets.toString)
   private var batch = -1L
 
   private def contextOf(path: Path): FileContext =

@@ -4,7 +4,7 @@ import java.util.concurrent.locks.ReentrantLock
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.format.{Body, Rows}
 import org.apache.spark.sql.cecstore.log.{Base, Commit, SegmentWriter}
-import org.apache.spark.sql.execution.streaming.state.StateStoreErrors
+import org.apache.spark.sql.cecstore.sparks.StoreErrors
 
 /**
  * A state in memory together with where it stands in the log and the segments it writes. A task owns it from
@@ -44,7 +44,7 @@ private[cecstore] final class Instance(
   def generation: Long = generation_
 
   def check(generation: Long): Unit =
-    if (generation != generation_) throw StateStoreErrors.invalidStamp(generation, generation_)
+    if (generation != generation_) throw StoreErrors.late(generation, generation_)
 
   /** Change the state as a handle of this generation: nobody else does so, or takes it over, meanwhile. */
   def exclusively[A](generation: Long)(change: => A): A = {

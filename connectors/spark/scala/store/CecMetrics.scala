@@ -1,9 +1,7 @@
 package org.apache.spark.sql.cecstore.store
 
-import org.apache.spark.SparkContext
 import org.apache.spark.sql.cecstore.replicas.{OwnedStore, OwnerNews}
 import org.apache.spark.sql.cecstore.state.Instance
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.streaming.state._
 
 /** What a progress report shows under `customMetrics`; Spark adds the stores' figures up. */
@@ -38,23 +36,6 @@ private[cecstore] object CecMetrics {
     found ++ ofReplicas.map { case (metric, figure) => metric -> figure(news) } + (failures -> maintenanceFailures)
   }
 
-  def ofPartition(id: StateStoreId, instance: Instance): Map[StateStoreInstanceMetric, Long] =
-    Map(ExtentOfPartition(Some(id.partitionId), id.storeName) -> instance.extentRecords)
-
   /** The load counts in the first batch after it only. */
   private def ofLoad(figure: Instance => Long): Instance => Long = instance => if (instance.isLoadReported) 0 else figure(instance)
-}
-
-/** What a restart of one partition reads; Spark reports the largest few. */
-private[cecstore] final case class ExtentOfPartition(
-    partitionId: Option[Int] = None, storeName: String = StateStoreId.DEFAULT_STORE_NAME) extends StateStoreInstanceMetric {
-  override def metricPrefix: String = "CecExtentRecords"
-  override def descPrefix: String = "cec: records that a restart of the partition reads"
-  override def initValue: Long = 0
-  override def createSQLMetric(context: SparkContext): SQLMetric = SQLMetrics.createMetric(context, desc)
-  override def ordering: Ordering[Long] = Ordering.Long.reverse
-  override def ignoreIfUnchanged: Boolean = true
-  override def combine(before: SQLMetric, value: Long): Long = math.max(before.value, value)
-  override def combine(before: Long, value: Long): Long = math.max(before, value)
-  override def withNewId(partitionId: Int, storeName: String): ExtentOfPartition = copy(Some(partitionId), storeName)
 }

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.{CecLogException, CecStateStoreProvider}
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.Base
+import org.apache.spark.sql.cecstore.sparks.{NewestStore, PartitionMetrics, Seeking}
 import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, KeyIndex, LiveState, OrderedIndex, StateView}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
@@ -17,7 +18,7 @@ import org.apache.spark.sql.types.StructType
  */
 private[cecstore] final class CecStateStore(
     provider: CecStateStoreProvider, opened: Instance, override val version: Long, isReadOnly: Boolean,
-    baseUniqueId: Option[String], isInTask: Boolean, onEnd: () => Unit) extends StateStore with SupportsReusableIterator {
+    baseUniqueId: Option[String], isInTask: Boolean, onEnd: () => Unit) extends NewestStore {
   import KeyIndex.Absent
   import StateStore.DEFAULT_COL_FAMILY_NAME
 
@@ -177,7 +178,7 @@ private[cecstore] final class CecStateStore(
   override def iteratorWithMultiValues(name: String): StateStoreIterator[UnsafeRowPair] =
     pairs(name, "iteratorWithMultiValues", isMultiple = true)((_, keys) => keys.references)
 
-  override def reusableIterator(name: String): ReusableIterator[UnsafeRowPair] = new SeekingIterator(prefix =>
+  override def reusableIterator(name: String): Seeking[UnsafeRowPair] = new SeekingIterator(prefix =>
     pairs(name, "reusableIterator", isMultiple = false)((codec, keys) => prefix.fold(keys.references)(row =>
       keys.asInstanceOf[OrderedIndex].between(codec.prefixOf(row), null))))
 
@@ -270,8 +271,8 @@ private[cecstore] final class CecStateStore(
   override def release(): Unit = if (isReadOnly) abort()
 
   override def metrics: StateStoreMetrics =
-    StateStoreMetrics(state.openWindows - numbers.records, state.memoryBytes, CecMetrics.of(instance, provider.maintenanceFailures, provider.owned),
-    CecMetrics.ofPartition(id, instance))
+    PartitionMetrics.of(id, state.openWindows - numbers.records, state.memoryBytes,
+      CecMetrics.of(instance, provider.maintenanceFailures, provider.owned), instance.extentRecords)
 
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo = StateStoreCheckpointInfo(
     id.partitionId, version + 1, Option.when(provider.hasCheckpointIds)(base.uniqueId), baseUniqueId)

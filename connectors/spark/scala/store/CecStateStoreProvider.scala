@@ -12,8 +12,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
 import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
+import org.apache.spark.sql.cecstore.sparks.{NewestProvider, StoreErrors, StoreSettings}
 import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, StateLoader}
-import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, ExtentOfPartition, FamilyCodec, InstancePool, LoadErrors, Settings, SparksSettings}
+import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, LoadErrors, Settings, SparksSettings}
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
@@ -27,7 +28,7 @@ import org.apache.spark.util.NextIterator
  * One provider serves overlapping tasks and Spark's maintenance thread. What [[init]] sets does not change; the
  * instances are behind the lock of `pool`, the codecs in a concurrent map, and `maintenance` locks for itself.
  */
-class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedReplay with Logging {
+class CecStateStoreProvider extends NewestProvider with Logging {
   import StateStore.DEFAULT_COL_FAMILY_NAME
 
   private var id_ : StateStoreId = null
@@ -62,14 +63,14 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     folder = SegmentFolder(stateStoreId.storeCheckpointLocation(), hadoopConf)
     pool = new InstancePool(folder)
     maintenance = new Maintenance(folder, settings.segmentBytes, conf.minVersionsToRetain, conf.minDeltasForSnapshot,
-      conf.maxVersionsToDeletePerMaintenance)
+      StoreSettings.deletedPerMaintenance(conf))
     register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey)
     replicas = openedHere
     LoadRate.stores.incrementAndGet()
   }
 
   private def openedHere: Option[(ReplicaHost, OwnedStore)] = for {
-    host <- ReplicaHost.ofProcess if !conf.unloadOnCommit
+    host <- ReplicaHost.ofProcess if !StoreSettings.isClosedOnCommit(conf)
     runId <- Option(hadoopConf.get(CecStateStoreProvider.RunId))
   } yield {
     val store = new OwnedStore(StoreKey(id_), runId, codecs.get(DEFAULT_COL_FAMILY_NAME).isOrdered, settings.replicas, () => pool.giveUp())
@@ -183,7 +184,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     instance.commit(version)
     maintenance.committed(instance.base, instance.grows)
     owned.foreach(_.committed(instance.base, instance.state.openWindows, instance.state.memoryBytes))
-    if (conf.commitValidationEnabled) StateStore.reportCommitToCoordinator(version, id_, hadoopConf)
+    StoreSettings.report(conf, version, id_, hadoopConf)
     if (!hasWarned) settings.target.unmet(instance.state.openWindows).foreach { why =>
       hasWarned = true
       logWarning(s"cec: $id_ has ${instance.state.openWindows} open windows: more than the extent target: $why. The extent " +
@@ -197,7 +198,7 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
   /** Spark's own check that the rows read fit the schema; once, on the first. */
   private[cecstore] def validated(key: UnsafeRow, value: UnsafeRow): UnsafeRow = {
     if (!isValidated && !useColumnFamilies) {
-      StateStoreProvider.validateStateRowFormat(key, keySchema, value, valueSchema, id_, conf)
+      StoreErrors.checkRow(key, keySchema, value, valueSchema, id_, conf)
       isValidated = true
     }
     value
@@ -213,8 +214,6 @@ class CecStateStoreProvider extends StateStoreProvider with SupportsFineGrainedR
     SparksSettings.checkEncoding(new StateStoreConf(SQLConf.get).stateStoreEncodingFormat)
     CecMetrics.all
   }
-
-  override def supportedInstanceMetrics: Seq[StateStoreInstanceMetric] = Seq(ExtentOfPartition())
 
   override def replayStateFromSnapshot(snapshotVersion: Long, endVersion: Long, readOnly: Boolean,
       snapshotVersionStateStoreCkptId: Option[String], endVersionStateStoreCkptId: Option[String]): StateStore = {

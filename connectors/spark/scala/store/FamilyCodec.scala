@@ -2,6 +2,7 @@ package org.apache.spark.sql.cecstore.store
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.format.Rows
+import org.apache.spark.sql.cecstore.sparks.Encoders
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.Platform
@@ -34,7 +35,7 @@ private[cecstore] final class FamilyCodec(
   SparksSettings.checkEncoding(encoding)
   private val data = new UnsafeRowDataEncoder(spec, valueSchema)
   private val keyEncoder = RocksDBStateEncoder.getKeyEncoder(data, spec, useColumnFamilies)
-  private val valueEncoder = RocksDBStateEncoder.getValueEncoder(data, valueSchema, isMultiple, 1)
+  private val valueEncoder = Encoders.ofValues(data, valueSchema, isMultiple)
   private val isPlainKey = spec.isInstanceOf[NoPrefixKeyStateEncoderSpec]
   private val key = new ReusedBytes
   private val value = new ReusedBytes
@@ -43,8 +44,8 @@ private[cecstore] final class FamilyCodec(
 
   val isOrdered: Boolean = !isPlainKey
   val supportsPrefixScan: Boolean = keyEncoder.supportPrefixKeyScan
-  val supportsRangeScan: Boolean = keyEncoder.supportsRangeScan
-  val supportsDeleteRange: Boolean = keyEncoder.supportsDeleteRange
+  val supportsRangeScan: Boolean = Encoders.supportsRangeScan(keyEncoder)
+  val supportsDeleteRange: Boolean = Encoders.supportsDeleteRange(keyEncoder)
 
   def keyOf(row: UnsafeRow): ReusedBytes = if (isPlainKey) key.set(row) else key.set(keyEncoder.encodeKey(row))
   def prefixOf(row: UnsafeRow): Array[Byte] = keyEncoder.encodePrefixKey(row)

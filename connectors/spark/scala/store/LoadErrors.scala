@@ -6,8 +6,8 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.cecstore.log.{SegmentFolder, VersionMissing}
+import org.apache.spark.sql.cecstore.sparks.StoreErrors
 import org.apache.spark.sql.errors.QueryExecutionErrors
-import org.apache.spark.sql.execution.streaming.state.StateStoreErrors
 
 /** State that cannot be loaded raises the conditions that Spark's own providers raise, with our error as the cause. */
 private[cecstore] object LoadErrors {
@@ -15,7 +15,7 @@ private[cecstore] object LoadErrors {
     case e: Exception with SparkThrowable => throw e
     case e @ (_: InterruptedIOException | _: ClosedByInterruptException) => throw e // the task is killed
     case NonFatal(e) if isMissing(e) => throw QueryExecutionErrors.failedToReadStreamingStateFileError(new Path(folder.location), e)
-    case NonFatal(e) => throw StateStoreErrors.cannotLoadStore(e)
+    case NonFatal(e) => throw StoreErrors.cannotLoad(e)
   }
 
   private def isMissing(error: Throwable): Boolean = Iterator.iterate(error)(_.getCause).takeWhile(_ != null)

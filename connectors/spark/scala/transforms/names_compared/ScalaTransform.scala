@@ -4,13 +4,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExec
 
 /** `transformWithState` of Scala and Java; Spark's own in all but which stores it takes. */
-private[transforms] final class ScalaTransform(@transient private val sparks: TransformWithStateExec) extends TransformWithStateExec(
-    sparks.keyDeserializer, sparks.valueDeserializer, sparks.groupingAttributes, sparks.dataAttributes,
-    sparks.statefulProcessor, sparks.timeMode, sparks.outputMode, sparks.keyEncoder, sparks.outputObjAttr,
-    sparks.stateInfo, sparks.batchTimestampMs, sparks.prevBatchTimestampMs, sparks.eventTimeWatermarkForLateEvents,
-    sparks.eventTimeWatermarkForEviction, sparks.child, sparks.isStreaming, sparks.isRealTimeMode, sparks.hasInitialState,
-    sparks.initialStateGroupingAttrs, sparks.initialStateDataAttrs, sparks.initialStateDeserializer, sparks.initialState) {
-
+private[transforms] final class ScalaTransform(@transient private val sparks: TransformWithStateExec) extends ScalaNode(sparks) {
   override protected def validateStateStoreProvider(isStreaming: Boolean): Unit =
     if (!OnAnyStore.isOurs(conf)) super.validateStateStoreProvider(isStreaming)
 
