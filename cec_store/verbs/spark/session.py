@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from cec_store.connectors import spark
+
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="Of the Spark session that does it."),
+]
 
 
 def settings_of(conf: list[str] | None) -> dict[str, str]:

@@ -4,6 +4,7 @@ import java.util.UUID
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{Dataset, Row}
 import org.apache.spark.sql.cecstore.CecStateStoreProvider
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
@@ -56,11 +57,21 @@ object Moving {
    * "name": "stateStoreSave", "store": "default", "rows": 10, "other_rows": 10, "only_here": 0, "only_there": 0}]}`.
    */
   def compare(session: SparkSession, first: String, second: String): String = answer {
-    def source(text: String): Source = {
-      val said = json.readValue(text, classOf[Request])
-      new Source(session, said.from, said.batch, said.conf, said.ids)
-    }
-    Map("stores" -> Comparing.run(source(first), source(second)))
+    Map("stores" -> Comparing.run(source(session, first), source(session, second)))
+  }
+
+  /** Whether state can be read as a batch has left it: `{"stores": [{"operator": 0, "store": "default", "partitions": 2}]}`. */
+  def stores(session: SparkSession, request: String): String = answer {
+    Map("stores" -> source(session, request).kinds.map(k => Map("operator" -> k.operator, "store" -> k.store, "partitions" -> k.partitions)))
+  }
+
+  /** One partition of one of them; columns `family`, `key` and `value`. */
+  def rows(session: SparkSession, request: String, operator: Long, store: String, partition: Int): Dataset[Row] =
+    StoredRows.of(source(session, request), operator, store, partition)
+
+  private def source(session: SparkSession, text: String): Source = {
+    val said = json.readValue(text, classOf[Request])
+    new Source(session, said.from, said.batch, said.conf, said.ids)
   }
 }
 

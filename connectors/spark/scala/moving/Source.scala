@@ -50,9 +50,11 @@ private[moving] final class Source(
   }
 
   /** Rows of a store in a form that can be sent, from a task for each partition. */
-  def rows(kind: StoreKind)(sender: StoreKind => MovedRow => InternalRow): RDD[InternalRow] = {
+  def rows(kind: StoreKind)(sender: StoreKind => MovedRow => InternalRow): RDD[InternalRow] = rows(kind, 0 until kind.partitions)(sender)
+
+  def rows(kind: StoreKind, partitions: Seq[Int])(sender: StoreKind => MovedRow => InternalRow): RDD[InternalRow] = {
     val (side, settings) = (this.side, new SerializableConfiguration(hadoop))
-    val tasks = (0 until kind.partitions).map(partition => partition -> idOf(kind, partition))
+    val tasks = partitions.map(partition => partition -> idOf(kind, partition))
     session.sparkContext.parallelize(tasks, tasks.size).flatMap { case (partition, id) =>
       val sent = sender(kind)
       OpenedStore.rows(side, kind, partition, id, settings.value).map(sent)
