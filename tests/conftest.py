@@ -24,6 +24,7 @@ SPARK_FILES = (
     "connectors/moving/test_refusals.py",
     "connectors/moving/test_killed_moves.py",
     "connectors/moving/test_comparing.py",
+    "inspector/test_built_in.py",
     "connectors/queues/test_queue.py",
     "connectors/queues/test_faults.py",
     "connectors/queues/test_jvm_faults.py",

@@ -8,7 +8,6 @@ import org.apache.spark.sql.{Dataset, Row}
 import org.apache.spark.sql.cecstore.CecStateStoreProvider
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.SerializableConfiguration
 
@@ -130,14 +129,9 @@ private final class Move(session: SparkSession, request: Request) {
   private def hashedAnew(kind: StoreKind): Seq[Made] = {
     val (to, settings) = (this.to, this.settings)
     val (wanted, format) = (if (kind.isOneKey) 1 else request.partitions, source.joinFormat)
-    val rows = source.rows(kind) { kind =>
-      val place = new NewPlace(kind, wanted, format)
-      Hashed.sent(_, place)
-    }
-    val hashed = session.internalCreateDataFrame(rows, Hashed.Columns).repartitionById(wanted, col("place")).queryExecution.toRdd
-    require(hashed.getNumPartitions == wanted, s"${hashed.getNumPartitions} partitions where $wanted were asked for")
-    hashed.mapPartitionsWithIndex { (partition, rows) =>
-      val (count, made) = OpenedStore.write(to, kind, partition, settings.value, Hashed.moved(rows, kind))
+    val packs = source.rows[(Int, Array[Byte])](kind)((kind, rows) => new Packing(rows, new NewPlace(kind, wanted, format)))
+    packs.partitionBy(new ByPlace(wanted)).mapPartitionsWithIndex { (partition, packs) =>
+      val (count, made) = OpenedStore.write(to, kind, partition, settings.value, Packing.unpacked(packs.map(_._2), kind))
       Iterator(Made(kind.operator, partition, kind.store, count, made))
     }.collect().toSeq
   }
