@@ -24,6 +24,8 @@ SPARK_FILES = (
     "connectors/moving/test_refusals.py",
     "connectors/moving/test_killed_moves.py",
     "connectors/moving/test_comparing.py",
+    "connectors/moving/test_moves_in_stores.py",
+    "connectors/moving/test_large_moves.py",
     "inspector/test_built_in.py",
     "connectors/queues/test_queue.py",
     "connectors/queues/test_faults.py",
