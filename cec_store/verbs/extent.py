@@ -71,9 +71,12 @@ def extent_verb(
     """
     screen = Screen()
     top = 0 if quick else top
+    if other is None:
+        places = [place_of(path, storage_options)]
+    else:
+        places = [*places_of((path, other), storage_options)]
     found = []
-    for each in [path] if other is None else places_of((path, other), storage_options):
-        place = place_of(each, storage_options) if isinstance(each, str) else each
+    for place in places:
         if other is not None and place.checkpoint is None:
             raise typer.BadParameter(f"{place.path}: only checkpoints are shown beside each other")
         wanted = wanted_at(place, at, version)
@@ -89,8 +92,8 @@ def extent_verb(
     if as_json:
         screen.document({**documents[0], "other": documents[1] if other is not None else None})
     else:
-        for each in found:
-            show_extent(screen, each, rates, top)
+        for overview in found:
+            show_extent(screen, overview, rates, top)
         if other is not None:
             show_beside(screen, found)
     if not all(each.is_sound for each in found):

@@ -16,7 +16,7 @@ from cec_store.format.checksum import crc32c
 from cec_store.inspector.built_in.changed_rows import check_whole
 from cec_store.inspector.built_in.loads import chain_of
 from cec_store.inspector.built_in.snapshots import read_snapshot
-from cec_store.inspector.built_in.store_files import StoreFile, StoreFiles
+from cec_store.inspector.built_in.store_files import MISSING, StoreFile, StoreFiles
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.damage.hadoop_checksums import hadoop_mismatch
 from cec_store.storage.folder import Folder
@@ -127,9 +127,7 @@ class StoreCheck:
                 self.notes.append(Note(self._files.folder.path, 0, note))
             lost = [v for v in versions if v not in forgotten]
             if lost:
-                kind = (
-                    "state-file-missing" if what == "the file is missing" else "state-file-damaged"
-                )
+                kind = "state-file-missing" if what == MISSING else "state-file-damaged"
                 fault = Fault(kind, path, byte, what, True, first_version=lost[0],
                               last_version=lost[-1])  # fmt: skip
                 self._replace(fault)

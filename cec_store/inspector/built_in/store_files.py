@@ -22,6 +22,7 @@ from cec_store.connectors.spark.checkpoint.parsing import damaged
 from cec_store.errors import CorruptLog
 from cec_store.storage.folder import FolderTree
 
+MISSING = "the file is missing"
 _NAME = re.compile(r"([0-9]{1,18})(?:_([0-9a-f-]{36}))?\.(delta|snapshot|changelog|zip)")
 _SNAPSHOTS = ("snapshot", "zip")
 
@@ -95,4 +96,4 @@ def _files(names: frozenset[str]) -> Iterator[StoreFile]:
 
 def missing(files: StoreFiles, name: str) -> CorruptLog:
     """The error for a file that a version needs."""
-    return damaged(files.path(name), 0, "the file is missing")
+    return damaged(files.path(name), 0, MISSING)
