@@ -9,7 +9,7 @@ from typing import Any
 from cec_store.errors import CecError, OutOfRange
 from cec_store.inspector.measuring.consumer_lags import consumer_lags
 from cec_store.inspector.measuring.crash_costs import LoadRates
-from cec_store.inspector.measuring.overview import At
+from cec_store.inspector.measuring.place_extents import At
 from cec_store.inspector.places.places import Place
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.report.facts import Damage, LogFacts, read_facts, without_repeats
@@ -36,6 +36,7 @@ def report_on(
 
     ``at`` as :func:`cec_store.inspector.measuring.overview.at_point` gives it.
     ``with_verify`` reads every byte; without it, the headers and what a restart needs.
+    State that Spark's own providers keep has no views; each log says what its ``store`` is.
     ``top`` is how many windows are named, and how many of the logs get plots of their own.
     ``done`` is called after each log with how many have been looked at.
 
@@ -50,7 +51,7 @@ def report_on(
     for log in place.logs:
         logs.append(read_facts(place, log, wanted))
         done(len(logs))
-    if at is not None and all(facts.last is None for facts in logs):
+    if at is not None and not place.is_built_in and all(facts.last is None for facts in logs):
         raise OutOfRange(f"{place.path}: {damage_in(logs)[0].what}")
     verified = _verified(place, logs, damage) if with_verify else None
     damage = without_repeats(damage + damage_in(logs))
@@ -59,6 +60,7 @@ def report_on(
         "kind": place.kind.value,
         "sound": not damage,
         "version": _version(place, wanted, logs),
+        "provider": place.provider,
         "retention": place.retention(),
         "consumers": [
             asdict(each) for each in consumer_lags([c for facts in logs for c in facts.consumers])
@@ -68,7 +70,7 @@ def report_on(
         "logs": [_row(facts) for facts in logs],
         "totals": _totals(logs),
         "rates": asdict(rates),
-        "views": _views(place, logs, top, rates),
+        "views": [] if place.is_built_in else _views(place, logs, top, rates),
     }
 
 
@@ -117,7 +119,7 @@ def _row(facts: LogFacts) -> Document:
         **log.fields(),
         "sound": not facts.damage,
         "has_windows": facts.has_windows,
-        "bytes": history.bytes,
+        "bytes": history.bytes if facts.store is None else facts.store.bytes,
         "segments": len(history.segments),
         "frames": history.frames,
         "records": history.records,
@@ -127,6 +129,7 @@ def _row(facts: LogFacts) -> Document:
         "oldest_timestamp_us": oldest_us,
         "age_us": age_us,
         "replay_rows": facts.replay_rows,
+        "store": None if facts.store is None else asdict(facts.store),
     }
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from cec_store.errors import CecError, CorruptLog, OutOfRange
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
+from cec_store.inspector.built_in.figures import StoreFigures, figures_of
+from cec_store.inspector.built_in.store_files import StoreFiles
 from cec_store.inspector.damage.faults import EFFECTS, Fault, located
 from cec_store.inspector.measuring.extents import reader_at
 from cec_store.inspector.measuring.footprint_statistics import (
@@ -13,7 +15,7 @@ from cec_store.inspector.measuring.footprint_statistics import (
     footprint_statistics,
 )
 from cec_store.inspector.measuring.log_history import LogHistory, read_log_history
-from cec_store.inspector.measuring.overview import At
+from cec_store.inspector.measuring.place_extents import At
 from cec_store.inspector.measuring.reference_consumers import reference_consumers
 from cec_store.inspector.measuring.reference_totals import reference_history
 from cec_store.inspector.places.places import Log, Place, PlaceKind
@@ -68,6 +70,8 @@ class LogFacts:
     consumers: list[ConsumerState] = field(default_factory=list)
     """Who reads it, now; of a queue."""
     damage: list[Damage] = field(default_factory=list)
+    store: StoreFigures | None = None
+    """Of a store that one of Spark's own providers keeps."""
 
     @property
     def open_windows(self) -> int:
@@ -134,6 +138,13 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
         facts.history, facts.last = reference_history(place, int(log.partition or 0))
         facts.damage += [Damage.of_fault(log.name, fault) for fault in facts.history.damage]
         facts.consumers = reference_consumers(place)(int(log.partition or 0))
+        return
+    if place.is_built_in:
+        facts.at = _named(facts, place, at)
+        files = StoreFiles(log.folder)
+        facts.store = figures_of(files)
+        version = at if isinstance(at, int) else None
+        facts.store = figures_of(files, version, None if facts.at == version else str(facts.at))
         return
     log_reader, last = None, None
     try:

@@ -107,6 +107,27 @@ function show(view) {
   document.documentElement.dataset.plots = `${drawn.size}/${wanted.length}`;
 }
 
+/* Of state that one of Spark's own providers keeps. */
+function stores() {
+  at("h-why").parentElement.hidden = true;
+  const known = report.logs.filter((log) => log.store), loads = known.filter((log) => log.store.restart);
+  const sum = (of) => loads.reduce((all, log) => all + of(log.store.restart), 0);
+  const read = (load) => load.snapshot_bytes + load.change_bytes, list = at("tiles");
+  const tile = (name, value) => { const box = made("div", null, list); made("dt", name, box); made("dd", value, box); };
+  tile("to read", text.bytes(sum(read)));
+  tile("files to read", text.whole(sum((load) => load.snapshot_files + load.change_files)));
+  tile("on disk", text.bytes(known.reduce((all, log) => all + log.store.bytes, 0)));
+  const columns = ["store", "files", "size", "begins with snapshot", "its size", "changes since", "their size", "to read"];
+  const box = made("figure", null, at("cost"), { class: "wide" });
+  made("p", `Kept by ${text.safe(report.provider)}. A restart reads a snapshot, and what each version since has changed.`, box, { class: "soft" });
+  table(box, "What a restart reads", { columns, texts: [0], rows: known.map(({ name, store }) => {
+    const load = store.restart, none = "–";
+    return [text.safe(name), text.whole(store.files), text.bytes(store.bytes), ...(load ? [load.snapshot_version === null ? none : text.whole(load.snapshot_version),
+      text.bytes(load.snapshot_bytes), text.whole(load.change_files), text.bytes(load.change_bytes), text.bytes(read(load))] : Array(5).fill(none))];
+  }) }, true);
+  document.documentElement.dataset.plots = "0/0";
+}
+
 /* -- words and figures -------------------------------------------------------------------------- */
 
 function tiles(view) {
@@ -188,7 +209,8 @@ chooser();
 at("foot").textContent = `Times are for one log after the other, at ${report.rates.source === "default" ? "guessed rates: cec-store extent --calibrate measures this machine's"
   : "the rates of the machine that made this page"}. cec-store ${report.release} · plots by Chart.js ${Chart.version} · this page loads nothing`;
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
-show(report.views[0]);
+if (report.views.length) show(report.views[0]);
+else stores();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((redraw) => redraw()));
 /* Paper has light colours and another width. */
 matchMedia("print").addEventListener("change", () => redraws.forEach((redraw) => redraw()));

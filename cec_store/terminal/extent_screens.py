@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cec_store.inspector.measuring.crash_costs import CALIBRATED, DEFAULT, REMEMBERED, LoadRates
 from cec_store.inspector.measuring.extents import OperatorState
-from cec_store.inspector.measuring.overview import LogExtent, Overview
+from cec_store.inspector.measuring.place_extents import LogExtent, Overview
+from cec_store.terminal.built_in_screens import show_built_in
 from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import by_kind, counted, duration, moment, positions, size, value
 
@@ -17,6 +18,9 @@ _RATES = {
 
 def show_extent(screen: Screen, found: Overview, rates: LoadRates, top: int) -> None:
     """Totals, extents, what a crash costs, the oldest windows, and what other targets had given."""
+    if found.place.is_built_in:
+        show_built_in(screen, found)
+        return
     if len(found.logs) == 1:
         _show_log(screen, found, found.logs[0], rates)
     else:

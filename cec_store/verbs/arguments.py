@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from cec_store.errors import NotAQueue
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.measuring import overview
+from cec_store.inspector.measuring.place_extents import At
 from cec_store.inspector.places.places import Place, place_at
 from cec_store.inspector.places.points import PointInTime
 from cec_store.inspector.showing.dump_filter import parse_kinds
@@ -47,7 +49,7 @@ def _time(text: str) -> int:
     return moment
 
 
-def wanted_at(place: Place, at: PointInTime | None, version: int | None) -> overview.At:
+def wanted_at(place: Place, at: PointInTime | None, version: int | None) -> At:
     """Where a place is to be looked at; ``None``: as it is now.
 
     Raises:
@@ -114,6 +116,17 @@ def place_of(path: str, given: list[Any] | None) -> Place:
     with wrong_use():
         folder = folder_at(path, options)
     return place_at(folder)
+
+
+def logs_of(path: str, given: list[Any] | None) -> Place:
+    """As :func:`place_of`; raises :class:`NotAQueue` where Spark's own providers keep the state."""
+    place = place_of(path, given)
+    if place.is_built_in:
+        raise NotAQueue(
+            f"{place.path}: its state is kept by {place.provider}, which has no logs; extent, "
+            "verify, state, diff and report take it, and adopt makes a checkpoint of ours"
+        )
+    return place
 
 
 def places_of(paths: tuple[str, str], given: list[Any] | None) -> tuple[Place, Place]:

@@ -19,8 +19,8 @@ from cec_store.verbs.arguments import (
     Raw,
     StorageOptions,
     Store,
+    logs_of,
     parse_point,
-    place_of,
 )
 
 From = Annotated[
@@ -48,7 +48,7 @@ def changes_verb(
 ) -> None:
     """Write what turned the state at FROM into that at TO."""
     form = chosen_format(form, output, as_json)
-    place = place_of(path, storage_options)
+    place = logs_of(path, storage_options)
     own: dict[str, Any]
     with wrong_use():
         logs = place.chosen(operator, partition, store)

@@ -9,7 +9,13 @@ import typer
 
 from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.places.places import Place
-from cec_store.inspector.showing.differences import Change, DiffSide, LogDiff, differences
+from cec_store.inspector.showing.differences import (
+    Change,
+    DiffSide,
+    LogDiff,
+    differences,
+    require_keys_alone,
+)
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import exit_if_damaged, wrong_use
 from cec_store.terminal.screens import Cell, Screen
@@ -25,6 +31,8 @@ from cec_store.verbs.arguments import (
     parse_point,
     places_of,
 )
+from cec_store.verbs.spark.session import Conf
+from cec_store.verbs.spark.stored_state import stored_state
 
 _COUNTS = ("added", "removed", "changed", "same")
 
@@ -48,10 +56,14 @@ def diff_verb(
     partition: Partition = None,
     store: Store = None,
     top: Annotated[int, typer.Option(min=0, help="How many keys are listed.")] = 20,
+    conf: Conf = None,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two versions of one place, or two places: keys added, removed and changed."""
+    """Compare two versions of one place, or two places: keys added, removed and changed.
+
+    What Spark's own providers keep is read by Spark, in a session that is begun for it.
+    """
     if (other is None) == (old is None) or (other is not None and new is not None):
         raise typer.BadParameter("give two places (and --at), or one with --from (and --to)")
     if other is None and at is not None:
@@ -61,9 +73,14 @@ def diff_verb(
         logs = [place.chosen(operator, partition, store) for place in places]
         points = (at, at) if other is not None else (old, new)
         sides = [DiffSide(place, point) for place, point in zip(places, points, strict=True)]
+        if any(place.is_built_in for place in places):
+            require_keys_alone(logs[0] + logs[1])
         compared = differences(sides[0], sides[1], (logs[0], logs[1]), top, partition is None)
     screen, found = Screen(), []
-    with screen.bar() as bar:
+    asked = [(side.place, side.at) for side in sides]
+    with wrong_use(), stored_state(conf, asked) as stored, screen.bar() as bar:
+        for side, reader in zip(sides, stored, strict=True):
+            side.stored = reader
         task = bar.add_task("comparing", total=max(map(len, logs)))
         for diff in compared:
             found.append(diff)

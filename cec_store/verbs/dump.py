@@ -38,7 +38,7 @@ from cec_store.verbs.arguments import (
     StorageOptions,
     Store,
     Until,
-    place_of,
+    logs_of,
 )
 
 _POLL_S = 0.1
@@ -88,7 +88,7 @@ def dump_verb(
     as_json: AsJson = False,
 ) -> None:
     """Print frames and records as they stand in the log, over damage and on."""
-    place = place_of(path, storage_options)
+    place = logs_of(path, storage_options)
     since_offset = since.offset if isinstance(since, Position) else since_offset
     until_offset = until.offset if isinstance(until, Position) else until_offset
     wanted = DumpFilter(

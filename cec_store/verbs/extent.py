@@ -13,10 +13,12 @@ from cec_store.inspector.measuring.crash_costs import LoadRates
 from cec_store.inspector.measuring.extent_history import WhatIf, parse_what_if
 from cec_store.inspector.measuring.extents import OpenWindow, OperatorState
 from cec_store.inspector.measuring.kept_rates import keep_rates, known_rates
-from cec_store.inspector.measuring.overview import LogExtent, Overview, calibrated, overview_of
+from cec_store.inspector.measuring.overview import calibrated, overview_of
+from cec_store.inspector.measuring.place_extents import LogExtent, Overview
 from cec_store.inspector.measuring.totals import LogTotals
 from cec_store.inspector.measuring.what_if import TargetOutcome
 from cec_store.inspector.places.places import Log
+from cec_store.terminal.built_in_screens import show_beside
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.extent_screens import show_extent
@@ -28,6 +30,7 @@ from cec_store.verbs.arguments import (
     PlacePath,
     StorageOptions,
     place_of,
+    places_of,
     wanted_at,
 )
 
@@ -39,6 +42,10 @@ def _what_if(text: str) -> WhatIf:
 
 def extent_verb(
     path: PlacePath,
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="[OTHER]", help="Another checkpoint, to be shown beside it."),
+    ] = None,
     at: AtPoint = None,
     version: AtVersion = None,
     top: Annotated[int, typer.Option(min=0, help="How many of the oldest windows.")] = 10,
@@ -58,21 +65,38 @@ def extent_verb(
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a restart would read back, what that costs, and which windows hold it open."""
+    """Show what a restart would read back, what that costs, and which windows hold it open.
+
+    Of checkpoints that Spark's own providers keep: which snapshot, and which changes since.
+    """
     screen = Screen()
-    place = place_of(path, storage_options)
-    wanted = wanted_at(place, at, version)
     top = 0 if quick else top
-    with wrong_use(), _progress(screen, len(place.logs)) as progress:
-        found = overview_of(
-            place, at=wanted, top=top, counts=counts, targets=what_if or (), progress=progress
-        )
-    rates = _rates(screen, found, calibrate)
-    if as_json:
-        screen.document(extent_as_json(found, rates, top))
+    if other is None:
+        places = [place_of(path, storage_options)]
     else:
-        show_extent(screen, found, rates, top)
-    if not found.is_sound:
+        places = [*places_of((path, other), storage_options)]
+    found = []
+    for place in places:
+        if other is not None and place.checkpoint is None:
+            raise typer.BadParameter(f"{place.path}: only checkpoints are shown beside each other")
+        wanted = wanted_at(place, at, version)
+        with wrong_use(), _progress(screen, len(place.logs)) as progress:
+            found.append(
+                overview_of(
+                    place, at=wanted, top=top, counts=counts, targets=what_if or (),
+                    progress=progress,
+                )
+            )  # fmt: skip
+    rates = _rates(screen, found[0], calibrate)
+    documents = [extent_as_json(each, rates, top) for each in found] if as_json else []
+    if as_json:
+        screen.document({**documents[0], "other": documents[1] if other is not None else None})
+    else:
+        for overview in found:
+            show_extent(screen, overview, rates, top)
+        if other is not None:
+            show_beside(screen, found)
+    if not all(each.is_sound for each in found):
         raise typer.Exit(DAMAGED)
 
 
@@ -111,6 +135,8 @@ def extent_as_json(found: Overview, rates: LoadRates, top: int) -> dict[str, Any
         retention=found.place.retention(),
         version=found.version,
         batch_timestamp_us=found.timestamp_us,
+        provider=found.place.provider,
+        restart_reads=None if found.place.checkpoint is None else asdict(found.restart_reads),
         faults=list(found.faults),
         rates=asdict(rates),
         oldest_windows=[
@@ -140,6 +166,7 @@ def _log_as_json(each: LogExtent, rates: LoadRates) -> dict[str, Any]:
         "totals": None if report is None else _totals_as_json(report.totals),
         "state": None if each.state is None else _state_as_json(each, each.state, rates),
         "what_if": _what_if_as_json(each.what_if),
+        "store": None if each.store is None else asdict(each.store),
     }
 
 

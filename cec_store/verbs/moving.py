@@ -14,16 +14,12 @@ from cec_store.connectors.spark.moving.moving import MoveReport
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.verbs.arguments import AsJson, StorageOptions, Yes, storage_options_of
-from cec_store.verbs.spark.session import settings_of, spark_session
+from cec_store.verbs.spark.session import Conf, settings_of, spark_session
 
 _NAME = "cec-store"
 
 Old = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="A query's checkpointLocation.")]
 New = Annotated[str, typer.Argument(metavar="NEW", help="The folder to make.")]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="Of the Spark session that does it."),
-]
 
 
 def adopt_verb(

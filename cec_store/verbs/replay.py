@@ -27,7 +27,7 @@ from cec_store.verbs.arguments import (
     Since,
     StorageOptions,
     Until,
-    place_of,
+    logs_of,
 )
 
 Rows = Iterator[pa.RecordBatch]
@@ -53,7 +53,7 @@ def replay_verb(
     form = Format.JSONL if as_json or form is Format.JSON else form
     if not form.is_text and sys.stdout.isatty():
         raise typer.BadParameter(f"{form.value} is not for a terminal: send it to a file or pipe")
-    place = place_of(path, storage_options)
+    place = logs_of(path, storage_options)
     if follow and place.kind is not PlaceKind.QUEUE:
         raise typer.BadParameter(f"a {place.kind.value} has no --follow here; dump --follow has")
     with ExitStack() as stack:

@@ -21,6 +21,8 @@ from cec_store.verbs.arguments import (
     place_of,
     point_of,
 )
+from cec_store.verbs.spark.session import Conf
+from cec_store.verbs.spark.stored_state import stored_state
 
 
 def state_verb(
@@ -34,11 +36,15 @@ def state_verb(
     output: OutputFile = None,
     force: Force = False,
     raw: Raw = False,
+    conf: Conf = None,
     limit: Limit = None,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the state at a version or a moment: the keys or windows that are open then."""
+    """Write the state at a version or a moment: the keys or windows that are open then.
+
+    What Spark's own providers keep is read by Spark, in a session that is begun for it.
+    """
     form = chosen_format(form, output, as_json)
     place = place_of(path, storage_options)
     point = point_of(place, at, version)
@@ -47,8 +53,13 @@ def state_verb(
         if place.has_versions:
             wanted = version_at(place, point)
             is_side = store in JOIN_SIDES and logs[0].store == JOIN_SIDES[store]
-            rows = StoreReader(place, logs, raw, partition is None, is_side=is_side).state(wanted)
+            stores = StoreReader(place, logs, raw, partition is None, is_side=is_side)
         else:
             reader = WindowReader(place)
             rows = reader.state(seq_at(place, reader.chain, point))
-    write_rows(place, rows, form, output, force, limit, version=rows.version)
+    if not place.has_versions:
+        write_rows(place, rows, form, output, force, limit, version=rows.version)
+        return
+    with wrong_use(), stored_state(conf, [(place, wanted)]) as [stored]:
+        rows = stores.state(wanted, stored)
+        write_rows(place, rows, form, output, force, limit, version=rows.version)

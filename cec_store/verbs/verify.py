@@ -11,6 +11,7 @@ from cec_store.format.schema import RecordKind
 from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.results import PlaceVerification, Verification, VerifiedLog
+from cec_store.terminal.built_in_screens import short, show_verified_stores
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import COULD_NOT_LOOK, DAMAGED
 from cec_store.terminal.screens import Screen
@@ -67,6 +68,7 @@ def verification_as_json(found: PlaceVerification, *, deep: bool, records: bool)
         deep=deep,
         records_decoded=records,
         batches=batches,
+        provider=found.place.provider,
         faults=[{**asdict(fault), "advice": fault.advice} for fault in found.faults],
         notes=[asdict(note) for note in found.notes],
     )
@@ -77,7 +79,15 @@ def _log_as_json(entry: VerifiedLog) -> dict[str, Any]:
     if entry.found is not None:
         found = asdict(entry.found)
         figures = {n: v for n, v in found.items() if n not in ("path", "faults", "notes")}
-    return {**entry.log.fields(), "sound": not entry.faults, "figures": figures}
+    store = None if entry.store is None else asdict(entry.store)
+    kept = entry.loadable and dict(zip(("first", "last"), entry.loadable, strict=True))
+    return {
+        **entry.log.fields(),
+        "sound": not entry.faults,
+        "figures": figures,
+        "store": store,
+        "loadable": kept,
+    }
 
 
 def _totals(found: PlaceVerification) -> dict[str, Any]:
@@ -107,7 +117,11 @@ def show_verification(screen: Screen, found: PlaceVerification) -> None:
         screen.line(f"  advice: {fault.advice}")
     for note in found.notes:
         screen.line(f"{note.path}: byte {note.byte}: note: {note.what}")
-    if len(found.logs) == 1 and found.logs[0].found is not None and not found.logs[0].log.name:
+    if found.place.is_built_in:
+        title = f"{found.place.path}: {found.place.kind.value} of {short(found.place.provider)}"
+        show_verified_stores(screen, title, found.logs)
+        _show_batches(screen, found)
+    elif len(found.logs) == 1 and found.logs[0].found is not None and not found.logs[0].log.name:
         screen.pairs(found.place.path, _figures(found.logs[0].found))
     else:
         _show_logs(screen, found)
@@ -166,6 +180,10 @@ def _show_logs(screen: Screen, found: PlaceVerification) -> None:
     if totals["kinds"]:
         recounted = f"N and q counted anew at {totals['recounted_frames']:,} frames"
         screen.line(f"decoded: {by_kind(totals['kinds'])}; {recounted}")
+    _show_batches(screen, found)
+
+
+def _show_batches(screen: Screen, found: PlaceVerification) -> None:
     if found.batches is not None:
         first, newest = found.batches
         screen.line(f"batches that Spark has committed and keeps: {first:,} to {newest:,}")

@@ -614,10 +614,13 @@ def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
         "partition-short",
         "staged-lost",
         "version-missing",
+        "state-file-missing",
+        "state-file-damaged",
         "rows",
         "link",
         "unreadable",
-    }  # those of inspector/test_verify.py, test_reference_queues.py and storage/test_permissions.py
+    }  # those of inspector/test_verify.py, test_reference_queues.py, test_built_in.py and
+    # storage/test_permissions.py
     assert seen | of_places == set(ADVICE) == set(EFFECTS)
     assert not seen & of_places
     assert len(DAMAGES) >= 20

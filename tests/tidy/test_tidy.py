@@ -81,7 +81,7 @@ ORDER = {
     """,
     "connectors": "spark",
     "connectors.spark": "setup queues checkpoint takeover moving executors fleet",
-    "connectors.spark.moving": "plan spark_files state_job moving comparing",
+    "connectors.spark.moving": "plan spark_files state_job stored_rows moving comparing",
     "connectors.spark.fleet": """
         rules declaration toml_file backoff costs recovery notes fleet_folder cuts history
         checkpointing going_back running driver fleet status
@@ -97,10 +97,11 @@ ORDER = {
         variable_rows rewriting fork_plan fork state_rows
         state_tables
     """,
-    "inspector": "places damage decoding verifying measuring showing",
-    "inspector.places": "places points",
+    "inspector": "places damage decoding built_in verifying measuring showing",
+    "inspector.places": "providers places points",
+    "inspector.built_in": "store_files changed_rows snapshots loads figures checks",
     "inspector.damage": """
-        faults segment_scan log_segment queue_files whole_segments state_log_files
+        faults hadoop_checksums segment_scan log_segment queue_files whole_segments state_log_files
         reference_objects
     """,
     "inspector.decoding": "plain_values keys records",
@@ -111,7 +112,7 @@ ORDER = {
     """,
     "inspector.measuring": """
         consumer_lags crash_costs kept_rates sketches totals extent_history oldest_footprints
-        extents what_if log_history reference_totals reference_consumers overview
+        extents what_if place_extents log_history reference_totals reference_consumers overview
         footprint_statistics measured_query
     """,
     "inspector.showing": """
@@ -120,7 +121,7 @@ ORDER = {
     "report": "facts windows restart_costs views document cluster_document page",
     "terminal": """
         exit_status streams lazy_group wording screens columnar formats documents gathering outputs
-        extent_screens report_writing
+        built_in_screens extent_screens report_writing
     """,
     "demos": """
         reporting flights embedded_child embedded spark_feed spark_job spark_results spark
@@ -131,7 +132,7 @@ ORDER = {
         arguments spark upkeep extent verify dump state changes diff replay report
         consumers trim reindex fork moving demo standby sizing fleet
     """,
-    "verbs.spark": "session spark",
+    "verbs.spark": "session stored_state spark",
     "verbs.fleet": "going_back monitor fleet",
     "verbs.standby": "advise passive",
     "verbs.sizing": "size",

@@ -55,6 +55,9 @@ ADVICE = {
     "staged-lost": "restore the staged file from a copy; until then nothing can be committed",
     "version-missing": "restore the store's segments from a copy, or `cec-store fork` from a batch "
     "that all stores still have",
+    "state-file-missing": "restore the file from a copy of the checkpoint, or begin again from an "
+    "earlier one: Spark goes on with nothing less",
+    "state-file-damaged": "restore the file from a copy of the checkpoint",
     "spark-metadata": _SPARK,
     "spark-offsets": _SPARK,
     "spark-commits": _SPARK,
@@ -105,6 +108,8 @@ EFFECTS = {
     "partition-short": "readers refuse the queue: acknowledged records are missing",
     "staged-lost": "readers do not see the newest commit, and no further one can be made",
     "version-missing": "state that was acknowledged cannot be read",
+    "state-file-missing": "the query does not start from these versions",
+    "state-file-damaged": "Spark refuses the file, and each version that is made of it",
     "spark-metadata": "Spark takes the query for another one, or does not start it",
     "spark-offsets": "the query does not restart if it needs this batch",
     "spark-commits": "the query does not restart from this batch, or runs it twice",

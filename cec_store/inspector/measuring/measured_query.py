@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cec_store.inspector.measuring.overview import LogExtent, Overview
+from cec_store.inspector.measuring.place_extents import LogExtent, Overview
 from cec_store.standby.costs import Query
 
 

@@ -1,128 +1,27 @@
-"""The extents of all logs at a path: each by itself, all together, and their oldest windows."""
+"""Looks at the extents of all logs at a path, one log after the other, over damage and on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from cec_store.checkpoints.policy import Targets
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, OutOfRange, StorageError
-from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates, calibrate
-from cec_store.inspector.measuring.extent_history import FRAME_COST_RECORDS, WhatIf
+from cec_store.inspector.built_in.figures import figures_of
+from cec_store.inspector.built_in.store_files import StoreFiles
+from cec_store.inspector.measuring.crash_costs import LoadRates, calibrate
+from cec_store.inspector.measuring.extent_history import WhatIf
 from cec_store.inspector.measuring.extents import (
-    ExtentReport,
-    OpenWindow,
-    OperatorState,
     extent_of,
     inspect_extent,
     reader_at,
 )
+from cec_store.inspector.measuring.place_extents import At, LogExtent, Overview
 from cec_store.inspector.measuring.reference_totals import reference_extent
-from cec_store.inspector.measuring.totals import sums
-from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate, together
+from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.places.points import PointInTime, seq_at, version_at
 from cec_store.log.chain import Chain
-
-At = int | str | None
-"""A version, or its unique id; of a queue the number of a frame; ``None``: as it is now."""
-
-
-@dataclass(frozen=True)
-class LogExtent:
-    """One log of a place."""
-
-    log: Log
-    report: ExtentReport | None
-    """``None`` where nothing of it can be read."""
-    damage: str
-    """Why not all could be read; empty in a sound log."""
-    what_if: tuple[TargetOutcome, ...] = ()
-    """The recorded history first; empty where it was not asked for, or cannot be gone through."""
-
-    @property
-    def state(self) -> OperatorState | None:
-        """``None`` also where no operator writes the log."""
-        return None if self.report is None else self.report.state
-
-    @property
-    def has_input(self) -> bool:
-        """Whether a restart replays input: a version of a state store needs none."""
-        return self.report is not None and self.report.version is None
-
-    @property
-    def cost_records(self) -> int:
-        """What its extent costs by the rule that its writer keeps, in records."""
-        assert self.state is not None
-        extent = self.state.extent
-        return extent.records + (0 if self.has_input else FRAME_COST_RECORDS * extent.frames)
-
-    @property
-    def default_target(self) -> int:
-        """What that may be if nobody has set a target: no log says whether somebody has."""
-        assert self.state is not None
-        n = self.state.extent.open_windows
-        if self.has_input:
-            return int(Targets().extent_target(n))
-        return WhatIf(extent_factor=2.0).cost_max(n)
-
-    def crash_cost(self, rates: LoadRates) -> CrashCost:
-        """What a crash now would cost; only where there is a state."""
-        assert self.state is not None
-        return self.state.cost(rates, has_input=self.has_input)
-
-
-@dataclass(frozen=True)
-class Overview:
-    """All logs of a place at one moment."""
-
-    place: Place
-    version: int | None
-    """Of a checkpoint or state store."""
-    timestamp_us: int | None
-    """Of a checkpoint: when the batch that made the version began."""
-    faults: tuple[str, ...]
-    """Of Spark's own files, and what keeps a log's keys from being decoded."""
-    logs: tuple[LogExtent, ...]
-
-    @property
-    def is_sound(self) -> bool:
-        return not self.faults and not any(each.damage for each in self.logs)
-
-    def totals(self, rates: LoadRates) -> dict[str, Any]:
-        """Over all logs that could be read."""
-        totals = [each.report.totals for each in self.logs if each.report is not None]
-        states = [each.state for each in self.logs if each.state is not None]
-        replayed = [each.state for each in self.logs if each.state is not None and each.has_input]
-        costs = [each.crash_cost(rates) for each in self.logs if each.state is not None]
-        extents = [state.extent for state in states]
-        extent = sums(extents, "records", "frames", "bytes", "segments")
-        return {
-            "logs": len(self.logs),
-            "damaged_logs": sum(bool(each.damage) for each in self.logs),
-            **sums(totals, "segments", "frames", "bytes", "records"),
-            **sums(extents, "open_windows"),
-            **{f"extent_{name}": total for name, total in extent.items()},
-            **sums(replayed, "replay_rows"),
-            **sums(costs, "load_s", "replay_s"),
-        }
-
-    def what_if(self) -> tuple[TargetOutcome, ...]:
-        """All logs together: sums, and the sum of what each was at most."""
-        return together([log.what_if for log in self.logs if log.what_if])
-
-    def oldest_windows(self, top: int) -> list[tuple[LogExtent, OpenWindow]]:
-        """Over all logs, by the time of their footprints."""
-        windows = [
-            (each, window)
-            for each in self.logs
-            if each.state is not None
-            for window in each.state.oldest_windows
-        ]
-        windows.sort(key=lambda pair: pair[1].timestamp_us)  # stable: a log's own order stays
-        return windows[:top]
 
 
 def at_point(place: Place, point: PointInTime | None) -> At:
@@ -211,6 +110,8 @@ class _Look:
         if self.place.kind is PlaceKind.REFERENCE_QUEUE:
             number = int(log.partition or 0)
             return LogExtent(log, reference_extent(self.place, number, self.counts), "")
+        if self.place.is_built_in:
+            return self._at_built_in(log)
         try:
             at = self._named(log)
             report = inspect_extent(
@@ -231,6 +132,20 @@ class _Look:
             except CecError as error:
                 damage = damage or str(error)
         return LogExtent(log, report, damage, outcomes)
+
+    def _at_built_in(self, log: Log) -> LogExtent:
+        at = self._named(log)
+        version = self.at if isinstance(self.at, int) else None
+        try:
+            files = StoreFiles(log.folder)
+            figures = figures_of(files)
+            try:
+                figures = figures_of(files, version, at if isinstance(at, str) else None)
+            except (CecError, FileNotFoundError) as error:
+                return LogExtent(log, None, str(error), store=figures)
+        except (CecError, FileNotFoundError) as error:
+            return LogExtent(log, None, str(error))
+        return LogExtent(log, None, "", store=figures)
 
     def _named(self, log: Log) -> At:
         """How the log calls the version; its number where Spark's file that has ids is damaged."""

@@ -15,8 +15,10 @@ from cec_store.connectors.spark.checkpoint.layout import (
 )
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, decoder_of
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name
+from cec_store.connectors.spark.setup.settings import BUILT_IN
 from cec_store.errors import CecError, NotAQueue
 from cec_store.format.retention import FOREVER
+from cec_store.inspector.places.providers import provider_of
 from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.partitions import is_partitioned
@@ -122,10 +124,17 @@ class Place:
     """Of a checkpoint: the files around its logs."""
     opened: ReferenceQueue | None = None
     """Of a queue by reference that can be opened."""
+    provider: str | None = None
+    """Of a checkpoint: the class that keeps the state."""
 
     @property
     def path(self) -> str:
         return self.folder.path
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether one of Spark's own providers keeps the state: then there is no log of ours."""
+        return self.provider in BUILT_IN.values()
 
     @property
     def has_versions(self) -> bool:
@@ -283,4 +292,5 @@ def _checkpoint(checkpoint: Checkpoint) -> Place:
         Log.of_store(at.folder, at.operator, at.partition, at.store, names[at.operator])
         for at in folders
     )
-    return Place(checkpoint.folder, PlaceKind.CHECKPOINT, logs, checkpoint)
+    provider = provider_of(checkpoint)
+    return Place(checkpoint.folder, PlaceKind.CHECKPOINT, logs, checkpoint, provider=provider)

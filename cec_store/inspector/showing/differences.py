@@ -13,13 +13,15 @@ import pyarrow as pa
 
 from cec_store.checkpoints.last_rows import key_codes
 from cec_store.checkpoints.rebuild import rebuild
+from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
+from cec_store.connectors.spark.checkpoint.state_schema import has_variables
 from cec_store.errors import CecError, NotAQueue, SchemaMismatch
 from cec_store.format.columns import Ints
 from cec_store.inspector.decoding.plain_values import rows_of
 from cec_store.inspector.places.places import Log, Place
 from cec_store.inspector.places.points import PointInTime, seq_at, version_at
-from cec_store.inspector.showing.states import WindowReader, lost_partitions
+from cec_store.inspector.showing.states import Stored, WindowReader, lost_partitions
 from cec_store.state_logs.state_log import StateLog
 
 
@@ -66,6 +68,8 @@ class DiffSide:
     def __init__(self, place: Place, point: PointInTime | None) -> None:
         """Raises as :func:`version_at`, :func:`seq_at` and :class:`WindowReader`."""
         self.place = place
+        self.stored: Stored | None = None
+        """What reads a store that has no log of ours."""
         self.at: int | str | None
         if place.has_versions:
             self.at = version_at(place, point)
@@ -91,10 +95,27 @@ class DiffSide:
             return _Rows(found.keys, found.states)
         if not log.folder.exists():
             raise NotAQueue(f"{log.folder.path}: the folder is missing")
+        if self.stored is not None:
+            family, key, value = (each.combine_chunks() for each in self.stored(log).columns)
+            keys = pa.StructArray.from_arrays([family, key], ["family", "key"])
+            return _Rows(keys, pa.StructArray.from_arrays([value], ["value"]))
         at = self.place.at(log, self.at)
         found = StateLog(log.folder).rebuild(at)
         values = found.states.flatten()[0]
         return _Rows(found.keys, pa.StructArray.from_arrays([values], ["value"]))
+
+
+def require_keys_alone(logs: Sequence[Log]) -> None:
+    """Raises ``ValueError`` where a key may have several values: a list's are no rows of a log."""
+    for log in logs:
+        operator_folder = log.folder.above()
+        if log.store != DEFAULT_STORE:
+            operator_folder = operator_folder.above()
+        if has_variables(operator_folder):
+            raise ValueError(
+                f"{operator_folder.path}: it keeps variables, of which a key may have many values; "
+                "`cec-store compare` tells whether two checkpoints hold the same"
+            )
 
 
 def differences(

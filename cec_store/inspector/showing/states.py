@@ -23,6 +23,8 @@ from cec_store.log.chain import Chain
 from cec_store.state_logs.state_log import StateLog
 
 Batches = Iterator[pa.RecordBatch]
+Stored = Callable[[Log], pa.Table]
+"""Reads a store that has no log of ours: its columns `family`, `key` and `value`, as bytes."""
 _ROWS = 1 << 16
 _STORED = pa.schema([("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())])
 _KINDS = {RecordKind.OPEN: "open", RecordKind.CHECK: "update", RecordKind.RESULT: "close"}
@@ -102,8 +104,13 @@ class StoreReader:
         lost = lost_partitions(logs, self._decoder) if is_all else []
         self.logs = [LogRows(log) for log in [*logs, *lost]]
 
-    def state(self, version: int | str | None) -> PlaceRows:
-        """The rows of a version."""
+    def state(self, version: int | str | None, stored: Stored | None = None) -> PlaceRows:
+        """The rows of a version; ``stored`` reads them where no log of ours has them."""
+
+        def read_stored(log: Log) -> Batches:
+            assert stored is not None
+            for batch in stored(log).combine_chunks().to_batches(_ROWS):
+                yield from self._decoded(log, dict(zip(batch.schema.names, batch, strict=True)))
 
         def read(log: Log) -> Batches:
             rebuilt = StateLog(log.folder).rebuild(self._place.at(log, version))
@@ -113,7 +120,7 @@ class StoreReader:
                 value, _ = states.slice(start, _ROWS).flatten()
                 yield from self._decoded(log, {"family": family, "key": key, "value": value})
 
-        return self._rows([], version, read)
+        return self._rows([], version, read if stored is None else read_stored)
 
     def changes(self, first: int, version: int | str | None) -> PlaceRows:
         """What the versions from ``first`` to this one changed."""

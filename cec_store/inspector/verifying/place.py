@@ -8,7 +8,10 @@ from dataclasses import replace
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.errors import CecError, NotAQueue
-from cec_store.inspector.damage.faults import EFFECTS, Fault, Note, kind_of
+from cec_store.inspector.built_in.checks import StoreCheck
+from cec_store.inspector.built_in.figures import figures_of
+from cec_store.inspector.built_in.store_files import StoreFiles
+from cec_store.inspector.damage.faults import EFFECTS, Fault, Note, kind_of, located
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.verifying.log import verify
 from cec_store.inspector.verifying.partitioned import PartitionedQueue
@@ -51,7 +54,7 @@ class _PlaceVerifier:
     def run(self) -> PlaceVerification:
         place = self._place
         if place.checkpoint is not None:
-            self._spark = SparkFiles(place.checkpoint, place.logs)
+            self._spark = SparkFiles(place.checkpoint, place.logs, place.is_built_in)
             self._spark.check()
         if place.kind is PlaceKind.REFERENCE_QUEUE:
             faults, notes, self._logs = verify_reference(place, self._records, self._progress)
@@ -102,6 +105,9 @@ class _PlaceVerifier:
         return lost
 
     def _verify(self, log: Log) -> None:
+        if self._place.is_built_in:
+            self._verify_built_in(log)
+            return
         if self._spark is not None and not self._spark.is_ours:
             self._notes.append(Note(log.folder.path, 0, "kept by another provider", log.name))
             self._logs.append(VerifiedLog(log, None, 0))
@@ -122,6 +128,34 @@ class _PlaceVerifier:
             self._add(list(found.faults), list(found.notes), log.name)
             self._bytes += found.bytes
         self._logs.append(VerifiedLog(log, found, 0))
+
+    def _verify_built_in(self, log: Log) -> None:
+        assert self._spark is not None
+        try:
+            for _ in range(_LOOKS):
+                committed = [
+                    (version, at if isinstance(at, str) else None)
+                    for version, at in self._spark.committed(log)
+                ]
+                files = StoreFiles(log.folder)
+                check = StoreCheck(files, committed, lambda count: None)
+                check.run()
+                if not check.faults or not self._spark.has_gone_on():
+                    break
+            figures = figures_of(files)
+        except FileNotFoundError:
+            self._missing(log)
+            self._logs.append(VerifiedLog(log, None, 0))
+            return
+        except CecError as error:
+            self._add([Fault(kind_of(error), *located(error, log.folder.path), True)], [], log.name)
+            self._logs.append(VerifiedLog(log, None, 0))
+            return
+        self._add(check.faults, check.notes, log.name)
+        self._bytes += figures.bytes
+        self._progress(self._bytes)
+        kept = (check.loadable[0], check.loadable[-1]) if check.loadable else None
+        self._logs.append(VerifiedLog(log, None, 0, figures, kept))
 
     def _found_in(self, log: Log) -> Verification:
         done = self._bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cec_store.inspector.built_in.figures import StoreFigures
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.places.places import Log, Place
 
@@ -52,6 +53,10 @@ class VerifiedLog:
     found: Verification | None
     """``None`` where nothing can be read, or is looked at."""
     faults: int
+    store: StoreFigures | None = None
+    """Of a store that one of Spark's own providers keeps."""
+    loadable: tuple[int, int] | None = None
+    """Of such a store: the oldest and newest version of which every file is there."""
 
 
 @dataclass(frozen=True)

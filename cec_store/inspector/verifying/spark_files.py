@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
@@ -29,18 +28,18 @@ from cec_store.errors import (
     UnsupportedVersion,
 )
 from cec_store.inspector.damage.faults import Fault, Note
+from cec_store.inspector.damage.hadoop_checksums import hadoop_mismatch
 from cec_store.inspector.places.places import Log
 from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.trees import checksums_of
-
-_CRC_HEADER = b"crc\0"
-_CRC_BYTES = 4
 
 
 class SparkFiles:
     """Looks at all of them, and goes on after each fault."""
 
-    def __init__(self, checkpoint: Checkpoint, logs: tuple[Log, ...]) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, logs: tuple[Log, ...], is_built_in: bool = False
+    ) -> None:
+        self._is_built_in = is_built_in
         self._checkpoint = checkpoint
         self._logs = logs
         self.faults: list[Fault] = []
@@ -57,7 +56,7 @@ class SparkFiles:
     def check(self) -> None:
         self._check_metadata()
         self._check_batches()
-        if self.is_ours:
+        if self.is_ours or self._is_built_in:
             for operator, store in sorted({_store_of(log) for log in self._logs}):
                 self._check_schema(operator, store)
             self._check_operators()
@@ -185,11 +184,9 @@ class SparkFiles:
     def _check_checksums(self, folder: Folder, name: str) -> None:
         """Hadoop's local file system refuses a file that its hidden checksums do not fit."""
         try:
-            stored = checksums_of(folder, name)
-            data = folder.read(name, 0, folder.size(name))
+            problem = hadoop_mismatch(folder, name)
         except FileNotFoundError:
             return  # Spark has deleted it this very moment
-        problem = _mismatch(stored, data) if stored else None
         if problem is not None:
             self.faults.append(Fault("spark-checksum", f"{folder.path}/{name}", *problem, True))
 
@@ -205,7 +202,10 @@ class SparkFiles:
         except CorruptLog as error:
             self._add(Fault("spark-schema", error.path, error.byte, error.reason, True))
         except UnsupportedVersion as error:
-            self._fault("version", name, 0, str(error))
+            if self._is_built_in:  # its state is of formats of its own
+                self.notes.append(Note(f"{self._checkpoint.path}/{name}", 0, str(error)))
+            else:
+                self._fault("version", name, 0, str(error))
         except SchemaMismatch as error:
             self.notes.append(Note(f"{self._checkpoint.path}/{name}", 0, str(error)))
         except (ValueError, NotAQueue) as error:
@@ -235,19 +235,3 @@ def _schema_folders(operator: FolderTree, store: str) -> Iterator[FolderTree]:
         of_store = inside[store].folders() if store in inside else {}
         if METADATA_FOLDER in of_store:
             yield of_store[METADATA_FOLDER]
-
-
-def _mismatch(stored: bytes, data: bytes) -> tuple[int, str] | None:
-    """The first byte of the first piece that its checksum does not fit, and why."""
-    if not stored.startswith(_CRC_HEADER) or len(stored) < 8:
-        return 0, "its hidden file of checksums is not one of Hadoop's"
-    size = int.from_bytes(stored[4:8], "big")
-    sums = stored[8:]
-    pieces = -(-len(data) // size) if size else 0
-    if not size or len(sums) != pieces * _CRC_BYTES:
-        return 0, "its hidden file of checksums is for a file of another length"
-    for piece in range(pieces):
-        due = int.from_bytes(sums[_CRC_BYTES * piece : _CRC_BYTES * (piece + 1)], "big")
-        if zlib.crc32(data[piece * size : (piece + 1) * size]) != due:
-            return piece * size, "it does not fit Hadoop's checksums beside it"
-    return None

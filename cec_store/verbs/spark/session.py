@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from cec_store.connectors import spark
+
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="Of the Spark session that does it."),
+]
 
 
 def settings_of(conf: list[str] | None) -> dict[str, str]:
@@ -28,7 +33,7 @@ def settings_of(conf: list[str] | None) -> dict[str, str]:
 
 @contextmanager
 def spark_session(name: str, settings: Mapping[str, str]) -> Iterator[Any]:
-    """With our jar; stopped at the end.
+    """With our jar; stopped at the end, unless this process had it running before.
 
     Raises:
         ValueError: settings that do not go together.
@@ -39,8 +44,10 @@ def spark_session(name: str, settings: Mapping[str, str]) -> Iterator[Any]:
     builder = SparkSession.builder.appName(name)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    before = SparkSession.getActiveSession()
     session = spark.configure(builder).getOrCreate()
     try:
         yield session
     finally:
-        session.stop()
+        if before is None:
+            session.stop()

@@ -49,6 +49,8 @@ METADATA_FOLDER = "_metadata"
 DEFAULT_STORE = "default"
 JOIN_SIDES = {side: f"{side}-keyWithIndexToValue" for side in ("left", "right")}
 """What a join waits with on a side, and the store that has it."""
+SHARED_FOLDERS = frozenset(("SSTs", "logs"))
+"""Inside a store of Spark's RocksDB provider: files that several versions are made of."""
 NO_OFFSET = "-"
 """What stands in offsets/N for a source that has not begun."""
 # The order of their unique ids in commits/N, as SymmetricHashJoinStateManager puts them.
@@ -272,7 +274,7 @@ def _stores_of(operator: int, folder: FolderTree) -> list[StateFolder]:
     with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
         inside = threads.map(lambda each: [*each.folders()], partitions.values())
         names = {name for found in inside for name in found if is_object_name(name)}
-    stores = sorted(name for name in names if name[0] != "_" and segment_id_of(name) is None)
+    stores = sorted(n for n in names - SHARED_FOLDERS if n[0] != "_" and segment_id_of(n) is None)
     return [
         StateFolder(operator, partition, store, store_folder(folder, partition, store))
         for partition in range(max(partitions, default=-1) + 1)

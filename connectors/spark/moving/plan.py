@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
-from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
+from cec_store.connectors.spark.setup.settings import BUILT_IN, PROVIDER, PROVIDER_KEY
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import LeaseHeld, MoveRefused, StorageError
 from cec_store.standby.leases import Sign, leases_of
@@ -15,11 +15,6 @@ from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import AnyFolder, StorageOptions
 from cec_store.storage.stores.new_trees import check_new_folder
 
-_SPARKS = "org.apache.spark.sql.execution.streaming.state."
-HDFS = _SPARKS + "HDFSBackedStateStoreProvider"
-ROCKSDB = _SPARKS + "RocksDBStateStoreProvider"
-RELEASED_TO = {"hdfs": HDFS, "rocksdb": ROCKSDB}
-"""What people call Spark's own providers, and their classes."""
 PARTITIONS_KEYS = (
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.internal.stateStore.partitions",
@@ -77,19 +72,19 @@ def adopting(old: Checkpoint) -> Plan:
     found = _provider_of(plan)
     if found == PROVIDER:
         raise MoveRefused(f"{old.path}: its state is kept by cec-store already")
-    if found not in RELEASED_TO.values():
+    if found not in BUILT_IN.values():
         raise MoveRefused(
             f"{old.path}: its state is kept by {found}, which is not known here; known are "
-            f"{HDFS} and {ROCKSDB}"
+            f"{' and '.join(BUILT_IN.values())}"
         )
     return plan
 
 
 def releasing(old: Checkpoint, provider: str) -> Plan:
     """From ours to one of Spark's; raises as :func:`cec_store.connectors.spark.release`."""
-    if provider not in RELEASED_TO:
-        raise ValueError(f"provider={provider!r}: one of {', '.join(RELEASED_TO)}")
-    plan = _plan(old, RELEASED_TO[provider], None)
+    if provider not in BUILT_IN:
+        raise ValueError(f"provider={provider!r}: one of {', '.join(BUILT_IN)}")
+    plan = _plan(old, BUILT_IN[provider], None)
     _require_ours(plan)
     return plan
 

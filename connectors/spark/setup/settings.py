@@ -17,6 +17,11 @@ from cec_store.state_logs.sizing import EXTENT_FACTORS
 PROVIDER = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
 DATA_SOURCE = "org.apache.spark.sql.cecstore.CecDataSource"
 """What `format("cec")` is in a JVM with our jar."""
+BUILT_IN = {
+    "hdfs": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+"""What people call Spark's own providers, and their classes."""
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 PREFIX = "spark.sql.streaming.stateStore.cec."
 JARS = "spark.jars"

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.moving
 
+import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{Dataset, Row}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeRow}
@@ -41,7 +42,12 @@ private[moving] object Comparing {
     other.copy(families = kind.families.map(family => other.families.find(_.name == family.name).get))
 
   private def frame(source: Source, kind: StoreKind): Dataset[Row] =
-    source.session.internalCreateDataFrame(source.rows(kind)(new Placed(_).sent), Columns)
+    source.session.internalCreateDataFrame(rowsOf(source, kind), Columns)
+
+  private def rowsOf(source: Source, kind: StoreKind): RDD[InternalRow] = source.rows[InternalRow](kind) { (kind, rows) =>
+    val placed = new Placed(kind)
+    rows.map(placed.sent)
+  }
 }
 
 /** Says of each row its place in the list that it is of. */

@@ -4,10 +4,10 @@ import java.util.UUID
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.module.scala.DefaultScalaModule
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{Dataset, Row}
 import org.apache.spark.sql.cecstore.CecStateStoreProvider
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.SerializableConfiguration
 
@@ -56,11 +56,21 @@ object Moving {
    * "name": "stateStoreSave", "store": "default", "rows": 10, "other_rows": 10, "only_here": 0, "only_there": 0}]}`.
    */
   def compare(session: SparkSession, first: String, second: String): String = answer {
-    def source(text: String): Source = {
-      val said = json.readValue(text, classOf[Request])
-      new Source(session, said.from, said.batch, said.conf, said.ids)
-    }
-    Map("stores" -> Comparing.run(source(first), source(second)))
+    Map("stores" -> Comparing.run(source(session, first), source(session, second)))
+  }
+
+  /** Whether state can be read as a batch has left it: `{"stores": [{"operator": 0, "store": "default", "partitions": 2}]}`. */
+  def stores(session: SparkSession, request: String): String = answer {
+    Map("stores" -> source(session, request).kinds.map(k => Map("operator" -> k.operator, "store" -> k.store, "partitions" -> k.partitions)))
+  }
+
+  /** One partition of one of them; columns `family`, `key` and `value`. */
+  def rows(session: SparkSession, request: String, operator: Long, store: String, partition: Int): Dataset[Row] =
+    StoredRows.of(source(session, request), operator, store, partition)
+
+  private def source(session: SparkSession, text: String): Source = {
+    val said = json.readValue(text, classOf[Request])
+    new Source(session, said.from, said.batch, said.conf, said.ids)
   }
 }
 
@@ -119,14 +129,9 @@ private final class Move(session: SparkSession, request: Request) {
   private def hashedAnew(kind: StoreKind): Seq[Made] = {
     val (to, settings) = (this.to, this.settings)
     val (wanted, format) = (if (kind.isOneKey) 1 else request.partitions, source.joinFormat)
-    val rows = source.rows(kind) { kind =>
-      val place = new NewPlace(kind, wanted, format)
-      Hashed.sent(_, place)
-    }
-    val hashed = session.internalCreateDataFrame(rows, Hashed.Columns).repartitionById(wanted, col("place")).queryExecution.toRdd
-    require(hashed.getNumPartitions == wanted, s"${hashed.getNumPartitions} partitions where $wanted were asked for")
-    hashed.mapPartitionsWithIndex { (partition, rows) =>
-      val (count, made) = OpenedStore.write(to, kind, partition, settings.value, Hashed.moved(rows, kind))
+    val packs = source.rows[(Int, Array[Byte])](kind)((kind, rows) => new Packing(rows, new NewPlace(kind, wanted, format)))
+    packs.partitionBy(new ByPlace(wanted)).mapPartitionsWithIndex { (partition, packs) =>
+      val (count, made) = OpenedStore.write(to, kind, partition, settings.value, Packing.unpacked(packs.map(_._2), kind))
       Iterator(Made(kind.operator, partition, kind.store, count, made))
     }.collect().toSeq
   }

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.cecstore.moving
 
+import scala.reflect.ClassTag
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
 import org.apache.spark.sql.execution.streaming.state.StateStoreConf
@@ -49,13 +49,15 @@ private[moving] final class Source(
     Some(ids(kind.operator.toString)(partition)(stores.indexOf(kind.store)))
   }
 
-  /** Rows of a store in a form that can be sent, from a task for each partition. */
-  def rows(kind: StoreKind)(sender: StoreKind => MovedRow => InternalRow): RDD[InternalRow] = {
+  /** Rows of a store in a form that can be sent, from a task for each of these partitions. */
+  def rows[A: ClassTag](kind: StoreKind, partitions: Seq[Int])(sent: (StoreKind, Iterator[MovedRow]) => Iterator[A]): RDD[A] = {
     val (side, settings) = (this.side, new SerializableConfiguration(hadoop))
-    val tasks = (0 until kind.partitions).map(partition => partition -> idOf(kind, partition))
+    val tasks = partitions.map(partition => partition -> idOf(kind, partition))
     session.sparkContext.parallelize(tasks, tasks.size).flatMap { case (partition, id) =>
-      val sent = sender(kind)
-      OpenedStore.rows(side, kind, partition, id, settings.value).map(sent)
+      sent(kind, OpenedStore.rows(side, kind, partition, id, settings.value))
     }
   }
+
+  def rows[A: ClassTag](kind: StoreKind)(sent: (StoreKind, Iterator[MovedRow]) => Iterator[A]): RDD[A] =
+    rows(kind, 0 until kind.partitions)(sent)
 }

@@ -1,0 +1,41 @@
+"""A store of one of Spark's own providers in figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cec_store.inspector.built_in.loads import Load, load_of
+from cec_store.inspector.built_in.store_files import StoreFiles
+
+
+@dataclass(frozen=True)
+class StoreFigures:
+    """What there is, and what a restart would read of it."""
+
+    files: int
+    """With those that several versions share, without checksums."""
+    bytes: int
+    snapshots: int
+    change_files: int
+    first_version: int | None
+    """The oldest and newest of which there is a file of its own; ``None``: there is none."""
+    last_version: int | None
+    restart: Load | None
+    """``None`` where no version is asked for."""
+
+
+def figures_of(
+    files: StoreFiles, version: int | None = None, unique_id: str | None = None
+) -> StoreFigures:
+    """Raises as :func:`cec_store.inspector.built_in.loads.load_of`."""
+    own, shared = files.files, files.shared
+    versions = [each.version for each in own]
+    return StoreFigures(
+        files=len(own) + len(shared),
+        bytes=sum(files.size(each.name) for each in own) + sum(shared.values()),
+        snapshots=sum(each.is_snapshot for each in own),
+        change_files=sum(not each.is_snapshot for each in own),
+        first_version=min(versions, default=None),
+        last_version=max(versions, default=None),
+        restart=None if version is None else load_of(files, version, unique_id),
+    )

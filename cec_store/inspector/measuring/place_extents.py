@@ -1,0 +1,145 @@
+"""The extents of all logs at a path, as values: each by itself, and all together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cec_store.checkpoints.policy import Targets
+from cec_store.inspector.built_in.figures import StoreFigures
+from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
+from cec_store.inspector.measuring.extent_history import FRAME_COST_RECORDS, WhatIf
+from cec_store.inspector.measuring.extents import ExtentReport, OpenWindow, OperatorState
+from cec_store.inspector.measuring.totals import sums
+from cec_store.inspector.measuring.what_if import TargetOutcome, together
+from cec_store.inspector.places.places import Log, Place
+
+At = int | str | None
+"""A version, or its unique id; of a queue the number of a frame; ``None``: as it is now."""
+
+
+@dataclass(frozen=True)
+class LogExtent:
+    """One log of a place."""
+
+    log: Log
+    report: ExtentReport | None
+    """``None`` where nothing of it can be read."""
+    damage: str
+    """Why not all could be read; empty in a sound log."""
+    what_if: tuple[TargetOutcome, ...] = ()
+    """The recorded history first; empty where it was not asked for, or cannot be gone through."""
+    store: StoreFigures | None = None
+    """Of a store that one of Spark's own providers keeps."""
+
+    @property
+    def state(self) -> OperatorState | None:
+        """``None`` also where no operator writes the log."""
+        return None if self.report is None else self.report.state
+
+    @property
+    def has_input(self) -> bool:
+        """Whether a restart replays input: a version of a state store needs none."""
+        return self.report is not None and self.report.version is None
+
+    @property
+    def cost_records(self) -> int:
+        """What its extent costs by the rule that its writer keeps, in records."""
+        assert self.state is not None
+        extent = self.state.extent
+        return extent.records + (0 if self.has_input else FRAME_COST_RECORDS * extent.frames)
+
+    @property
+    def default_target(self) -> int:
+        """What that may be if nobody has set a target: no log says whether somebody has."""
+        assert self.state is not None
+        n = self.state.extent.open_windows
+        if self.has_input:
+            return int(Targets().extent_target(n))
+        return WhatIf(extent_factor=2.0).cost_max(n)
+
+    def crash_cost(self, rates: LoadRates) -> CrashCost:
+        """What a crash now would cost; only where there is a state."""
+        assert self.state is not None
+        return self.state.cost(rates, has_input=self.has_input)
+
+
+@dataclass(frozen=True)
+class RestartReads:
+    """What a restart reads of all stores together, whoever keeps them."""
+
+    keys: int | None
+    """Of its version; ``None`` where not every store says so."""
+    files_there: int
+    """Segments of our logs."""
+    bytes_there: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All logs of a place at one moment."""
+
+    place: Place
+    version: int | None
+    """Of a checkpoint or state store."""
+    timestamp_us: int | None
+    """Of a checkpoint: when the batch that made the version began."""
+    faults: tuple[str, ...]
+    """Of Spark's own files, and what keeps a log's keys from being decoded."""
+    logs: tuple[LogExtent, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.faults and not any(each.damage for each in self.logs)
+
+    def totals(self, rates: LoadRates) -> dict[str, Any]:
+        """Over all logs that could be read."""
+        totals = [each.report.totals for each in self.logs if each.report is not None]
+        states = [each.state for each in self.logs if each.state is not None]
+        replayed = [each.state for each in self.logs if each.state is not None and each.has_input]
+        costs = [each.crash_cost(rates) for each in self.logs if each.state is not None]
+        extents = [state.extent for state in states]
+        extent = sums(extents, "records", "frames", "bytes", "segments")
+        return {
+            "logs": len(self.logs),
+            "damaged_logs": sum(bool(each.damage) for each in self.logs),
+            **sums(totals, "segments", "frames", "bytes", "records"),
+            **sums(extents, "open_windows"),
+            **{f"extent_{name}": total for name, total in extent.items()},
+            **sums(replayed, "replay_rows"),
+            **sums(costs, "load_s", "replay_s"),
+        }
+
+    @property
+    def restart_reads(self) -> RestartReads:
+        """Of a checkpoint; over all stores that could be read."""
+        stores = [each.store for each in self.logs if each.store is not None]
+        loads = [each.restart for each in stores if each.restart is not None]
+        totals = [each.report.totals for each in self.logs if each.report is not None]
+        extents = [each.state.extent for each in self.logs if each.state is not None]
+        keys = [load.keys if not load.change_files else None for load in loads]
+        known = [each for each in keys if each is not None] + [e.open_windows for e in extents]
+        return RestartReads(
+            keys=sum(known) if len(known) == len(self.logs) else None,
+            files_there=sum(s.files for s in stores) + sum(t.segments for t in totals),
+            bytes_there=sum(s.bytes for s in stores) + sum(t.bytes for t in totals),
+            files=sum(load.files for load in loads) + sum(e.segments for e in extents),
+            bytes=sum(load.bytes for load in loads) + sum(e.bytes for e in extents),
+        )
+
+    def what_if(self) -> tuple[TargetOutcome, ...]:
+        """All logs together: sums, and the sum of what each was at most."""
+        return together([log.what_if for log in self.logs if log.what_if])
+
+    def oldest_windows(self, top: int) -> list[tuple[LogExtent, OpenWindow]]:
+        """Over all logs, by the time of their footprints."""
+        windows = [
+            (each, window)
+            for each in self.logs
+            if each.state is not None
+            for window in each.state.oldest_windows
+        ]
+        windows.sort(key=lambda pair: pair[1].timestamp_us)  # stable: a log's own order stays
+        return windows[:top]

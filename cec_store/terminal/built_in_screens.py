@@ -1,0 +1,82 @@
+"""How stores of Spark's own providers are shown, and two checkpoints beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cec_store.inspector.measuring.place_extents import Overview, RestartReads
+from cec_store.inspector.verifying.results import VerifiedLog
+from cec_store.terminal.screens import Cell, Screen
+from cec_store.terminal.wording import moment, size
+
+
+def show_built_in(screen: Screen, found: Overview) -> None:
+    """What a restart reads of each store, and of all."""
+    rows: list[list[Cell]] = []
+    for each in found.logs:
+        store = each.store
+        if store is None:
+            rows.append([each.log.name, *[None] * 8])
+            continue
+        load = store.restart
+        row: list[Cell] = [each.log.name, store.files, size(store.bytes)]
+        if load is None:
+            rows.append([*row, *[None] * 6])
+            continue
+        begins = "none" if load.snapshot_version is None else f"{load.snapshot_version:,}"
+        rows.append(
+            [*row, begins, size(load.snapshot_bytes), load.change_files, size(load.change_bytes),
+             load.files, size(load.bytes)]
+        )  # fmt: skip
+    reads = found.restart_reads
+    rows.append(["all", reads.files_there, size(reads.bytes_there), *[None] * 4, reads.files,
+                 size(reads.bytes)])  # fmt: skip
+    title = f"{found.place.path}: {found.place.kind.value} of {short(found.place.provider)}"
+    if found.version is not None:
+        title += f", version {found.version:,}"
+    if found.timestamp_us is not None:
+        title += f" (batch {(found.version or 0) - 1:,} of {moment(found.timestamp_us)})"
+    names = ["store", "files", "size", "snapshot", "its size", "changes since", "their size",
+             "restart reads", "of size"]  # fmt: skip
+    screen.table(title, names, rows)
+    for fault in found.faults:
+        screen.line(f"damaged: {fault}", "bold red")
+    for each in found.logs:
+        if each.damage:
+            screen.line(f"damaged: {each.log.named(each.damage)}", "bold red")
+
+
+def show_beside(screen: Screen, both: Sequence[Overview]) -> None:
+    """Two places in a table, a line each."""
+    rows: list[list[Cell]] = []
+    for found in both:
+        reads: RestartReads = found.restart_reads
+        rows.append(
+            [found.place.path, short(found.place.provider), found.version, reads.keys,
+             reads.files_there, size(reads.bytes_there), reads.files, size(reads.bytes)]
+        )  # fmt: skip
+    names = ["checkpoint", "provider", "version", "keys", "files", "size", "restart reads",
+             "of size"]  # fmt: skip
+    screen.table("beside each other", names, rows)
+
+
+def show_verified_stores(screen: Screen, title: str, logs: Sequence[VerifiedLog]) -> None:
+    """What there is of each store, and which versions have every file they need."""
+    rows: list[list[Cell]] = []
+    for entry in logs:
+        store, kept = entry.store, entry.loadable
+        if store is None:
+            rows.append([entry.log.name, *[None] * 4, entry.faults])
+            continue
+        reach = None if kept is None else f"{kept[0]:,} to {kept[1]:,}"
+        rows.append(
+            [entry.log.name, store.snapshots, store.change_files, size(store.bytes), reach,
+             entry.faults]
+        )  # fmt: skip
+    names = ["store", "snapshots", "changes", "size", "versions that are whole", "faults"]
+    screen.table(title, names, rows)
+
+
+def short(provider: str | None) -> str:
+    """A provider's class without its package."""
+    return (provider or "–").rpartition(".")[2]

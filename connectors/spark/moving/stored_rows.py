@@ -1,0 +1,66 @@
+"""Keys and values of a checkpoint's state as bytes, whatever provider keeps it, by Spark jobs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.moving.state_job import moving_of, reading
+from cec_store.errors import CorruptLog, MoveRefused
+
+STORED = pa.schema([("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())])
+
+
+class StoredRows:
+    """The state that one batch has left."""
+
+    def __init__(self, session: Any, checkpoint: Checkpoint, batch: int) -> None:
+        """
+        Raises:
+            OutOfRange: the batch is not kept.
+            MoveRefused: its state is kept in a way that is not known.
+            CorruptLog: what Spark wrote is damaged.
+            SparkUnavailable: the session has no jar of ours, or no driver of its own.
+        """
+        self._session = session
+        self._checkpoint = checkpoint
+        self._moving = moving_of(session)
+        self._request = json.dumps(reading(checkpoint, batch))
+        said = json.loads(self._moving.stores(session._jsparkSession, self._request))
+        if "refused" in said:
+            raise MoveRefused(f"{checkpoint.path}: {said['refused']}")
+        self._partitions = {
+            (each["operator"], each["store"]): each["partitions"] for each in said["stores"]
+        }
+
+    def table(self, operator: int, store: str, partition: int) -> pa.Table:
+        """One partition of one store: ``family`` (1: the operator's own), ``key`` and ``value``.
+
+        All of it is in the driver's memory. A list has a row for each of its values.
+
+        Raises:
+            CorruptLog: Spark cannot read it; says why.
+        """
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+        from pyspark.sql import DataFrame
+
+        if partition >= self._partitions.get((operator, store), 0):
+            return STORED.empty_table()  # all rows have one key, and stand in another
+        asked = (self._session._jsparkSession, self._request, operator, store, partition)
+        try:
+            found = DataFrame(self._moving.rows(*asked), self._session).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            folder = self._checkpoint.operator_folder(operator).folder(str(partition))
+            what = f"Spark cannot read the store {store}: {_reason(error)}"
+            raise CorruptLog(folder.path, 0, what) from None
+        return found.cast(STORED)
+
+
+def _reason(error: Exception) -> str:
+    """The innermost line that says what was wrong, without the stacks around it."""
+    causes = [line for line in str(error).splitlines() if line.startswith("Caused by: ")]
+    return (causes[-1].removeprefix("Caused by: ") if causes else str(error).splitlines()[0])[:500]
