@@ -116,10 +116,10 @@ ORDER = {
     "inspector.showing": """
         dump_filter dump_rows dumping following reference_dump place_dump states differences
     """,
-    "report": "facts windows restart_costs views document cluster_document page",
+    "report": "facts windows restart_costs views document cluster_document fleet_document page",
     "terminal": """
         exit_status streams lazy_group wording screens columnar formats documents gathering outputs
-        extent_screens report_writing
+        extent_screens report_summaries report_writing
     """,
     "demos": """
         reporting flights embedded_child embedded spark_feed spark_job spark_results spark
