@@ -15,7 +15,8 @@ from support.paths import ROOT
 ORDER = {
     "": """
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
-        operators standby placement recovery_plans connectors __init__ inspector report terminal
+        operators standby placement recovery_plans connectors signals __init__ inspector report
+        terminal
         demos verbs cli
     """,
     "storage": """
@@ -96,6 +97,7 @@ ORDER = {
         variable_rows rewriting fork_plan fork state_rows
         state_tables
     """,
+    "signals": "figures prometheus",
     "inspector": "places damage decoding verifying measuring showing",
     "inspector.places": "places points",
     "inspector.damage": """
@@ -148,7 +150,7 @@ FILE_LINES_MAX = 300
 # What people start from: everything must be reached from here.
 ROOTS = (
     "cec_store", "cli", "placement", "placement.model.runs", "recovery_plans",
-    "recovery_plans.generated",
+    "recovery_plans.generated", "signals",
 )  # fmt: skip
 MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}
