@@ -18,7 +18,7 @@ from cec_store.checkpoints.policy import Policy
 from cec_store.checkpoints.rates import Rates
 from cec_store.format.columns import Ints
 
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 class _CheckBudget:

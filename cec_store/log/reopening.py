@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ from cec_store.storage.publishing import remove, write_file
 from cec_store.storage.retrying import retry_when_changed
 
 _TORN_BYTES_MAX = 64 << 20
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,14 @@ def _take_over(
         remove_older_notes(folder, epoch)
         if tail.torn_bytes:
             _keep_torn(folder, tail)
+            _log.warning(
+                "%s: an unfinished write of %d bytes at byte %d, which nobody was promised, is cut "
+                "off (%s); a copy is in %s", tail.reader.path, tail.torn_bytes, tail.end,
+                tail.reason, torn_name(tail.reader.header.segment_id),
+            )  # fmt: skip
         if tail.file_bytes > tail.vouched_end:
             folder.truncate(tail.reader.name, tail.vouched_end)
+    _log.info("%s: opened for append, epoch %d", folder.path, epoch)
     return writer, RecoveryReport(carried, tail.torn_bytes, tail.reason if tail.torn_bytes else "")
 
 

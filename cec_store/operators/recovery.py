@@ -52,6 +52,15 @@ class Recovery:
     appended_rows: int = 0
     """Output that had been made before, and that the log lacked."""
 
+    @property
+    def summary(self) -> str:
+        """For people."""
+        return (
+            f"recovered {self.extent.open_windows:,} open windows: {self.extent.records:,} records "
+            f"loaded in {self.load_s:.3f} s, {self.replayed_rows:,} rows replayed in "
+            f"{self.replay_s:.3f} s"
+        )
+
 
 class Recovering(Protocol):
     """How a runner's operator gets to where the log's end stands: :func:`recover`, or another."""

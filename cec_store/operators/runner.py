@@ -5,6 +5,7 @@ CEC paper, III: foreground (apply), background (CHECKs, in the same thread) and 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ from cec_store.operators.recovery import Recovering, Recovery, recover
 from cec_store.operators.reprocessing import process_again
 from cec_store.operators.taxonomy import Chance
 from cec_store.queues.appendable_queue import AppendableQueue
+
+_log = logging.getLogger(__name__)
 
 
 def record_schema(operator: Operator) -> RecordSchema:
@@ -128,9 +131,11 @@ class Runner:
             self._position = self._acknowledging.start(self._end_offset)
         else:
             get_back = recovering or (recover if checkpoints else process_again)
+            _log.info("%s: recovery begins, at offset %d", queue.folder.path, self._end_offset)
             self.recovery = get_back(
                 operator, sources, chain, self.checkpointer, self._acknowledging, step_rows_max
             )
+            _log.info("%s: %s", queue.folder.path, self.recovery.summary)
             self._position = np.array(self.recovery.replay_upto)
             self._choosing.go_on(chain)
             self._end_offset = queue.end_offset

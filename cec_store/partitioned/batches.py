@@ -41,7 +41,7 @@ Segment = dict[str, Any]
 """What a commit says of an object, as tasks hand it to whoever commits."""
 _LOOKED_AT_MAX = 100
 """Commits: the last batch of a query that has just failed is among the newest."""
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 def write_segments(

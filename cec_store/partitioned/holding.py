@@ -21,7 +21,7 @@ from cec_store.storage.retrying import retry_while_busy
 from cec_store.storage.stores.folders import store_of
 
 _RELEASE_S = 3.0
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 _Consumer = TypeVar("_Consumer")
 
 

@@ -16,7 +16,7 @@ from cec_store.values import format_timestamp_us
 Offsets = dict[int, int]
 EARLIEST, LATEST = -2, -1
 """In the place of an offset."""
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,7 @@ function whoever(takeover) {
 
 function verdict() {
   const box = at("sound"), bare = totals.partitions - totals.covered;
-  const lag = totals.lag_versions_max ? `the furthest is ${text.count(totals.lag_versions_max, "version")} behind` : "all lack nothing";
-  const all = totals.partitions === 1 ? "The one partition has" : `All ${text.whole(totals.partitions)} partitions have`;
-  const said = !totals.partitions ? "No query has opened state yet."
-    : bare ? `${text.whole(bare)} of ${text.count(totals.partitions, "partition")} would have to be loaded from the log: no warm replica.`
-      : `${all} a warm replica: ${lag}.`;
-  made("div", said, box, { class: !totals.partitions ? "verdict" : bare ? "verdict bad" : "verdict good" });
+  made("div", text.safe(report.summary), box, { class: !totals.partitions ? "verdict" : bare ? "verdict bad" : "verdict good" });
   if (report.shortage) made("p", text.safe(report.shortage), box);
   const trouble = partitions.flatMap((each) => each.replicas.filter((one) => one.state !== "warm").map((one) => [each, one]));
   if (!trouble.length) return;
@@ -36,12 +31,7 @@ function verdict() {
 }
 
 function tiles() {
-  const tile = (name, value, more) => {
-    const box = made("div", null, at("tiles"));
-    made("dt", name, box);
-    const said = made("dd", value, box);
-    if (more) made("small", more, said);
-  };
+  const tile = tilesIn("tiles");
   tile("executors", text.whole(totals.executors), leaving());
   tile("partitions", text.whole(totals.partitions), totals.without_owner ? `${text.whole(totals.without_owner)} without an owner` : "");
   tile("rows of state", text.whole(totals.rows));

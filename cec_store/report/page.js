@@ -49,7 +49,7 @@ function draw(plot, view, canvas, choice) {
 }
 
 function figure(plot, view) {
-  const box = made("figure", null, at(plot.section), { class: plot.isWide ? "wide" : "", id: `plot-${plot.id}` });
+  const box = made("figure", null, at(sectionOf(plot, report)), { class: plot.isWide ? "wide" : "", id: `plot-${plot.id}` });
   made("h3", plot.title, made("figcaption", null, box));
   made("p", plot.what(view, report), box, { class: "soft" });
   let choice = plot.choices?.find(([name]) => report.logs.some((log) => log[name])) ?? plot.choices?.[0];
@@ -73,12 +73,12 @@ function figure(plot, view) {
   return () => draw(plot, view, canvas, choice);
 }
 
-let redraws = [];
+/* The plots that are to be seen, and those of the closed fold, which have no size until it opens. */
+let redraws = [], folded = [];
 
-function windowsTable(title, what, rows, hasLogs) {
+function windowsTable(section, title, what, rows, hasLogs) {
   if (!rows.length) return;
-  const box = made("figure", null, null, { class: "wide" });
-  at("why").insertBefore(box, at("plot-segments"));
+  const box = made("figure", null, at(section), { class: "wide" });
   made("h3", title, made("figcaption", null, box));
   made("p", what, box, { class: "soft" });
   const columns = ["key", ...(hasLogs ? ["log"] : []), "last footprint", "records back", "changes", "renewals"];
@@ -89,27 +89,36 @@ function windowsTable(title, what, rows, hasLogs) {
 function show(view) {
   for (const chart of drawn.values()) chart.destroy();
   drawn.clear();
-  at("h-why").textContent = view.open_windows ? "Why?" : "What is in it?";
-  at("cost").replaceChildren();
-  at("why").replaceChildren();
+  for (const section of ["flow", "cost", "why", "specialists"]) at(section).replaceChildren();
+  at("h-cost").textContent = view.open_windows ? "What will a restart cost?" : "How much is there?";
   tiles(view);
-  const wanted = PLOTS.filter((plot) => plot.has(view, report));
-  redraws = wanted.map((plot) => figure(plot, view));
   const hasLogs = view.name === "all logs";
-  windowsTable("The windows that hold the extent open", "Their last footprints are the oldest. “Changes” and “renewals” are footprints within the extent.",
-    view.windows.oldest, hasLogs);
-  windowsTable("The windows that fill it", "Those with the most footprints within the extent.",
+  windowsTable("cost", "The oldest keys", "Written last the longest ago, they decide how far back a restart reads. " +
+    "“Changes” and “renewals” are footprints that it meets on the way.", view.windows.oldest, hasLogs);
+  windowsTable("specialists", "The windows that fill it", "Those with the most footprints within the extent.",
     view.windows.busiest.filter((row) => row.updates + row.renewals > 1), hasLogs);
   if (!view.recovery && !report.totals.open_windows)
     made("p", report.sound ? "No operator keeps windows here, so a restart has no state to read."
       : "Damage hides the windows, if an operator keeps any.", at("cost"), { class: "wide" });
-  redraws.forEach((redraw) => redraw());
-  document.documentElement.dataset.plots = `${drawn.size}/${wanted.length}`;
+  const wanted = PLOTS.filter((plot) => plot.has(view, report));
+  redraws = [], folded = [];
+  for (const plot of wanted) (sectionOf(plot, report) === "specialists" ? folded : redraws).push(figure(plot, view));
+  at("deeper-title").textContent = view.open_windows ? "For specialists: where the extent comes from, and what another target would cost"
+    : "For specialists: the files of the log";
+  at("inside").hidden = !at("why").childElementCount;
+  at("deeper").hidden = !at("specialists").childElementCount;
+  redraw();
+}
+
+function redraw() {
+  const seen = at("deeper").open ? [...redraws, ...folded] : redraws;
+  seen.forEach((each) => each());
+  document.documentElement.dataset.plots = `${drawn.size}/${seen.length}`;
 }
 
 /* Of state that one of Spark's own providers keeps. */
 function stores() {
-  at("h-why").parentElement.hidden = true;
+  at("inside").hidden = at("deeper").hidden = true;
   const known = report.logs.filter((log) => log.store), loads = known.filter((log) => log.store.restart);
   const sum = (of) => loads.reduce((all, log) => all + of(log.store.restart), 0);
   const read = (load) => load.snapshot_bytes + load.change_bytes, list = at("tiles");
@@ -131,28 +140,22 @@ function stores() {
 /* -- words and figures -------------------------------------------------------------------------- */
 
 function tiles(view) {
-  const list = at("tiles"), isAll = view.name === "all logs" || report.logs.length === 1;
-  list.replaceChildren();
-  const tile = (name, value, more) => {
-    const box = made("div", null, list);
-    made("dt", name, box);
-    const said = made("dd", value, box);
-    if (more) made("small", more, said);
-  };
+  const isAll = view.name === "all logs" || report.logs.length === 1;
+  at("tiles").replaceChildren();
+  const tile = tilesIn("tiles");
   const log = isAll ? report.totals : report.logs.find((each) => each.name === view.name);
   if (view.open_windows) {
-    tile("open windows N", text.whole(view.open_windows));
-    tile("extent q", text.whole(view.extent_records), `${text.number(view.extent_records / view.open_windows)} × N`);
-    if (log.extent_bytes) tile("to read", text.bytes(log.extent_bytes), `of ${text.bytes(log.bytes)}`);
     const { load_s, replay_s, replay_rows } = view.restart;
-    tile("a crash now", text.duration(1e6 * (load_s + replay_s)), replay_rows
-      ? `load ${text.duration(1e6 * load_s)}, replay ${text.count(replay_rows, "row")} (u) ${text.duration(1e6 * replay_s)}`
-      : "to load; no input is read again");
+    tile("a restart now", text.estimate(load_s + replay_s), replay_rows
+      ? `estimated: load ${text.estimate(load_s)}, replay ${text.count(replay_rows, "row")} (u) ${text.estimate(replay_s)}`
+      : "estimated, to load; no input is read again");
+    if (log.extent_bytes) tile("to read", text.bytes(log.extent_bytes), `of ${text.bytes(log.bytes)}`);
+    tile("open windows N", text.whole(view.open_windows), "keys with state");
+    tile("extent q", text.whole(view.extent_records), `records to read, ${text.number(view.extent_records / view.open_windows)} × N`);
     if (log.age_us !== null) tile("oldest footprint", text.duration(log.age_us), "behind the newest");
   }
   const logs = isAll && report.logs.length > 1 ? `, ${text.count(report.logs.length, "log")}` : "";
   tile("records", text.whole(log.records), `${text.count(log.frames, "frame")}, ${text.count(log.segments, "segment")}${logs}`);
-  if (report.retention !== null) tile("retention", text.safe(report.retention), "what the queue deletes by itself");
 }
 
 /* Of a queue, whatever view is shown. */
@@ -163,6 +166,14 @@ function readers() {
   const kept = { forever: "The queue keeps everything.", consumers: "The queue deletes what all of these have acknowledged." };
   const what = report.retention === null ? "What the queue deletes by itself cannot be read."
     : kept[report.retention] ?? `The queue keeps ${text.safe(report.retention)}, whoever needs more.`;
+  const tile = tilesIn("flow-tiles"), lags = report.consumers.map((each) => each.lag_records), flow = report.views[0].throughput;
+  tile("consumers", text.whole(lags.length));
+  if (lags.length) tile("furthest behind", text.count(Math.max(...lags), "record"), text.safe(report.consumers[lags.indexOf(Math.max(...lags))].name));
+  if (report.retention !== null) tile("retention", text.safe(report.retention), "what the queue deletes by itself");
+  if (flow) {
+    const [unit, seconds] = rateUnit(flow.records_per_s);
+    tile("throughput", text.number(seconds * mean(flow.records_per_s)), `records ${unit}, on average, by their own time`);
+  }
   if (!report.consumers.length) return void made("p", `No consumer is registered. ${what}`, box);
   made("p", what, box);
   const columns = ["consumer", "partitions", "records not received", "waiting since, by the clock", "behind in event time", "acknowledged"];
@@ -175,15 +186,12 @@ function header() {
   at("path").textContent = text.safe(report.path);
   const version = report.version === null ? "" : ` · version ${text.whole(report.version)}`;
   at("about").textContent = `${report.kind}${version} · looked at ${text.moment(report.made_us)}`;
-  const box = at("sound"), count = report.damage.length, logs = report.totals.damaged_logs;
-  const isWhole = report.verified !== null;
-  const sound = isWhole ? "Sound: every byte was checked, as cec-store verify does."
-    : "No damage in what a restart needs. The other bytes were not checked: cec-store verify does.";
-  const partly = isWhole ? "" : " The bytes that no restart needs were not checked.";
-  made("div", report.sound ? sound : `Damaged: ${text.count(count, "fault")}` +
-    `${report.logs.length > 1 ? ` in ${logs} of ${report.logs.length} logs` : ""}. What follows is about the sound rest.${partly}`,
-    box, { class: !report.sound ? "verdict bad" : isWhole ? "verdict good" : "verdict" });
-  if (!count) return;
+  const restart = report.views[0].restart, asked = report.recovery_time_s;
+  const isLate = asked !== null && report.totals.open_windows > 0 && restart.load_s + restart.replay_s > asked;
+  const box = at("sound");
+  made("div", text.safe(report.summary), box,
+    { class: !report.sound || isLate ? "verdict bad" : report.verified !== null ? "verdict good" : "verdict" });
+  if (report.sound) return;
   const list = made("ul", null, box, { class: "faults" });
   for (const fault of report.damage) {
     const line = made("li", null, list);
@@ -211,6 +219,7 @@ at("foot").textContent = `Times are for one log after the other, at ${report.rat
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
 if (report.views.length) show(report.views[0]);
 else stores();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((redraw) => redraw()));
+at("deeper").addEventListener("toggle", redraw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 /* Paper has light colours and another width. */
-matchMedia("print").addEventListener("change", () => redraws.forEach((redraw) => redraw()));
+matchMedia("print").addEventListener("change", redraw);

@@ -22,10 +22,12 @@ _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _PLACE = {
     "library": "chart.umd.min.js",
     "parts": "parts.js",
+    "axes": "axes.js",
     "plots": "plots.js",
     "page": "page.js",
 }
 _CLUSTER = {"library": "chart.umd.min.js", "parts": "parts.js", "page": "cluster.js"}
+_FLEET = {"parts": "parts.js", "graph": "graph.js", "page": "fleet.js"}
 # In a script element these could end it, or begin a comment that swallows its end.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
@@ -40,6 +42,11 @@ def cluster_page_of(document: dict[str, Any]) -> str:
     return _page("cluster.html", _CLUSTER, document)
 
 
+def fleet_page_of(document: dict[str, Any]) -> str:
+    """The page about a fleet, by the same rules."""
+    return _page("fleet.html", _FLEET, document)
+
+
 def _page(template: str, files_of: dict[str, str], document: dict[str, Any]) -> str:
     scripts = {name: _part(file) for name, file in files_of.items()}
     style = _part("page.css")
@@ -51,6 +58,7 @@ def _page(template: str, files_of: dict[str, str], document: dict[str, Any]) -> 
         "policy": policy,
         "title": html.escape(f"{printable(document['path'])} – cec-store report"),
         "release": html.escape(document["release"]),
+        "summary": html.escape(printable(document["summary"])),
         "licence": _part("chart.LICENSE.md"),
         "style": style,
         "data": _as_json(document),

@@ -21,10 +21,13 @@ const text = {
       if (us >= 2 * size || (name === "ms" && us >= size)) return `${text.number(us / size)} ${name}`;
     return `${text.whole(us)} µs`;
   },
+  /* No more exact than an estimate can be. */
+  estimate: (s) => s >= 10 ? `${text.whole(s)} s` : s >= 1 ? `${s.toFixed(1)} s` : s >= 1e-3 ? `${text.whole(1e3 * s)} ms` : s ? "< 1 ms" : "0",
   moment(us) {
     const date = new Date(us / 1000);
     return Number.isNaN(date.getTime()) ? String(us) : date.toISOString().replace(/\.000Z$/, "Z");
   },
+  second: (us) => text.moment(1e6 * Math.floor(us / 1e6)),
   /* Logs may come from anyone: what is no plain character is spelled out. */
   safe: (value) => String(value).replace(/[\p{C}\p{Zl}\p{Zp}]/gu,
     (c) => `\\u{${c.codePointAt(0).toString(16)}}`),
@@ -52,6 +55,16 @@ function made(name, words, parent, more = {}) {
   for (const [key, value] of Object.entries(more)) element.setAttribute(key, value);
   if (parent) parent.append(element);
   return element;
+}
+
+/* Adds figures to a list of them. */
+function tilesIn(id) {
+  return (name, value, more) => {
+    const box = made("div", null, at(id));
+    made("dt", name, box);
+    const said = made("dd", value, box);
+    if (more) made("small", more, said);
+  };
 }
 
 function table(parent, caption, { columns, rows, texts = [] }, isTitled = false) {

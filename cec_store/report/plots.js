@@ -1,101 +1,53 @@
 "use strict";
 /* What is drawn of a view: for each plot its words, its chart and its table. */
 
-/* -- axes --------------------------------------------------------------------------------------- */
+const sectionOf = (plot, report) => typeof plot.section === "string" ? plot.section : plot.section(report);
 
-const TIME_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
-  43200, 86400, 172800, 604800, 1209600, 2592000, 7776000, 15552000, 31536000];
+const mean = (numbers) => sum(numbers) / numbers.length;
 
-function timeTicks(scale) {
-  const span = (scale.max - scale.min) / 1e6;
-  const room = Math.max(2, Math.floor(scale.chart.width / 130));
-  const step = 1e6 * (TIME_STEPS_S.find((s) => span / s <= room) || span / room || 1);
-  scale.ticks = [];
-  for (let at = Math.ceil(scale.min / step) * step; at <= scale.max; at += step)
-    scale.ticks.push({ value: at });
+/* The shortest time in which there is a record, on average, and its seconds. */
+function rateUnit(rates) {
+  const units = [["a second", 1], ["a minute", 60], ["an hour", 3600], ["a day", 86400]];
+  return units.find(([, seconds]) => seconds * mean(rates) >= 1) ?? units.at(-1);
 }
-
-function shortMoment(us, span) {
-  const said = text.moment(us);
-  if (span > 2 * 864e8) return said.slice(0, 10);
-  return span > 6e8 ? said.slice(5, 16).replace("T", " ") : said.slice(11, 19);
-}
-
-/* Of a log: versions, moments where they tell frames apart, or the numbers of frames. */
-function alongOf(rows, by) {
-  const times = rows.timestamp_us, number = rows.number;
-  const differs = times.filter((us, at) => at && us > times[at - 1]).length;
-  if (by !== "version" && (by === "time" || (number.length > 2 && differs > number.length / 2)))
-    return { name: report.has_versions ? "time of the commit (UTC)" : "time of the records (UTC)", at: times, say: text.moment, isTime: true };
-  const name = by === "version" ? "version" : "frame";
-  return { name, at: number, say: (n) => `${name} ${text.whole(n)}`, isTime: false };
-}
-
-function axisX(along, look) {
-  const axis = look.axis(along.name, (n) => text.short(n));
-  axis.type = "linear";
-  axis.grid = { display: false };
-  if (along.at.length) [axis.min, axis.max] = [Math.min(...along.at), Math.max(...along.at)];
-  if (axis.min === axis.max) delete axis.min, delete axis.max;
-  if (along.isTime) {
-    axis.afterBuildTicks = timeTicks;
-    axis.ticks.callback = function (us) { return shortMoment(us, this.max - this.min); };
-  } else axis.ticks.precision = 0;
-  return axis;
-}
-
-/* Ticks at round numbers of bytes. */
-function axisBytes(look, title, more) {
-  const axis = { ...look.axis(title, text.bytes), ...more };
-  axis.afterBuildTicks = (scale) => {
-    const step = 2 ** Math.ceil(Math.log2(Math.max(scale.max / 6, 1)));
-    scale.ticks = [];
-    for (let at = 0; at <= scale.max; at += step) scale.ticks.push({ value: at });
-  };
-  return axis;
-}
-
-/* Ticks at 1, 2 and 5 times the powers of ten. */
-function axisLog(look, title, say, more) {
-  const axis = { ...look.axis(title, say), type: "logarithmic", ...more };
-  axis.afterBuildTicks = (scale) => {
-    const powers = Math.log10(scale.max / scale.min), digits = powers > 4 ? [1] : powers > 2 ? [1, 3] : [1, 2, 5];
-    scale.ticks = [];
-    for (let power = Math.floor(Math.log10(scale.min)); power <= Math.ceil(Math.log10(scale.max)); power++)
-      for (const digit of digits) {
-        const at = digit * 10 ** power;
-        if (at >= scale.min && at <= scale.max) scale.ticks.push({ value: at });
-      }
-  };
-  return axis;
-}
-
-const xy = (xs, ys) => xs.map((x, at) => ({ x, y: ys[at] }));
-const titled = (say) => ({ title: (items) => items.length ? say(items[0]) : "" });
-const ranges = (edges, say) => edges.slice(0, -1).map((from, at) => `${say(from)} to ${say(edges[at + 1])}`);
-/* Many bars stand without gaps, which would be all that is seen on a phone. */
-const crowded = (bars) => bars.length > 50 ? { categoryPercentage: 1, barPercentage: 1 } : {};
-const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
-
-function histogram(look, labels, counts, name, unit) {
-  return {
-    type: "bar",
-    data: { labels, datasets: [{ ...look.bar("blue"), label: "windows", data: counts,
-      categoryPercentage: 1, barPercentage: 0.94 }] },
-    options: {
-      scales: {
-        x: { ...look.axis(name), grid: { display: false }, ticks: { ...look.ticks, maxRotation: 0, autoSkipPadding: 18,
-          callback(at) { return unit(at); } } },
-        y: look.axis("windows", text.short),
-      },
-      plugins: { legend: { display: false } },
-    },
-  };
-}
-
-/* -- the plots ---------------------------------------------------------------------------------- */
 
 const PLOTS = [
+  {
+    id: "throughput", section: "flow", isWide: true, title: "Throughput",
+    has: (view) => view.throughput !== null,
+    what(view) {
+      const { records_per_s: rates, bytes_per_s: bytes } = view.throughput, [unit, seconds] = rateUnit(rates);
+      return `${text.number(seconds * mean(rates))} records ${unit} on average, ${text.number(seconds * Math.max(...rates))} at most, ` +
+        `and ${text.bytes(seconds * mean(bytes))} ${unit}, by the records' own time.`;
+    },
+    chart(view, look) {
+      const rows = view.throughput, until = rows.until_us, span = until.at(-1) - until[0], [unit, seconds] = rateUnit(rows.records_per_s);
+      return {
+        type: "bar",
+        data: { labels: until.map(text.moment), datasets: [{ ...look.bar("blue"), label: `records ${unit}`,
+          data: rows.records_per_s.map((rate) => seconds * rate), categoryPercentage: 1, barPercentage: 0.94 }] },
+        options: {
+          scales: {
+            x: { ...look.axis("time of the records (UTC)"), grid: { display: false }, ticks: { ...look.ticks, maxRotation: 0, autoSkipPadding: 18,
+              callback: (at) => shortMoment(until[at], span) } },
+            y: { ...look.axis(`records ${unit}`, text.short), beginAtZero: true },
+          },
+          plugins: {
+            legend: { display: false },
+            tooltip: { callbacks: { title: (items) => items.length ? `until ${items[0].label}` : "",
+              label: (item) => `${text.number(item.parsed.y)} records, ${text.bytes(seconds * rows.bytes_per_s[item.dataIndex])} ${unit}` } },
+          },
+        },
+      };
+    },
+    table(view) {
+      const rows = view.throughput, [unit, seconds] = rateUnit(rows.records_per_s);
+      return {
+        columns: ["until", `records ${unit}`, `bytes ${unit}`],
+        rows: rows.until_us.map((us, at) => [text.moment(us), text.number(seconds * rows.records_per_s[at]), text.bytes(seconds * rows.bytes_per_s[at])]),
+      };
+    },
+  },
   {
     id: "history", section: "cost", isWide: true, title: "Extent over time",
     has: (view) => view.history !== null && view.history.number.length > 0,
@@ -134,7 +86,7 @@ const PLOTS = [
     }),
   },
   {
-    id: "recovery", section: "cost", isWide: true, title: "What another target Q would cost",
+    id: "recovery", section: "specialists", isWide: true, title: "What another target Q would cost",
     has: (view) => view.recovery !== null,
     what: (view) => "A larger Q makes restarts longer and checking cheaper. " + (view.recovery.is_simulated
       ? "Loads and checks are those that each target would have given over the recorded history; recorded were " +
@@ -171,7 +123,7 @@ const PLOTS = [
     }),
   },
   {
-    id: "renewing", section: "why", isWide: false, title: "Which windows hold the extent",
+    id: "renewing", section: "specialists", isWide: false, title: "Which windows hold the extent",
     has: (view) => view.renewing !== null && view.open_windows > 0,
     what(view) {
       const at = view.renewing.share.findIndex((share) => share >= 0.1);
@@ -207,7 +159,7 @@ const PLOTS = [
     }),
   },
   {
-    id: "footprints", section: "why", isWide: false, title: "Slow and fast windows",
+    id: "footprints", section: "specialists", isWide: false, title: "Slow and fast windows",
     has: (view) => view.footprints !== null && view.open_windows > 0,
     what(view) {
       const { windows, updates, renewals } = view.footprints;
@@ -248,7 +200,7 @@ const PLOTS = [
   },
   ...[["records", "in records", "records behind the end", text.short],
     ["time_us", "in time", "behind the newest footprint", text.duration]].map(([name, title, axis, say]) => ({
-    id: `ages-${name}`, section: "why", isWide: false, title: `Age of the last footprints, ${title}`,
+    id: `ages-${name}`, section: "specialists", isWide: false, title: `Age of the last footprints, ${title}`,
     has: (view) => view.ages[name] !== null,
     what: () => name === "records" ? "How far back each open window was written last. The oldest decides how far a restart reads."
       : "The same by the timestamps of the records.",
@@ -262,7 +214,7 @@ const PLOTS = [
     }),
   })),
   {
-    id: "segments", section: "why", isWide: true, title: "Map of the log",
+    id: "segments", section: "specialists", isWide: true, title: "Map of the log",
     has: (view) => view.segments.length > 0,
     what(view, report) {
       const total = sum(view.segments.map((s) => s.footprint_bytes + s.superseded_bytes + s.abandoned_bytes + s.other_bytes));
@@ -299,7 +251,7 @@ const PLOTS = [
     }),
   },
   {
-    id: "written", section: "why", isWide: true, title: "Bytes written",
+    id: "written", section: (report) => report.has_versions ? "why" : "specialists", isWide: true, title: "Bytes written",
     has: (view) => view.written.number.length > 0,
     what: (view) => ({ version: "By the version that they made, as far back as the log is kept.",
       frame: "By frame, as far back as the log is kept.", time: "By the time of the records." })[view.written.by],
@@ -312,7 +264,7 @@ const PLOTS = [
         options: {
           scales: {
             x: { ...look.axis(along.name), grid: { display: false }, ticks: { ...look.ticks, maxRotation: 0, autoSkipPadding: 18,
-              callback: (at) => along.isTime ? shortMoment(along.at[at], span) : text.short(along.at[at]) } },
+              callback: (at) => along.isTime ? shortMoment(along.at[at], span) : along.tick(along.at[at]) } },
             y: axisBytes(look, ""),
           },
           plugins: {
@@ -329,7 +281,7 @@ const PLOTS = [
     }),
   },
   {
-    id: "lifetimes", section: "why", isWide: true, title: "How long closed windows lived",
+    id: "lifetimes", section: "specialists", isWide: true, title: "How long closed windows lived",
     has: (view) => view.lifetimes !== null,
     what: (view) => `Of the ${text.whole(sum(view.lifetimes.windows))} windows that opened and closed within the extent, ` +
       "in records of the log. They need no checks, if the extent is longer than they live.",

@@ -35,6 +35,7 @@ def view(name: str, logs: Sequence[LogFacts], top: int, has_versions: bool) -> D
         "extent_records": sum(facts.extent_records for facts in logs),
         "history": _history(counted),
         "written": _written(logs, has_versions),
+        "throughput": None if has_versions else _throughput(logs),
         "ages": ages(statistics),
         "renewing": renewing(statistics),
         "footprints": footprint_counts(statistics),
@@ -126,6 +127,21 @@ def _written_by_time(kept: Sequence[Sequence[HistoryBucket]]) -> Document:
         "timestamp_us": edges[1:].astype(np.int64).tolist(),
         "bytes": totals[0].astype(np.int64).tolist(),
         "records": totals[1].astype(np.int64).tolist(),
+    }
+
+
+def _throughput(logs: Sequence[LogFacts]) -> Document | None:
+    """Records and bytes a second, by the records' own time; ``None`` where that stands still."""
+    kept = [facts.history.buckets for facts in logs if facts.history.buckets]
+    times = [each.timestamp_us for buckets in kept for each in buckets]
+    if not times or max(times) - min(times) < _TIME_BINS:
+        return None
+    rows = _written_by_time(kept)
+    bin_s = (max(times) - min(times)) / _TIME_BINS / 1e6
+    return {
+        "until_us": rows["timestamp_us"],
+        "records_per_s": [records / bin_s for records in rows["records"]],
+        "bytes_per_s": [count / bin_s for count in rows["bytes"]],
     }
 
 

@@ -48,7 +48,7 @@ from cec_store.storage.folder import Folder
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import StorageOptions, folder_at
 
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 HELD_BYTES_MAX = 64 << 20
 _STEPS_AT_ONCE = 2
 
@@ -143,6 +143,17 @@ class Standby:
                 f"{self.folder.path}: this standby has taken over, or was closed; make a new one"
             )
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has taken over, or was closed."""
+        return self._is_over
+
+    @property
+    def followed_offset(self) -> int | None:
+        """Everything of the log below it was taken; ``None``: its scheme follows nothing."""
+        follower = self._warm or self._shadow
+        return None if follower is None else follower.followed_offset
+
     def take_over(self) -> Takeover:
         """Fence the primary, and go on in its place from what its log has.
 
@@ -198,6 +209,7 @@ class Standby:
                     time.sleep(watch.pause_s)
                 continue
             began_s = time.perf_counter()
+            _log.warning("%s: its primary %s is %s", self.folder.path, seen.holder, seen.sign.value)
             self._check()
             try:
                 lease = leases.hold(name, keep_alive=watch.keep_alive, after=seen.tenure)
@@ -230,6 +242,12 @@ class Standby:
             fence_s=fenced_s - checked_s,
             complete_s=time.perf_counter() - fenced_s,
         )
+        _log.warning(
+            "%s: taken over by %s in %.3f s (%.3f s until the primary was fenced); "
+            "%d rows replayed, %d appended",
+            self.folder.path, self.scheme.value, report.takeover_s,
+            report.check_s + report.fence_s, report.replayed_rows, report.appended_rows,
+        )  # fmt: skip
         return Takeover(runner, queue, report)
 
     def _runner(self, queue: OutputQueue, sources: Sequence[Source]) -> Runner:

@@ -8,20 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from cec_store.connectors.spark.executors.saved import read_saved
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.inspector.places.places import Place
 from cec_store.report.cluster_document import report_on_cluster
 from cec_store.report.document import report_on
-from cec_store.report.page import cluster_page_of, page_of
+from cec_store.report.fleet_document import report_on_fleet
+from cec_store.report.page import cluster_page_of, fleet_page_of, page_of
 from cec_store.storage.trees import new_file
+from cec_store.terminal.report_summaries import summary_of
 from cec_store.terminal.screens import Screen
 
+_PAGES = {"cluster": cluster_page_of, "fleet": fleet_page_of}
 
-def make_report(screen: Screen, place: Place, **options: Any) -> dict[str, Any]:
-    """The document of a place, with a bar on a terminal; options are those of `report_on`."""
+
+def make_report(
+    screen: Screen, place: Place, *, recovery_time_s: float | None = None, **options: Any
+) -> dict[str, Any]:
+    """The document of a place, with a bar on a terminal; options are those of `report_on`.
+
+    ``recovery_time_s`` is what a restart may take, as somebody has asked for; no log says it.
+    """
     with screen.bar() as bar:
         task = bar.add_task("reading", total=len(place.logs))
         document = report_on(place, done=lambda count: bar.update(task, completed=count), **options)
-    return _made(document)
+    return _made({**document, "recovery_time_s": recovery_time_s})
 
 
 def make_cluster_report(path: Path) -> dict[str, Any]:
@@ -33,9 +43,22 @@ def make_cluster_report(path: Path) -> dict[str, Any]:
     return _made(report_on_cluster(str(path), read_saved(path)))
 
 
+def make_fleet_report(folder: FleetFolder) -> dict[str, Any]:
+    """The document of a fleet, by its folder.
+
+    Raises:
+        NotAFleet, CorruptLog, UnsupportedVersion: as `report_on_fleet`.
+    """
+    return _made(report_on_fleet(folder))
+
+
 def _made(document: dict[str, Any]) -> dict[str, Any]:
-    now_us = time.time_ns() // 1000
-    return {**document, "made_us": now_us, "release": release_of("cec-store")}
+    return {
+        **document,
+        "summary": summary_of(document),
+        "made_us": time.time_ns() // 1000,
+        "release": release_of("cec-store"),
+    }
 
 
 def write_report(document: dict[str, Any], output: Path, overwrite: bool) -> int:
@@ -44,7 +67,7 @@ def write_report(document: dict[str, Any], output: Path, overwrite: bool) -> int
     Raises:
         FileExistsError: there is a file, which is not to be overwritten.
     """
-    page = (cluster_page_of if document["kind"] == "cluster" else page_of)(document).encode()
+    page = _PAGES.get(document["kind"], page_of)(document).encode()
     with new_file(output, overwrite) as file:
         file.write(page)
     return len(page)

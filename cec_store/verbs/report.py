@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.inspector.measuring.kept_rates import known_rates
+from cec_store.storage.paths import check_local
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
-from cec_store.terminal.report_writing import make_cluster_report, make_report, write_report
+from cec_store.terminal.report_writing import (
+    make_cluster_report,
+    make_fleet_report,
+    make_report,
+    write_report,
+)
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import size
 from cec_store.verbs.arguments import (
@@ -51,44 +58,53 @@ def report_verb(
             help="PATH is a look at a cluster, as spark.cluster(session).save(PATH) writes it.",
         ),
     ] = False,
+    recovery_time: Annotated[
+        float | None,
+        typer.Option(min=0.0, metavar="SECONDS", help="What a restart may take."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one page about a place: is it sound, what will a restart cost, and why.
 
-    With --cluster it is about state on Spark's executors: who owns what, who could take over, and
-    what moved.
+    Of a fleet's folder: who runs, who waits for what, and until when. With --cluster it is about
+    state on Spark's executors: who owns what, who could take over, and what moved.
     """
     screen = Screen()
-    if cluster and (at is not None or version is not None or storage_options or not with_verify):
-        raise typer.BadParameter("with --cluster there are only -o, --force and --json")
-    place = None if cluster else place_of(path, storage_options)
+    fleet = None if cluster or storage_options else _fleet_at(path)
+    of_places = at is not None or version is not None or storage_options or not with_verify
+    if (cluster or fleet) and (of_places or recovery_time is not None):
+        what = "with --cluster" if cluster else "of a fleet"
+        raise typer.BadParameter(f"{what} there are only -o, --force and --json")
+    place = None if cluster or fleet else place_of(path, storage_options)
     wanted = place and wanted_at(place, at, version)
     if not as_json and output.exists() and not force:
         raise FileExistsError(f"{output}: is there already; --force replaces it")
-    if place is None:
+    if fleet:
+        document = make_fleet_report(fleet)
+    elif place is None:
         with wrong_use():
             document = make_cluster_report(local_path(path))
     else:
         document = make_report(
-            screen, place, at=wanted, top=top, with_verify=with_verify, rates=known_rates()
-        )
+            screen, place, at=wanted, top=top, with_verify=with_verify, rates=known_rates(),
+            recovery_time_s=recovery_time,
+        )  # fmt: skip
     if as_json:
         screen.document(document)
     else:
         written = write_report(document, output, force)
-        screen.line(f"{output}: {size(written)}, {_verdict(document)}")
+        screen.line(f"{output}: {size(written)}")
+        screen.line(document["summary"])
     if not document.get("sound", True):
         raise typer.Exit(DAMAGED)
 
 
-def _verdict(document: dict[str, Any]) -> str:
-    if document["kind"] == "cluster":
-        totals = document["totals"]
-        return f"{totals['covered']:,} of {totals['partitions']:,} partitions have a warm replica"
-    if not document["sound"]:
-        return "damaged"
-    if document["verified"]:
-        return "sound"
-    return "no damage in what a restart needs; the other bytes were not checked"
+def _fleet_at(path: str) -> FleetFolder | None:
+    """A fleet is in a local folder; whatever else is there is a place."""
+    try:
+        folder = FleetFolder(check_local(path))
+    except ValueError:
+        return None
+    return folder if folder.is_there() else None

@@ -17,6 +17,11 @@ from support.places.reported_places import HOSTILE, grown, hostile, large, parti
 from support.processes.chromium import Chromium, browser
 
 DESK, PHONE = (1280, 900), (360, 740)
+UNFOLDED = (
+    "document.getElementById('deeper').open = true, new Promise((done) => setTimeout(done, 100))"
+)
+SPECIALISTS = {"recovery", "renewing", "footprints", "ages-records", "ages-time_us", "segments",
+               "lifetimes"}  # fmt: skip
 # Of each plot how many pixels between its axes have a colour that only data have.
 PAINTED = """[...document.querySelectorAll("canvas")].map((canvas) => {
   const { left, top, width, height } = Chart.getChart(canvas).chartArea;
@@ -73,6 +78,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check_drawn(tab: Chromium, page: Path, size: tuple[int, int], **how: Any) -> list[str]:
     """The plots' names, once each of them was found painted and nobody complained."""
     tab.open(page, *size, **how)
+    tab.value(UNFOLDED)
     assert tab.complaints() == []
     assert tab.requests() == [page.as_uri()], "the page and nothing else"
     assert tab.value("document.documentElement.dataset.errors") is None
@@ -106,7 +112,66 @@ def test_every_plot_is_drawn(
     drawn = check_drawn(tab, page, size)
     assert {f"plot-{plot}" for plot in plots} <= set(drawn)
     verdict = tab.value("document.querySelector('.verdict').textContent")
-    assert verdict.startswith("Damaged: 1 fault." if name == "damaged" else "Sound:")
+    assert verdict == data_of(page)["summary"]
+    assert ("Damaged: 1 fault" in verdict) is (name == "damaged")
+    assert ("every byte was checked, and is sound" in verdict.lower()) is (name != "damaged")
+
+
+def test_the_sentence_is_first_then_the_oldest_keys_and_what_specialists_ask_is_folded(
+    tab: Chromium, page_of: Any, places: Path
+) -> None:
+    page = page_of(places / "checkpoint", 0, "--recovery-time", "2")
+    tab.open(page, *PHONE)
+    first = tab.value("document.querySelector('main').innerText.trim()")
+    assert re.match(r"A restart takes about \d+ ms, within the 2 s asked for; every byte", first)
+    shown = "[...document.querySelectorAll('figure')].filter((e) => e.checkVisibility())"
+    titles = tab.value(f"{shown}.map((e) => e.querySelector('h3').textContent)")
+    assert titles == ["The oldest keys", "Extent over time", "Bytes written",
+                      "Skew between partitions"]  # fmt: skip
+    assert tab.value("document.documentElement.dataset.plots") == "3/3"
+    tab.value(UNFOLDED)
+    folded = tab.value(
+        "[...document.querySelectorAll('#specialists .plot')].map((e) => e.parentNode.id)"
+    )
+    assert {name.removeprefix("plot-") for name in folded} == SPECIALISTS - {"lifetimes"}
+    assert all(count >= 20 for count in tab.value(PAINTED))
+
+
+def test_a_restart_that_takes_longer_than_asked_for_is_no_good_news(
+    tab: Chromium, page_of: Any, places: Path
+) -> None:
+    tab.open(page_of(places / "checkpoint", 0, "--recovery-time", "0.001"), *DESK)
+    assert "ms, more than the 0.001 s asked for; " in tab.value("document.body.innerText")
+    assert tab.value("document.querySelector('.verdict').className") == "verdict bad"
+
+
+def test_versions_have_their_time_beside_them(tab: Chromium, page_of: Any, places: Path) -> None:
+    tab.open(page_of(places / "checkpoint"), *DESK)
+    for plot in ("history", "written"):
+        ticks = tab.value(
+            f"Chart.getChart(document.querySelector('#plot-{plot} canvas')).scales.x.ticks"
+            ".map((each) => each.label)"
+        )
+        history = tab.value("report.views[0].history")
+        times = dict(zip(history["number"], history["timestamp_us"], strict=True))
+        assert len(ticks) > 2
+        for number, clock in ticks:
+            said = time.strftime("%H:%M:%S", time.gmtime(times[int(number)] // 1_000_000))
+            assert clock == said
+
+
+def test_throughput_is_what_was_written_over_the_time_of_the_records(
+    tab: Chromium, page_of: Any, places: Path
+) -> None:
+    page = page_of(places / "queue")
+    document = data_of(page)
+    flow = document["views"][0]["throughput"]
+    length_s = (flow["until_us"][1] - flow["until_us"][0]) / 1e6
+    written = sum(flow["records_per_s"]) * length_s
+    assert written == pytest.approx(document["totals"]["records"], rel=1e-3)
+    tab.open(page, *DESK)
+    assert "records an hour on average" in tab.value("document.getElementById('flow').innerText")
+    assert data_of(page_of(places / "checkpoint"))["views"][0]["throughput"] is None
 
 
 def test_each_log_has_plots_of_its_own(tab: Chromium, page_of: Any, places: Path) -> None:
@@ -142,8 +207,8 @@ def test_the_numbers_are_there_as_tables(tab: Chromium, page_of: Any, places: Pa
     tab.value("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     tab.value("new Promise((done) => setTimeout(done, 100))")
     plots = tab.value("document.querySelectorAll('.plot').length")
-    assert tab.value("document.querySelectorAll('details table').length") == plots
-    assert tab.value("document.querySelectorAll('details table caption').length") == plots
+    assert tab.value("document.querySelectorAll('figure details table').length") == plots
+    assert tab.value("document.querySelectorAll('figure details table caption').length") == plots
     assert tab.value("document.querySelectorAll('th:not([scope])').length") == 0
     rows = tab.value(
         "[...document.querySelectorAll('#plot-history tbody tr')].map((row) =>"

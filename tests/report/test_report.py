@@ -290,7 +290,7 @@ def test_a_page_of_a_damaged_queue_is_written_all_the_same(tmp_path: Path) -> No
     made.segment(path, 1).unlink()
     result = run(path, "-o", tmp_path / "page.html")
     assert result.exit_code == 1
-    assert re.search(r"page\.html: [\d.]+ KiB, damaged", result.output)
+    assert re.search(r"page\.html: [\d.]+ KiB\nDamaged: 1 fault", result.output)
     assert "the segment is missing" in (tmp_path / "page.html").read_text("utf-8")
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from textwrap import dedent
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -60,7 +61,11 @@ def test_block(code: str, tmp_path: Path) -> None:
         make_checkpoint(tmp_path / "joined", *sides)
     with open_queue(tmp_path / "q", "x", schema=pa.schema([("n", pa.int64())])) as queue:
         queue.append(pa.table({"n": [1]}), sync=True)
-        exec(compile(code, "block", "exec"), {"chain": queue.chain(), "t": 0})
+        runner = SimpleNamespace(queue=queue, records_written=1, checks_written=0, recovery=None)
+        given: dict[str, Any] = {"chain": queue.chain(), "t": 0, "runner": runner}
+        exec(compile(code.replace("9109", "0"), "block", "exec"), given)
+        if "stop" in given:
+            given["stop"]()
 
 
 def assert_figures_come(given: dict[str, Any]) -> None:

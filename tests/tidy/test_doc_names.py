@@ -18,12 +18,19 @@ from cec_store.cli import app
 from cec_store.connectors.spark.setup.compiler import SOURCES
 from cec_store.connectors.spark.setup.settings import PREFIX, SETTINGS
 from cec_store.partitioned import read_options, write_options
+from cec_store.signals.figures import METRICS
 from support.paths import DOCS, ROOT
 
 PAGES = sorted(
     [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     + [*DOCS.rglob("*.md"), ROOT / "bench" / "RESULTS.md"]
 )
+MODULES = {
+    ".".join(path.relative_to(root).with_suffix("").parts): path.read_text("utf-8")
+    for root, folder in ((ROOT / "cec_store", "."), (ROOT, "connectors"), (ROOT, "indexes"))
+    for path in (root / folder).rglob("*.py")
+}
+"""Of the package, by their names below `cec_store`."""
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
 _CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 MADE_BY_THE_SITE = {DOCS / "reference" / "command-line.md"}
@@ -172,6 +179,29 @@ def test_metrics_on_pages_are_those_of_the_program() -> None:
     watched = (DOCS / "production" / "monitoring.md").read_text("utf-8")
     of_sinks = {name for name in metrics() if name.endswith("Written")} - {"cecCheckRecordsWritten"}
     assert set(re.findall(r"`(cec[A-Z]\w+)`", watched)) == metrics() - of_sinks
+
+
+def test_figures_and_loggers_on_the_page_are_those_of_the_program() -> None:
+    page = (DOCS / "production" / "monitoring.md").read_text("utf-8")
+    section = page.split("\n## Operators, standbys and fleets\n")[1].split("\n## From outside\n")[0]
+    named = set(re.findall(r"`(cec_(?!store)\w+)`", section))
+    counted = {f"{name}_total" for name, metric in METRICS.items() if metric.is_counter}
+    told = {name for name, metric in METRICS.items() if not metric.is_counter} | counted
+    assert named == told | {"cec_scrape_failures_total"}
+    for label in {label for metric in METRICS.values() for label in metric.labels}:
+        assert f"`{label}`" in section
+    loggers = set(re.findall(r"^\| `(cec_store\.[\w.]+)`", section, re.MULTILINE))
+    loggers |= set(re.findall(r", `(cec_store\.[\w.]+)` \|", section))
+    assert len(loggers) > 8
+    known = {f"cec_store.{name}" for name, text in MODULES.items() if "getLogger(__name__)" in text}
+    for name in loggers:
+        assert any(each == name or each.startswith(f"{name}.") for each in known), name
+
+
+def test_each_file_logs_under_its_own_name() -> None:
+    calls = [call for text in MODULES.values() for call in re.findall(r"getLogger\((.*?)\)", text)]
+    assert len(calls) > 20
+    assert set(calls) == {"__name__"}
 
 
 def test_the_dashboard_asks_for_metrics_that_are_there() -> None:

@@ -16,7 +16,8 @@ from support.paths import ROOT
 ORDER = {
     "": """
         errors values storage format log checkpoints indexes queues partitioned state_logs opening
-        operators standby placement recovery_plans connectors __init__ inspector report terminal
+        operators standby placement recovery_plans connectors signals __init__ inspector report
+        terminal
         demos verbs cli
     """,
     "storage": """
@@ -97,6 +98,7 @@ ORDER = {
         variable_rows rewriting fork_plan fork state_rows
         state_tables
     """,
+    "signals": "figures prometheus",
     "inspector": "places damage decoding built_in verifying measuring showing",
     "inspector.places": "providers places points",
     "inspector.built_in": "store_files changed_rows snapshots loads figures checks",
@@ -118,10 +120,10 @@ ORDER = {
     "inspector.showing": """
         dump_filter dump_rows dumping following reference_dump place_dump states differences
     """,
-    "report": "facts windows restart_costs views document cluster_document page",
+    "report": "facts windows restart_costs views document cluster_document fleet_document page",
     "terminal": """
         exit_status streams lazy_group wording screens columnar formats documents gathering outputs
-        built_in_screens extent_screens report_writing
+        built_in_screens extent_screens report_summaries report_writing
     """,
     "demos": """
         reporting flights embedded_child embedded spark_feed spark_job spark_results spark
@@ -150,7 +152,7 @@ FILE_LINES_MAX = 300
 # What people start from: everything must be reached from here.
 ROOTS = (
     "cec_store", "cli", "placement", "placement.model.runs", "recovery_plans",
-    "recovery_plans.generated",
+    "recovery_plans.generated", "signals",
 )  # fmt: skip
 MACHINE = "connectors.spark.setup.environment"
 NOUNLESS = {"utils", "util", "common", "helpers", "misc"}

@@ -44,7 +44,8 @@ def test_wheel_holds_the_jar_the_scala_sources_and_the_report(tmp_path: Path) ->
     assert scala
     assert scala <= names
     page = {"page.html", "page.css", "page.js", "plots.js", "parts.js", "chart.umd.min.js",
-            "chart.LICENSE.md", "cluster.html", "cluster.js"}  # fmt: skip
+            "chart.LICENSE.md", "cluster.html", "cluster.js", "axes.js", "graph.js", "fleet.html",
+            "fleet.js"}  # fmt: skip
     assert {f"cec_store/report/{name}" for name in page} <= names
     schemas = {path.name for path in (ROOT / "docs" / "json").glob("*.schema.json")}
     assert len(schemas) >= 14

@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from typer.testing import CliRunner
 
 from cec_store.cli import app
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.standby.leases import leases_of
+from support.command_line.json_schemas import check
 from support.fleets.plain_spark import SHAPE
 from support.fleets.walks import Walk
 
@@ -21,8 +23,11 @@ def run(*words: object, status: int = 0) -> str:
     return result.output
 
 
-def document(*words: object) -> Any:
-    return json.loads(run(*words, "--json"))
+def document(verb: str, *words: object, status: int = 0) -> Any:
+    """What `--json` prints, which has the documented form."""
+    said = json.loads(run(verb, *words, "--json", status=status))
+    check(f"fleet-{verb}", said)
+    return said
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +66,9 @@ def test_status_says_who_waits_for_what(folder: Path) -> None:
 
 def test_stop_waits_until_the_driver_has_stopped(folder: Path) -> None:
     assert "stopped" in run("stop", folder)
+    assert document("stop", folder) == {"path": str(folder), "stopped": True}
     with leases_of(folder).hold("driver"):
+        assert not document("stop", folder, "--wait", "0", status=1)["stopped"]
         assert "recovering" in run("stop", folder, "--wait", "0", status=1)
     assert FleetFolder(folder).is_asked_to_stop()
 
@@ -71,6 +78,9 @@ def test_a_fork_and_a_rollback_are_only_told_unless_asked_for(folder: Path, tmp_
     new = tmp_path / "new"
     assert "do it with --yes" in run("fork", folder, new, "--checkpoint", number)
     assert "do it with --yes" in run("rollback", folder)
+    told = document("rollback", folder)
+    assert (told["new"], told["done"], told["checkpoint"]) == (None, False, number)
+    assert not document("fork", folder, new, "--checkpoint", number)["done"]
     assert not new.exists()
     assert FleetFolder(folder).read().generation == 0
     done = document("fork", folder, new, "--checkpoint", number, "--yes")
@@ -81,7 +91,7 @@ def test_a_fork_and_a_rollback_are_only_told_unless_asked_for(folder: Path, tmp_
     with leases_of(folder).hold("driver"):
         assert "is held by" in run("rollback", folder, "--yes", status=2)
     assert FleetFolder(folder).read().generation == 0
-    assert "goes on from global checkpoint" in run("rollback", folder, "--yes")
+    assert document("rollback", folder, "--yes")["done"]
     assert FleetFolder(folder).read().generation == 1
 
 
@@ -107,3 +117,12 @@ def test_a_file_that_cannot_run_starts_no_session(tmp_path: Path) -> None:
     path.write_text('folder = "f"\n[queries.a]\nfunction = "m:f"\nreads = ["i"]\nwrites = "i"\n')
     assert "circle" in run("run", path, status=2)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["fleet.toml"]
+
+
+@pytest.mark.parametrize("verb", ["status", "stop", "rollback", "fork"])
+def test_schemas_refuse_other_documents(folder: Path, tmp_path: Path, verb: str) -> None:
+    said = document(verb, folder, *([tmp_path / "new"] if verb == "fork" else []))
+    broken = [{key: value for key, value in said.items() if key != name} for name in said]
+    for each in (*broken, {**said, "surprise": 1}, {**said, "path": 7}):
+        with pytest.raises(jsonschema.ValidationError):
+            check(f"fleet-{verb}", each)

@@ -8,6 +8,7 @@ are made.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from threading import Thread
@@ -24,6 +25,8 @@ from cec_store.storage.folder import Lock
 from cec_store.storage.forking import OwnProcess
 from cec_store.storage.stores.store_folder import StoreFolder
 from cec_store.storage.waiting import Call, start_uninterrupted
+
+_log = logging.getLogger(__name__)
 
 
 class Pipeline:
@@ -166,6 +169,10 @@ class Pipeline:
             while self._turn():
                 pass
         except BaseException as error:
+            if isinstance(error, Fenced):
+                _log.warning("fenced: %s", error)
+            else:
+                _log.error("%s: this writer has failed: %s", self.writer.folder.path, error)
             self._line.fail(error)
         try:
             self.writer.close()

@@ -23,7 +23,7 @@ from cec_store.storage.names import (
 )
 from cec_store.storage.stores.store import Store, prove_exclusive_creates
 
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 class ReferenceLog:

@@ -28,7 +28,7 @@ from cec_store.storage.stores.store import Store
 
 _AT_ONCE = 8
 """Objects that are made at the same time."""
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 class ReferenceWriter:

@@ -30,7 +30,7 @@ from cec_store.storage.stores.store import Store
 
 _EVERY = 64
 """Commits, between two looks at what may be trimmed, merged and deleted."""
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 class Upkeep:

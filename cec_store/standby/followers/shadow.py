@@ -81,6 +81,11 @@ class Shadow:
     def frames_read(self) -> int:
         return self._log.frames_read
 
+    @property
+    def followed_offset(self) -> int:
+        """Everything of the log below it was taken."""
+        return self._log.end_offset
+
     def follow(self, steps_max: int) -> int:
         """Take what is new in the log, and so many steps of the input; how many rows these had."""
         try:

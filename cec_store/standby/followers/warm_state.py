@@ -71,6 +71,11 @@ class WarmState:
     def frames_read(self) -> int:
         return self._log.frames_read
 
+    @property
+    def followed_offset(self) -> int:
+        """Everything of the log below it was taken."""
+        return self._log.end_offset
+
     def follow(self) -> int:
         """Take what is new in the log; how many frames that were."""
         before = self._log.frames_read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Entry, check_object_name, check_range, is_object_name
 
 _Result = TypeVar("_Result")
+_log = logging.getLogger(__name__)
 
 
 class FsspecStore:
@@ -72,7 +74,10 @@ class FsspecStore:
         path, place = self._path_of(name), self._place_of(name)
         data = b"".join(parts)
         is_doubtful = False
-        for _ in self._retries.turns():
+        last = Exception()
+        for number in self._retries.turns():
+            if number > 1:
+                _log.warning("%s: not made, attempt %d: %s", place, number, last)
             try:
                 self._create_once(path, data)
                 return
@@ -161,7 +166,10 @@ class FsspecStore:
         self, place: str, call: Callable[[FileSystem], _Result], *, reading: bool = True
     ) -> _Result:
         """What a call returns that may be made any number of times."""
-        for _ in self._retries.turns():
+        last = Exception()
+        for number in self._retries.turns():
+            if number > 1:
+                _log.warning("%s: asked again, attempt %d: %s", place, number, last)
             try:
                 return call(self._file_system())
             except Exception as error:

@@ -20,7 +20,7 @@ from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.standby.leases import Sighting, Sign, Watch, leases_of
 
 _LOOK_S = 0.5
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 class FleetMonitor:

@@ -23,7 +23,7 @@ from cec_store.placement.plans import Plan, Rules
 
 SAMPLES_BEFORE_PLACING = 10
 """A correlation of fewer says little."""
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 def cores_of(session: Any) -> dict[str, float]:

@@ -30,7 +30,7 @@ from cec_store.storage.waiting import start_uninterrupted
 PERIOD_S = 0.5
 _NOTED_AT_LEAST_S = 2.0
 _STOPPED_AT_ONCE = 16
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 class Running(Protocol):

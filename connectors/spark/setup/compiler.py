@@ -43,7 +43,7 @@ _MESSAGE_CHARACTERS = 4_000
 _DOS_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same classes make the same jar
 _SOURCES_SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 """Where Spark looks for the short names of data sources."""
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from cec_store.errors import CompilationFailed, SparkUnavailable
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
 _GROWING_LOADER = "org.apache.spark.util.MutableURLClassLoader"
 _OURS = re.compile(r"cec-store-spark-[^/]*\.jar")
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 Builder = TypeVar("Builder")
 

@@ -22,7 +22,7 @@ from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import StorageOptions, folder_at
 from cec_store.storage.waiting import Bells, start_uninterrupted
 
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 class Follower:

@@ -26,7 +26,7 @@ STANDBY_OF = "CEC_STORE_STANDBY_OF"
 """A variable that `cec-store standby` sets: the checkpoint of which this process is the standby."""
 _STATE_AGE_S = 30.0
 _LOOK_S = 1.0
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 _Started = TypeVar("_Started")
 
 

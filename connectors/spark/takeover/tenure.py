@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ LEASE = "driver"
 _ELSEWHERE = "active standby with "
 """What the holder is called whose query has another checkpoint; that follows."""
 FENCE_KEY = "spark.sql.streaming.checkpointFileManagerClass"
+_log = logging.getLogger(__name__)
 FENCE = "org.apache.spark.sql.cecstore.standby.FencedFileManager"
 
 
@@ -87,4 +89,6 @@ def enter(
     except BaseException:
         lease.release()
         raise
+    if after is not None:
+        _log.warning("%s: taken over from %s, tenure %d", leases.path, last, lease.number)
     return lease

@@ -18,7 +18,7 @@ from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, Checkpoint
 _ROWS = 1000
 _BATCHES = 3
 _BATCH_S_MAX = 60.0
-_log = logging.getLogger("cec_store")
+_log = logging.getLogger(__name__)
 
 
 def run_small_queries(session: Any, place: str) -> None:

@@ -1,0 +1,169 @@
+"""Everything that a report shows of a fleet, as one document: what `--json` prints of its folder.
+
+The graph of queries and queues, who runs, who waits for what and until when, and what each query
+has still to read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cec_store.connectors.spark.fleet.declaration import Graph, queue_path
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.history import FleetHistory, queue_store
+from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
+from cec_store.errors import CecError
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+
+Document = dict[str, Any]
+_STATES = ("running", "held back", "failing", "waiting", "stopped")
+
+
+def report_on_fleet(folder: FleetFolder) -> Document:
+    """All of it, as the folder, the queues and the queries' checkpoints say. Writes nothing.
+
+    A queue that cannot be opened is in the document with the reason.
+
+    Raises:
+        NotAFleet: there is none.
+        CorruptLog, UnsupportedVersion: its notes cannot be read.
+    """
+    notes = folder.read()
+    graph = notes.graph
+    status = status_of(folder, time.time())
+    paths = tuple(dict.fromkeys((*graph.read_queues, *graph.writers)))
+    queues = {path: _opened(path) for path in paths}
+    history = FleetHistory(folder, notes, graph)
+    levels = _levels(graph)
+    outage = notes.situation.outage
+    queries = [_query(each, graph, history, queues, levels) for each in status.queries]
+    return {
+        "path": folder.path,
+        "kind": "fleet",
+        "state": status.state,
+        "driver": status.driver,
+        "written_us": _us(status.written_s),
+        "message": status.message,
+        "executors": [
+            {"executor": name, "cores": cores}
+            for name, cores in sorted(notes.situation.executors.items())
+        ],
+        "outage": outage and {
+            "since_us": _us(outage.since_s),
+            "cores_before": outage.cores_before,
+            "arrivals_us": [_us(each) for each in outage.arrivals],
+        },
+        "checkpoints": _checkpoints(folder),
+        "queries": queries,
+        "queues": [_queue(path, queues[path], graph, levels) for path in paths],
+        "totals": _totals(status, queries),
+    }  # fmt: skip
+
+
+def _us(seconds: float | None) -> int | None:
+    return None if seconds is None else round(1e6 * seconds)
+
+
+def _opened(path: str) -> QueueState | str:
+    """A queue, or why it cannot be opened."""
+    try:
+        return ReferenceLog(queue_store(path)).open()
+    except CecError as error:
+        return str(error)
+
+
+def _levels(graph: Graph) -> dict[str, int]:
+    """How far each query and each queue is from the inputs, along the longest way."""
+    levels = dict.fromkeys(graph.inputs, 0)
+    for name, query in graph.queries.items():  # each after those that it reads
+        levels[name] = 1 + max(levels[path] for path in graph.reads(name))
+        levels[queue_path(query.writes)] = 1 + levels[name]
+    return levels
+
+
+def _query(
+    status: QueryStatus,
+    graph: Graph,
+    history: FleetHistory,
+    queues: Mapping[str, QueueState | str],
+    levels: Mapping[str, int],
+) -> Document:
+    name = status.name
+    reads = graph.reads(name)
+    batches = history.batches(name)
+    waiting = [
+        _waiting(queue, history.read(name, batches[-1], path) if batches else {})
+        for path, queue in ((path, queues[path]) for path in reads)
+    ]
+    return {
+        "query": name,
+        "level": levels[name],
+        "reads": list(reads),
+        "writes": queue_path(graph.queries[name].writes),
+        "state": status.state,
+        "priority": status.priority,
+        "cores": status.cores,
+        "batch": status.batch,
+        "waits_for": status.waits_for,
+        "expected_us": _us(status.expected_s),
+        "arrivals": status.arrivals,
+        "failures": status.failures,
+        "reason": status.reason,
+        "records_waiting": None if None in waiting else sum(each or 0 for each in waiting),
+    }
+
+
+def _waiting(queue: QueueState | str, read: Mapping[int, int]) -> int | None:
+    """Records that are in a queue and that a query has not read."""
+    if isinstance(queue, str):
+        return None
+    commit = queue.commit
+    return sum(
+        max(0, end - max(start, read.get(number, 0)))
+        for number, (start, end) in enumerate(zip(commit.starts, commit.ends, strict=True))
+    )
+
+
+def _queue(path: str, queue: QueueState | str, graph: Graph, levels: Mapping[str, int]) -> Document:
+    head = {
+        "path": path,
+        "level": levels[path],
+        "writer": graph.writers.get(path),
+        "readers": [name for name in graph.queries if path in graph.reads(name)],
+    }
+    if isinstance(queue, str):
+        return {**head, "partitions": None, "records": None, "end": None, "problem": queue}
+    commit = queue.commit
+    return {
+        **head,
+        "partitions": len(commit.ends),
+        "records": sum(commit.ends) - sum(commit.starts),
+        "end": sum(commit.ends),
+        "problem": "",
+    }
+
+
+def _checkpoints(folder: FleetFolder) -> list[Document]:
+    """The global ones that are kept, the oldest first."""
+    found = [folder.checkpoint(number) for number in folder.checkpoints()]
+    return [
+        {"number": each.number, "taken_us": each.at_us, "batches": dict(each.batches)}
+        for each in found
+    ]
+
+
+def _totals(status: FleetStatus, queries: Sequence[Document]) -> Document:
+    states = [each["state"] for each in queries]
+    costs = [each["cores"] for each in queries if each["cores"] is not None]
+    waiting = [each["records_waiting"] for each in queries]
+    return {
+        "queries": len(queries),
+        **{state.replace(" ", "_"): states.count(state) for state in _STATES},
+        "executors": status.executors,
+        "cores": status.cores,
+        "cores_asked": sum(costs),
+        "records_waiting": None if None in waiting else sum(waiting),
+    }

@@ -1,0 +1,128 @@
+"""What is told of a runner, a standby and a fleet, read when somebody asks.
+
+Nothing here is called by what it tells of. Logs are read by a reader of its own, so that any thread
+may ask; the rest are numbers that their owner replaces whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.status import status_of
+from cec_store.format.frame import NOT_COUNTED
+from cec_store.log.chain import Chain
+from cec_store.operators.runner import Runner
+from cec_store.queues.consumers import consumer_states
+from cec_store.standby.standby import Standby
+from cec_store.storage.folder import Folder
+
+_STATES = ("running", "held back", "failing", "waiting", "stopped")
+
+
+class Metric(NamedTuple):
+    """What a figure is."""
+
+    meaning: str
+    labels: tuple[str, ...] = ()
+    """Beside ``name``."""
+    is_counter: bool = False
+
+
+METRICS = {
+    "cec_records_written": Metric("records of every kind since the runner was made", (), True),
+    "cec_checks_written": Metric("CHECK records since the runner was made", (), True),
+    "cec_durable_records": Metric("records of the queue that were acknowledged, ever"),
+    "cec_open_windows": Metric("N: windows open at the queue's durable end"),
+    "cec_extent_records": Metric("q: records that a restart would read"),
+    "cec_recovery_load_seconds": Metric("loading the state when the runner was made; 0 without"),
+    "cec_recovery_records": Metric("records that were read for that"),
+    "cec_recovery_replay_seconds": Metric("taking input again when the runner was made"),
+    "cec_recovery_replayed_rows": Metric("input rows that were taken again"),
+    "cec_consumer_lag_records": Metric("records a consumer has not received", ("consumer",)),
+    "cec_consumer_waiting_seconds": Metric("how long the next has waited", ("consumer",)),
+    "cec_standby_lag_records": Metric("records of the log that a warm standby has not taken"),
+    "cec_standby_is_over": Metric("1 once it has taken over or was closed"),
+    "cec_fleet_is_driven": Metric("1 while a driver is alive"),
+    "cec_fleet_queries": Metric("queries by what they do", ("state",)),
+    "cec_fleet_query_failures": Metric("failures one after the other", ("query",)),
+    "cec_fleet_executors": Metric("executors at the driver's last look"),
+    "cec_fleet_cores": Metric("their cores"),
+    "cec_fleet_checkpoint_age_seconds": Metric("age of the newest global checkpoint"),
+}
+
+
+class Figure(NamedTuple):
+    """A number, under a name of :data:`METRICS`."""
+
+    metric: str
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+def runner_figures(runner: Runner) -> Iterator[Figure]:
+    """Of an operator's runner, its queue and who reads that.
+
+    Raises:
+        CecError: the queue cannot be read.
+    """
+    yield Figure("cec_records_written", runner.records_written)
+    yield Figure("cec_checks_written", runner.checks_written)
+    if (recovery := runner.recovery) is not None:
+        yield Figure("cec_recovery_load_seconds", recovery.load_s)
+        yield Figure("cec_recovery_records", recovery.extent.records)
+        yield Figure("cec_recovery_replay_seconds", recovery.replay_s)
+        yield Figure("cec_recovery_replayed_rows", recovery.replayed_rows)
+    yield from _queue_figures(runner.queue.folder)
+
+
+def _queue_figures(folder: Folder) -> Iterator[Figure]:
+    chain = Chain(folder)
+    end = chain.end.offset
+    yield Figure("cec_durable_records", end)
+    last = chain.find_offset(end - 1) if end > chain.first_offset() else None
+    if last is not None and last.header.open_windows != NOT_COUNTED:
+        yield Figure("cec_open_windows", last.header.open_windows)
+        yield Figure("cec_extent_records", last.header.extent_records)
+    now_us = time.time_ns() // 1000
+    for each in consumer_states(chain):
+        since_us = now_us if each.waiting_since_us is None else each.waiting_since_us
+        yield Figure("cec_consumer_lag_records", each.lag_records, (each.name,))
+        waited_s = max(0.0, (now_us - since_us) / 1e6)
+        yield Figure("cec_consumer_waiting_seconds", waited_s, (each.name,))
+
+
+def standby_figures(standby: Standby) -> Iterator[Figure]:
+    """Of an operator's standby.
+
+    Raises:
+        CecError: the primary's log cannot be read.
+    """
+    yield Figure("cec_standby_is_over", standby.is_over)
+    followed = standby.followed_offset
+    if followed is not None and not standby.is_over:
+        lag = max(0, Chain(standby.folder).end.offset - followed)
+        yield Figure("cec_standby_lag_records", lag)
+
+
+def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
+    """Of a fleet, by its folder, from any process; takes two seconds, to see its driver alive.
+
+    Raises:
+        NotAFleet, CorruptLog, UnsupportedVersion: the folder cannot be read.
+    """
+    found = status_of(folder, time.time())
+    yield Figure("cec_fleet_is_driven", found.is_driven)
+    states = Counter(each.state for each in found.queries)
+    for state in _STATES:
+        yield Figure("cec_fleet_queries", states[state], (state,))
+    for each in found.queries:
+        yield Figure("cec_fleet_query_failures", each.failures, (each.name,))
+    yield Figure("cec_fleet_executors", found.executors)
+    yield Figure("cec_fleet_cores", found.cores)
+    if found.checkpoint_us is not None:
+        age_s = max(0.0, time.time() - found.checkpoint_us / 1e6)
+        yield Figure("cec_fleet_checkpoint_age_seconds", age_s)
