@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.parsing import damaged, json_object, parsed
 from cec_store.errors import CorruptLog
@@ -128,9 +129,8 @@ class StoreCheck:
             lost = [v for v in versions if v not in forgotten]
             if lost:
                 kind = "state-file-missing" if what == MISSING else "state-file-damaged"
-                fault = Fault(kind, path, byte, what, True, first_version=lost[0],
-                              last_version=lost[-1])  # fmt: skip
-                self._replace(fault)
+                fault = Fault(kind, path, byte, what, True)
+                self._replace(replace(fault, first_version=lost[0], last_version=lost[-1]))
 
     def _is_old(self, version: int) -> bool:
         return bool(self.loadable) and version < self.loadable[0]
