@@ -31,7 +31,7 @@ from cec_store.errors import CompilationFailed, SparkUnavailable
 _HERE = Path(__file__).resolve().parent.parent
 SOURCES = _HERE / "scala"
 CARRIED = _HERE / "jars"
-KNOWN_TO_COMPILE = "4.3"
+KNOWN_TO_COMPILE = "4.0 to 4.3"
 _MANIFEST = "META-INF/MANIFEST.MF"
 _COMPILER_PARTS = ("scala-compiler", "scala-library", "scala-reflect")
 # Half the time of a JVM that optimises: it lives for a few seconds only.
