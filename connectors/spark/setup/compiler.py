@@ -152,7 +152,8 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
         rest = [
             file for file in files if file.relative_to(sources).parts[0] not in _OF_INNER_CLASSES
         ]
-        if len(rest) == len(files):
+        # A compiler that did not come to its end says nothing of what Spark has.
+        if len(rest) == len(files) or error.__cause__ is not None:
             raise
         classes = _compiled(spark, java, rest)
         _log.warning(
