@@ -80,7 +80,9 @@ SPARK_FILES = (
 )
 
 HAS_SPARK = find_spec("pyspark") is not None
-collect_ignore = [] if HAS_SPARK else list(SPARK_FILES)
+if HAS_SPARK:
+    from support.spark import minors
+collect_ignore = list(minors.left_out() if HAS_SPARK else SPARK_FILES)
 
 # Programs that tests start, and Spark's Python workers, import `support` as well.
 if str(TESTS) not in os.environ.get("PYTHONPATH", "").split(os.pathsep):

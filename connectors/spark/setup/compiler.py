@@ -31,7 +31,7 @@ from cec_store.errors import CompilationFailed, SparkUnavailable
 _HERE = Path(__file__).resolve().parent.parent
 SOURCES = _HERE / "scala"
 CARRIED = _HERE / "jars"
-KNOWN_TO_COMPILE = "4.3"
+KNOWN_TO_COMPILE = "4.0 to 4.3"
 _MANIFEST = "META-INF/MANIFEST.MF"
 _COMPILER_PARTS = ("scala-compiler", "scala-library", "scala-reflect")
 # Half the time of a JVM that optimises: it lives for a few seconds only.
@@ -152,7 +152,8 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
         rest = [
             file for file in files if file.relative_to(sources).parts[0] not in _OF_INNER_CLASSES
         ]
-        if len(rest) == len(files):
+        # A compiler that did not come to its end says nothing of what Spark has.
+        if len(rest) == len(files) or error.__cause__ is not None:
             raise
         classes = _compiled(spark, java, rest)
         _log.warning(

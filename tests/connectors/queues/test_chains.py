@@ -16,6 +16,7 @@ from support.drivers.chain_job import ITEMS, events_of
 from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
 from support.places.version_1 import Committer
 from support.spark.jobs import kill, run_job, start_job
+from support.spark.minors import needs_python_sources
 
 JOB = "chain_job"
 
@@ -72,7 +73,9 @@ def session(spark: Any) -> Any:
     return spark
 
 
-@pytest.fixture(scope="module", params=["cec", "cec_python"])
+@pytest.fixture(
+    scope="module", params=["cec", pytest.param("cec_python", marks=needs_python_sources)]
+)
 def form(request: pytest.FixtureRequest) -> str:
     """What `format()` takes: the source and sink of the jar, or those in Python."""
     return str(request.param)
@@ -164,6 +167,7 @@ def test_a_consumer_that_comes_too_late_is_told_what_is_left(
     assert consumer_of(queue).effects_saved == (15, 15)
 
 
+@needs_python_sources
 @pytest.mark.parametrize("form", ["cec_python"])
 def test_a_consumer_of_a_queue_of_version_1_makes_it_go_on(
     session: Any, form: str, tmp_path: Path
@@ -176,6 +180,7 @@ def test_a_consumer_of_a_queue_of_version_1_makes_it_go_on(
     assert consumer_of(tmp_path / "q").effects_saved == (5, 5)
 
 
+@needs_python_sources
 def test_a_consumer_of_a_queue_without_partitions_is_of_the_source_in_python(
     session: Any, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from cec_store.connectors import spark as cec_spark
 from support.drivers.s3a_job import PLAIN, URL
 from support.spark.jobs import run_job
 from support.spark.jvm_sink import JVM, frame, writer
+from support.spark.minors import needs_python_sources
 from support.stores.hdfs_cluster import Hdfs
 from support.stores.needed import need
 from support.stores.s3_server import options_of
@@ -103,6 +104,7 @@ def test_queues_in_s3_are_written_once_and_read(s3_address: str, tmp_path: Path)
     assert counts == {URL: len(numbers), PLAIN: 30}
 
 
+@needs_python_sources
 def test_the_source_and_sink_in_python_reach_s3_by_options_of_fsspec(
     spark: Any, s3_address: str, tmp_path: Path
 ) -> None:

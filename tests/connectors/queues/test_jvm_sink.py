@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import cec_store
-from cec_store.connectors.spark.queues.data_source import CecPythonDataSource
+from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.queues.spark_types import stored_schema
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.by_reference.segment_objects import read_segment
@@ -25,6 +25,7 @@ from support.spark.jvm_sink import (
     rows_of,
     writer,
 )
+from support.spark.minors import needs_python_sources
 
 # -- batches -----------------------------------------------------------------------------------
 
@@ -94,6 +95,7 @@ TYPES = """
 """
 
 
+@needs_python_sources
 @pytest.mark.parametrize("copies", [1, 5000])
 def test_every_type_is_stored_as_the_python_sink_stores_it(
     spark: Any, tmp_path: Path, copies: int
@@ -101,7 +103,7 @@ def test_every_type_is_stored_as_the_python_sink_stores_it(
     rows = spark.sql(TYPES).selectExpr("*", f"explode(sequence(1, {copies})) as copy")
     rows = rows.repartition(1).sortWithinPartitions("copy", rows.columns[0])
     jvm, python, made = (tmp_path / name for name in ("jvm", "python", "made"))
-    spark.dataSource.register(CecPythonDataSource)
+    cec_spark.register(spark)
     writer(rows).save(str(jvm))
     rows.write.format("cec_python").mode("append").save(str(python))
     found, expected = rows_of(jvm), rows_of(python)

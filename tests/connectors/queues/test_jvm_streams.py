@@ -10,6 +10,7 @@ import pyarrow as pa
 from cec_store.connectors import spark as cec_spark
 from cec_store.opening import open_queue
 from support.spark.jvm_queues import FORMAT, append, drain, refused
+from support.spark.minors import needs_python_sources
 
 SCHEMA = pa.schema([("n", pa.int64()), ("item", pa.string())])
 
@@ -32,6 +33,7 @@ def test_batches_are_of_the_size_asked_for_and_hold_every_row_once(
     assert all(len(batch) <= 700 for batch in batches)
 
 
+@needs_python_sources
 def test_a_checkpoint_of_the_python_source_goes_on(spark: Any, tmp_path: Path) -> None:
     cec_spark.register(spark)
     write(tmp_path / "q", 0, 100)

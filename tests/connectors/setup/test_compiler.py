@@ -137,6 +137,24 @@ def test_a_spark_with_other_inner_classes_gets_the_jar_without_what_needs_them(
     assert "transformWithState cannot run" in said
 
 
+def test_a_compiler_that_takes_too_long_leaves_nothing_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = make_sources(tmp_path / "sources")
+    (sources / "moving").mkdir()
+    (sources / "moving" / "Inner.scala").write_text("package small\nclass Inner\n", "utf-8")
+    java, calls = find_java(), []
+
+    def hang(command: object, timeout_s: float) -> tuple[int, str]:
+        calls.append(command)
+        raise TimeoutError("scala did not end within 600 s")
+
+    monkeypatch.setattr(compiler, "run_program", hang)
+    with pytest.raises(CompilationFailed, match="did not end within 600 s"):
+        compile_jar(find_spark(), java, sources)
+    assert len(calls) == 1
+
+
 def test_the_providers_own_jar_has_the_extension(caplog: pytest.LogCaptureFixture) -> None:
     assert has_extension(jar())
     assert not caplog.records
