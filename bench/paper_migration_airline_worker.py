@@ -48,6 +48,8 @@ OVERLOAD = 0.8
 AVERAGED = 3
 """Steps whose mean load decides."""
 WAIT_S = 300.0
+AFTER = 30
+"""Batches after the last step, in which what moves then gets to where it goes."""
 AHEAD = 3
 """Batches that wait while operators move to where the job begins."""
 CONF = {
@@ -127,7 +129,8 @@ class Job:
             self._before += 1
 
     def begin(self) -> None:
-        for number, flights in enumerate(self._flights):
+        last = self._flights[-1:] * AFTER
+        for number, flights in enumerate(self._flights + last):
             self._write(f"step-{number:05}", flights)
 
     def _session(self) -> Any:
