@@ -46,10 +46,9 @@ test-spark: setup
 
 # The same on another Spark, in an environment of its own: `make test-spark-minor SPARK=4.0.5`. What
 # a Spark cannot have is not run (tests/support/spark/minors.py). FILES="…" for some of the tests;
-# FILES=short is a few minutes: queries with restarts, rules of use, golden vectors.
+# FILES=short is a few minutes: a session that learns of the provider late, and streams of queues.
 SPARK ?= 4.1.4
-MINOR_SHORT := $(addprefix tests/connectors/,provider/test_rules.py provider/test_vectors.py \
-  provider/test_calls.py queues/test_jvm_streams.py)
+MINOR_SHORT := tests/connectors/setup/test_configure.py tests/connectors/queues/test_jvm_streams.py
 FILES ?= tests
 test-spark-minor: .venv-spark-$(SPARK)/.setup-done
 	.venv-spark-$(SPARK)/bin/python -m pytest -p no:cacheprovider -W ignore -m "spark" \

@@ -7,9 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from support.spark.jvm import run_jvm
-from support.spark.minors import HAS_INSTANCE_METRICS, HAS_STORE_SETTINGS
 
-LIMITED = "maintenance deletes no more versions at a time than Spark says"
 RULES = (
     "a late put reaches no other task's commit",
     "a late commit or abort changes nothing for the next task",
@@ -30,12 +28,12 @@ RULES = (
     "changes of a long list are told once",
     "an error in maintenance is counted and tried again",
     "a fatal error in maintenance passes",
-    LIMITED,
+    "maintenance deletes no more versions at a time than Spark says",
     "settings of Spark's that change nothing are told once",
     "a load is told, and one of more than a second is a warning",
     "a target counts as unmet by what loads have taken",
     "gets, puts and removals of a task are counted",
-    *(["an extent is told for each partition"] if HAS_INSTANCE_METRICS else []),
+    "an extent is told for each partition",
 )
 
 
@@ -52,6 +50,4 @@ def test_every_rule_is_run(said: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_rule(rule: str, said: dict[str, str]) -> None:
-    if rule == LIMITED and not HAS_STORE_SETTINGS:
-        pytest.skip("this Spark has no such setting")
     assert said[rule] == ""

@@ -12,7 +12,7 @@ from cec_store.connectors import spark
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.java import find_java
 from support.paths import SCALA
-from support.spark import archive, minors, planted
+from support.spark import archive, planted
 
 PROGRAMS = SCALA / "provider"
 _RULES = SCALA / "rules"
@@ -41,8 +41,6 @@ def _programs_jar() -> Path:
         shutil.copytree(compiler.SOURCES, folder, dirs_exist_ok=True)
         for sources in (PROGRAMS, _RULES, _LOGS, _QUEUES, _REPLICAS):
             shutil.copytree(sources, Path(folder) / "testing" / sources.name)
-        for side in minors.programs_sides():
-            shutil.copytree(side, Path(folder) / "testing" / side.parent.name)
         planted.into(Path(folder))
         return compiler.jar(sources=Path(folder), carried=PROGRAMS / "never")
 

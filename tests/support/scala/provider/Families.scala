@@ -98,24 +98,24 @@ object Family {
 
   private val times = Seq[Any](Long.MinValue, -7L, 0L, 3L, 1L << 40)
 
-  private def timeFirst(spec: StructType => KeyStateEncoderSpec)(name: String, multi: Boolean): Family = {
+  private def timeFirst(name: String, multi: Boolean): Family = {
     val rows = for (t <- times; n <- 0 until 6) yield Seq[Any](n, t)
     val columns = schema("n" -> IntegerType, "t" -> LongType)
-    new Family(name, multi, spec(columns), rows, 0, true, false)
+    new Family(name, multi, TimestampAsPrefixKeyStateEncoderSpec(columns), rows, 0, true, false)
   }
 
-  private def timeLast(spec: StructType => KeyStateEncoderSpec)(name: String, multi: Boolean): Family = {
+  private def timeLast(name: String, multi: Boolean): Family = {
     val rows = for (n <- 0 until 6; t <- times) yield Seq[Any](n, t)
     val columns = schema("n" -> IntegerType, "t" -> LongType)
-    new Family(name, multi, spec(columns), rows, 1, true, false)
+    new Family(name, multi, TimestampAsPostfixKeyStateEncoderSpec(columns), rows, 1, true, false)
   }
 
   /** By what the default family may be; each has its multi-valued twin. */
-  val kinds: Map[String, (String, Boolean) => Family] = Map[String, (String, Boolean) => Family](
+  val kinds: Map[String, (String, Boolean) => Family] = Map(
     "plain" -> plain,
     "prefixed" -> prefixed,
     "ranged" -> ranged,
-    "rangedByTwo" -> rangedByTwo) ++
-    TimeKeys.first.map(spec => "timeFirst" -> timeFirst(spec) _) ++
-    TimeKeys.last.map(spec => "timeLast" -> timeLast(spec) _)
+    "rangedByTwo" -> rangedByTwo,
+    "timeFirst" -> timeFirst,
+    "timeLast" -> timeLast)
 }

@@ -89,7 +89,7 @@ final class RaceRun(words: Arguments, seed: Long) extends Seeded {
   private def emptied(): Unit = for (commits <- Seq(false, true)) {
     where = s"emptied, $commits"
     Tasks.run {
-      val store = executors(0).opened(head.number, head.id, loadEmpty = true)
+      val store = executors(0).getStore(head.number, head.id, forceSnapshotOnCommit = false, loadEmpty = true)
       StoreReader.same("loaded empty", store, family, Model.Empty)
       if (commits) store.commit() else store.abort()
     }

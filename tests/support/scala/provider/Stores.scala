@@ -57,7 +57,7 @@ object Stores {
   val Start: Version = Version(0, None)
 
   def open(provider: StateStoreProvider, version: Version): StateStore =
-    provider.opened(version.number, version.id, loadEmpty = false)
+    provider.getStore(version.number, version.id, forceSnapshotOnCommit = false, loadEmpty = false)
 
   /** Commits and says what it has made. */
   def commit(store: StateStore, v2: Boolean): Version = {

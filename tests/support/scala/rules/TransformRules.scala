@@ -2,7 +2,6 @@ package org.apache.spark.sql.cecstore.testing
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.cecstore.sparks.NewestStore
 import org.apache.spark.sql.execution.streaming.state._
 
 /** What `transformWithState` needs of a store beyond what the other operators do. */
@@ -54,7 +53,7 @@ object TransformRules {
     Tasks.run {
       val store = Stores.open(provider, Stores.Start)
       Seq(4, 8, 12).foreach(key => put(store, key, key))
-      val found = store.asInstanceOf[NewestStore].reusableIterator(Default)
+      val found = store.asInstanceOf[SupportsReusableIterator].reusableIterator(Default)
       Check.equal("all", values(found), List(4 -> 4, 8 -> 8, 12 -> 12))
       store.remove(timers.key(12), Default)
       put(store, 16, 16)

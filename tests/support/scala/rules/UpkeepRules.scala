@@ -17,16 +17,15 @@ import org.apache.spark.sql.execution.streaming.state._
 
 /** Maintenance, Spark's settings, and the figures that a store gives of itself. */
 object UpkeepRules {
-  private val everywhere: Seq[(String, Setting => Unit)] = Seq(
+  val rules: Seq[(String, Setting => Unit)] = Seq(
     "an error in maintenance is counted and tried again" -> failing,
     "a fatal error in maintenance passes" -> fatal,
     "maintenance deletes no more versions at a time than Spark says" -> fewAtATime,
     "settings of Spark's that change nothing are told once" -> ignored,
     "a load is told, and one of more than a second is a warning" -> loads,
     "a target counts as unmet by what loads have taken" -> unmet,
-    "gets, puts and removals of a task are counted" -> counts)
-  private val ofPartitions: Seq[(String, Setting => Unit)] = Seq("an extent is told for each partition" -> instances)
-  val rules: Seq[(String, Setting => Unit)] = everywhere ++ (if (InstanceMetrics.areThere) ofPartitions else Nil)
+    "gets, puts and removals of a task are counted" -> counts,
+    "an extent is told for each partition" -> instances)
 
   private val keep = Map("spark.sql.streaming.minBatchesToRetain" -> "2",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot" -> "3")
@@ -156,10 +155,10 @@ object UpkeepRules {
       put(store, 1, 1)
       put(store, 2, 2)
       commit(store)
-      InstanceMetrics.told(store.metrics)
+      store.metrics.instanceMetrics.map { case (metric, value) => metric.name -> value }
     }
     Check.equal("instance metrics", told, Map("CecExtentRecords.partition_3_default" -> 2L))
-    Check.equal("supported", InstanceMetrics.supported(provider, 3), told.keys.toSeq)
+    Check.equal("supported", provider.supportedInstanceMetrics.map(_.withNewId(3, "default").name), told.keys.toSeq)
   }
 }
 
