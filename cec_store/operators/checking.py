@@ -105,7 +105,7 @@ def check_declaration(
         WrongDeclaration: it is.
 
     Examples:
-        >>> check_declaration(averages, [source]).type.value  # of four rows little is to be seen
+        >>> check_declaration(averages, [source]).type.value
         'repeatable'
     """
     found = observe(make, sources, restarts=restarts, step_rows_max=step_rows_max, luck=luck)
