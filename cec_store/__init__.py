@@ -44,11 +44,13 @@ if TYPE_CHECKING:
     from cec_store.format.schema import RecordKind, RecordSchema
     from cec_store.log.options import Compression, QueueOptions, SyncMode
     from cec_store.log.replay import Replay
-    from cec_store.opening import open_queue, read_queue, set_retention
+    from cec_store.opening import open_queue, read_queue
     from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
     from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
     from cec_store.partitioned.by_reference.registrations import PartitionedConsumerState
-    from cec_store.queues.consumers import Consumer, ConsumerState
+    from cec_store.partitioned.retaining import set_retention
+    from cec_store.queues.consumers import Consumer
+    from cec_store.queues.lags import ConsumerState
     from cec_store.queues.output_queue import OutputQueue
     from cec_store.standby.leases import KeepAlive, leases_of
     from cec_store.standby.queue_input import QueueInput
@@ -164,11 +166,13 @@ _HOMES = {
     "cec_store.format.schema": ("RecordKind", "RecordSchema"),
     "cec_store.log.options": ("Compression", "QueueOptions", "SyncMode"),
     "cec_store.log.replay": ("Replay",),
-    "cec_store.opening": ("open_queue", "read_queue", "set_retention"),
+    "cec_store.opening": ("open_queue", "read_queue"),
     "cec_store.partitioned.by_reference.partitioned_consumer": ("PartitionedConsumer",),
     "cec_store.partitioned.by_reference.partitioned_queue": ("PartitionedQueue",),
     "cec_store.partitioned.by_reference.registrations": ("PartitionedConsumerState",),
-    "cec_store.queues.consumers": ("Consumer", "ConsumerState"),
+    "cec_store.partitioned.retaining": ("set_retention",),
+    "cec_store.queues.consumers": ("Consumer",),
+    "cec_store.queues.lags": ("ConsumerState",),
     "cec_store.queues.output_queue": ("OutputQueue",),
     "cec_store.standby.leases": ("KeepAlive", "leases_of"),
     "cec_store.standby.queue_input": ("QueueInput",),

@@ -24,20 +24,16 @@ from cec_store.log.selection import (
 )
 from cec_store.partitioned.by_reference.from_version_1 import go_on_by_reference
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
-from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
-from cec_store.partitioned.by_reference.reference_trims import with_retention
 from cec_store.partitioned.making import OF_REFERENCE_QUEUE, refuse_what_is_there
 from cec_store.partitioned.partitions import Partitions, is_partitioned, refuse_part_of_another
 from cec_store.partitioned.reading import queue_in
 from cec_store.queues.appendable_queue import MODES, now_us
 from cec_store.queues.output_queue import OutputQueue
-from cec_store.queues.retention import settings_folder, write_retention
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.names import COMMITS_FOLDER
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import folder_at, store_of
 from cec_store.storage.stores.store import Store
@@ -135,6 +131,13 @@ def open_queue(
         NoExclusiveCreate: several writers would overwrite each other in a store of this kind.
         ValueError: many partitions, and no ``partitions`` to append; or ``key_columns`` of one.
         CorruptLog, UnsupportedVersion: refused; nothing was changed.
+
+    Examples:
+        >>> with open_queue("visits", "a", schema=pa.schema([("page", pa.string())])) as queue:
+        ...     _ = queue.append(pa.table({"page": ["a", "b"]}), sync=True)
+        >>> with open_queue("visits") as queue:
+        ...     queue.replay().read_all().to_pylist()
+        [{'page': 'a'}, {'page': 'b'}]
     """
     if isinstance(schema, pa.Schema):
         keys = tuple(key_columns)
@@ -194,33 +197,6 @@ def _store_of_partitions(
     return store
 
 
-def set_retention(
-    path: AnyPath | FolderTree,
-    wanted: Retention | str | timedelta | int,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-) -> None:
-    """Change what a queue, of many partitions or of none, deletes by itself.
-
-    It counts from the next segment that its writer completes; the writer may be open meanwhile.
-    With a time or a size no consumer is waited for: one that comes too late is refused
-    (:class:`OutOfRange`). A segment goes as a whole, and never one that a rebuild needs.
-
-    Raises:
-        NotAQueue: there is none.
-        ReadOnly: a queue without partitions, in a store that has no locks.
-        ValueError: neither ``"forever"`` nor ``"consumers"``, a time or a size.
-    """
-    folder = folder_at(path, storage_options)
-    store = store_of(folder)
-    if store is not None and is_by_reference(store):
-        log = ReferenceLog(store)
-        with_retention(log, log.open(), Retention.of(wanted), now_us())
-        return
-    outer = folder.folder(COMMITS_FOLDER) if is_partitioned(folder) else settings_folder(folder)
-    write_retention(outer, Retention.of(wanted), now_us())
-
-
 def read_queue(
     path: AnyPath | FolderTree,
     since: Moment | None = None,
@@ -249,6 +225,10 @@ def read_queue(
         ValueError: a position in a queue of many partitions.
         OutOfRange: a position that is trimmed or does not exist yet.
         CorruptLog: damage; from the reader, once everything before it has been returned.
+
+    Examples:
+        >>> read_queue("queues/trades", since=datetime(2026, 1, 1, 12, 1)).read_all().to_pylist()
+        [{'item': 'b', 'price': 7}, {'item': 'a', 'price': 20}]
     """
     queue = queue_at(path, storage_options)
     ends = queue.ends()

@@ -24,7 +24,12 @@ class Address:
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """The next unread record offset of a stream. Can be stored and resumed from."""
+    """The next unread record offset of a stream. Can be stored and resumed from.
+
+    Examples:
+        >>> read_queue("queues/trades", since=Position(2)).read_all().to_pylist()
+        [{'item': 'a', 'price': 20}]
+    """
 
     offset: int
 
@@ -34,7 +39,12 @@ class Position:
 
 @dataclass(frozen=True)
 class Extent:
-    """What a rebuild has to read (CEC paper, II.B "Extent of an EC")."""
+    """What a rebuild has to read (CEC paper, II.B "Extent of an EC").
+
+    Examples:
+        >>> open_queue("averages").extent().open_windows
+        2
+    """
 
     records: int
     """q: from the oldest footprint of an open window to the end."""

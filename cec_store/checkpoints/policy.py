@@ -20,7 +20,12 @@ from cec_store.format.columns import Bools, Ints
 
 @dataclass(frozen=True)
 class Budget:
-    """At most ``interval_ms`` of every ``period_ms`` for CHECKs (the paper's CI and CP)."""
+    """At most ``interval_ms`` of every ``period_ms`` for CHECKs (the paper's CI and CP).
+
+    Examples:
+        >>> Targets(budget=Budget(interval_ms=5, period_ms=100)).budget.interval_ms
+        5
+    """
 
     interval_ms: float = 10.0
     period_ms: float = 100.0
@@ -53,7 +58,12 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class Never(Policy):
-    """No CHECKs: OPEN records alone keep the state recoverable (the paper's baseline)."""
+    """No CHECKs: OPEN records alone keep the state recoverable (the paper's baseline).
+
+    Examples:
+        >>> with open_queue("averages", "a") as queue:
+        ...     runner = Runner(averages(), [source], queue, Never())
+    """
 
     budget: Budget | None = None
 
@@ -69,6 +79,10 @@ class Targets(Policy):
     ``extent_floor``, because loading a thousand records takes no time. U is
     ``replay_rows``. A Q below the number of open windows cannot be met, since each needs a
     record: the open windows are used in its place, and a warning says so.
+
+    Examples:
+        >>> with open_queue("averages", "a") as queue:
+        ...     runner = Runner(averages(), [source], queue, Targets(extent_records=1000))
     """
 
     extent_records: int | None = None
@@ -108,6 +122,11 @@ class CostBenefit(Policy):
     seconds in each second; a failure costs (N + x)·l for the load and x·i·p for the replay, where
     i is input rows per record. The sum is least at x = sqrt(N·c·r / (λ·(l + i·p))), the
     square-root rule that Young found for whole checkpoints.
+
+    Examples:
+        >>> daily = CostBenefit(mean_time_between_failures_s=86400)
+        >>> with open_queue("averages", "a") as queue:
+        ...     runner = Runner(averages(), [source], queue, daily)
     """
 
     mean_time_between_failures_s: float = 86_400.0
@@ -130,7 +149,12 @@ class CostBenefit(Policy):
 
 @dataclass(frozen=True)
 class RecoveryTime(Policy):
-    """Back within ``seconds``: load and replay, at the rates measured while running."""
+    """Back within ``seconds``: load and replay, at the rates measured while running.
+
+    Examples:
+        >>> with open_queue("averages", "a") as queue:
+        ...     runner = Runner(averages(), [source], queue, RecoveryTime(2.0))
+    """
 
     seconds: float
     budget: Budget | None = field(default=None)

@@ -31,6 +31,13 @@ class EventualCheckpoint:
     Positions are next-unread offsets, shape (…, inputs): a window has taken all input below its
     own. Row ``i`` of ``keys``, ``states``, ``positions`` and ``offsets`` is one open window; rows
     stand in the order of their footprints.
+
+    Examples:
+        >>> found = open_queue("averages").rebuild()
+        >>> sorted(key["item"] for key in found.keys.to_pylist())
+        [1, 2]
+        >>> found.replay_from.tolist(), found.replay_upto.tolist()
+        ([4], [4])
     """
 
     seq: int

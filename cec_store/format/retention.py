@@ -44,7 +44,14 @@ class RetentionMode(IntEnum):
 
 @dataclass(frozen=True)
 class Retention:
-    """A queue's setting. ``str`` of one is what :meth:`of` makes it from again."""
+    """A queue's setting. ``str`` of one is what :meth:`of` makes it from again.
+
+    Examples:
+        >>> Retention.of("10GiB")
+        Retention(mode=<RetentionMode.BYTES: 3>, value=10737418240)
+        >>> str(Retention.of(timedelta(days=2)))
+        '2d'
+    """
 
     mode: RetentionMode = RetentionMode.FOREVER
     value: int = 0

@@ -22,7 +22,13 @@ _TIMESTAMP_COLUMN, _KEY_COLUMNS = b"cec.timestamp_column", b"cec.key_columns"
 
 
 class RecordKind(IntEnum):
-    """What a record says. Frozen on disk: never renumber, never reuse."""
+    """What a record says. Frozen on disk: never renumber, never reuse.
+
+    Examples:
+        >>> kinds = {RecordKind.OPEN, RecordKind.CHECK, RecordKind.RESULT}
+        >>> read_queue("queues/trades", kinds=kinds).read_all().num_rows
+        0
+    """
 
     DATA = 1
     """Output that closes no window, such as a filter's."""
@@ -45,7 +51,12 @@ def input_column(number: int) -> str:
 
 @dataclass(frozen=True)
 class RecordSchema:
-    """The columns of a stream: the user's, some of which may be keys, and those of checkpoints."""
+    """The columns of a stream: the user's, some of which may be keys, and those of checkpoints.
+
+    Examples:
+        >>> schema = RecordSchema(pa.schema([("at", pa.timestamp("us"))]), timestamp_column="at")
+        >>> open_queue("moments", "x", schema=schema).close()
+    """
 
     data: pa.Schema
     key: pa.Schema | None = None

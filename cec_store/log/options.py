@@ -12,7 +12,12 @@ _GROUP_WAIT_MS_IN_STORE = 100.0
 
 
 class SyncMode(str, Enum):
-    """When written frames are put on disk without being asked. Asking always syncs."""
+    """When written frames are put on disk without being asked. Asking always syncs.
+
+    Examples:
+        >>> [mode.value for mode in SyncMode]
+        ['commit', 'group', 'interval', 'none']
+    """
 
     COMMIT = "commit"
     """Each append by its own fdatasync."""
@@ -26,7 +31,12 @@ class SyncMode(str, Enum):
 
 
 class Compression(str, Enum):
-    """What of a frame is compressed together."""
+    """What of a frame is compressed together.
+
+    Examples:
+        >>> QueueOptions(compression="columns").compression is Compression.COLUMNS
+        True
+    """
 
     BODY = "body"
     """All of it: the least work where records are read whole, and the smallest small frames."""
@@ -37,7 +47,12 @@ class Compression(str, Enum):
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """How a queue writes. Checked at construction: an impossible value is a ``ValueError``."""
+    """How a queue writes. Checked at construction: an impossible value is a ``ValueError``.
+
+    Examples:
+        >>> QueueOptions(sync="interval", sync_interval_ms=200).sync
+        <SyncMode.INTERVAL: 'interval'>
+    """
 
     sync: SyncMode | str = SyncMode.GROUP
     group_max_wait_ms: float | None = None

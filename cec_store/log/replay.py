@@ -106,6 +106,11 @@ class Replay(Iterator[pa.RecordBatch]):
     :attr:`cursor` is the next unread position after the batch last returned; store it and pass it
     as ``from_moment``, beside the same ``since`` and ``until``, to go on from there. One thread
     iterates; any may call :meth:`stop`, which sets the event ``_stopped``.
+
+    Examples:
+        >>> replay = open_queue("queues/trades").replay()
+        >>> next(replay).num_rows, replay.cursor
+        (3, Position(offset=3))
     """
 
     def __init__(self, chain: ReplayedLog, lookup: FrameLookup, selection: Selection) -> None:

@@ -46,7 +46,12 @@ class Output:
 
 @dataclass(frozen=True)
 class Observation:
-    """The most general class that an operator's runs have shown, and where."""
+    """The most general class that an operator's runs have shown, and where.
+
+    Examples:
+        >>> observe(averages, [source], restarts=2).position
+        (0,)
+    """
 
     type: NetworkType
     position: tuple[int, ...]
@@ -65,6 +70,10 @@ def observe(
 
     ``make`` makes one with an empty state, ``luck`` the chances of a run. Nothing is shown by input
     that is too short to converge, or too tidy.
+
+    Examples:
+        >>> observe(averages, [source], restarts=2).type.value
+        'repeatable'
     """
     start = np.zeros(len(sources), np.int64)
     whole, ends = run(make(), sources, start, step_rows_max, luck())
@@ -94,6 +103,10 @@ def check_declaration(
 
     Raises:
         WrongDeclaration: it is.
+
+    Examples:
+        >>> check_declaration(averages, [source]).type.value
+        'repeatable'
     """
     found = observe(make, sources, restarts=restarts, step_rows_max=step_rows_max, luck=luck)
     operator, order = make(), list(NetworkType)

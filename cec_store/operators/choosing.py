@@ -36,7 +36,13 @@ def _any_seed() -> int:
 
 @dataclass(frozen=True)
 class Luck:
-    """Where chance comes from: the clock, in microseconds since 1970, and seeds below 2**63."""
+    """Where chance comes from: the clock, in microseconds since 1970, and seeds below 2**63.
+
+    Examples:
+        >>> luck = Luck(seed=lambda: 7)
+        >>> observe(lambda: RandomFilter(0.5, bids.schema), [source], luck=lambda: luck).type.value
+        'repeatable'
+    """
 
     clock_us: Callable[[], int] = _now_us
     seed: Callable[[], int] = _any_seed

@@ -21,6 +21,11 @@ class InputBatch:
 
     ``offsets[i]`` is the offset of row ``i`` in its input: strictly increasing, unique, not
     necessarily gap-free (control records of an upstream queue take offsets too).
+
+    Examples:
+        >>> batch = next(source.read(0))
+        >>> batch.batch.num_rows, batch.timestamps_us.tolist()
+        (4, [1, 2, 3, 4])
     """
 
     batch: pa.RecordBatch
@@ -32,6 +37,10 @@ class Source(Protocol):
     """An input that can be read again from any offset.
 
     One that also has a ``consumer`` (:class:`cec_store.Consumer`) is acknowledged by the runner.
+
+    Examples:
+        >>> source.schema.names
+        ['item', 'price', 'at']
     """
 
     schema: pa.Schema
@@ -122,7 +131,12 @@ class Effects:
 
 
 class Operator(Protocol):
-    """A stream operator whose state is split by window (design: CEC paper, II.B and III)."""
+    """A stream operator whose state is split by window (design: CEC paper, II.B and III).
+
+    Examples:
+        >>> averages().key_schema.names, averages().open_windows
+        (['item'], 0)
+    """
 
     output_schema: pa.Schema
     output_kind: RecordKind

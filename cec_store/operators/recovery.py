@@ -36,7 +36,14 @@ from cec_store.values import Extent
 
 @dataclass(frozen=True)
 class Recovery:
-    """What getting the state back took."""
+    """What getting the state back took.
+
+    Examples:
+        >>> with open_queue("averages", "a") as queue:
+        ...     recovery = Runner(averages(), [source], queue).recovery
+        >>> recovery.extent.records, recovery.replayed_rows
+        (2, 0)
+    """
 
     extent: Extent
     """Of a state that was kept warm what it still had to read."""

@@ -36,7 +36,11 @@ _log = logging.getLogger(__name__)
 
 
 def record_schema(operator: Operator) -> RecordSchema:
-    """The schema of the queue that this operator writes."""
+    """The schema of the queue that this operator writes.
+
+    Examples:
+        >>> open_queue("sums", "x", schema=record_schema(averages())).close()
+    """
     return RecordSchema(
         operator.output_schema,
         operator.key_schema,
@@ -68,6 +72,12 @@ class Runner:
     One thread, the caller's, does all of it; only the queue writes in a thread of its own. After an
     error, or an interrupt, it is of no more use: the operator may have taken a part of a step, and
     what that put out may not be in the log.
+
+    Examples:
+        >>> with open_queue("averages", "a") as queue:
+        ...     Runner(averages(), [source], queue).run()
+        ...     queue.replay().read_all().to_pylist()
+        [{'item': 1, 'mean': 15.0}]
     """
 
     def __init__(

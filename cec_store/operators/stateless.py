@@ -60,7 +60,13 @@ class _Stateless(Operator):
 
 
 class Filter(_Stateless):
-    """The rows for which the predicate is true; neither false nor null."""
+    """The rows for which the predicate is true; neither false nor null.
+
+    Examples:
+        >>> import pyarrow.compute as pc
+        >>> [row["price"] for row in output_of(Filter(pc.field("price") > 10, bids.schema))]
+        [20, 30]
+    """
 
     def __init__(self, predicate: Formula, input_schema: pa.Schema) -> None:
         super().__init__(input_schema)
@@ -77,7 +83,14 @@ class Filter(_Stateless):
 
 
 class Map(_Stateless):
-    """One output row for each input row, with a column for each formula."""
+    """One output row for each input row, with a column for each formula.
+
+    Examples:
+        >>> import pyarrow.compute as pc
+        >>> twice = Map({"twice": pc.field("price") + pc.field("price")}, bids.schema)
+        >>> output_of(twice)[:2]
+        [{'twice': 20}, {'twice': 14}]
+    """
 
     def __init__(self, columns: Mapping[str, Formula], input_schema: pa.Schema) -> None:
         self._columns = dict(columns)
@@ -96,6 +109,10 @@ class Union(_Stateless):
 
     Or ``by_arrival``: as they come, as the paper's union does (3.2). Nothing waits for anything
     then, and the order is written down.
+
+    Examples:
+        >>> Union(bids.schema, inputs=3).inputs
+        3
     """
 
     def __init__(self, input_schema: pa.Schema, inputs: int, *, by_arrival: bool = False) -> None:
@@ -114,6 +131,10 @@ class RandomFilter(_Stateless):
 
     The draws follow from the step's seed alone, by Philox, whose numbers are the same in every
     version of NumPy. So a step's determinant is its seed: eight bytes, and not a bit for each row.
+
+    Examples:
+        >>> output_of(RandomFilter(1.0, bids.schema)) == bids.to_pylist()
+        True
     """
 
     operator_type = NetworkType.ARBITRARY

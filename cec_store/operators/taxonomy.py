@@ -13,6 +13,10 @@ class NetworkType(str, Enum):
     """What an operator, or a network of them, does when it is run again (3.2).
 
     Each one is a special case of the next.
+
+    Examples:
+        >>> averages().operator_type
+        <NetworkType.DETERMINISTIC: 'deterministic'>
     """
 
     REPEATABLE = "repeatable"
@@ -26,7 +30,12 @@ class NetworkType(str, Enum):
 
 
 class RecoveryType(str, Enum):
-    """What those downstream see of a failure (3.1)."""
+    """What those downstream see of a failure (3.1).
+
+    Examples:
+        >>> [each.value for each in RecoveryType]
+        ['precise', 'repeating', 'convergent', 'divergent', 'gap']
+    """
 
     PRECISE = "precise"
     REPEATING = "repeating"
@@ -36,7 +45,12 @@ class RecoveryType(str, Enum):
 
 
 class Chance(Flag):
-    """The three causes of what is not deterministic (3.2). What they decide is in the log."""
+    """The three causes of what is not deterministic (3.2). What they decide is in the log.
+
+    Examples:
+        >>> Chance.RANDOM in RandomFilter(0.5, bids.schema).chances
+        True
+    """
 
     NONE = 0
     ARRIVALS = auto()
@@ -48,6 +62,11 @@ class Chance(Flag):
 
 
 def type_of_network(types: Iterable[NetworkType]) -> NetworkType:
-    """The most general of its operators'; a network of none passes tuples on: repeatable."""
+    """The most general of its operators'; a network of none passes tuples on: repeatable.
+
+    Examples:
+        >>> type_of_network([NetworkType.REPEATABLE, averages().operator_type]).value
+        'deterministic'
+    """
     order = list(NetworkType)
     return max(types, key=order.index, default=NetworkType.REPEATABLE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cec_store.log.chain import Chain
-from cec_store.queues.consumers import Consumer, ConsumerState, consumer_states, drop_consumer
+from cec_store.queues.consumers import Consumer, drop_consumer
+from cec_store.queues.lags import ConsumerState, consumer_states
 from cec_store.storage.folder import Folder
 from cec_store.values import Position
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cec_store.errors import OutOfRange, QueueLocked
 from cec_store.format.acknowledgement import ACKNOWLEDGEMENT_BYTES, Acknowledgement, damaged
 from cec_store.log.chain import Chain
-from cec_store.log.frames import Frame
-from cec_store.log.reader import despite_trims
 from cec_store.queues.holding import Holding, acknowledgement_files, remove_acknowledgements
 from cec_store.storage.folder import Folder
 from cec_store.storage.forking import OwnProcess
@@ -90,6 +88,13 @@ class Consumer:
 
     ``_holding`` keeps other holders of the name out, in any process; the holder's threads take
     turns.
+
+    Examples:
+        >>> with open_queue("queues/trades", "a") as queue, queue.consumer("hourly") as consumer:
+        ...     rows = queue.replay(since=consumer.start).read_all()
+        ...     consumer.acknowledge(received=3, effects_saved=3)
+        >>> rows.num_rows
+        3
     """
 
     def __init__(
@@ -233,67 +238,3 @@ def drop_consumer(folder: Folder, name: str) -> None:
         with suppress(FileNotFoundError):  # dropped by somebody else meanwhile
             folder.unlink(file_name)
         folder.sync_names()
-
-
-@dataclass(frozen=True)
-class ConsumerState:
-    """How far a consumer is."""
-
-    name: str
-    received: int
-    """Level 0, a next-unread offset."""
-    effects_saved: int
-    """Level 1, a next-unread offset: from here on the queue keeps its records for this one."""
-    lag_records: int
-    """Records of every kind that it has not received."""
-    lag_us: int
-    """Microseconds of event time: from the timestamp of the next of these to the newest."""
-    acknowledged_us: int
-    """When it last acknowledged more than before."""
-    waiting_since_us: int | None
-    """Since when, by the clock, the next of these has been there, at the longest; ``None``: there
-    is none. Where timestamps are the user's own, since the segment that holds it was begun."""
-
-
-def consumer_states(chain: Chain) -> list[ConsumerState]:
-    """All registered consumers by name; raises as :func:`acknowledgements`."""
-    said = acknowledgements(chain.folder, chain.manifest.log_id)
-    return [
-        ConsumerState(
-            name,
-            each.received,
-            each.effects_saved,
-            max(0, chain.end.offset - each.received),
-            _lag_us(chain, each.received),
-            each.acknowledged_us,
-            _waiting_since_us(chain, each.received),
-        )
-        for name, each in sorted(said.items())
-    ]
-
-
-def _next_unread(chain: Chain, received: int) -> Frame | None:
-    """The frame of the next record that a consumer has not received."""
-    if received >= chain.end.offset:
-        return None
-    return despite_trims(chain, lambda: chain.find_offset(max(received, chain.first_offset())))
-
-
-def _lag_us(chain: Chain, received: int) -> int:
-    first = _next_unread(chain, received)
-    if first is None:
-        return 0
-    last = chain.find_offset(chain.end.offset - 1)
-    assert last is not None
-    return max(0, last.header.max_timestamp_us - first.header.min_timestamp_us)
-
-
-def _waiting_since_us(chain: Chain, received: int) -> int | None:
-    first = _next_unread(chain, received)
-    if first is None:
-        return None
-    schema = chain.schema()
-    began_us = chain.reader(first.address.segment_id).header.created_us
-    has_own_times = schema.timestamp_column is not None or schema.inputs > 0
-    # A user may give timestamps to a queue without a column of them, too.
-    return began_us if has_own_times else max(began_us, first.header.min_timestamp_us)

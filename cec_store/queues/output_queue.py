@@ -21,7 +21,15 @@ from cec_store.values import Extent, Position
 
 
 class OutputQueue(AppendableQueue):
-    """An output queue. See :func:`open_queue`. ``_index_lock`` guards ``_index``."""
+    """An output queue. See :func:`open_queue`. ``_index_lock`` guards ``_index``.
+
+    Examples:
+        >>> with open_queue("queues/trades", "a") as queue:
+        ...     number = queue.append(pa.table({"item": ["c"], "price": [5]}))
+        ...     queue.await_durable(number)
+        ...     queue.durable_offset
+        4
+    """
 
     def __init__(
         self,

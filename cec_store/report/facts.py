@@ -20,7 +20,7 @@ from cec_store.inspector.measuring.reference_consumers import reference_consumer
 from cec_store.inspector.measuring.reference_totals import reference_history
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
-from cec_store.queues.consumers import ConsumerState, consumer_states
+from cec_store.queues.lags import ConsumerState, consumer_states
 
 _LOOKS = 4
 

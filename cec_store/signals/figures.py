@@ -16,7 +16,7 @@ from cec_store.connectors.spark.fleet.status import status_of
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.log.chain import Chain
 from cec_store.operators.runner import Runner
-from cec_store.queues.consumers import consumer_states
+from cec_store.queues.lags import consumer_states
 from cec_store.standby.standby import Standby
 from cec_store.storage.folder import Folder
 

@@ -36,7 +36,12 @@ __all__ = ["KeepAlive", "Lease", "Leases", "Sighting", "Sign", "Watch", "leases_
 
 @dataclass(frozen=True)
 class KeepAlive:
-    """How often a holder gives a sign of life, how many may be missed; by default as the paper."""
+    """How often a holder gives a sign of life, how many may be missed; by default as the paper.
+
+    Examples:
+        >>> KeepAlive(period_s=0.5, misses=4).timeout_s
+        2.0
+    """
 
     period_s: float = 0.1
     misses: int = 3
@@ -158,6 +163,10 @@ def leases_of(path_or_url: AnyPath, storage_options: StorageOptions | None = Non
         ValueError: no such path or URL, or options for local files, which have none.
         StoreNotInstalled, CredentialsRefused: a URL whose store cannot be reached.
         NoExclusiveCreate: two could hold a lease there.
+
+    Examples:
+        >>> with leases_of("averages").hold("primary", holder="node 1") as lease:
+        ...     lease.check()
     """
     return Leases(path_or_url, storage_options)
 

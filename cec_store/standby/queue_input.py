@@ -12,7 +12,15 @@ from cec_store.queues.consumers import read_acknowledgement
 
 
 class QueueInput:
-    """Reads a queue as a standby does: without a word to it, until the name is its own."""
+    """Reads a queue as a standby does: without a word to it, until the name is its own.
+
+    Examples:
+        >>> queue = open_queue("queues/trades", "a")
+        >>> queue.consumer("averages").close()
+        >>> QueueInput(queue, "averages").end()
+        3
+        >>> queue.close()
+    """
 
     def __init__(self, queue: ConsumableQueue, consumer: str) -> None:
         """``consumer`` is the name under which the primary acknowledges this input.

@@ -11,7 +11,12 @@ from enum import Enum
 
 
 class Scheme(str, Enum):
-    """Who takes over, and from what."""
+    """Who takes over, and from what.
+
+    Examples:
+        >>> Scheme("active standby") is Scheme.ACTIVE
+        True
+    """
 
     AMNESIA = "amnesia"
     PASSIVE = "passive standby"

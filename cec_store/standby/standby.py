@@ -54,7 +54,12 @@ _STEPS_AT_ONCE = 2
 
 
 class Standby:
-    """Follows a primary, as its scheme has it, and takes over once. For one thread."""
+    """Follows a primary, as its scheme has it, and takes over once. For one thread.
+
+    Examples:
+        >>> with Standby("averages", averages, [source]) as standby:
+        ...     standby.take_over().queue.close()
+    """
 
     def __init__(
         self,

@@ -71,7 +71,16 @@ def report_of(
 
 @dataclass(frozen=True)
 class Takeover:
-    """The runner in the primary's place. Close the queue when done with it."""
+    """The runner in the primary's place. Close the queue when done with it.
+
+    Examples:
+        >>> with Standby("averages", averages, [source]) as standby:
+        ...     taken = standby.take_over()
+        >>> taken.runner.run()
+        >>> taken.queue.close()
+        >>> taken.report.scheme
+        <Scheme.PASSIVE: 'passive standby'>
+    """
 
     runner: Runner
     queue: OutputQueue

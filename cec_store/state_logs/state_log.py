@@ -43,6 +43,11 @@ class StateLog:
     Every method looks at the directory anew, and raises :class:`CorruptLog` for damage that the
     version needs and :class:`OutOfRange` for a version that is not there; both name the version
     wanted and the newest one that is sound.
+
+    Examples:
+        >>> log = open_queue("checkpoint/state/0/0")
+        >>> list(log.versions()), log.extent(at=2).open_windows
+        ([1, 2, 3], 1)
     """
 
     mode = "r"

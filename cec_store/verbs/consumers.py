@@ -13,9 +13,9 @@ from cec_store.inspector.measuring.consumer_lags import ConsumerLag, consumer_la
 from cec_store.inspector.measuring.reference_consumers import reference_consumers
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
-from cec_store.opening import set_retention
+from cec_store.partitioned.retaining import set_retention
 from cec_store.queues.appendable_queue import now_us
-from cec_store.queues.consumers import ConsumerState, consumer_states
+from cec_store.queues.lags import ConsumerState, consumer_states
 from cec_store.terminal.documents import document
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.gathering import Gathered, gather

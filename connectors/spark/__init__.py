@@ -9,10 +9,9 @@ pyspark itself is not imported here: `conf` and `jar` need it on the disk only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.environment import VARIABLES
@@ -28,11 +27,7 @@ if TYPE_CHECKING:
     from cec_store.connectors.spark.executors.cluster import cluster
     from cec_store.connectors.spark.moving.comparing import compare
     from cec_store.connectors.spark.moving.moving import adopt, release, repartition
-    from cec_store.connectors.spark.takeover.active import Follower
-    from cec_store.connectors.spark.takeover.passive import Takeover
-    from cec_store.standby.leases import Lease
-    from cec_store.storage.paths import AnyPath
-    from cec_store.storage.stores.folders import StorageOptions
+    from cec_store.connectors.spark.takeover.doors import follow, keep_alive, standby
 
 __all__ = [
     "adopt",
@@ -49,18 +44,20 @@ __all__ = [
     "standby",
 ]
 
-_Started = TypeVar("_Started")
 _HOMES = {
     "adopt": "moving.moving",
     "cluster": "executors.cluster",
     "compare": "moving.comparing",
+    "follow": "takeover.doors",
+    "keep_alive": "takeover.doors",
     "release": "moving.moving",
     "repartition": "moving.moving",
+    "standby": "takeover.doors",
 }
 
 
 def __getattr__(name: str) -> object:
-    """What looks at executors and moves state, at its first use: few who import this do."""
+    """What looks at executors, moves state and takes over, at its first use: few need it."""
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -178,123 +175,3 @@ def register(session: Any) -> None:
         session.dataSource.register(CecDataSource)
     session.dataSource.register(CecPythonDataSource)
     session.conf.set(PUSHDOWN_KEY, "true")
-
-
-def keep_alive(
-    session: Any,
-    checkpoint: AnyPath,
-    *,
-    storage_options: StorageOptions | None = None,
-    period_s: float = 0.1,
-    misses: int = 3,
-) -> Lease:
-    """Be the one driver of this query, for as long as this process lives: call it before ``start``.
-
-    Keeps a lease in the checkpoint's own store, a sign of life every ``period_s`` seconds while the
-    session answers, so that a standby learns when this driver has failed. Whatever has taken over,
-    this driver writes nothing to the checkpoint any more: its next commit fails with
-    ``FencedDriver``.
-
-    Below ``cec-store standby CHECKPOINT`` it first waits until the driver that is at work falls
-    silent, with the session warm.
-
-    Args:
-        session: A `SparkSession` with our jar.
-        checkpoint: What the query has as checkpointLocation; it need not be there yet.
-        storage_options: Of a URL's fsspec file system, as pandas takes them.
-        period_s: Seconds between two signs of life.
-        misses: How many of them may be missing.
-
-    Returns:
-        The lease. Release it, or use it as a context manager, where the query ends as planned.
-
-    Raises:
-        LeaseHeld: another driver is alive; nothing was changed.
-        SparkUnavailable: the session has no jar of ours, or no driver of its own.
-        ValueError: times that are not allowed, or a setting of the session that prevents it.
-    """
-    from cec_store.connectors.spark.takeover import passive
-    from cec_store.standby.leases import KeepAlive
-
-    rule = KeepAlive(period_s, misses)
-    return passive.keep_alive(
-        session, checkpoint, storage_options=storage_options, rule=rule, variables=VARIABLES
-    )
-
-
-def standby(
-    session: Any,
-    checkpoint: AnyPath,
-    start: Callable[[], _Started],
-    *,
-    storage_options: StorageOptions | None = None,
-    period_s: float = 0.1,
-    misses: int = 3,
-    on_warm: Callable[[], object] = lambda: None,
-) -> Takeover[_Started]:
-    """Wait, warm, until the query's driver falls silent or ends; then call ``start`` and return.
-
-    Before ``start`` is called the old driver is fenced: wherever it was stopped, it writes nothing
-    to the checkpoint any more. ``start`` starts the query with the same checkpoint; Spark goes on
-    with the batch that was begun last.
-
-    Args:
-        session: A `SparkSession` with our jar, its executors up.
-        checkpoint: The checkpointLocation of a query whose driver calls :func:`keep_alive`.
-        start: Starts the query; what it returns is in the result.
-        storage_options: Of a URL's fsspec file system, as pandas takes them.
-        period_s: Seconds between two signs of life of this driver, once it has taken over.
-        misses: How many of them may be missing.
-        on_warm: Called once it is warm and has begun to wait.
-
-    Raises:
-        NotACheckpoint: there is none.
-        ValueError: nobody keeps a lease of it, or its state is in a store of another provider.
-        SparkUnavailable: the session has no jar of ours, or no driver of its own.
-    """
-    from cec_store.connectors.spark.takeover import passive
-    from cec_store.standby.leases import KeepAlive
-
-    rule = KeepAlive(period_s, misses)
-    return passive.standby(
-        session, checkpoint, start, storage_options=storage_options, rule=rule, on_warm=on_warm
-    )
-
-
-def follow(
-    session: Any,
-    primary: AnyPath,
-    checkpoint: AnyPath,
-    *,
-    storage_options: StorageOptions | None = None,
-    period_s: float = 0.1,
-    misses: int = 3,
-) -> Follower:
-    """Be the active standby of a query: call it before the same query starts here, with
-    ``checkpointLocation`` ``checkpoint`` and the source's option ``followCheckpoint`` ``primary``.
-
-    Makes ``checkpoint`` as a copy of the primary's after its last committed batch, under the same
-    query id, where there is none yet. From then on the query takes the primary's batches and writes
-    the same output, of which the queue takes each batch once. When the primary falls silent or
-    ends, a thread fences it, and the query goes on with batches of its own.
-
-    Args:
-        session: A `SparkSession` with our jar.
-        primary: The checkpointLocation of the query whose driver calls :func:`keep_alive`.
-        checkpoint: Of this query; a place where nothing is yet, or what it had before a restart.
-        storage_options: Of a URL's fsspec file system, as pandas takes them.
-        period_s: Seconds between two signs of life of this driver.
-        misses: How many of them may be missing.
-
-    Raises:
-        NotACheckpoint: there is no primary.
-        ValueError: it keeps no lease, has no batch yet, or another query's state store; or
-            ``checkpoint`` is another query's.
-        LeaseHeld: another driver runs with ``checkpoint``.
-        SparkUnavailable: the session has no jar of ours, or no driver of its own.
-    """
-    from cec_store.connectors.spark.takeover import active
-    from cec_store.standby.leases import KeepAlive
-
-    rule = KeepAlive(period_s, misses)
-    return active.follow(session, primary, checkpoint, storage_options=storage_options, rule=rule)

@@ -44,12 +44,12 @@ ORDER = {
     "checkpoints": "rates policy footprints checkpointer last_rows rebuild determinants",
     "indexes": "entries recent lmdb_file files stored timestamp",
     "queues": """
-        holding consumers retention trimming consumable_queue user_rows appendable_queue
+        holding consumers lags retention trimming consumable_queue user_rows appendable_queue
         output_queue
     """,
     "partitioned": """
         commits staging making kept_writers partitions finishing spark_hash by_reference offsets
-        read_options write_options holding batches target reading
+        retaining read_options write_options holding batches target reading
     """,
     "partitioned.by_reference": """
         queue_state reference_log segment_objects reference_commits partition_log reference_queue
@@ -64,7 +64,7 @@ ORDER = {
     "operators.inputs": "merge arrivals sources",
     "operators.keys": "words dictionary encoder",
     "operators.aggregate": "windows accumulators slots count_slots time_slots deadlines aggregate",
-    "operators.join": "waiting arrival_clocks join resample",
+    "operators.join": "waiting arrival_clocks schemas join resample",
     "operators.ordering": "bubble sort",
     "standby": """
         schemes costs model lease_format beats lease_objects lease leases
@@ -90,7 +90,7 @@ ORDER = {
     "connectors.spark.executors": """
         snapshot driver_side saved loads migration planning showing adaptation cluster
     """,
-    "connectors.spark.takeover": "tenure warming passive active",
+    "connectors.spark.takeover": "tenure warming passive active doors",
     "connectors.spark.setup": "environment settings java sides compiler session",
     "connectors.spark.queues": "spark_types sink source data_source",
     "connectors.spark.checkpoint": """

@@ -47,6 +47,7 @@ def test_wheel_holds_the_jar_the_scala_sources_and_the_report(tmp_path: Path) ->
             "chart.LICENSE.md", "cluster.html", "cluster.js", "axes.js", "graph.js", "fleet.html",
             "fleet.js"}  # fmt: skip
     assert {f"cec_store/report/{name}" for name in page} <= names
+    assert "cec_store/py.typed" in names
     schemas = {path.name for path in (ROOT / "docs" / "json").glob("*.schema.json")}
     assert len(schemas) >= 14
     assert {f"cec_store/json/{name}" for name in schemas} <= names

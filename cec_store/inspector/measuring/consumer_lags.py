@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cec_store.queues.consumers import ConsumerState
+from cec_store.queues.lags import ConsumerState
 
 
 @dataclass(frozen=True)

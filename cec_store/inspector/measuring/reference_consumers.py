@@ -8,7 +8,7 @@ from typing import Any
 from cec_store.inspector.damage.reference_objects import segments_of_partition
 from cec_store.inspector.places.places import Place
 from cec_store.partitioned.by_reference.registrations import consumer_states
-from cec_store.queues.consumers import ConsumerState
+from cec_store.queues.lags import ConsumerState
 from cec_store.storage.stores.folders import store_of
 
 

@@ -45,6 +45,11 @@ class Aggregate(Operator):
     With ``by_arrival`` several inputs are taken as they come, and not by their timestamps.
 
     Raises ``ValueError`` for columns or functions that do not fit.
+
+    Examples:
+        >>> Aggregate(group_by=["item"], aggregates={"mean": ("avg", "price")},
+        ...           window=CountWindow(2), input_schema=bids.schema).output_schema.names
+        ['item', 'mean']
     """
 
     output_kind = RecordKind.RESULT

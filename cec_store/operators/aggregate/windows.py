@@ -21,6 +21,10 @@ class CountWindow:
     """Windows of ``size`` rows of a key; the next one opens ``advance`` rows after the last.
 
     Raises ``ValueError`` unless ``1 <= advance <= size``.
+
+    Examples:
+        >>> CountWindow(10)
+        CountWindow(size=10, advance=10)
     """
 
     size: int
@@ -51,6 +55,10 @@ class TimeWindow:
     """Windows of ``size_us`` microseconds that start at the multiples of ``advance_us``.
 
     Raises ``ValueError`` unless ``1 <= advance_us <= size_us``.
+
+    Examples:
+        >>> TimeWindow(60_000_000)
+        TimeWindow(size_us=60000000, advance_us=60000000)
     """
 
     size_us: int

@@ -21,7 +21,12 @@ from cec_store.values import Address
 
 
 class ArrowSource:
-    """A table in memory or on disk; a row's offset is its number."""
+    """A table in memory or on disk; a row's offset is its number.
+
+    Examples:
+        >>> [batch.offsets.tolist() for batch in ArrowSource(bids, "at").read(2)]
+        [[2, 3]]
+    """
 
     def __init__(
         self, table: pa.Table, timestamp_column: str, batch_rows_max: int = 65_536
@@ -48,7 +53,13 @@ class ArrowSource:
 
 
 class QueueSource:
-    """The output of an upstream queue, as far as it is durable (CEC paper, appendix)."""
+    """The output of an upstream queue, as far as it is durable (CEC paper, appendix).
+
+    Examples:
+        >>> with open_queue("averages") as queue:
+        ...     [batch.batch.num_rows for batch in QueueSource(queue.chain).read(0)]
+        [1]
+    """
 
     def __init__(self, chain: Callable[[], Chain], consumer: Consumer | None = None) -> None:
         """``chain`` opens a reader of the queue, as ``OutputQueue.chain`` does.

@@ -20,8 +20,9 @@ from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import Effects, InputBatch, Operator, Step
 from cec_store.operators.join import arrival_clocks
 from cec_store.operators.join.arrival_clocks import ArrivalClocks
+from cec_store.operators.join.schemas import joined_schema, key_schema
 from cec_store.operators.join.waiting import NONE, WaitingRows, pairs_in_reach
-from cec_store.operators.keys.encoder import KeyEncoder, key_type, valid_of
+from cec_store.operators.keys.encoder import KeyEncoder, valid_of
 from cec_store.operators.taxonomy import Chance, NetworkType
 
 _WITHIN_MAX_US = 2**61
@@ -39,6 +40,10 @@ class WindowJoin(Operator):
 
     Raises ``ValueError`` for key columns that are missing or differ in type, and for two output
     columns of one name.
+
+    Examples:
+        >>> WindowJoin(bids.schema, bids.schema, on=["item"], within_us=5).output_schema.names
+        ['item', 'price_left', 'at_left', 'price_right', 'at_right']
     """
 
     inputs = 2
@@ -69,8 +74,8 @@ class WindowJoin(Operator):
         self._within_us = within_us
         self._kept_us = (within_us, within_us)
         """By input how far below the watermark a row can still match."""
-        self._keys = KeyEncoder(_key_schema(left_schema, right_schema, self._on))
-        self.output_schema = _output_schema(left_schema, right_schema, self._on, suffixes)
+        self._keys = KeyEncoder(key_schema(left_schema, right_schema, self._on))
+        self.output_schema = joined_schema(left_schema, right_schema, self._on, suffixes)
         self._waiting = (WaitingRows.none(left_schema), WaitingRows.none(right_schema))
         self._watermark_us: int | None = None
         self._next_unread: Ints = np.zeros(2, np.int64)
@@ -268,32 +273,3 @@ class WindowJoin(Operator):
             int(waiting.offsets[0]) if len(waiting.offsets) else int(unread)
             for waiting, unread in zip(self._waiting, self._next_unread, strict=True)
         ]
-
-
-def _key_schema(left: pa.Schema, right: pa.Schema, on: list[str]) -> pa.Schema:
-    fields = []
-    for name in on:
-        if left.get_field_index(name) < 0 or right.get_field_index(name) < 0:
-            raise ValueError(f"no column {name!r} in both inputs to join on")
-        types = [key_type(schema.field(name).type) for schema in (left, right)]
-        if types[0] != types[1]:
-            raise ValueError(f"column {name!r} is {types[0]} on the left, {types[1]} on the right")
-        fields.append(pa.field(name, types[0]))
-    return pa.schema(fields)
-
-
-def _output_schema(
-    left: pa.Schema, right: pa.Schema, on: list[str], suffixes: tuple[str, str]
-) -> pa.Schema:
-    fields = [left.field(name) for name in on]
-    shared = set(left.names) & set(right.names)
-    for schema, suffix in zip((left, right), suffixes, strict=True):
-        fields += [
-            field.with_name(field.name + suffix * (field.name in shared))
-            for field in schema
-            if field.name not in on
-        ]
-    names = [field.name for field in fields]
-    if len(set(names)) < len(names):
-        raise ValueError(f"two output columns of one name in {names}")
-    return pa.schema(fields)

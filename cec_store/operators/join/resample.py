@@ -30,6 +30,14 @@ class Resample(WindowJoin):
     the right input's columns.
 
     Raises ``ValueError`` as :class:`Aggregate` and :class:`WindowJoin` do.
+
+    Examples:
+        >>> mean = {"mean": ("avg", "price")}
+        >>> near = Resample(
+        ...     bids.schema, bids.schema, on=["item"], within_us=5, aggregates=mean
+        ... )
+        >>> near.output_schema.names
+        ['item', 'price', 'at', 'mean']
     """
 
     operator_type = NetworkType.CONVERGENT

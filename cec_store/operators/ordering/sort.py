@@ -26,6 +26,10 @@ class BSort(Operator):
     not change, so its OPEN is all that a recovery needs.
 
     Raises ``ValueError`` for a slack below 1 and a column that has no order.
+
+    Examples:
+        >>> [row["price"] for row in output_of(BSort("price", 2, bids.schema))]
+        [7, 10]
     """
 
     output_kind = RecordKind.RESULT

@@ -76,6 +76,12 @@ class PartitionedConsumer:
     """A reader that the queue waits for: no trim takes what it needs. For one thread.
 
     Whoever acts under its name later takes over from it.
+
+    Examples:
+        >>> schema = pa.schema([("item", pa.string())])
+        >>> with open_queue("items", "a", schema=schema, partitions=1) as queue:
+        ...     _ = queue.append(pa.table({"item": ["a", "b"]}))
+        ...     queue.consumer("hourly").acknowledge(effects_saved={0: 2})
     """
 
     def __init__(

@@ -41,7 +41,15 @@ from cec_store.storage.stores.store import Store
 
 
 class PartitionedQueue:
-    """A queue of many partitions. See :func:`cec_store.open_queue`. For one thread."""
+    """A queue of many partitions. See :func:`cec_store.open_queue`. For one thread.
+
+    Examples:
+        >>> schema = pa.schema([("item", pa.string())])
+        >>> with open_queue("items", "a", schema=schema, partitions=2) as queue:
+        ...     _ = queue.append(pa.table({"item": ["a", "b", "a"]}))
+        ...     sum(queue.ends().values())
+        3
+    """
 
     def __init__(
         self,

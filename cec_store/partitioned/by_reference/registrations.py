@@ -119,7 +119,15 @@ def check_is_there(path: str, state: QueueState, name: str, saved: tuple[int, ..
 
 @dataclass(frozen=True)
 class PartitionedConsumerState:
-    """How far a consumer is, by partition."""
+    """How far a consumer is, by partition.
+
+    Examples:
+        >>> schema = pa.schema([("item", pa.string())])
+        >>> with open_queue("items", "a", schema=schema, partitions=2) as queue:
+        ...     _ = queue.consumer("hourly")
+        ...     [(each.name, each.received) for each in queue.consumers()]
+        [('hourly', (0, 0))]
+    """
 
     name: str
     received: tuple[int, ...]

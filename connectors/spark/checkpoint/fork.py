@@ -31,7 +31,13 @@ from cec_store.storage.stores.new_trees import check_new_folder, new_folder
 
 @dataclass(frozen=True)
 class ForkReport:
-    """What a fork did; of a dry run, what it would do where files can be linked."""
+    """What a fork did; of a dry run, what it would do where files can be linked.
+
+    Examples:
+        >>> report = fork("checkpoint", "what-if", batch=1, dry_run=True)
+        >>> report.batch, report.query_id
+        (1, '')
+    """
 
     checkpoint: str
     path: str
@@ -72,6 +78,10 @@ def fork(
         StorageError: a source keeps what cannot be cut to a batch; ``new`` is inside the old one.
         FileExistsError: there is something at ``new``.
         ValueError: neither or both of ``at`` and ``batch``.
+
+    Examples:
+        >>> fork("checkpoint", "what-if", batch=1).batch
+        1
     """
     return fork_as(None, checkpoint, new, at, batch, dry_run, storage_options)
 

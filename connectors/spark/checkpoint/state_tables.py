@@ -60,6 +60,10 @@ def read_state(
         OutOfRange: a version or moment that is not kept any more, or not committed yet.
         SchemaMismatch: a column of a type that cannot be read; nothing has been read then.
         CorruptLog, UnsupportedVersion: refused.
+
+    Examples:
+        >>> read_state("checkpoint", version=2).column("value").to_pylist()
+        [{'count': 2, 'last': 'home'}]
     """
     if version is not None and at is not None:
         raise ValueError("give version or at, not both")
@@ -94,6 +98,10 @@ def read_changes(
         OutOfRange: what ``from_version`` changed is not kept any more.
         ValueError: ``from_version`` is not between 1 and ``to_version``.
         Others as :func:`read_state`.
+
+    Examples:
+        >>> read_changes("checkpoint", 1, 2).column("change_type").to_pylist()
+        ['update', 'update']
     """
     if not 1 <= from_version <= to_version:
         raise ValueError(f"versions {from_version} to {to_version} are no range of versions")

@@ -1,0 +1,51 @@
+"""What a queue deletes by itself, changed by its path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from cec_store.format.retention import Retention
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.by_reference.reference_queue import is_by_reference
+from cec_store.partitioned.by_reference.reference_trims import with_retention
+from cec_store.partitioned.partitions import is_partitioned
+from cec_store.queues.appendable_queue import now_us
+from cec_store.queues.retention import settings_folder, write_retention
+from cec_store.storage.folder import FolderTree
+from cec_store.storage.names import COMMITS_FOLDER
+from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.folders import folder_at, store_of
+
+
+def set_retention(
+    path: AnyPath | FolderTree,
+    wanted: Retention | str | timedelta | int,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Change what a queue, of many partitions or of none, deletes by itself.
+
+    It counts from the next segment that its writer completes; the writer may be open meanwhile.
+    With a time or a size no consumer is waited for: one that comes too late is refused
+    (:class:`OutOfRange`). A segment goes as a whole, and never one that a rebuild needs.
+
+    Raises:
+        NotAQueue: there is none.
+        ReadOnly: a queue without partitions, in a store that has no locks.
+        ValueError: neither ``"forever"`` nor ``"consumers"``, a time or a size.
+
+    Examples:
+        >>> set_retention("queues/trades", "7d")
+        >>> str(open_queue("queues/trades").retention)
+        '1w'
+    """
+    folder = folder_at(path, storage_options)
+    store = store_of(folder)
+    if store is not None and is_by_reference(store):
+        log = ReferenceLog(store)
+        with_retention(log, log.open(), Retention.of(wanted), now_us())
+        return
+    outer = folder.folder(COMMITS_FOLDER) if is_partitioned(folder) else settings_folder(folder)
+    write_retention(outer, Retention.of(wanted), now_us())
