@@ -45,7 +45,7 @@ test-spark: setup
 	$(SPARK_TESTS) -m spark
 
 # The same on another Spark, in an environment of its own: `make test-spark-minor SPARK=4.0.5`. What
-# a Spark cannot have is not run (tests/support/spark/minors.py). FILES="…" for some of the tests;
+# a Spark cannot have is not run (tests/support/runs/minors.py). FILES="…" for some of the tests;
 # FILES=short is a few minutes: a session that learns of the provider late, and streams of queues.
 SPARK ?= 4.1.4
 MINOR_SHORT := tests/connectors/setup/test_configure.py tests/connectors/queues/test_jvm_streams.py

@@ -81,7 +81,7 @@ SPARK_FILES = (
 
 HAS_SPARK = find_spec("pyspark") is not None
 if HAS_SPARK:
-    from support.spark import minors
+    from support.runs import minors
 collect_ignore = list(minors.left_out() if HAS_SPARK else SPARK_FILES)
 
 # Programs that tests start, and Spark's Python workers, import `support` as well.

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from support.runs.counts import CRASH_FULL
+from support.runs.minors import HAS_JOIN_FORMAT_3
 from support.spark.inputs import FILES
-from support.spark.minors import HAS_JOIN_FORMAT_3
 from support.spark.queries import QUERIES
 from support.spark.runs import (
     FEW_RECORDS,

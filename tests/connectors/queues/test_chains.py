@@ -15,8 +15,8 @@ from cec_store.storage.local import LocalFolder
 from support.drivers.chain_job import ITEMS, events_of
 from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
 from support.places.version_1 import Committer
+from support.runs.minors import needs_python_sources
 from support.spark.jobs import kill, run_job, start_job
-from support.spark.minors import needs_python_sources
 
 JOB = "chain_job"
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import cec_store
 from cec_store.connectors import spark as cec_spark
 from support.drivers.s3a_job import PLAIN, URL
+from support.runs.minors import needs_python_sources
 from support.spark.jobs import run_job
 from support.spark.jvm_sink import JVM, frame, writer
-from support.spark.minors import needs_python_sources
 from support.stores.hdfs_cluster import Hdfs
 from support.stores.needed import need
 from support.stores.s3_server import options_of

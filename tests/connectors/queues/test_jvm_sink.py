@@ -15,6 +15,7 @@ from cec_store.connectors.spark.queues.spark_types import stored_schema
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.by_reference.segment_objects import read_segment
 from cec_store.storage.stores.local_store import LocalStore
+from support.runs.minors import needs_python_sources
 from support.spark.jvm_sink import (
     JVM,
     frame,
@@ -25,7 +26,6 @@ from support.spark.jvm_sink import (
     rows_of,
     writer,
 )
-from support.spark.minors import needs_python_sources
 
 # -- batches -----------------------------------------------------------------------------------
 

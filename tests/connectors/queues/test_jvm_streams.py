@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from cec_store.connectors import spark as cec_spark
 from cec_store.opening import open_queue
+from support.runs.minors import needs_python_sources
 from support.spark.jvm_queues import FORMAT, append, drain, refused
-from support.spark.minors import needs_python_sources
 
 SCHEMA = pa.schema([("n", pa.int64()), ("item", pa.string())])
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER_KEY
+from support.runs.minors import HAS_INSTANCE_METRICS
 from support.spark.inputs import FILES, Inputs
-from support.spark.minors import HAS_INSTANCE_METRICS
 from support.spark.queries import StreamQuery
 from support.spark.session import CEC, HDFS
 
