@@ -154,18 +154,22 @@ def open_queue(
     if key_columns:
         raise ValueError("key_columns are of a queue of many partitions: say partitions, too")
     if is_state_log(folder) and mode in MODES:
-        if mode != "r":
-            raise ReadOnly(
-                f"{folder.path}: the log of a Spark state store, which Spark alone writes; "
-                "open with mode='r'"
-            )
-        check_schema(folder, schema, STATE_SCHEMA)
-        return StateLog(folder)
+        return _state_log(folder, mode, schema)
     if mode != "r":
         refuse_part_of_another(folder)
     return OutputQueue(
         folder, mode, schema, options, takeover=takeover, clock_us=clock_us, retention=kept
     )
+
+
+def _state_log(folder: Folder, mode: str, schema: RecordSchema | None) -> StateLog:
+    if mode != "r":
+        raise ReadOnly(
+            f"{folder.path}: the log of a Spark state store, which Spark alone writes; "
+            "open with mode='r'"
+        )
+    check_schema(folder, schema, STATE_SCHEMA)
+    return StateLog(folder)
 
 
 def _store_of_partitions(

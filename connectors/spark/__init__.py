@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cec_store.connectors.spark.setup import compiler
-from cec_store.connectors.spark.setup.environment import VARIABLES
 from cec_store.connectors.spark.setup.session import (
     Builder,
     apply,
