@@ -140,14 +140,13 @@ def open_queue(
         [{'page': 'a'}, {'page': 'b'}]
     """
     if isinstance(schema, pa.Schema):
-        keys = tuple(key_columns)
-        schema = RecordSchema(schema, timestamp_column=timestamp_column, key_columns=keys)
+        schema = _described(schema, timestamp_column, key_columns)
     kept = None if retention is None else Retention.of(retention)
     folder = folder_at(path, storage_options)
     store = _store_of_partitions(folder, mode, schema, partitions, clock_us)
+    if store is not None and options is not None:
+        raise ValueError("options are of queues without partitions")
     if store is not None:
-        if options is not None:
-            raise ValueError("options are of queues without partitions")
         return PartitionedQueue(
             store, mode, schema, partitions=partitions, clock_us=clock_us, retention=kept
         )
@@ -160,6 +159,13 @@ def open_queue(
     return OutputQueue(
         folder, mode, schema, options, takeover=takeover, clock_us=clock_us, retention=kept
     )
+
+
+def _described(
+    schema: pa.Schema, timestamp_column: str | None, key_columns: Sequence[str]
+) -> RecordSchema:
+    keys = tuple(key_columns)
+    return RecordSchema(schema, timestamp_column=timestamp_column, key_columns=keys)
 
 
 def _state_log(folder: Folder, mode: str, schema: RecordSchema | None) -> StateLog:
