@@ -144,7 +144,9 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
 
     Raises:
         CompilationFailed: with the compiler's own message.
+        SparkUnavailable: this Spark lacks the compiler.
     """
+    _compiler_jars(spark)  # before its other jars are looked into
     files = sources_for(spark.jars, sources, _scala_files(sources))
     try:
         classes = _compiled(spark, java, files)
