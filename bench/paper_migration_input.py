@@ -42,14 +42,18 @@ class Load:
     """What operator 2 keeps of a delayed flight."""
 
 
-@cache
-def _flights() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[bytes]]:
-    """Of each flight its step, its airplane and whether it was late; the airplanes' names."""
+def _on_two_days(steps: int) -> tuple[pa.Table, np.ndarray]:
+    """Flights whose airplane is known, and of each the step that it is in."""
     flights = load_flights()
     flights = flights.filter(pc.is_valid(flights["tailnum"]))
     minutes = flights["departure"].cast("int64").to_numpy() // _MINUTE_US
-    of_two_days = minutes % (2 * _DAY_MINUTES)
-    step = of_two_days * STEPS // (2 * _DAY_MINUTES)
+    return flights, minutes % (2 * _DAY_MINUTES) * steps // (2 * _DAY_MINUTES)
+
+
+@cache
+def _flights() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[bytes]]:
+    """Of each flight its step, its airplane and whether it was late; the airplanes' names."""
+    flights, step = _on_two_days(STEPS)
     planes = flights["tailnum"].combine_chunks().dictionary_encode()
     late = pc.greater(flights["dep_delay"], 0).to_numpy(zero_copy_only=False).astype(bool)
     names = [name.encode() for name in planes.dictionary.to_pylist()]
@@ -62,10 +66,7 @@ SAMPLED = 40
 
 def flights_by_step(steps: int) -> list[pa.Table]:
     """Flights of the two days in so many steps: airplane, delay, whether it is sampled."""
-    flights = load_flights()
-    flights = flights.filter(pc.is_valid(flights["tailnum"]))
-    minutes = flights["departure"].cast("int64").to_numpy() // _MINUTE_US
-    step = minutes % (2 * _DAY_MINUTES) * steps // (2 * _DAY_MINUTES)
+    flights, step = _on_two_days(steps)
     found = []
     for number in range(steps):
         rows = flights.filter(pa.array(step == number)).select(["tailnum", "dep_delay"])

@@ -144,7 +144,8 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
         files = StoreFiles(log.folder)
         facts.store = figures_of(files)
         version = at if isinstance(at, int) else None
-        facts.store = figures_of(files, version, None if facts.at == version else str(facts.at))
+        unique_id = None if facts.at == version else str(facts.at)
+        facts.store = facts.store.restarted(files, version, unique_id)
         return
     log_reader, last = None, None
     try:

@@ -13,13 +13,17 @@ from typing import Any
 from cec_store.connectors.spark.fleet.declaration import Graph, queue_path
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.history import FleetHistory, queue_store
-from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
+from cec_store.connectors.spark.fleet.status import (
+    QUERY_STATES,
+    FleetStatus,
+    QueryStatus,
+    status_of,
+)
 from cec_store.errors import CecError
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 
 Document = dict[str, Any]
-_STATES = ("running", "held back", "failing", "waiting", "stopped")
 
 
 def report_on_fleet(folder: FleetFolder) -> Document:
@@ -161,7 +165,7 @@ def _totals(status: FleetStatus, queries: Sequence[Document]) -> Document:
     waiting = [each["records_waiting"] for each in queries]
     return {
         "queries": len(queries),
-        **{state.replace(" ", "_"): states.count(state) for state in _STATES},
+        **{state.replace(" ", "_"): states.count(state) for state in QUERY_STATES},
         "executors": status.executors,
         "cores": status.cores,
         "cores_asked": sum(costs),

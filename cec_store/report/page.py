@@ -26,29 +26,20 @@ _PLACE = {
     "plots": "plots.js",
     "page": "page.js",
 }
-_CLUSTER = {"library": "chart.umd.min.js", "parts": "parts.js", "page": "cluster.js"}
-_FLEET = {"parts": "parts.js", "graph": "graph.js", "page": "fleet.js"}
+_OTHERS = {
+    "cluster": {"library": "chart.umd.min.js", "parts": "parts.js", "page": "cluster.js"},
+    "fleet": {"parts": "parts.js", "graph": "graph.js", "page": "fleet.js"},
+}
+"""What is no place, by the kind of its document."""
 # In a script element these could end it, or begin a comment that swallows its end.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def page_of(document: dict[str, Any]) -> str:
     """The page. Nothing from a log stands in it as markup, and only its own scripts may run."""
-    return _page("page.html", _PLACE, document)
-
-
-def cluster_page_of(document: dict[str, Any]) -> str:
-    """The page about a cluster, by the same rules."""
-    return _page("cluster.html", _CLUSTER, document)
-
-
-def fleet_page_of(document: dict[str, Any]) -> str:
-    """The page about a fleet, by the same rules."""
-    return _page("fleet.html", _FLEET, document)
-
-
-def _page(template: str, files_of: dict[str, str], document: dict[str, Any]) -> str:
-    scripts = {name: _part(file) for name, file in files_of.items()}
+    kind = document["kind"]
+    template = f"{kind}.html" if kind in _OTHERS else "page.html"
+    scripts = {name: _part(file) for name, file in _OTHERS.get(kind, _PLACE).items()}
     style = _part("page.css")
     policy = (
         f"default-src 'none'; script-src {' '.join(map(_hash, scripts.values()))}; "
@@ -64,7 +55,8 @@ def _page(template: str, files_of: dict[str, str], document: dict[str, Any]) -> 
         "data": _as_json(document),
         **scripts,
     }
-    return _HOLE.sub(lambda hole: holes[hole[1]], _part(template))
+    text = _part(template).replace("{{head}}", _part("head.html"))
+    return _HOLE.sub(lambda hole: holes[hole[1]], text)
 
 
 def _part(name: str) -> str:

@@ -12,15 +12,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.status import status_of
+from cec_store.connectors.spark.fleet.status import QUERY_STATES, status_of
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.log.chain import Chain
 from cec_store.operators.runner import Runner
 from cec_store.queues.lags import consumer_states
 from cec_store.standby.standby import Standby
 from cec_store.storage.folder import Folder
-
-_STATES = ("running", "held back", "failing", "waiting", "stopped")
 
 
 class Metric(NamedTuple):
@@ -117,7 +115,7 @@ def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
     found = status_of(folder, time.time())
     yield Figure("cec_fleet_is_driven", found.is_driven)
     states = Counter(each.state for each in found.queries)
-    for state in _STATES:
+    for state in QUERY_STATES:
         yield Figure("cec_fleet_queries", states[state], (state,))
     for each in found.queries:
         yield Figure("cec_fleet_query_failures", each.failures, (each.name,))

@@ -29,9 +29,9 @@ from cec_store.storage.retrying import retry_when_changed
 from cec_store.values import Extent, Position
 
 CHANGE_KINDS = frozenset({RecordKind.OPEN, RecordKind.CHECK, RecordKind.RESULT})
-CHANGES = pa.schema(
-    [("version", pa.int64()), ("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())]
-)
+STORED = pa.schema([("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())])
+"""Keys of a store with their values, of the column family that each is of."""
+CHANGES = pa.schema([("version", pa.int64()), *STORED])
 """What a replay of a state log gives: who set a key when to what; a null value removes it."""
 _Answer = TypeVar("_Answer")
 

@@ -13,12 +13,10 @@ from cec_store.inspector.places.places import Place
 from cec_store.report.cluster_document import report_on_cluster
 from cec_store.report.document import report_on
 from cec_store.report.fleet_document import report_on_fleet
-from cec_store.report.page import cluster_page_of, fleet_page_of, page_of
+from cec_store.report.page import page_of
 from cec_store.storage.trees import new_file
 from cec_store.terminal.report_summaries import summary_of
 from cec_store.terminal.screens import Screen
-
-_PAGES = {"cluster": cluster_page_of, "fleet": fleet_page_of}
 
 
 def make_report(
@@ -67,7 +65,7 @@ def write_report(document: dict[str, Any], output: Path, overwrite: bool) -> int
     Raises:
         FileExistsError: there is a file, which is not to be overwritten.
     """
-    page = _PAGES.get(document["kind"], page_of)(document).encode()
+    page = page_of(document).encode()
     with new_file(output, overwrite) as file:
         file.write(page)
     return len(page)

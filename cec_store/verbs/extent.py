@@ -88,9 +88,9 @@ def extent_verb(
                 )
             )  # fmt: skip
     rates = _rates(screen, found[0], calibrate)
-    documents = [extent_as_json(each, rates, top) for each in found] if as_json else []
     if as_json:
-        screen.document({**documents[0], "other": documents[1] if other is not None else None})
+        first, *rest = [extent_as_json(each, rates, top) for each in found]
+        screen.document({**first, "other": rest[0] if rest else None})
     else:
         for overview in found:
             show_extent(screen, overview, rates, top)

@@ -46,9 +46,7 @@ def begun(folder: Path) -> Walk:
     """A fleet with a global checkpoint, all of whose queries run."""
     walk = Walk(folder, 1)
     walk.now_s = time.time() - 600
-    while not walk.fleet.folder.checkpoints():
-        walk.look()
-        walk.engine.step()
+    walk.until_checkpoint()
     return walk
 
 
@@ -56,9 +54,7 @@ def begun(folder: Path) -> Walk:
 def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
     """In the middle of a recovery: of four executors three were lost, and one has come."""
     walk = begun(tmp_path_factory.mktemp("fleets"))
-    for name in sorted(walk.engine.there)[:3]:
-        del walk.engine.there[name]
-    walk.look()
+    walk.fail()
     walk.come()
     walk.look()
     assert walk.driver.notes.situation.outage is not None

@@ -119,12 +119,8 @@ def test_a_standby_until_it_is_over(tmp_path: Path, signals: Signals, port: int)
 
 def test_a_fleet_by_its_folder(tmp_path: Path, signals: Signals, port: int) -> None:
     walk = Walk(tmp_path, 1)
-    while not walk.fleet.folder.checkpoints():
-        walk.look()
-        walk.engine.step()
-    for name in sorted(walk.engine.there)[:3]:
-        del walk.engine.there[name]
-    walk.look()
+    walk.until_checkpoint()
+    walk.fail()
     signals.add_fleet("trades", tmp_path / "fleet")
     with leases_of(tmp_path / "fleet").hold("driver"):
         told = scraped(port)

@@ -34,12 +34,8 @@ def document(verb: str, *words: object, status: int = 0) -> Any:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a fleet with a global checkpoint, in the middle of a recovery; its driver is dead."""
     walk = Walk(tmp_path_factory.mktemp("fleets"), 1)
-    while not walk.fleet.folder.checkpoints():
-        walk.look()
-        walk.engine.step()
-    for name in sorted(walk.engine.there)[:3]:
-        del walk.engine.there[name]
-    walk.look()
+    walk.until_checkpoint()
+    walk.fail()
     assert walk.driver.notes.situation.outage is not None
     return walk.folder / "fleet"
 

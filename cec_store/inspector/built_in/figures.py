@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cec_store.inspector.built_in.loads import Load, load_of
 from cec_store.inspector.built_in.store_files import StoreFiles
@@ -20,14 +20,23 @@ class StoreFigures:
     first_version: int | None
     """The oldest and newest of which there is a file of its own; ``None``: there is none."""
     last_version: int | None
-    restart: Load | None
+    restart: Load | None = None
     """``None`` where no version is asked for."""
 
+    def restarted(
+        self, files: StoreFiles, version: int | None, unique_id: str | None = None
+    ) -> StoreFigures:
+        """With what a restart at this version reads, if one is asked for.
 
-def figures_of(
-    files: StoreFiles, version: int | None = None, unique_id: str | None = None
-) -> StoreFigures:
-    """Raises as :func:`cec_store.inspector.built_in.loads.load_of`."""
+        Raises as :func:`cec_store.inspector.built_in.loads.load_of`.
+        """
+        return (
+            self if version is None else replace(self, restart=load_of(files, version, unique_id))
+        )
+
+
+def figures_of(files: StoreFiles) -> StoreFigures:
+    """Without a restart; ``FileNotFoundError`` where Spark has deleted one meanwhile."""
     own, shared = files.files, files.shared
     versions = [each.version for each in own]
     return StoreFigures(
@@ -37,5 +46,4 @@ def figures_of(
         change_files=sum(not each.is_snapshot for each in own),
         first_version=min(versions, default=None),
         last_version=max(versions, default=None),
-        restart=None if version is None else load_of(files, version, unique_id),
     )

@@ -139,12 +139,12 @@ class _Look:
         try:
             files = StoreFiles(log.folder)
             figures = figures_of(files)
-            try:
-                figures = figures_of(files, version, at if isinstance(at, str) else None)
-            except (CecError, FileNotFoundError) as error:
-                return LogExtent(log, None, str(error), store=figures)
         except (CecError, FileNotFoundError) as error:
             return LogExtent(log, None, str(error))
+        try:
+            figures = figures.restarted(files, version, at if isinstance(at, str) else None)
+        except (CecError, FileNotFoundError) as error:
+            return LogExtent(log, None, str(error), store=figures)
         return LogExtent(log, None, "", store=figures)
 
     def _named(self, log: Log) -> At:

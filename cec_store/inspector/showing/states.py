@@ -20,13 +20,12 @@ from cec_store.format.records import inputs_of, of_windows
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, TIMESTAMP_TYPE, RecordKind
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.chain import Chain
-from cec_store.state_logs.state_log import StateLog
+from cec_store.state_logs.state_log import STORED, StateLog
 
 Batches = Iterator[pa.RecordBatch]
 Stored = Callable[[Log], pa.Table]
 """Reads a store that has no log of ours: its columns `family`, `key` and `value`, as bytes."""
 _ROWS = 1 << 16
-_STORED = pa.schema([("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())])
 _KINDS = {RecordKind.OPEN: "open", RecordKind.CHECK: "update", RecordKind.RESULT: "close"}
 
 
@@ -148,7 +147,7 @@ class StoreReader:
         types = {"key": kinds.key, "value": kinds.value} if kinds else {}
         if self._is_side:
             types = {name: side_type(kind, name) for name, kind in types.items()}
-        fields = [*map(pa.field, types, types.values())] if kinds else _STORED
+        fields = [*map(pa.field, types, types.values())] if kinds else STORED
         where = [pa.field("partition_id", pa.int32())] if self._place.checkpoint else []
         return PlaceRows(pa.schema([*change, *fields, *where]), version, self.logs, read)
 

@@ -14,7 +14,6 @@ from cec_store.connectors.spark.takeover.tenure import check_session, enter
 from cec_store.standby.leases import KeepAlive, Lease
 
 _KEEP_ALIVE = KeepAlive(0.5, 10)
-_POOL_KEY = "spark.scheduler.pool"
 _SOURCE = re.compile(r"cec\[(.*)\]", re.DOTALL)
 
 
@@ -111,13 +110,11 @@ class SparkEngine:
         writer = function(*frames).writeStream.format("cec").queryName(query.name)
         writer = writer.outputMode(query.output_mode).option("checkpointLocation", checkpoint)
         writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
-        context = self._session.sparkContext
-        if self._in_turn:  # the query's thread takes over what this one has
-            self._pools.enter(context._jsc.sc(), query.name)
-        else:
-            context.setLocalProperty(_POOL_KEY, query.name)
+        context = self._session.sparkContext._jsc.sc()
+        # The query's thread takes over what this one has.
+        self._pools.enter(context, query.name, self._in_turn)
         try:
             started = writer.options(**query.write_options).start(queue_path(query.writes))
         finally:
-            self._pools.leave(context._jsc.sc())
+            self._pools.leave(context)
         return RunningQuery(started)

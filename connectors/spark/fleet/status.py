@@ -15,13 +15,17 @@ _LOOK_S = 1.5
 """Longer than two signs of life of a driver are apart."""
 
 
+QUERY_STATES = ("running", "held back", "failing", "waiting", "stopped")
+"""What a query of a fleet does; one that waits does so for its input."""
+
+
 @dataclass(frozen=True)
 class QueryStatus:
     """One query."""
 
     name: str
     state: str
-    """``running``, ``held back``, ``failing``, ``waiting`` for its input, or ``stopped``."""
+    """One of :data:`QUERY_STATES`."""
     priority: int | None
     cores: float | None
     """That it keeps busy; ``None``: not known yet."""

@@ -10,8 +10,7 @@ import pyarrow as pa
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.moving.state_job import moving_of, reading
 from cec_store.errors import CorruptLog, MoveRefused
-
-STORED = pa.schema([("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())])
+from cec_store.state_logs.state_log import STORED
 
 
 class StoredRows:

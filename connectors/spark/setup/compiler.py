@@ -146,10 +146,10 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
         CompilationFailed: with the compiler's own message.
         SparkUnavailable: this Spark lacks the compiler.
     """
-    _compiler_jars(spark)  # before its other jars are looked into
+    compiler = _compiler_jars(spark)
     files = sources_for(spark.jars, sources, _scala_files(sources))
     try:
-        classes = _compiled(spark, java, files)
+        classes = _compiled(spark, java, compiler, files)
     except CompilationFailed as error:
         rest = [
             file for file in files if file.relative_to(sources).parts[0] not in _OF_INNER_CLASSES
@@ -157,7 +157,7 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
         # A compiler that did not come to its end says nothing of what Spark has.
         if len(rest) == len(files) or error.__cause__ is not None:
             raise
-        classes = _compiled(spark, java, rest)
+        classes = _compiled(spark, java, compiler, rest)
         _log.warning(
             "Spark %s has other inner classes: what lets transformWithState run on cec-store, and "
             "what moves checkpoints to it, does not compile against it: %s",
@@ -167,11 +167,13 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
     return _packed(spark, sources_key(sources, java), classes)
 
 
-def _compiled(spark: Spark, java: Java, files: list[Path]) -> dict[str, bytes]:
+def _compiled(
+    spark: Spark, java: Java, compiler: list[Path], files: list[Path]
+) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="cec-store-scala-") as folder:
         command: list[str | Path] = [
             java.executable, *_JVM_FLAGS,
-            "-cp", ":".join(map(str, _compiler_jars(spark))), "scala.tools.nsc.Main",
+            "-cp", ":".join(map(str, compiler)), "scala.tools.nsc.Main",
             *_target_flags(java), "-nowarn", "-deprecation",
             "-classpath", ":".join(sorted(map(str, spark.jars.glob("*.jar")))),
             "-d", folder, *files,

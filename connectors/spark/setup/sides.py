@@ -28,10 +28,11 @@ class Mark:
         name = self.member.encode()
         # As a class file keeps a name: a tag, the length in bytes, and the letters.
         kept = b"\x01" + len(name).to_bytes(2, "big") + name if name else b""
-        return self._file in classes and kept in classes[self._file]
+        return self.file in classes and kept in classes[self.file]
 
     @property
-    def _file(self) -> str:
+    def file(self) -> str:
+        """In a jar."""
         return f"{self.path}.class"
 
 
@@ -118,7 +119,7 @@ def sources_for(spark_jars: Path, sources: Path, files: Iterable[Path]) -> list[
 
 def _marked_classes(spark_jars: Path) -> dict[str, bytes]:
     """What this Spark has of the classes that marks name."""
-    wanted = {f"{s.mark.path}.class" for sides in CHOICES for s in sides if s.mark is not None}
+    wanted = {s.mark.file for sides in CHOICES for s in sides if s.mark is not None}
     found: dict[str, bytes] = {}
     for path in sorted(spark_jars.glob("spark-*.jar")):
         with zipfile.ZipFile(path) as archive:

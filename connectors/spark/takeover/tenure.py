@@ -16,8 +16,8 @@ LEASE = "driver"
 _ELSEWHERE = "active standby with "
 """What the holder is called whose query has another checkpoint; that follows."""
 FENCE_KEY = "spark.sql.streaming.checkpointFileManagerClass"
-_log = logging.getLogger(__name__)
 FENCE = "org.apache.spark.sql.cecstore.standby.FencedFileManager"
+_log = logging.getLogger(__name__)
 
 
 def check_session(session: Any) -> None:

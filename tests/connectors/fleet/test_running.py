@@ -11,6 +11,7 @@ from cec_store.connectors.spark.fleet.going_back import fork_fleet, roll_back
 from cec_store.connectors.spark.takeover.tenure import FENCE_KEY
 from cec_store.errors import LeaseHeld
 from support.fleets import diamond
+from support.spark.session import stages_of
 
 PERIOD_S = 0.5
 
@@ -22,15 +23,6 @@ def _as_it_was(spark: Any) -> Iterator[None]:
     spark.conf.unset(FENCE_KEY)
 
 
-def pools_of(session: Any) -> set[str]:
-    """Scheduler pools of the stages that Spark still knows."""
-    none = session.sparkContext._gateway.new_array(session._jvm.double, 0)
-    lists = session._jvm.java.util.ArrayList
-    store = session.sparkContext._jsc.sc().statusStore()
-    stages = store.stageList(lists(), False, False, none, lists())
-    return {stages.apply(each).schedulingPool() for each in range(stages.size())}
-
-
 def test_a_fleet_goes_on_where_it_was_is_forked_and_goes_back(spark: Any, tmp_path: Path) -> None:
     diamond.make_input(tmp_path)
     diamond.add_rows(tmp_path, 0, 60)
@@ -40,7 +32,7 @@ def test_a_fleet_goes_on_where_it_was_is_forked_and_goes_back(spark: Any, tmp_pa
         with pytest.raises(LeaseHeld):
             fleet.start(spark)
         early = diamond.await_checkpoint(fleet, 60)
-        assert pools_of(spark) >= set(diamond.NAMES)
+        assert {each.schedulingPool() for each in stages_of(spark)} >= set(diamond.NAMES)
     assert spark.sparkContext.getLocalProperty("spark.scheduler.pool") is None
     diamond.add_rows(tmp_path, 60, 60)
     with fleet.start(spark, period_s=PERIOD_S):

@@ -68,9 +68,7 @@ def test_a_fork_goes_on_from_where_it_was_made(tmp_path: Path) -> None:
 def with_checkpoint(folder: Path) -> tuple[Walk, GlobalCheckpoint]:
     """A walk that has gone on for a while behind a global checkpoint that has something in it."""
     walk = Walk(folder, 1)
-    while not walk.fleet.folder.checkpoints():
-        walk.look()
-        walk.engine.step()
+    walk.until_checkpoint()
     for _ in range(30):
         walk.feed()
         walk.look()

@@ -11,21 +11,14 @@ from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.storage.stores.folders import folder_at
 from support.drivers.store_moves_job import FILES, LEGS
-from support.runs.counts import CRASH_FULL
 from support.spark.killed_runs import whole_life
 from support.stores.hdfs_cluster import Hdfs
-from support.stores.needed import REQUIRED, need
+from support.stores.needed import at_full_size, need
 from support.stores.s3_server import options_of
 from support.stores.s3a import s3a_settings
 
 need("fsspec", "requests")
-pytestmark = [
-    pytest.mark.crash,
-    pytest.mark.skipif(
-        not (REQUIRED and CRASH_FULL),
-        reason="a driver for each store: at full size, with CEC_STORES=required",
-    ),
-]
+pytestmark = at_full_size("a driver for each store")
 LIFE_S_MAX = 900
 
 

@@ -52,6 +52,18 @@ class Walk:
         self.driver.look(self.now_s)
         self.outages += before is None and self.driver.notes.situation.outage is not None
 
+    def until_checkpoint(self) -> None:
+        """Until there is a global one."""
+        while not self.fleet.folder.checkpoints():
+            self.look()
+            self.engine.step()
+
+    def fail(self, executors: int = 3) -> None:
+        """So many are lost at once, and the driver sees it."""
+        for name in sorted(self.engine.there)[:executors]:
+            del self.engine.there[name]
+        self.look()
+
     def lose(self) -> None:
         there = sorted(self.engine.there)
         for each in self.dice.sample(there, min(len(there), self.dice.randint(1, 3))):

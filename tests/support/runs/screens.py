@@ -60,9 +60,7 @@ def _fleet(folder: Path, opened: ExitStack) -> list[str]:
         walk.look()
         for _ in range(5):
             walk.engine.step()
-    for name in sorted(walk.engine.there)[:3]:
-        del walk.engine.there[name]
-    walk.look()
+    walk.fail()
     walk.now_s = time.time() - 30
     walk.come()
     walk.look()

@@ -60,6 +60,15 @@ def start_session(master: str, **settings: str) -> Any:
     return session
 
 
+def stages_of(session: Any) -> list[Any]:
+    """Those that Spark still knows, as its status store has them."""
+    none = session.sparkContext._gateway.new_array(session._jvm.double, 0)
+    lists = session._jvm.java.util.ArrayList
+    store = session.sparkContext._jsc.sc().statusStore()
+    found = store.stageList(lists(), False, False, none, lists())
+    return [found.apply(each) for each in range(found.size())]
+
+
 def stop_session(session: Any, timeout_s: float = 60) -> None:
     """Ends the JVM as well, and waits: nothing is left for the garbage collector to complain of."""
     from pyspark import SparkContext

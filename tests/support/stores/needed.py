@@ -7,7 +7,15 @@ from importlib import import_module
 
 import pytest
 
+from support.runs.counts import CRASH_FULL
+
 REQUIRED = os.environ.get("CEC_STORES") == "required"
+
+
+def at_full_size(reason: str) -> list[pytest.MarkDecorator]:
+    """For a file of tests that take minutes on real stores."""
+    full = f"{reason}: at full size, with CEC_STORES=required"
+    return [pytest.mark.crash, pytest.mark.skipif(not (REQUIRED and CRASH_FULL), reason=full)]
 
 
 def need(*names: str) -> None:

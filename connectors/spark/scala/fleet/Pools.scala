@@ -22,12 +22,16 @@ private[cecstore] object Pools {
   /** Sources of this thread's query that have more to read than they have given out. */
   private val late = ThreadLocal.withInitial(() => mutable.Set.empty[AnyRef])
 
-  /** Have the query that this thread starts next go by these pools. Its place is after all that were entered before. */
-  def enter(context: SparkContext, query: String): Unit = synchronized {
+  /**
+   * Have the query that this thread starts next go by these pools. Its place is after all that were entered before.
+   *
+   * @param inTurn else it has one pool, with the same share as any other
+   */
+  def enter(context: SparkContext, query: String, inTurn: Boolean): Unit = synchronized {
     val root = context.taskScheduler.rootPool
     context.setLocalProperty(PoolKey, query)
     // First come, first served does without pools.
-    if (root.schedulingMode == SchedulingMode.FAIR) {
+    if (inTurn && root.schedulingMode == SchedulingMode.FAIR) {
       pool(pool(root, InTime, SchedulingMode.FAIR, Int.MaxValue), query)
       last += 1
       // In a pool that is first in, first out this is what its pools go by.
