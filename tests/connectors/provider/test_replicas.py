@@ -23,6 +23,8 @@ RULES = (
     "a provider that is left over gives its state to the replica",
     "a partition that has just moved here keeps the replicas that its task has not come to yet",
     "a follower ends no file that its writer has open",
+    "a replica waits for a core that no task uses, unless its partition is on its way",
+    "a core is waited for until a task ends, or for so long",
     "two tasks never have one replica",
 )
 

@@ -2,7 +2,7 @@
 package org.apache.spark.sql.cecstore
 
 import java.util.{Collections, Map => JavaMap}
-import org.apache.spark.SparkContext
+import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.sql.cecstore.replicas.{DriverSide, ExecutorSide}
 
@@ -27,6 +27,7 @@ class CecPlugin extends SparkPlugin {
       side = new ExecutorSide(plugin)
       side.start()
     }
+    override def onTaskStart(): Unit = side.taskBegan(TaskContext.get())
     override def shutdown(): Unit = if (side != null) side.stop()
   }
 }

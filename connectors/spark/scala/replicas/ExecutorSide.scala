@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.replicas
 
 import java.util.concurrent.Semaphore
 import scala.util.control.NonFatal
-import org.apache.spark.SparkEnv
+import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.internal.Logging
@@ -18,6 +18,7 @@ private[cecstore] final class ExecutorSide(plugin: PluginContext) extends Loggin
 
   private val host = new ReplicaHost(memoryBytesMax(plugin.conf.getOption(MemoryKey)), (key, conf) =>
     SegmentFolder.ofFollower(key.folder, conf.getOrElse(SparkHadoopUtil.get.newConfiguration(plugin.conf))))
+  private val spare = new SpareCores(plugin.conf.getInt("spark.executor.cores", Runtime.getRuntime.availableProcessors))
   private val news = new Semaphore(0)
   private var seen = 0L
   @volatile private var isStopped = false
@@ -25,7 +26,8 @@ private[cecstore] final class ExecutorSide(plugin: PluginContext) extends Loggin
   private val following = thread("cec-replicas-follow", 0) {
     news.tryAcquire(QuietMs, java.util.concurrent.TimeUnit.MILLISECONDS)
     news.drainPermits()
-    host.follow()
+    val untilNs = System.nanoTime() + PatienceMs * 1000000
+    host.follow(() => spare.await(untilNs))
   }
 
   def start(): Unit = {
@@ -39,6 +41,12 @@ private[cecstore] final class ExecutorSide(plugin: PluginContext) extends Loggin
     if (ReplicaHost.ofProcess.contains(host)) ReplicaHost.ofProcess = None
     asking.interrupt()
     following.interrupt()
+  }
+
+  /** Spark tells plugins of each task that begins, but not of each that ends: its context does. */
+  def taskBegan(task: TaskContext): Unit = {
+    spare.taskBegan()
+    task.addTaskCompletionListener[Unit](_ => spare.taskEnded())
   }
 
   private def ask(): Unit = {
@@ -70,6 +78,8 @@ private[cecstore] final class ExecutorSide(plugin: PluginContext) extends Loggin
 private[cecstore] object ExecutorSide {
   val MemoryKey = "spark.sql.streaming.stateStore.cec.replicaMemoryBytes"
   private val PollMs = 100L
+  /** So long the replicas wait for tasks in all: a batch may leave no core spare for much longer. */
+  private val PatienceMs = 1000L
   /** Replicas that had no room, or failed, are looked at as often as this. */
   private val QuietMs = 1000L
   private val AgainMs = 1000L

@@ -81,11 +81,19 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
 
   // -- the follower -----------------------------------------------------------------------------
 
-  /** Bring each replica that is wanted to the newest version that is known, and let go of the others. */
-  def follow(): Unit = {
+  /**
+   * Bring each replica that is wanted to the newest version that is known, and let go of the others.
+   *
+   * @param awaitCore called before each one, but for those whose partition is on its way here
+   */
+  def follow(awaitCore: () => Unit = () => ()): Unit = {
     val now = wanted
     replicas.keySet.asScala.toSeq.filter(!now.contains(_)).filter(isLeftOver).foreach(drop)
-    now.values.toSeq.sortBy(each => (!each.isMoving, Option(replicas.get(each.key)).fold(Long.MaxValue)(_.version))).foreach(follow)
+    val behind = now.values.toSeq.filter(each => !ownsNewest(each.key))
+    behind.sortBy(each => (!each.isMoving, Option(replicas.get(each.key)).fold(Long.MaxValue)(_.version))).foreach { each =>
+      if (!each.isMoving) awaitCore()
+      follow(each)
+    }
     makeRoom()
   }
 

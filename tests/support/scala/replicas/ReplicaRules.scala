@@ -19,6 +19,8 @@ object ReplicaRules {
     "a replica that is not wanted for a moment is kept" -> notForAMoment,
     "a partition that has just moved here keeps the replicas that its task has not come to yet" -> arriving,
     "a follower ends no file that its writer has open" -> leases,
+    "a replica waits for a core that no task uses, unless its partition is on its way" -> waits,
+    "a core is waited for until a task ends, or for so long" -> cores,
     "two tasks never have one replica" -> onlyOnce)
 
   private final class Two(setting: Setting, scheme: String, more: (String, String)*) {
@@ -221,6 +223,42 @@ object ReplicaRules {
     there.follow()
     Check.equal("leases asked for", LeasedFiles.asked.get, asked)
     Check.equal("the writer goes on", content(owner, versions(owner, last, Seq(9 -> 9))), (pairs(0, 5) :+ (9 -> 9)).toMap)
+  }
+
+  private def waits(setting: Setting): Unit = {
+    val two = new Two(setting, "")
+    import two._
+    val owner = provider(here)
+    val third = versions(owner, Stores.Start, pairs(0, 3))
+    var waited = Seq.empty[Long]
+    def order(isMoving: Boolean): Unit = {
+      there.instructed(Instructions.Content(Seq(Wanted(key(0), headOf(here, 0), isOrdered = false, isMoving)), Nil))
+      there.follow(() => waited :+= held(there).get(0).fold(-1L)(_.version))
+    }
+    order(isMoving = false)
+    Check.equal("waited before it was loaded", waited, Seq(-1L))
+    versions(owner, third, pairs(3, 5))
+    order(isMoving = true)
+    Check.equal("waited in all", waited, Seq(-1L))
+    Check.equal("replica", held(there)(0).version, 5L)
+  }
+
+  private def cores(setting: Setting): Unit = {
+    val spare = new SpareCores(2)
+    def awaitMs(patienceMs: Long): Long = {
+      val began = System.nanoTime()
+      spare.await(began + patienceMs * 1000000)
+      (System.nanoTime() - began) / 1000000
+    }
+    spare.taskBegan()
+    Check.that("there is a spare core, and it is waited for", awaitMs(60000) < 30000)
+    spare.taskBegan()
+    val ms = awaitMs(200)
+    Check.that(s"it was waited for $ms ms", ms >= 199)
+    val ending = new Thread(() => { Thread.sleep(100); spare.taskEnded() })
+    ending.start()
+    Check.that("a task has ended, and it is waited for", awaitMs(60000) < 30000)
+    ending.join()
   }
 
   private def onlyOnce(setting: Setting): Unit = {
