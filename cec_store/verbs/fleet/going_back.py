@@ -14,6 +14,7 @@ from cec_store.connectors.spark.fleet.going_back import (
     roll_back,
 )
 from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
+from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import NoGlobalCheckpoint
 from cec_store.standby.leases import leases_of
@@ -67,10 +68,11 @@ def rollback_verb(
         check_is_kept(folder, notes, wanted)
         _tell(Screen(), folder.path, wanted, None, as_json, is_done=False)
         return
-    with leases_of(folder.path).hold(LEASE):
-        notes = finished(folder, notes)
+    with leases_of(folder.path).hold(LEASE, keep_alive=KEEP_ALIVE) as lease:
+        # Whoever held it until now may have changed them.
+        notes = finished(folder, folder.read(), lease.check)
         wanted = _wanted(folder, at, number)
-        roll_back(folder, notes, wanted)
+        roll_back(folder, notes, wanted, lease.check)
     _tell(Screen(), folder.path, wanted, None, as_json, is_done=True)
 
 

@@ -8,14 +8,14 @@ anything that going back to one of them would read again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from cec_store.connectors.spark.fleet.cuts import latest_cut, needed
 from cec_store.connectors.spark.fleet.declaration import Graph
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.history import FleetHistory, queue_store
 from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint, Notes
-from cec_store.errors import NotAQueue
+from cec_store.errors import CecError, NotAQueue
 from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 
@@ -34,13 +34,13 @@ class Holds:
         self._queues = graph.read_queues
         self._consumers: dict[str, PartitionedConsumer] = {}
 
-    def hold(self) -> None:
-        """Register with the queues that are there by now.
+    def hold(self, queues: Iterable[str]) -> None:
+        """Register with those of these queues that are there by now.
 
         Raises:
             OutOfRange: one of them has deleted what the fleet needs.
         """
-        for queue in self._queues:
+        for queue in queues:
             if queue not in self._consumers:
                 store = queue_store(queue)
                 log = ReferenceLog(store)
@@ -50,9 +50,19 @@ class Holds:
                     continue
                 self._consumers[queue] = consumer
 
+    def hold_all(self) -> list[CecError]:
+        """As :meth:`hold`, with all queues of the fleet: what is wrong with some of them."""
+        failures = []
+        for queue in self._queues:
+            try:
+                self.hold([queue])
+            except CecError as error:
+                failures.append(error)
+        return failures
+
     def release(self, oldest: GlobalCheckpoint) -> None:
         """What lies before a global checkpoint, the oldest one that is kept."""
-        self.hold()
+        self.hold_all()
         for queue, offsets in oldest.needed.items():
             if queue in self._consumers:
                 self._consumers[queue].acknowledge(effects_saved=dict(enumerate(offsets)))

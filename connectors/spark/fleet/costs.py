@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any
 
 from cec_store.connectors.spark.executors.loads import TASK_LOADS
@@ -42,10 +43,14 @@ class QueryCost:
         if self.caught_up_at_s is None or now_s < self.caught_up_at_s:
             return replace(self, pending_cpu_s=0.0, caught_up_at_s=now_s)
         passed_s = now_s - self.caught_up_at_s
+        if passed_s == 0:
+            return self
         kept = 0.5 ** (passed_s / half_life_s)
-        return QueryCost(
-            self.cpu_s * kept + self.pending_cpu_s, self.input_s * kept + passed_s, 0.0, now_s
-        )
+        # What of these seconds counts now, the older ones less: a night without input is no night
+        # after which a query costs nothing for hours.
+        counted_s = (1 - kept) * half_life_s / log(2)
+        cpu_s = self.pending_cpu_s * counted_s / passed_s
+        return QueryCost(self.cpu_s * kept + cpu_s, self.input_s * kept + counted_s, 0.0, now_s)
 
 
 class CpuMeter:

@@ -4,55 +4,31 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event, Thread
-from typing import Protocol
 
 from cec_store.connectors.spark.fleet import recovery
 from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
 from cec_store.connectors.spark.fleet.costs import is_caught_up
-from cec_store.connectors.spark.fleet.declaration import Function, Query, function_of
+from cec_store.connectors.spark.fleet.declaration import function_of
+from cec_store.connectors.spark.fleet.engine import Engine, Running, Seen
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.going_back import finished
 from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
-from cec_store.connectors.spark.fleet.running import Seen
-from cec_store.errors import CecError, Fenced, Forked, StorageError
+from cec_store.errors import CecError, Fenced, Forked, NotAQueue, StorageError
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.recovery_plans.plans import Planner
 from cec_store.recovery_plans.topology import Topology
-from cec_store.standby.leases import Lease
 from cec_store.storage.waiting import start_uninterrupted
 
 PERIOD_S = 0.5
 _NOTED_AT_LEAST_S = 2.0
 _STOPPED_AT_ONCE = 16
 _log = logging.getLogger(__name__)
-
-
-class Running(Protocol):
-    """A query that was started."""
-
-    run_id: str
-
-    def look(self) -> Seen: ...
-
-    def stop(self) -> None: ...
-
-
-class Engine(Protocol):
-    """What is asked of Spark: :class:`.running.SparkEngine`."""
-
-    def enter(self, folder: str, checkpoints: Sequence[str]) -> Lease: ...
-
-    def executors(self) -> dict[str, float]: ...
-
-    def spent(self) -> dict[str, float]: ...
-
-    def start(self, query: Query, function: Function, checkpoint: str) -> Running: ...
 
 
 class FleetDriver:
@@ -62,27 +38,31 @@ class FleetDriver:
         self,
         engine: Engine,
         folder: FleetFolder,
-        notes: Notes,
+        noted: Callable[[], Notes],
         planner: Planner,
         period_s: float = PERIOD_S,
         now_s: float | None = None,
     ) -> None:
+        """``noted``: called once the lease is held. Until then whoever holds it may change them."""
         self._engine = engine
         self._folder = folder
         self._planner = planner
         self._period_s = period_s
-        places = [folder.checkpoint_of(each.name, notes.generation) for each in notes.declared]
-        self._lease = engine.enter(folder.path, places)
+        self._lease = engine.enter(folder.path)
         try:
             folder.withdraw_stop()
-            self._notes = finished(folder, notes)
-            self._graph = notes.graph
+            self._notes = finished(folder, noted(), self._lease.check)
+            self._graph = self._notes.graph
+            engine.discard_unfinished([self._checkpoint_of(name) for name in self._graph.queries])
             self._functions = {n: function_of(q) for n, q in self._graph.queries.items()}
-            self._holds = Holds(notes.consumer, self._graph)
-            self._holds.hold()
+            self._holds = Holds(self._notes.consumer, self._graph)
+            for error in self._holds.hold_all():
+                # The queries that read it say so when they start; the others go on.
+                _log.warning("%s: %s", folder.path, error)
             self._begin(time.time() if now_s is None else now_s)
         except BaseException:
-            self._lease.release()
+            # It has failed, and was not stopped: whoever watches the fleet tries again.
+            self._lease.abandon()
             raise
         self._running: dict[str, Running] = {}
         self._ended = Event()
@@ -139,6 +119,7 @@ class FleetDriver:
         self._notes = replace(before, situation=situation)
         wanted = situation.running(topology)
         if situation.outage != before.situation.outage:
+            self._lease.check()
             self._folder.write(replace(self._notes, written_s=now_s))
             _log.warning("%s: %s", self._folder.path, _said(situation, wanted))
         self._stop([name for name in self._running if name not in wanted])
@@ -156,7 +137,7 @@ class FleetDriver:
 
     def _run(self) -> None:
         try:
-            while not (self._wanted_end.is_set() or self._folder.is_asked_to_stop()):
+            while not (self._wanted_end.is_set() or self._is_asked_to_stop()):
                 began_s = time.monotonic()
                 self.look(time.time())
                 self._wanted_end.wait(max(0.0, self._period_s - (time.monotonic() - began_s)))
@@ -172,6 +153,13 @@ class FleetDriver:
             # One that has failed falls silent: whoever watches the fleet starts it again.
             self._lease.release() if self.failure is None else self._lease.abandon()
             self._ended.set()
+
+    def _is_asked_to_stop(self) -> bool:
+        try:
+            return self._folder.is_asked_to_stop()
+        except StorageError as error:  # as with the lease
+            _log.warning("%s: %s", self._folder.path, error)
+            return False
 
     def _is_held(self) -> bool:
         """Whether it can be shown that nobody has taken over; raises :class:`Fenced` if one has."""
@@ -197,6 +185,9 @@ class FleetDriver:
         )
         self._checkpointed_s = self._noted_s = now_s
         self._folder.write(replace(self._notes, written_s=now_s))
+
+    def _checkpoint_of(self, name: str) -> str:
+        return self._folder.checkpoint_of(name, self._notes.generation)
 
     def _topology(self) -> Topology:
         return self._graph.topology(self._notes.costs())
@@ -232,18 +223,18 @@ class FleetDriver:
         notes = self._notes.of(name)
         if not notes.failures.may_start(now_s, self._notes.rules):
             return
-        missing = [queue for queue in self._graph.reads(name) if not _is_there(queue)]
-        if missing:
-            notes = replace(notes, waits_for=f"{missing[0]}, which its writer has not made yet")
-            self._notes = self._notes.having(name, notes)
-            return
-        checkpoint = self._folder.checkpoint_of(name, self._notes.generation)
         query = self._graph.queries[name]
         try:
-            self._holds.hold()
-            self._running[name] = self._engine.start(query, self._functions[name], checkpoint)
+            missing = [queue for queue in self._graph.reads(name) if not _is_there(queue)]
+            if missing:
+                notes = replace(notes, waits_for=f"{missing[0]}, which its writer has not made yet")
+                self._notes = self._notes.having(name, notes)
+                return
+            self._holds.hold(self._graph.reads(name))
+            started = self._engine.start(query, self._functions[name], self._checkpoint_of(name))
+            self._running[name] = started
             notes = replace(notes, is_active=True, waits_for="", batch=None)
-        except Exception as error:  # of the query's function, or of Spark
+        except Exception as error:  # of the query's function, of Spark, or of a queue
             failures = notes.failures.after(str(error), now_s, self._notes.rules)
             notes = replace(notes, failures=failures, is_active=False, waits_for="")
             _log.warning("%s: %s cannot start: %s", self._folder.path, name, failures.reason)
@@ -264,9 +255,12 @@ class FleetDriver:
         try:
             new = taken(self._folder, self._notes, self._graph, now_us())
             if new is not None:
+                self._lease.check()
                 self._folder.add_checkpoint(new, self._notes.rules.kept_checkpoints)
                 self._notes = replace(self._notes, situation=self._notes.situation.checkpointed())
                 self._holds.release(self._folder.checkpoint(self._folder.checkpoints()[0]))
+        except Fenced:
+            raise
         except (CecError, OSError) as error:
             # A query has just deleted what was read, or a store is not there: at the next one.
             _log.warning("%s: no global checkpoint: %s", self._folder.path, error)
@@ -279,9 +273,10 @@ class FleetDriver:
 
 
 def _is_there(queue: str) -> bool:
+    """Raises what is wrong with a queue that is there."""
     try:
-        ReferenceLog(queue_store(queue)).first()
-    except CecError:
+        ReferenceLog(queue_store(queue)).open()
+    except NotAQueue:
         return False
     return True
 

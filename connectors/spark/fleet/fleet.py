@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,9 @@ class Fleet:
             raise BadFleet(f"{name}: reads={reads!r}; give a list of queues")
         self._queries.append(
             Query(
-                name, function, tuple(reads), writes, priority, output_mode, every_s, cost,
+                # Whoever reads the notes may do so in another folder.
+                name, function, tuple(map(queue_path, reads)), queue_path(writes), priority,
+                output_mode, every_s, cost,
                 dict(read_options or {}), dict(write_options or {}),
             )
         )  # fmt: skip
@@ -174,8 +177,10 @@ class Fleet:
         graph = self.checked()
         engine = SparkEngine(session, in_turn=in_turn)
         self.folder.make()
-        notes = self.noted(graph, accept=accept)
-        return FleetDriver(engine, self.folder, notes, planner, period_s).begin()
+        # What cannot be gone on with is said before anybody who drives it is waited for.
+        self.noted(graph, accept=accept)
+        noted = partial(self.noted, graph, accept=accept)
+        return FleetDriver(engine, self.folder, noted, planner, period_s).begin()
 
     def noted(self, graph: Graph, *, accept: bool = False) -> Notes:
         """What the last driver has left, with what is declared now."""
@@ -185,11 +190,21 @@ class Fleet:
         notes = self.folder.read()
         known = {each.name: each for each in notes.declared}
         for name, query in graph.queries.items():
+            if name not in known and self.folder.generations(name):
+                raise BadFleet(
+                    f"{name}: an earlier query of this fleet had that name, and its checkpoint is "
+                    "still there; give this one another name"
+                )
             before = known.get(name, query)
             if list(map(queue_path, before.reads)) != list(graph.reads(name)):
                 raise BadFleet(
                     f"{name}: reads other queues than before, and its checkpoint says how far it "
                     "is in those; give it another name"
+                )
+            if queue_path(before.writes) != queue_path(query.writes):
+                raise BadFleet(
+                    f"{name}: writes another queue than before, which would lack what it has "
+                    "written so far; give it another name"
                 )
         return replace(
             notes,

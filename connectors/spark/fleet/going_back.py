@@ -8,6 +8,7 @@ step, and each step can be done twice, so whoever is killed in the middle is fin
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.fork import fork_as
@@ -25,7 +26,7 @@ from cec_store.connectors.spark.fleet.notes import (
     QueryNotes,
 )
 from cec_store.connectors.spark.fleet.recovery import Situation
-from cec_store.errors import NoGlobalCheckpoint, OutOfRange
+from cec_store.errors import NoGlobalCheckpoint, NotAQueue, OutOfRange
 from cec_store.partitioned.by_reference.earlier import (
     copy_at,
     forget_consumers,
@@ -37,6 +38,7 @@ from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import folder_at
 from cec_store.storage.stores.new_trees import check_new_folder
+from cec_store.storage.stores.store import Store
 
 
 def check_is_kept(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -> None:
@@ -54,14 +56,21 @@ def check_is_kept(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -
                 old = folder.checkpoint_of(name, wanted.generation)
                 fork_as(None, old, f"{old}-tried", None, batch, dry_run=True, history=1)
         for queue, number in wanted.commits.items():
-            if (store := queue_store(queue)).list("log"):
+            if (store := _written(queue, number)) is not None:
                 state_at(store, ReferenceLog(store), number)
         for queue, offsets in wanted.needed.items():
-            _check_input(queue, offsets)
-    except OutOfRange as error:
+            if any(offsets):  # else nothing of it had been read, and it may not have been there
+                _check_input(queue, offsets)
+    except (OutOfRange, NotAQueue) as error:
         raise NoGlobalCheckpoint(
             f"{folder.path}: global checkpoint {wanted.number} is not kept any more: {error}"
         ) from error
+
+
+def _written(queue: str, number: int) -> Store | None:
+    """The queue that a query had written by this commit; ``None`` where it had not made it yet."""
+    store = queue_store(queue)
+    return store if number or store.list("log") else None
 
 
 def _check_input(queue: str, offsets: tuple[int, ...]) -> None:
@@ -73,7 +82,9 @@ def _check_input(queue: str, offsets: tuple[int, ...]) -> None:
             )
 
 
-def roll_back(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -> Notes:
+def roll_back(
+    folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint, check_lease: Callable[[], None]
+) -> Notes:
     """Bring queries and queues back to a global checkpoint; the notes after it.
 
     For the holder of the fleet's lease, while no query runs. What the queues had got since is
@@ -81,17 +92,22 @@ def roll_back(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -> No
 
     Raises:
         NoGlobalCheckpoint: what it needs is not there any more; nothing was changed.
+        Fenced: somebody else holds the lease by now, and finishes what was begun.
     """
     check_is_kept(folder, notes, wanted)
     kept = [each for name in notes.graph.queries for each in folder.generations(name)]
     generation = max([notes.generation, *kept]) + 1
     begun = replace(notes, going_back=GoingBack(wanted.number, generation))
+    check_lease()
     folder.write(begun)
-    return finished(folder, begun)
+    return finished(folder, begun, check_lease)
 
 
-def finished(folder: FleetFolder, notes: Notes) -> Notes:
-    """A rollback that was begun, brought to its end; the notes where none was."""
+def finished(folder: FleetFolder, notes: Notes, check_lease: Callable[[], None]) -> Notes:
+    """A rollback that was begun, brought to its end; the notes where none was.
+
+    ``check_lease`` is called before each step, and raises where it is somebody else's by now.
+    """
     back = notes.going_back
     if back is None:
         return notes
@@ -100,10 +116,13 @@ def finished(folder: FleetFolder, notes: Notes) -> Notes:
         if batch is not None and back.generation not in folder.generations(name):
             old = folder.checkpoint_of(name, wanted.generation)
             new = folder.checkpoint_of(name, back.generation)
+            check_lease()
             fork_as(Checkpoint(old).query_id, old, new, None, batch)
     for queue, number in wanted.commits.items():
-        if (store := queue_store(queue)).list("log"):
+        if (store := _written(queue, number)) is not None:
+            check_lease()
             go_back(store, number, now_us())
+    check_lease()
     folder.drop_checkpoints(above=wanted.number)
     # From now on it is of this generation.
     folder.add_checkpoint(replace(wanted, generation=back.generation), notes.rules.kept_checkpoints)
@@ -154,7 +173,7 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
             old = folder.checkpoint_of(name, wanted.generation)
             fork_as(Checkpoint(old).query_id, old, target.checkpoint_of(name, 0), None, batch)
     for queue, number in wanted.commits.items():
-        if (store := queue_store(queue)).list("log"):
+        if (store := _written(queue, number)) is not None:
             copy_at(folder_at(queue), store, folder_at(places[queue]), number)
             forget_consumers(queue_store(places[queue]), now_us)
     target.write(forked)
@@ -164,8 +183,14 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
 def _hold_inputs(graph: Graph, consumer: str, wanted: GlobalCheckpoint) -> None:
     for queue in graph.inputs:
         store = queue_store(queue)
-        start = dict(enumerate(wanted.needed[queue]))
-        register_consumer(store, ReferenceLog(store), consumer, start, now_us)
+        log = ReferenceLog(store)
+        starts = log.open().commit.starts
+        # A query that had read nothing of it begins where it begins.
+        start = {
+            number: max(offset, starts[number]) if number < len(starts) else offset
+            for number, offset in enumerate(wanted.needed[queue])
+        }
+        register_consumer(store, log, consumer, start, now_us)
 
 
 def _moved(query: Query, places: dict[str, str]) -> Query:

@@ -114,7 +114,9 @@ def _planned(now: Situation, come: int, now_s: float, topology: Topology, rules:
     fits = demand <= room * (1 + EQUAL)
     outage = now.outage
     if outage is None:
-        if now.lost < rules.lost_executors or fits:
+        # Executors that were lost may all have been replaced by the time of this look.
+        is_full = now.cores >= now.cores_full * (1 - EQUAL)
+        if now.lost < rules.lost_executors or fits or is_full:
             return now
         outage = Outage(now_s, now.cores_full)
     elif fits or now.cores >= outage.cores_before * (1 - EQUAL):

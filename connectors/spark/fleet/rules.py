@@ -6,6 +6,10 @@ from dataclasses import dataclass, fields
 
 from cec_store.errors import BadFleet
 from cec_store.recovery_plans.assignment import CAP
+from cec_store.standby.leases import KeepAlive
+
+KEEP_ALIVE = KeepAlive(0.5, 10)
+"""Of whoever holds a fleet's lease: its driver, or a rollback."""
 
 
 @dataclass(frozen=True)

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cec_store.connectors.spark.executors.adaptation import cores_of
 from cec_store.connectors.spark.fleet.costs import CpuMeter
 from cec_store.connectors.spark.fleet.declaration import Function, Query, queue_path
+from cec_store.connectors.spark.fleet.engine import Seen
+from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import check_session, enter
-from cec_store.standby.leases import KeepAlive, Lease
-
-_KEEP_ALIVE = KeepAlive(0.5, 10)
-_SOURCE = re.compile(r"cec\[(.*)\]", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A look at a query."""
-
-    is_active: bool
-    failure: str = ""
-    """Why it has ended; empty where it has not failed."""
-    progress: Any = None
-    """Spark's, of its last batch in this run; ``None``: none yet."""
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """The queue of each source, empty for one that is none."""
-        found = [_SOURCE.fullmatch(each.description) for each in self.progress.sources]
-        return tuple(queue_path(each[1]) if each else "" for each in found)
+from cec_store.standby.leases import Lease
 
 
 class RunningQuery:
@@ -70,20 +50,23 @@ class SparkEngine:
         self._pools = session._jvm.org.apache.spark.sql.cecstore.fleet.Pools
         self._meter = CpuMeter(session)
 
-    def enter(self, folder: str, checkpoints: Sequence[str]) -> Lease:
-        """Be the one driver of the fleet in this folder, which has these checkpoints below it.
-
-        Whoever drove it before writes nothing to them any more, wherever it was stopped.
+    def enter(self, folder: str) -> Lease:
+        """Be the one driver of the fleet in this folder.
 
         Raises:
-            LeaseHeld: it is alive.
+            LeaseHeld: another one is alive.
         """
-        lease = enter(self._session, folder, None, _KEEP_ALIVE, None)
+        return enter(self._session, folder, None, KEEP_ALIVE, None)
+
+    def discard_unfinished(self, checkpoints: Sequence[str]) -> None:
+        """Whoever drove the fleet before writes nothing to these any more, wherever it was stopped.
+
+        They stand below the fleet's folder.
+        """
         conf = self._session._jsparkSession.sessionState().newHadoopConf()
         tenures = self._session._jvm.org.apache.spark.sql.cecstore.standby.Tenures
         for each in checkpoints:
             tenures.discardUnfinished(each, conf)
-        return lease
 
     def executors(self) -> dict[str, float]:
         """Cores of each that is alive; the driver is one where it runs the tasks itself."""

@@ -10,7 +10,6 @@ from typing import Any
 from cec_store.connectors.spark.fleet.declaration import Query
 from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.errors import BadFleet
-from cec_store.storage.paths import is_url
 
 _FILE = ("folder", "queries", "rules", "spark")
 _OF_QUERY = {each.name for each in fields(Query)} - {"name"}
@@ -123,4 +122,4 @@ def _options(place: str, value: object) -> dict[str, str]:
 
 
 def _at(base: Path, path: str) -> str:
-    return path if is_url(path) else str(base / path)
+    return path if "://" in path else str(base / path)

@@ -87,7 +87,8 @@ def enter(
         tenures = session._jvm.org.apache.spark.sql.cecstore.standby.Tenures
         tenures.enter(leases.path, LEASE, lease.number, conf)
     except BaseException:
-        lease.release()
+        # The query is at work nowhere, though nobody has asked for that.
+        lease.abandon()
         raise
     if after is not None:
         _log.warning("%s: taken over from %s, tenure %d", leases.path, last, lease.number)

@@ -97,6 +97,51 @@ def test_nothing_is_made_by_a_fleet_that_cannot_start(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["input"]
 
 
+def test_queues_are_known_by_their_whole_path_wherever_the_notes_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fleet = Fleet("state").query("a", PLACE, reads=["in", "s3://bucket/in"], writes="out")
+    fleet.folder.make()
+    fleet.folder.write(fleet.noted(Graph.of(fleet._queries)))
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    graph = Fleet.at(tmp_path / "state")._queries
+    assert graph[0].reads == (str(tmp_path / "in"), "s3://bucket/in")
+    assert graph[0].writes == str(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "reads", "writes", "what"),
+    [
+        ("a", "in", "out", None),
+        ("a", "more", "out", "reads other queues"),
+        ("a", "in", "elsewhere", "writes another queue"),
+        ("gone", "in", "new", "an earlier query"),
+        ("b", "in", "new", None),
+    ],
+)
+def test_a_query_goes_on_with_its_own_queues_alone(
+    tmp_path: Path, name: str, reads: str, writes: str, what: str | None
+) -> None:
+    def declared(name: str, reads: str, writes: str) -> Fleet:
+        fleet = Fleet(tmp_path / "state")
+        return fleet.query(
+            name, PLACE, reads=[str(tmp_path / reads)], writes=str(tmp_path / writes)
+        )
+
+    first = declared("a", "in", "out")
+    first.folder.make()
+    first.folder.write(first.noted(Graph.of(first._queries)))
+    (tmp_path / "state" / "queries" / "gone" / "0").mkdir(parents=True)
+    again = declared(name, reads, writes)
+    if what is None:
+        again.noted(Graph.of(again._queries))
+    else:
+        with pytest.raises(BadFleet, match=f"{name}: {what}"):
+            again.noted(Graph.of(again._queries))
+
+
 TOML = """
 folder = "state"
 [rules]
@@ -107,7 +152,7 @@ cap = 0.7
 [queries.counts]
 function = "support.fleets.diamond:counts"
 reads = ["q/trades", "s3://bucket/more"]
-writes = "q/counts"
+writes = "file:///data/counts"
 priority = 9
 read_options = { maxOffsetsPerTrigger = 100, failOnDataLoss = false }
 """
@@ -124,7 +169,7 @@ def test_a_file_says_what_python_says(tmp_path: Path) -> None:
     assert said.queries == (
         Query(
             "counts", "support.fleets.diamond:counts",
-            (str(tmp_path / "q/trades"), "s3://bucket/more"), str(tmp_path / "q/counts"),
+            (str(tmp_path / "q/trades"), "s3://bucket/more"), "file:///data/counts",
             priority=9, read_options=options,
         ),
     )  # fmt: skip
@@ -138,7 +183,7 @@ def test_a_file_says_what_python_says(tmp_path: Path) -> None:
         ("[rules]", "[rule]", "'rule' is no key"),
         ("cap", "cup", "rules: 'cup' is no key"),
         ('folder = "state"', "", "'folder' is missing"),
-        ('writes = "q/counts"', "", "queries.counts: 'writes' is missing"),
+        ('writes = "file:///data/counts"', "", "queries.counts: 'writes' is missing"),
         ('reads = ["q/trades", "s3://bucket/more"]', 'reads = "q"', "a list of queues, not 'q'"),
         ("priority = 9", "priority = 90", "priority 90"),
         ("100", "[1]", "maxOffsetsPerTrigger: a text, a number or a truth"),

@@ -1,5 +1,7 @@
 """A fleet's driver, its clock and its engine the test's own: who is started and stopped when."""
 
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,9 +31,10 @@ def fleet(tmp_path: Path) -> Fleet:
 def driver_of(
     fleet: Fleet, engine: EngineDouble, now_s: float, *, accept: bool = False
 ) -> FleetDriver:
-    notes = fleet.noted(fleet.checked(), accept=accept)
+    graph = fleet.checked()
     fleet.folder.make()
-    return FleetDriver(engine, fleet.folder, notes, best_density, now_s=now_s)
+    noted = partial(fleet.noted, graph, accept=accept)
+    return FleetDriver(engine, fleet.folder, noted, best_density, now_s=now_s)
 
 
 def test_queries_are_started_after_those_that_they_read(fleet: Fleet) -> None:
@@ -81,6 +84,47 @@ def test_a_driver_that_dies_in_the_middle_is_gone_on_from(fleet: Fleet) -> None:
     other.come("c", "d", "e")
     again.look(50.0)
     assert other.running() == ALL
+
+
+def test_what_the_last_holder_of_the_lease_has_noted_is_gone_on_with(fleet: Fleet) -> None:
+    """A rollback may end while this driver waits for the lease."""
+    driver_of(fleet, EngineDouble(6), 0.0).look(0.0)
+    engine = EngineDouble(6)
+
+    def go_back() -> None:
+        fleet.folder.write(replace(fleet.folder.read(), generation=1))
+
+    engine.on_entering = go_back
+    driver = driver_of(fleet, engine, 10.0)
+    driver.look(10.0)
+    assert driver.notes.generation == fleet.folder.read().generation == 1
+    assert engine.queries["odd"].checkpoint == f"{fleet.folder.path}/queries/odd/1"
+    assert f"{fleet.folder.path}/queries/odd/1" in engine.discarded
+
+
+def test_a_driver_that_cannot_begin_falls_silent(fleet: Fleet) -> None:
+    """So that whoever watches the fleet tries again; one that was stopped lets go of its lease."""
+    engine = EngineDouble(6)
+    engine.executors = lambda: 1 / 0  # type: ignore[assignment, method-assign, return-value]
+    with pytest.raises(ZeroDivisionError):
+        driver_of(fleet, engine, 0.0)
+    assert engine.lease.is_silent
+
+
+def test_a_queue_that_is_damaged_fails_its_readers_by_name_and_no_others(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    for commit in (tmp_path / "parsed" / "log").glob("*/*"):
+        commit.write_bytes(b"not a commit")
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    shown = {each.name: each for each in queries_of(driver.notes, True, 1.0)}
+    readers = {"even", "odd", "counts"}
+    assert engine.running() == ALL - readers
+    for name in readers:
+        assert shown[name].state == "failing"
+        assert f"{tmp_path}/parsed/log" in shown[name].reason
 
 
 def test_fewer_executors_can_be_accepted_for_good(fleet: Fleet) -> None:

@@ -55,6 +55,15 @@ def test_one_lost_executor_is_no_correlated_failure() -> None:
     assert observed(now, cores(0, 1, 2, 3), 2.0, topology(), RULES).outage is not None
 
 
+def test_executors_that_were_replaced_before_anybody_looked_are_no_failure() -> None:
+    """All cores are there: nothing has to wait, and nobody else will come and end it."""
+    dear = topology({**COSTS, "dear": 9.0})
+    now = observed(Situation({}), cores(*range(6)), 0.0, dear, RULES)
+    now = observed(now, cores(0, 1, 2, 3, 6, 7), 1.0, dear, RULES)
+    assert (now.lost, now.outage) == (2, None)
+    assert observed(now, cores(0, 1, 2, 3, 6), 2.0, dear, RULES).outage is not None
+
+
 def test_plans_follow_the_arrivals() -> None:
     now = observed(full(), cores(0, 1), 10.0, topology(), RULES)
     assert now.outage is not None
@@ -137,6 +146,7 @@ def test_what_runs_has_room_and_has_all_that_it_reads(data: st.DataObject) -> No
         running = now.running(graph)
         assert len(set(running)) == len(running)
         if now.outage is not None:
+            assert now.cores < now.outage.cores_before
             used = sum(costs[name] for name in running)
             assert used <= RULES.cap * len(there) * (1 + 1e-6)
             for name in running:

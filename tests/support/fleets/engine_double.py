@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import Query
-from cec_store.connectors.spark.fleet.running import Seen
+from cec_store.connectors.spark.fleet.engine import Seen
 from cec_store.errors import Fenced
 
 
@@ -70,6 +70,10 @@ class EngineDouble:
     def __init__(self, executors: int) -> None:
         self.there = {str(number): 1.0 for number in range(executors)}
         self.lease = LeaseDouble()
+        self.on_entering: Callable[[], None] = lambda: None
+        """What whoever held the lease does before it is held here."""
+        self.discarded: list[str] = []
+        """Checkpoints that nobody else writes from here on."""
         self.queries: dict[str, QueryDouble] = {}
         """By name, those that run."""
         self.started: list[str] = []
@@ -79,8 +83,12 @@ class EngineDouble:
         """By name: what the next call of `spent` tells."""
         self._runs = 0
 
-    def enter(self, folder: str, checkpoints: Sequence[str]) -> Any:
+    def enter(self, folder: str) -> Any:
+        self.on_entering()
         return self.lease
+
+    def discard_unfinished(self, checkpoints: Sequence[str]) -> None:
+        self.discarded = list(checkpoints)
 
     def executors(self) -> dict[str, float]:
         return dict(self.there)

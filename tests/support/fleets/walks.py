@@ -78,9 +78,8 @@ class Walk:
         numbers = self.fleet.folder.checkpoints()
         if numbers:
             folder = self.fleet.folder
-            going_back.roll_back(
-                folder, folder.read(), folder.checkpoint(self.dice.choice(numbers))
-            )
+            wanted = folder.checkpoint(self.dice.choice(numbers))
+            going_back.roll_back(folder, folder.read(), wanted, lambda: None)
             self.rollbacks += 1
             self.drive()
 
@@ -110,6 +109,6 @@ class Walk:
 
 
 def driver_of(fleet: Fleet, engine: PlainSpark, now_s: float) -> FleetDriver:
-    notes = fleet.noted(fleet.checked())
+    graph = fleet.checked()
     fleet.folder.make()
-    return FleetDriver(engine, fleet.folder, notes, best_density, now_s=now_s)
+    return FleetDriver(engine, fleet.folder, lambda: fleet.noted(graph), best_density, now_s=now_s)

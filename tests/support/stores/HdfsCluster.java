@@ -37,7 +37,7 @@ public final class HdfsCluster {
   }
 
   private static void answer(String text) {
-    System.out.println("hdfs: " + text);
+    System.out.println("answer: " + text);
     System.out.flush();
   }
 }

@@ -58,6 +58,13 @@ private[cecstore] object Tenures {
   private def contextOf(given: Path, conf: Configuration): FileContext =
     if (given.toUri.getScheme == null) FileContext.getFileContext(conf) else FileContext.getFileContext(given.toUri, conf)
 
+  /** Raises FencedDriver where another driver has taken over what this process has entered: the checkpoint, or what it is in. */
+  def require(checkpoint: String, conf: Configuration): Unit = if (!entered.isEmpty) {
+    val given = new Path(checkpoint)
+    val context = contextOf(given, conf)
+    of(context.makeQualified(given)).foreach(_.require(context))
+  }
+
   /** That of the checkpoint which a path is in, where this process has entered one. */
   def of(path: Path): Option[Tenure] =
     if (entered.isEmpty) None

@@ -7,6 +7,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.SchemaMessage
 import org.apache.spark.sql.cecstore.queue._
+import org.apache.spark.sql.cecstore.standby.Tenures
 import org.apache.spark.util.SerializableConfiguration
 
 /** Commits batches to one queue, on the driver. Makes it where there is none, and refuses one that does not fit. */
@@ -59,7 +60,7 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
   /**
    * The batch is in the queue, once, and on disk. Rows that it has no use for are told.
    *
-   * Raises CecLogException where it is not there, or nobody can say.
+   * Raises CecLogException where it is not there, or nobody can say; and where another driver has taken the query over.
    *
    * @param isStream whether the query counts its batches, so that one that is run again is known
    * @param isRetried whether the batch, or one of its tasks, may have been tried before
@@ -74,7 +75,11 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
     if (segments.nonEmpty) {
       state = commits.add(state) { now =>
         isNew = !(isStream && now.commit.has(query, batch))
-        if (isNew) requireYoung(written)
+        if (isNew) {
+          requireYoung(written)
+          // A fleet may have gone back since this driver was stopped, and its queue with it.
+          options.checkpoint.foreach(Tenures.require(_, conf.value))
+        }
         tries += 1
         Option.when(isNew)(Committer.following(now, query, batch, segments, isStream))
       }

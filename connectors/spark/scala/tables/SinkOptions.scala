@@ -11,15 +11,17 @@ private[tables] final case class Transaction(app: String, version: Long)
  *
  * @param segmentBytes where a task begins another object
  * @param retention of a queue that is made, as its settings say it
+ * @param checkpoint of a stream, where Spark has told it
  */
 private[tables] final case class SinkOptions(
     path: String, timestampColumn: Option[String], keyColumns: Seq[String], segmentBytes: Long,
-    retention: Option[String], singleWriter: Boolean, transaction: Option[Transaction])
+    retention: Option[String], singleWriter: Boolean, transaction: Option[Transaction], checkpoint: Option[String])
 
 private[tables] object SinkOptions {
   val Names: Seq[String] = Seq("path", "timestampColumn", "keyColumns", "segmentBytes", "retention", "singleWriter")
   private val OfTransaction = Seq("txnAppId", "txnVersion")
-  private val SparksOwn = Set("checkpointlocation", "queryname", "outputmode")
+  private val Checkpoint = "checkpointlocation"
+  private val SparksOwn = Set(Checkpoint, "queryname", "outputmode")
   private val (segmentBytesMin, segmentBytesDefault, segmentBytesMax) = (4L << 10, 64L << 20, 1L << 30)
   private val Digits = "[0-9]+".r
   private val AppId = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}".r
@@ -44,7 +46,8 @@ private[tables] object SinkOptions {
       get("segmentBytes").fold(segmentBytesDefault)(segmentBytes),
       get("retention").map(retention),
       get("singleWriter").exists(flag("singleWriter", _)),
-      if (isBatch) transaction(get("txnAppId"), get("txnVersion")) else None)
+      if (isBatch) transaction(get("txnAppId"), get("txnVersion")) else None,
+      if (isBatch) None else own.get(Checkpoint))
   }
 
   /** Whether it says how every query writes. */
