@@ -56,7 +56,13 @@ class Engine(Protocol):
 
 
 class FleetDriver:
-    """Made by :meth:`.fleet.Fleet.start`."""
+    """Made by :meth:`.fleet.Fleet.start`.
+
+    Examples:
+        >>> with fleet.start(session) as driver:
+        ...     driver.wait(timeout_s=1.0)
+        False
+    """
 
     def __init__(
         self,
