@@ -107,7 +107,7 @@ def standby_figures(standby: Standby) -> Iterator[Figure]:
 
 
 def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
-    """Of a fleet, by its folder, from any process; takes two seconds, to see its driver alive.
+    """Of a fleet, by its folder, from any process; takes 1.5 seconds, to see its driver alive.
 
     Raises:
         NotAFleet, CorruptLog, UnsupportedVersion: the folder cannot be read.
