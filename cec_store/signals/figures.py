@@ -36,7 +36,7 @@ METRICS = {
     "cec_durable_records": Metric("records of the queue that were acknowledged, ever"),
     "cec_open_windows": Metric("N: windows open at the queue's durable end"),
     "cec_extent_records": Metric("q: records that a restart would read"),
-    "cec_recovery_load_seconds": Metric("loading the state when the runner was made; 0 without"),
+    "cec_recovery_load_seconds": Metric("loading the state when the runner was made"),
     "cec_recovery_records": Metric("records that were read for that"),
     "cec_recovery_replay_seconds": Metric("taking input again when the runner was made"),
     "cec_recovery_replayed_rows": Metric("input rows that were taken again"),
@@ -107,7 +107,7 @@ def standby_figures(standby: Standby) -> Iterator[Figure]:
 
 
 def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
-    """Of a fleet, by its folder, from any process; takes two seconds, to see its driver alive.
+    """Of a fleet, by its folder, from any process; takes 1.5 seconds, to see its driver alive.
 
     Raises:
         NotAFleet, CorruptLog, UnsupportedVersion: the folder cannot be read.

@@ -55,7 +55,7 @@ class Signals:
         self._add(name, lambda: standby_figures(standby))
 
     def add_fleet(self, name: str, folder: AnyPath) -> None:
-        """Tell of a fleet by its folder, which any process may do. Each look takes two seconds."""
+        """Tell of a fleet by its folder, which any process may do. Each look takes 1.5 seconds."""
         fleet = FleetFolder(folder)
         self._add(name, lambda: fleet_figures(fleet))
 

@@ -86,6 +86,11 @@ def configure(
         ValueError: a value that is not allowed, or a name that does not exist.
         SparkUnavailable: no Spark 4, no Java, or a JVM without the provider runs already; with
             replicas, any session that began without them.
+
+    Examples:
+        >>> session = spark.configure(SparkSession.builder, recovery_time_s=2).getOrCreate()
+        >>> session.conf.get("spark.sql.streaming.stateStore.cec.recoveryTimeMs")
+        '2000'
     """
     settings = conf(
         recovery_time_s=recovery_time_s,
@@ -123,6 +128,13 @@ def conf(
     Raises:
         ValueError: a value that is not allowed, or a name that does not exist.
         SparkUnavailable: no Spark 4, or no Java to compile with.
+
+    Examples:
+        >>> settings = spark.conf(recovery_time_s=2)
+        >>> settings["spark.sql.streaming.stateStore.providerClass"]
+        'org.apache.spark.sql.cecstore.CecStateStoreProvider'
+        >>> settings["spark.sql.streaming.stateStore.cec.recoveryTimeMs"]
+        '2000'
     """
     chosen = spark_settings(
         {
@@ -150,6 +162,10 @@ def jar() -> Path:
     Raises:
         SparkUnavailable: no Spark 4, or no Java to compile with.
         CompilationFailed: with the compiler's own message.
+
+    Examples:
+        >>> spark.jar().name.startswith("cec-store-spark-4.")
+        True
     """
     return compiler.jar()
 
@@ -162,6 +178,11 @@ def register(session: Any) -> None:
     ``cec_python`` everywhere else. Lets Spark hand filters to Python data sources, which it does
     not by default: those on time narrow what is read. Before Spark 4.2 only the jar has one, and a
     session without it raises SparkUnavailable.
+
+    Examples:
+        >>> spark.register(session)
+        >>> session.read.format("cec").load("queues/trades").count()
+        3
     """
     is_known = has_source_of_jar(session)
     if not has_python_sources(is_needed=not is_known):

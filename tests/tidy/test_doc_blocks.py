@@ -16,7 +16,7 @@ from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint
 from support.spark.moves import Leg, go
 from support.spark.queries import QUERIES
 from support.spark.runs import Kept
-from support.spark.session import HDFS
+from support.spark.session import HDFS, put_back
 
 _FENCE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _OF_SPARK = re.compile(r"\b(SparkSession|session|writeStream|pyspark)\b")
@@ -115,10 +115,4 @@ def test_block_of_spark(code: str, spark: Any, tmp_path: Path) -> None:
         if "lease" in given:
             given["lease"].release()
         # A block that configures a session finds the one that is shared with other tests.
-        for name, value in dict(spark.conf.getAll).items():
-            if value == before.get(name) or not name.startswith("spark.sql."):
-                continue
-            if name in before:
-                spark.conf.set(name, before[name])
-            else:
-                spark.conf.unset(name)
+        put_back(spark, before)

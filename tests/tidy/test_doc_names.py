@@ -248,6 +248,10 @@ def test_the_page_of_docstrings_has_each_public_name() -> None:
 
     in_spark = re.findall(r"^::: cec_store\.connectors\.spark\.(\w+)$", text, re.MULTILINE)
     assert sorted(in_spark) == sorted(spark.__all__)
+    from cec_store.connectors.spark import fleet
+
+    of_fleets = re.findall(r"^::: cec_store\.connectors\.spark\.fleet\.(\w+)$", text, re.MULTILINE)
+    assert sorted(of_fleets) == sorted(fleet.__all__)
 
 
 def test_pages_of_the_site_are_all_in_its_navigation() -> None:

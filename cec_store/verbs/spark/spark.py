@@ -32,7 +32,7 @@ def _spark() -> None:
 @app.command("conf")
 def conf_verb(
     recovery_time_s: Annotated[
-        float | None, typer.Option(help="Seconds that loading a partition may take.")
+        float | None, typer.Option(help="Seconds that a restart may load state.")
     ] = None,
     extent_factor: Annotated[
         float | None, typer.Option(help="Records to read at a load, as a multiple of live keys.")

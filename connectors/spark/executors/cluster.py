@@ -66,7 +66,12 @@ class Cluster:
         return text_of(self.snapshot(), self._names())
 
     def snapshot(self) -> Snapshot:
-        """Executors, partitions, replicas and migrations as they are now."""
+        """Executors, partitions, replicas and migrations as they are now.
+
+        Examples:
+            >>> [(each.id.partition, each.owner) for each in cluster.snapshot().partitions]
+            [(0, '0'), (1, '0')]
+        """
         return self._driver.snapshot()
 
     def save(self, path: AnyPath) -> None:
@@ -76,6 +81,9 @@ class Cluster:
         Raises:
             SparkUnavailable: the session has been stopped; the file is as it was.
             OSError: it cannot be written.
+
+        Examples:
+            >>> cluster.save("cluster.json")
         """
         context = self._session.sparkContext
         status = self._driver.status()
@@ -85,6 +93,10 @@ class Cluster:
         """A row for each partition, with the replica that lacks least; nulls where there is none.
 
         ``query`` is the run id. A join's partition has four stores, and is one row.
+
+        Examples:
+            >>> cluster.partitions().select(["partition", "owner", "replica"]).to_pylist()[0]
+            {'partition': 0, 'owner': '0', 'replica': '1'}
         """
         rows = []
         for each in self.snapshot().partitions:
@@ -107,6 +119,10 @@ class Cluster:
         """A row for each migration, the oldest first; times in milliseconds since 1970.
 
         The last 1,000 that are over are kept.
+
+        Examples:
+            >>> cluster.moves().select(["partition", "source", "target", "state"]).to_pylist()
+            [{'partition': 1, 'source': '1', 'target': '0', 'state': 'done'}]
         """
         rows = []
         for each in self.snapshot().moves:
@@ -144,6 +160,10 @@ class Cluster:
                 replica for ``cpa``.
             MigrationFailed: it was begun and did not end within ``wait_s``.
             ValueError: no such protocol.
+
+        Examples:
+            >>> cluster.migrate("counts", operator=0, partition=1, to="1").state
+            'done'
         """
         of = PartitionId(self._run_id(query), operator, partition)
         move = order(self._driver, of, str(to), protocol)
@@ -164,6 +184,10 @@ class Cluster:
 
         Raises:
             MigrationFailed: something did not move within ``wait_s``.
+
+        Examples:
+            >>> [each.target for each in cluster.rebalance(dry_run=True).moves]
+            ['1']
         """
         found, passed_s = self._meter.read()
         plan = planned(
@@ -210,6 +234,10 @@ class Cluster:
 
         Returns:
             What runs; stop it, or use it as a context manager.
+
+        Examples:
+            >>> with cluster.adapt(dry_run=True):
+            ...     query.awaitTermination()
         """
         if every_s <= 0:
             raise ValueError(f"every_s must be above 0, not {every_s}")
@@ -224,12 +252,19 @@ class Cluster:
 
         Raises:
             NoSuchExecutor, NoSuchPartition, MigrationRefused: as :meth:`migrate`; nothing changed.
+
+        Examples:
+            >>> cluster.place("counts", 0, 1, on=["1"])
         """
         of = PartitionId(self._run_id(query), operator, partition)
         self._driver.place(of, tuple(str(each) for each in on))
 
     def release(self, query: Any, operator: int, partition: int) -> None:
-        """Let the plugin choose again where the replicas of a partition are."""
+        """Let the plugin choose again where the replicas of a partition are.
+
+        Examples:
+            >>> cluster.release("counts", 0, 1)
+        """
         self._driver.release(PartitionId(self._run_id(query), operator, partition))
 
     def _names(self) -> dict[str, str]:
@@ -257,5 +292,9 @@ def cluster(session: Any) -> Cluster:
     Raises:
         SparkUnavailable: the session has no plugin of ours, no jar, or no driver of its own.
         ValueError: its state is in a store of another provider.
+
+    Examples:
+        >>> spark.cluster(session).partitions().num_rows
+        2
     """
     return Cluster(session)

@@ -32,7 +32,13 @@ _log = logging.getLogger(__name__)
 
 
 class FleetDriver:
-    """Made by :meth:`.fleet.Fleet.start`."""
+    """Made by :meth:`.fleet.Fleet.start`.
+
+    Examples:
+        >>> with fleet.start(session) as driver:
+        ...     driver.wait(timeout_s=1.0)
+        False
+    """
 
     def __init__(
         self,

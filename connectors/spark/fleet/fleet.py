@@ -32,7 +32,15 @@ from cec_store.storage.paths import AnyPath
 
 
 class Fleet:
-    """Queries joined by queues. Nothing happens before it is started."""
+    """Queries joined by queues. Nothing happens before it is started.
+
+    Examples:
+        >>> fleet = Fleet("fleets/shop", rules=Rules(lost_executors=3))
+        >>> _ = fleet.query("valid", valid, reads=["queues/sold"], writes="queues/valid")
+        >>> _ = fleet.query("dear", dear, reads=["queues/valid"], writes="queues/dear", priority=9)
+        >>> fleet.checked().upstream("dear")
+        ('valid',)
+    """
 
     def __init__(
         self,

@@ -18,6 +18,10 @@ class Rules:
 
     Raises:
         BadFleet: a value that is not allowed.
+
+    Examples:
+        >>> Rules(lost_executors=3).cap
+        0.8
     """
 
     lost_executors: int = 2

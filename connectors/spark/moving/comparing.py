@@ -71,6 +71,10 @@ def compare(
         MoveRefused: they are of queries that keep other state.
         CorruptLog: what Spark wrote is damaged.
         SparkUnavailable: the session has no jar of ours, or no driver of its own.
+
+    Examples:
+        >>> spark.compare(session, "checkpoints/old", "checkpoints/totals").is_same
+        True
     """
     here, there = (
         Checkpoint(folder) for folder in folders_at((checkpoint, other), storage_options)

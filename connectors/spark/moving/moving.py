@@ -78,6 +78,10 @@ def adopt(
         StorageError: ``new`` is inside the checkpoint.
         FileExistsError: there is something at ``new``.
         SparkUnavailable: the session has no jar of ours, or no driver of its own.
+
+    Examples:
+        >>> spark.adopt(session, "checkpoints/old", "checkpoints/new").provider
+        'org.apache.spark.sql.cecstore.CecStateStoreProvider'
     """
     mover = _Mover(session, checkpoint, new, dry_run, storage_options)
     return mover.carry_out(adopting(mover.old))
@@ -104,6 +108,11 @@ def release(
         MoveRefused: the state is not ours, its query runs, or that provider cannot keep it.
         NotACheckpoint, OutOfRange, LeaseHeld, CorruptLog, StorageError, FileExistsError,
             SparkUnavailable: as for :func:`adopt`.
+
+    Examples:
+        >>> report = spark.release(session, "checkpoints/totals", "checkpoints/back")
+        >>> report.provider.rpartition(".")[2]
+        'RocksDBStateStoreProvider'
     """
     mover = _Mover(session, checkpoint, new, dry_run, storage_options)
     return mover.carry_out(releasing(mover.old, provider))
@@ -133,6 +142,11 @@ def repartition(
             an operator's rows cannot be told apart by their groups.
         NotACheckpoint, OutOfRange, LeaseHeld, CorruptLog, StorageError, FileExistsError,
             SparkUnavailable: as for :func:`adopt`.
+
+    Examples:
+        >>> wider = "checkpoints/wider"
+        >>> spark.repartition(session, "checkpoints/totals", wider, partitions=8).partitions
+        8
     """
     mover = _Mover(session, checkpoint, new, dry_run, storage_options)
     return mover.carry_out(repartitioning(mover.old, partitions))

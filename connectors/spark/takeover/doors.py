@@ -48,6 +48,10 @@ def keep_alive(
         LeaseHeld: another driver is alive; nothing was changed.
         SparkUnavailable: the session has no jar of ours, or no driver of its own.
         ValueError: times that are not allowed, or a setting of the session that prevents it.
+
+    Examples:
+        >>> with spark.keep_alive(session, "checkpoints/totals"):
+        ...     start_query().awaitTermination()
     """
     rule = KeepAlive(period_s, misses)
     return passive.keep_alive(
@@ -84,6 +88,11 @@ def standby(
         NotACheckpoint: there is none.
         ValueError: nobody keeps a lease of it, or its state is in a store of another provider.
         SparkUnavailable: the session has no jar of ours, or no driver of its own.
+
+    Examples:
+        >>> found = spark.standby(session, "checkpoints/totals", start_query)
+        >>> found.started.awaitTermination()
+        >>> found.lease.release()
     """
     rule = KeepAlive(period_s, misses)
     return passive.standby(
@@ -122,6 +131,12 @@ def follow(
             ``checkpoint`` is another query's.
         LeaseHeld: another driver runs with ``checkpoint``.
         SparkUnavailable: the session has no jar of ours, or no driver of its own.
+
+    Examples:
+        >>> follower = spark.follow(session, "checkpoints/totals", "checkpoints/totals-b")
+        >>> follower.wait(60)
+        True
+        >>> follower.release()
     """
     rule = KeepAlive(period_s, misses)
     return active.follow(session, primary, checkpoint, storage_options=storage_options, rule=rule)

@@ -80,6 +80,10 @@ class DriverDouble:
         self.ordered.append(("place", number, on))
         return json.dumps(self.refusal or {"executors": on.split(",")})
 
+    def release(self, query: str, operator: int, number: int) -> str:
+        self.ordered.append(("release", number))
+        return json.dumps(self.refusal or {"executors": []})
+
     def text(self) -> str:
         """In place of `TaskLoads`."""
         return json.dumps(self.loads)

@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,17 @@ def start_session(master: str, **settings: str) -> Any:
         session = cec_spark.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def put_back(session: Any, before: Mapping[str, str]) -> None:
+    """What is set for queries, as it was: some tests configure a session that others share."""
+    for name, value in dict(session.conf.getAll).items():
+        if value == before.get(name) or not name.startswith("spark.sql."):
+            continue
+        if name in before:
+            session.conf.set(name, before[name])
+        else:
+            session.conf.unset(name)
 
 
 def stages_of(session: Any) -> list[Any]:
