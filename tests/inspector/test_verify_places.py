@@ -231,7 +231,7 @@ def test_beside_a_query_that_runs_all_is_well(tmp_path: Path) -> None:
     writer.start()
     looks = 0
     try:
-        while query.batches < 60 and not failed:
+        while (query.batches < 60 or looks < 3) and not failed:
             found = verify_place(place_at(path))
             assert found.faults == (), found.faults[:2]
             looks += 1
@@ -239,7 +239,6 @@ def test_beside_a_query_that_runs_all_is_well(tmp_path: Path) -> None:
         stop.set()
         writer.join()
     assert not failed
-    assert looks >= 3
 
 
 # -- text -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE
+from cec_store.connectors.spark.checkpoint.layout import store_folder
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.errors import CecError, NotAQueue
 from cec_store.inspector.built_in.checks import StoreCheck
@@ -89,19 +89,17 @@ class _PlaceVerifier:
         self._notes += [replace(note, log=note.log or log) for note in notes]
 
     def _lost_logs(self) -> list[Log]:
-        """Those that Spark's schema counts and of which there is not even a folder."""
+        """Those that Spark counts and of which there is not even a folder."""
         if self._spark is None or self._place.checkpoint is None:
             return []
         there = {(log.operator, log.partition, log.store) for log in self._place.logs}
         lost = []
-        for (operator, store), schema in sorted(self._spark.schemas.items()):
-            for partition in range(schema.partitions):
-                if (operator, partition, store) not in there:
-                    at = self._place.checkpoint.operator_folder(operator)
-                    folder = at.folder(str(partition))
-                    folder = folder if store == DEFAULT_STORE else folder.folder(store)
-                    name = operator_name(at)
-                    lost.append(Log.of_store(folder, operator, partition, store, name))
+        for operator, partition, store in self._spark.due_stores():
+            if (operator, partition, store) not in there:
+                at = self._place.checkpoint.operator_folder(operator)
+                folder = store_folder(at, partition, store)
+                name = operator_name(at)
+                lost.append(Log.of_store(folder, operator, partition, store, name))
         return lost
 
     def _verify(self, log: Log) -> None:

@@ -17,6 +17,7 @@ from cec_store.connectors.spark.checkpoint.state_schema import (
     StateSchema,
     has_variables,
     read_state_schema,
+    state_partitions,
 )
 from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
 from cec_store.errors import (
@@ -48,10 +49,14 @@ class SparkFiles:
         """Committed ones of which the offsets are kept, ascending."""
         self.schemas: dict[tuple[int, str], StateSchema] = {}
         """By operator and store, as far as they can be read."""
+        self._with_variables: list[tuple[int, str]] = []
+        """Operators and stores that keep several tables."""
         self.is_ours = True
         """Whether the state is kept by our provider."""
         self._commits: dict[int, Commit] = {}
         """By batch, as far as they can be read: every store asks each."""
+        self._partitions: dict[int, int] = {}
+        """By batch: in how many state was after it; Spark can repartition a checkpoint."""
 
     def check(self) -> None:
         self._check_metadata()
@@ -76,6 +81,8 @@ class SparkFiles:
         for batch in self.batches:
             if batch not in self._commits:
                 continue  # unreadable: a fault of its own, and it does not say which attempt counts
+            if log.partition >= self._partitions.get(batch, log.partition + 1):
+                continue  # it had fewer then
             try:
                 at = self._commits[batch].unique_id(operator, log.partition, store)
             except (LookupError, ValueError):
@@ -84,6 +91,18 @@ class SparkFiles:
                 continue
             found.append((batch + 1, at or batch + 1))
         return found
+
+    def due_stores(self) -> list[tuple[int, int, str]]:
+        """Operator, partition and store of all that there have to be, in order."""
+        counted = self._partitions.get(self.batches[-1]) if self.batches else None
+        due = {
+            (operator, store): schema.partitions
+            if schema.is_one_key or counted is None
+            else counted
+            for (operator, store), schema in self.schemas.items()
+        }
+        due |= dict.fromkeys(self._with_variables, counted or 0)
+        return sorted((o, n, store) for (o, store), count in due.items() for n in range(count))
 
     def has_gone_on(self) -> bool:
         """Whether the query has committed more since, or forgotten some; that counts from now."""
@@ -139,8 +158,12 @@ class SparkFiles:
             self._check_checksums(commits, str(batch))
 
     def _read_offsets(self, batch: int) -> None:
-        provider = self._checkpoint.offsets(batch).conf.get(PROVIDER_KEY, PROVIDER)
-        self.is_ours = provider == PROVIDER
+        offsets = self._checkpoint.offsets(batch)
+        self.is_ours = offsets.conf.get(PROVIDER_KEY, PROVIDER) == PROVIDER
+        with suppress(ValueError):
+            count = state_partitions(offsets.conf)
+            if count is not None:
+                self._partitions[batch] = count
 
     def _read_commit(self, batch: int) -> None:
         self._commits[batch] = self._checkpoint.commit(batch)
@@ -195,6 +218,7 @@ class SparkFiles:
     def _check_schema(self, operator: int, store: str) -> None:
         state = self._checkpoint.folder.folder("state").folder(str(operator))
         if has_variables(state):
+            self._with_variables.append((operator, store))
             return  # each has a schema of its own
         name = f"state/{operator}/{METADATA_FOLDER}/metadata"
         try:

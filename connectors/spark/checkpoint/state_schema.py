@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,25 @@ _YEARS_TO_MONTHS = re.compile(r"interval (year|month)( to month)?")
 _TIME = re.compile(r"time\([0-9]\)")
 
 
+PARTITIONS_KEYS = (
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.internal.stateStore.partitions",
+)
+"""Where an offset log says how many partitions of state there are; the second in newer Sparks."""
+
+
+def state_partitions(conf: Mapping[str, str]) -> int | None:
+    """In how many partitions state is after a batch, by its offset log; None: it does not say.
+
+    What Spark notes of operators says it too; its own repartition leaves some of that as it was.
+
+    Raises:
+        ValueError: it says no number.
+    """
+    said = [conf[key] for key in reversed(PARTITIONS_KEYS) if key in conf]
+    return int(said[0]) if said else None
+
+
 @dataclass(frozen=True)
 class StateSchema:
     """Of one state store, as Arrow types."""
@@ -60,7 +80,12 @@ class StateSchema:
     prefix_fields: int
     """So many fields of a key come first, apart from the others; 0: they all stand together."""
     partitions: int
-    """As many as there should be."""
+    """As many as there should be, by what Spark has noted of the operator."""
+
+    @property
+    def is_one_key(self) -> bool:
+        """All rows have one key, as with a limit: one task has them, and the others never run."""
+        return all(pa.types.is_null(field.type) for field in self.key)
 
 
 def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
@@ -88,9 +113,8 @@ def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
     keys, values = struct_of(path, "key", key), struct_of(path, "value", value)
     if not 0 <= prefix_fields <= keys.num_fields:
         raise SchemaMismatch(f"{path}: fewer columns than the {prefix_fields} of a key's prefix")
-    # Where all rows have one key, as with a limit, only one task has any: the others never run.
-    is_one_key = all(pa.types.is_null(field.type) for field in keys)
-    return StateSchema(path, keys, values, prefix_fields, 1 if is_one_key else partitions)
+    found = StateSchema(path, keys, values, prefix_fields, partitions)
+    return replace(found, partitions=1) if found.is_one_key else found
 
 
 _OPERATORS = {

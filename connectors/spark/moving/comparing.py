@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
-from cec_store.connectors.spark.moving.state_job import moving_of, reading
-from cec_store.errors import MoveRefused
+from cec_store.connectors.spark.moving.state_job import asked, moving_of, reading
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import StorageOptions, folders_at
 
@@ -82,9 +81,9 @@ def compare(
     moving = moving_of(session)
     first = here.newest_batch() if batch is None else batch
     second = there.newest_batch() if other_batch is None else other_batch
-    asked = (json.dumps(reading(here, first)), json.dumps(reading(there, second)))
-    answer: dict[str, Any] = json.loads(moving.compare(session._jsparkSession, *asked))
-    if "refused" in answer:
-        raise MoveRefused(f"{here.path}, {there.path}: {answer['refused']}")
+    both = (json.dumps(reading(here, first)), json.dumps(reading(there, second)))
+    answer = asked(
+        f"{here.path}, {there.path}", lambda: moving.compare(session._jsparkSession, *both)
+    )
     stores = tuple(StoreComparison(**each) for each in answer["stores"])
     return Comparison(here.path, first, there.path, second, stores)

@@ -171,6 +171,8 @@ class _Mover:
     def carry_out(self, plan: Plan) -> MoveReport:
         job = StateJob(self._session, plan)
         job.check()
+        for _ in spark_files(plan, {}, hadoop_url(self._target)):
+            pass  # what cannot be read is found before anything is written
         rows = None if self._dry_run else self._made(plan, job)
         return MoveReport(
             checkpoint=plan.old.path,
@@ -186,10 +188,15 @@ class _Mover:
         """How many rows of state were moved."""
         with new_folder(self._target) as tree:
             rows, unique_ids = job.run(tree.root)
-            sync_below(tree.root)
-            for file in spark_files(plan, unique_ids, hadoop_url(self._target)):
-                if not file.inside:
-                    # It makes a checkpoint of what is there.
-                    plan.require_unchanged()
-                tree.write(file.inside, file.name, file.data)
+            try:
+                sync_below(tree.root)
+                for file in spark_files(plan, unique_ids, hadoop_url(self._target)):
+                    if not file.inside:
+                        # It makes a checkpoint of what is there.
+                        plan.require_unchanged()
+                    tree.write(file.inside, file.name, file.data)
+            except BaseException:
+                # In a store the folder knows only of what was written from here.
+                job.take_away(tree.root)
+                raise
         return rows

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.checkpoint.state_schema import PARTITIONS_KEYS, state_partitions
 from cec_store.connectors.spark.setup.settings import BUILT_IN, PROVIDER, PROVIDER_KEY
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import LeaseHeld, MoveRefused, StorageError
@@ -15,11 +16,6 @@ from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import AnyFolder, StorageOptions
 from cec_store.storage.stores.new_trees import check_new_folder
 
-PARTITIONS_KEYS = (
-    "spark.sql.shuffle.partitions",
-    "spark.sql.streaming.internal.stateStore.partitions",
-)
-"""Where an offset log says how many partitions of state there are; the second in newer Sparks."""
 PARTITIONS_MAX = 100_000
 
 
@@ -41,14 +37,18 @@ class Plan:
     seen: tuple[tuple[int, ...], tuple[int, ...]]
     """Batches with offsets and commits."""
 
-    @property
-    def changes(self) -> dict[str, str]:
-        """What the new offset log says instead."""
+    def changes(self, conf: Mapping[str, str]) -> dict[str, str]:
+        """What a file of the new offset log says instead, where it has said this."""
         changed = {PROVIDER_KEY: self.provider}
         if self.partitions is not None:
-            there = [key for key in PARTITIONS_KEYS if key in self.conf]
+            there = [key for key in PARTITIONS_KEYS if key in conf]
             changed |= dict.fromkeys(there, str(self.partitions))
         return changed
+
+    @property
+    def partitions_there(self) -> int | None:
+        """In how many partitions the new state is; None where the offset log does not say."""
+        return state_partitions(self.conf) if self.partitions is None else self.partitions
 
     def require_unchanged(self) -> None:
         """Raises :class:`MoveRefused` where the query has gone on meanwhile."""
@@ -121,16 +121,27 @@ def _provider_of(plan: Plan) -> str:
 
 
 def _plan(old: Checkpoint, provider: str, partitions: int | None) -> Plan:
+    # What it does after this look is found out before the new checkpoint is there.
+    seen = _seen(old)
+    logged, _ = seen
     batch = old.newest_batch()
-    logged = old.logged_batches()
+    conf = old.offsets(batch).conf
+    pending = logged[-1] if logged and logged[-1] > batch else None
+    if pending is not None and state_partitions(old.offsets(pending).conf) != state_partitions(
+        conf
+    ):
+        raise MoveRefused(
+            f"{old.path}/offsets/{pending}: Spark has begun to repartition this checkpoint and has "
+            "not ended: let it end first"
+        )
     return Plan(
         old=old,
         batch=batch,
-        pending=logged[-1] if logged[-1] > batch else None,
-        conf=old.offsets(batch).conf,
+        pending=pending,
+        conf=conf,
         provider=provider,
         partitions=partitions,
-        seen=_seen(old),
+        seen=seen,
     )
 
 

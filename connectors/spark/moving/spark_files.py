@@ -77,7 +77,8 @@ def _log_files(
 
 
 def _offsets(plan: Plan, said: dict[str, Any]) -> None:
-    said["conf"] = {**json_object(said.get("conf", {})), **plan.changes}
+    conf = json_object(said.get("conf", {}))
+    said["conf"] = {**conf, **plan.changes(conf)}
 
 
 def _commit(plan: Plan, batch: int, said: dict[str, Any], unique_ids: UniqueIds) -> None:
@@ -94,7 +95,7 @@ def _beside_state(plan: Plan, state: FolderTree, new_url: str) -> Iterator[File]
         if of_operator[:1] == [METADATA_FOLDER] and (
             part.name == METADATA or of_operator[1:] == [VERSION_2]
         ):
-            data = moved_metadata(path, data, new_url, plan.partitions)
+            data = moved_metadata(path, data, new_url, plan.partitions_there)
         yield File(inside, part.name, data)
 
 

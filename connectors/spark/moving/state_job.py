@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from cec_store.connectors.spark.checkpoint.layout import STATE, Checkpoint, store_folder
@@ -53,6 +54,31 @@ def reading(old: Checkpoint, batch: int) -> dict[str, object]:
     }
 
 
+def asked(what: str, call: Callable[[], str]) -> dict[str, Any]:
+    """What the JVM answers to a call that reads this checkpoint, or these.
+
+    Raises:
+        MoveRefused: it refuses; says why.
+        CorruptLog: Spark cannot read what is there.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        answer: dict[str, Any] = json.loads(call())
+    except (PySparkException, Py4JJavaError) as error:
+        raise CorruptLog(what, 0, f"Spark cannot read its state: {reason_of(error)}") from error
+    if "refused" in answer:
+        raise MoveRefused(f"{what}: {answer['refused']}")
+    return answer
+
+
+def reason_of(error: Exception) -> str:
+    """The innermost line that says what was wrong, without the stacks around it."""
+    causes = [line for line in str(error).splitlines() if line.startswith("Caused by: ")]
+    return (causes[-1].removeprefix("Caused by: ") if causes else str(error).splitlines()[0])[:500]
+
+
 class StateJob:
     """The job of one plan, in one session."""
 
@@ -95,7 +121,15 @@ class StateJob:
         answer = self._ask(self._moving.run, into)
         return int(answer["rows"]), answer["ids"]
 
+    def take_away(self, into: FolderTree) -> None:
+        """The state that was written below this folder."""
+        self._moving.takeAway(self._session._jsparkSession, self._request(into))
+
     def _ask(self, call: Any, into: FolderTree) -> dict[str, Any]:
+        what = self._plan.old.path
+        return asked(what, lambda: call(self._session._jsparkSession, self._request(into)))
+
+    def _request(self, into: FolderTree) -> str:
         plan = self._plan
         request = {
             **reading(plan.old, plan.batch),
@@ -103,7 +137,4 @@ class StateJob:
             "providerTo": plan.provider,
             "partitions": plan.partitions or 0,
         }
-        answer: dict[str, Any] = json.loads(call(self._session._jsparkSession, json.dumps(request)))
-        if "refused" in answer:
-            raise MoveRefused(f"{plan.old.path}: {answer['refused']}")
-        return answer
+        return json.dumps(request)

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
-from cec_store.connectors.spark.moving.state_job import moving_of, reading
-from cec_store.errors import CorruptLog, MoveRefused
+from cec_store.connectors.spark.moving.state_job import asked, moving_of, reading, reason_of
+from cec_store.errors import CorruptLog
 from cec_store.state_logs.state_log import STORED
 
 
@@ -28,9 +28,9 @@ class StoredRows:
         self._checkpoint = checkpoint
         self._moving = moving_of(session)
         self._request = json.dumps(reading(checkpoint, batch))
-        said = json.loads(self._moving.stores(session._jsparkSession, self._request))
-        if "refused" in said:
-            raise MoveRefused(f"{checkpoint.path}: {said['refused']}")
+        said = asked(
+            checkpoint.path, lambda: self._moving.stores(session._jsparkSession, self._request)
+        )
         self._partitions = {
             (each["operator"], each["store"]): each["partitions"] for each in said["stores"]
         }
@@ -49,17 +49,11 @@ class StoredRows:
 
         if partition >= self._partitions.get((operator, store), 0):
             return STORED.empty_table()  # all rows have one key, and stand in another
-        asked = (self._session._jsparkSession, self._request, operator, store, partition)
+        words = (self._session._jsparkSession, self._request, operator, store, partition)
         try:
-            found = DataFrame(self._moving.rows(*asked), self._session).toArrow()
+            found = DataFrame(self._moving.rows(*words), self._session).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             folder = self._checkpoint.operator_folder(operator).folder(str(partition))
-            what = f"Spark cannot read the store {store}: {_reason(error)}"
+            what = f"Spark cannot read the store {store}: {reason_of(error)}"
             raise CorruptLog(folder.path, 0, what) from None
         return found.cast(STORED)
-
-
-def _reason(error: Exception) -> str:
-    """The innermost line that says what was wrong, without the stacks around it."""
-    causes = [line for line in str(error).splitlines() if line.startswith("Caused by: ")]
-    return (causes[-1].removeprefix("Caused by: ") if causes else str(error).splitlines()[0])[:500]

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from cec_store.errors import CorruptLog, LeaseHeld, MoveRefused, NotACheckpoint,
 from support.places.checkpoints import tree_of
 from support.spark.moves import Leg, go
 from support.spark.queries import QUERIES
-from support.spark.runs import Job, Kept, Run, start
+from support.spark.runs import Job, Kept, Run, run_life, start
 from support.spark.session import CEC, HDFS, ROCKSDB
+from support.spark.transforms import evolving
 
 QUERY = QUERIES["aggregate_update"]
 
@@ -49,6 +51,18 @@ def with_conf(checkpoint: Path, new: Path, change: Callable[[dict[str, str]], No
     return new
 
 
+def with_begun_repartition(checkpoint: Path, new: Path) -> Path:
+    """A copy in which Spark's own repartition has logged a batch, and was killed."""
+    shutil.copytree(checkpoint, new)
+    newest = Checkpoint(new).newest_batch()
+    version, said, *rest = (new / "offsets" / str(newest)).read_text().split("\n")
+    offsets = json.loads(said)
+    offsets["conf"]["spark.sql.shuffle.partitions"] = "5"
+    text = "\n".join([version, json.dumps(offsets), *rest])
+    (new / "offsets" / str(newest + 1)).write_text(text)
+    return new
+
+
 def test_places_and_providers_that_do_not_fit(
     spark: Any, checkpoints: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -59,9 +73,11 @@ def test_places_and_providers_that_do_not_fit(
     old = with_conf(ours, tmp_path / "c", lambda c: c.update({lax: "false"}))
     avro = "spark.sql.streaming.stateStore.encodingFormat"
     encoded = with_conf(hdfs, tmp_path / "d", lambda c: c.update({avro: "avro"}))
-    lost = tmp_path / "e"
-    shutil.copytree(hdfs, lost)
-    shutil.rmtree(lost / "state" / "0" / "1")
+    lost, first_lost = tmp_path / "e", tmp_path / "f"
+    for number, each in ((1, lost), (0, first_lost)):
+        shutil.copytree(hdfs, each)
+        shutil.rmtree(each / "state" / "0" / str(number))
+    begun = with_begun_repartition(hdfs, tmp_path / "g")
     new, taken = tmp_path / "new", tmp_path / "taken"
     taken.mkdir()
     before = tree_of(tmp_path)
@@ -71,6 +87,9 @@ def test_places_and_providers_that_do_not_fit(
         (lambda: cec_spark.adopt(spark, ours, new), MoveRefused, "by cec-store already"),
         (lambda: cec_spark.adopt(spark, encoded, new), MoveRefused, "encoded as avro"),
         (lambda: cec_spark.adopt(spark, lost, new), CorruptLog, "state/0/1.*missing"),
+        (lambda: cec_spark.adopt(spark, first_lost, new), CorruptLog, "Spark cannot read"),
+        (lambda: cec_spark.compare(spark, first_lost, hdfs), CorruptLog, "Spark cannot read"),
+        (lambda: cec_spark.adopt(spark, begun, new), MoveRefused, "begun to repartition"),
         (lambda: cec_spark.adopt(spark, hdfs, taken), FileExistsError, "is there already"),
         (lambda: cec_spark.adopt(spark, hdfs, hdfs / "new"), StorageError, "is inside"),
         (lambda: cec_spark.adopt(spark, tmp_path, new), NotACheckpoint, "no checkpoint"),
@@ -104,6 +123,18 @@ def test_join_state_of_a_format_with_unknown_kinds(spark: Any, tmp_path: Path) -
     with pytest.raises(MoveRefused, match="join state of format 4"):
         cec_spark.adopt(spark, moved.checkpoints[0], tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_state_of_a_variable_that_is_not_declared_any_more(spark: Any, tmp_path: Path) -> None:
+    """Spark keeps it, and whoever declares the variable again has it again."""
+    kept = Kept(ROCKSDB)
+    job = Job(evolving("first"), tmp_path / "job", kept)
+    done = Run(job.folder / "checkpoint")
+    for life, form in enumerate(("first", "another")):
+        run_life(spark, replace(job, query=evolving(form)), life, done)
+    with pytest.raises(MoveRefused, match=r"has state of .*, which the query has not declared"):
+        cec_spark.adopt(spark, done.checkpoint, tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["job"]
 
 
 def test_a_query_that_runs(spark: Any, checkpoints: dict[str, Path], tmp_path: Path) -> None:

@@ -122,8 +122,9 @@ class Made:
 
 
 def tree_of(path: Path) -> dict[str, tuple[str, int]]:
-    """Every file with a digest of its bytes and its time of change."""
-    return {
+    """Every file with a digest of its bytes and its time of change, and every folder."""
+    folders = {f"{each.relative_to(path)}/": ("", 0) for each in path.rglob("*") if each.is_dir()}
+    return folders | {
         str(file.relative_to(path)): (
             sha256(file.read_bytes()).hexdigest(),
             file.stat().st_mtime_ns,

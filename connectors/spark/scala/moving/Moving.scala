@@ -34,7 +34,11 @@ object Moving {
   private val json = new ObjectMapper().registerModule(DefaultScalaModule)
 
   private def answer(said: => Any): String =
-    json.writeValueAsString(try said catch { case e: Refused => Map("refused" -> e.getMessage) })
+    json.writeValueAsString(try said catch { case e: Exception =>
+      // A task's refusal is what the job's failure was caused by.
+      val refused = Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).collectFirst { case of: Refused => of }
+      Map("refused" -> refused.getOrElse(throw e).getMessage)
+    })
 
   /** Whether it can be done: `{"stores": [{"operator": 0, "name": "stateStoreSave", "store": "default", "partitions": 2}]}`. */
   def check(session: SparkSession, request: String): String = answer {
@@ -50,6 +54,10 @@ object Moving {
     move.check()
     try move.run() catch { case e: Throwable => move.takeAway(); throw e }
   }
+
+  /** What was written by [[run]] is not wanted after all. */
+  def takeAway(session: SparkSession, request: String): Unit =
+    new Move(session, json.readValue(request, classOf[Request])).takeAway()
 
   /**
    * Whether two checkpoints, each said as what is to be moved `from` it, hold the same: `{"stores": [{"operator": 0,

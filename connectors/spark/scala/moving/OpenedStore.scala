@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.moving
 import java.util.UUID
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.TaskContext
+import org.apache.spark.{InterruptibleIterator, TaskContext}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state._
 
@@ -44,12 +44,21 @@ private[moving] object OpenedStore {
       val store = provider.getStore(side.version, uniqueId)
       atEnd(store.abort())
       register(store, kind)
+      requireAllKnown(store, kind, partition)
       rows(store, kind)
     } else {
       val store = provider.getReadStore(side.version, uniqueId)
       atEnd(store.release())
       rows(store, kind)
     }
+  }
+
+  /** A variable that the query has had once keeps its state, and has it again when it is declared again. */
+  private def requireAllKnown(store: StateStore, kind: StoreKind, partition: Int): Unit = {
+    val others = store.allColumnFamilyNames -- kind.families.map(_.name) - StateStore.DEFAULT_COL_FAMILY_NAME
+    if (others.nonEmpty) throw new Refused(s"operator ${kind.operator} (${kind.operatorName}): partition $partition has state of " +
+      s"${others.toSeq.sorted.mkString(", ")}, which the query has not declared in its last run, so that Spark says nothing of its kind. " +
+      "Run a batch of the query in which it is declared, or one that takes it away by deleteIfExists, and stop it")
   }
 
   /** The last that was asked for is done first. */
@@ -82,12 +91,15 @@ private[moving] object OpenedStore {
       register(store, kind)
       val lists = new ListWriter(store, kind)
       var count = 0L
-      rows.foreach { row =>
+      // A task that is to end because another has failed must not go on writing where all is being taken away.
+      val task = TaskContext.get()
+      new InterruptibleIterator(task, rows).foreach { row =>
         if (kind.families(row.family).isList) lists.put(row)
         else store.put(row.key, row.value, kind.families(row.family).name)
         count += 1
       }
       lists.flush()
+      task.killTaskIfInterrupted()
       store.commit()
       (count, store.getStateStoreCheckpointInfo().stateStoreCkptId)
     } finally if (!store.hasCommitted) store.abort()

@@ -5,7 +5,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
-import org.apache.spark.sql.execution.streaming.state.StateStoreConf
+import org.apache.spark.sql.execution.streaming.state.{RocksDBConf, StateStoreConf}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.SerializableConfiguration
 
@@ -20,12 +20,13 @@ private[moving] final class Source(
     ids: Map[String, Seq[Seq[String]]]) {
   val hadoop: Configuration = session.sessionState.newHadoopConf()
   val isV2: Boolean = ids.nonEmpty
-  val side: Side = sideOf(checkpoint, None)
+  /** With RocksDB's changelog a store that is opened for writing begins a file in the checkpoint, and is not needed to read. */
+  val side: Side = sideOf(checkpoint, None, Map(s"${RocksDBConf.ROCKSDB_SQL_CONF_NAME_PREFIX}.changelogCheckpointing.enabled" -> "false"))
 
   def joinFormat: Int = conf.get(SQLConf.STREAMING_JOIN_STATE_FORMAT_VERSION.key).fold(1)(_.toInt)
 
   lazy val kinds: Seq[StoreKind] = {
-    val found = StoreKind.all(checkpoint, batch, hadoop)
+    val found = StoreKind.all(checkpoint, batch, conf, hadoop)
     // Which families have several values for a key stands in no file.
     found.find(kind => kind.hasFamilies && !kind.isTransform && !(kind.isJoin && joinFormat <= 3)).foreach(kind => throw new Refused(
       s"operator ${kind.operator} (${kind.operatorName}) keeps column families of which the kinds are not known" +
@@ -33,10 +34,11 @@ private[moving] final class Source(
     found
   }
 
-  /** A checkpoint of which the state is set as here, but for its provider. */
-  def sideOf(checkpoint: String, provider: Option[String]): Side = {
+  /** A checkpoint of which the state is set as here, but for its provider and for these settings. */
+  def sideOf(checkpoint: String, provider: Option[String], more: Map[String, String] = Map.empty): Side = {
     val settings = session.sessionState.conf.clone()
     OffsetSeqMetadata.setSessionConf(OffsetSeqMetadata(0, 0, conf), settings)
+    more.foreach { case (name, value) => settings.setConfString(name, value) }
     provider.foreach(settings.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, _))
     settings.setConf(SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION, if (isV2) 2 else 1)
     // It asks the driver about a query that runs.

@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.datasources.v2.state.metadata.StateMetadat
 import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorsUtils
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.{StateStoreColumnFamilySchemaUtils => Names, StateVariableType, TransformWithStateOperatorProperties, TransformWithStateVariableInfo}
 import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{NullType, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -52,8 +53,17 @@ private[moving] object StoreKind {
   private def isOneKey(families: Seq[Family]): Boolean =
     families.size == 1 && families.head.isDefault && families.head.key.forall(_.dataType == NullType)
 
-  /** All stores of a checkpoint as a batch has left them, in the order in which a commit names them. */
-  def all(checkpoint: String, batch: Long, hadoopConf: Configuration): Seq[StoreKind] = {
+  /** Where the offset log of a batch says in how many partitions its state is; the first counts where it is there. */
+  private val PartitionsKeys = Seq("spark.sql.streaming.internal.stateStore.partitions", SQLConf.SHUFFLE_PARTITIONS.key)
+
+  /**
+   * All stores of a checkpoint as a batch has left them, in the order in which a commit names them.
+   *
+   * @param conf what the offset log says of this batch. Operators' metadata have a number of partitions as well, which
+   *             Spark's own repartition leaves as it was for those whose metadata have no versions.
+   */
+  def all(checkpoint: String, batch: Long, conf: Map[String, String], hadoopConf: Configuration): Seq[StoreKind] = {
+    val counted = PartitionsKeys.flatMap(conf.get(_)).headOption.map(_.toInt)
     val reader = new StateMetadataPartitionReader(checkpoint, new SerializableConfiguration(hadoopConf), batch)
     for (operator <- reader.allOperatorStateMetadata.toSeq; store <- operator.stateStoresMetadata) yield {
       val info = operator.operatorInfo
@@ -66,7 +76,8 @@ private[moving] object StoreKind {
       val families = familiesOf(checkpoint, info.operatorId, store, files, variables, hadoopConf)
       val schemas = Option.when(files.nonEmpty)(new InMemoryStateSchemaProvider(
         StateSchemaMetadata.createStateSchemaMetadata(s"$checkpoint/state", hadoopConf, files)))
-      StoreKind(info.operatorId, info.operatorName, store.storeName, if (isOneKey(families)) 1 else store.numPartitions, families, schemas)
+      StoreKind(info.operatorId, info.operatorName, store.storeName,
+        if (isOneKey(families)) 1 else counted.getOrElse(store.numPartitions), families, schemas)
     }
   }
 
@@ -74,7 +85,7 @@ private[moving] object StoreKind {
       variables: List[TransformWithStateVariableInfo], hadoopConf: Configuration): Seq[Family] = {
     val id = StateStoreId(s"$checkpoint/state", operator, StateStore.PARTITION_ID_TO_CHECK_SCHEMA, store.storeName)
     val checker = new StateSchemaCompatibilityChecker(
-      StateStoreProviderId(id, UUID.randomUUID()), hadoopConf, oldSchemaFilePaths = files.map(new Path(_)))
+      StateStoreProviderId(id, UUID.randomUUID()), hadoopConf, oldSchemaFilePaths = files.map(new Path(_)), createSchemaDir = false)
     checker.readSchemaFile().map { schema =>
       val prefix = store.numColsPrefixKey
       val spec = schema.keyStateEncoderSpec.getOrElse(

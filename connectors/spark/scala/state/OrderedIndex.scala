@@ -19,6 +19,8 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
   @volatile private var changes: Changes = null
   private var scansUnderWay = 0
   private var changeNumber = 0L
+  /** The last change before the newest scan began. */
+  private var newestBegan = 0L
   /** How many versions have ended. */
   @volatile private var versions = 0
 
@@ -48,8 +50,9 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
 
   private def note(key: Array[Byte], before: Long): Unit = {
     changeNumber += 1
-    val earlier = changes.get(key)
-    changes.put(key, (if (earlier == null) Nil else earlier) :+ (changeNumber -> before))
+    val earlier = changes.getOrDefault(key, Vector.empty)
+    // Every scan that is under way goes by the first change since it began: later ones tell it nothing.
+    if (!earlier.lastOption.exists(_._1 > newestBegan)) changes.put(key, earlier :+ (changeNumber -> before))
   }
 
   /** Keys that come in ascending order, of which none is there yet. */
@@ -59,24 +62,25 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
     size_ += 1
   }
 
-  override def references: Iterator[Long] = between(null, null)
+  override def references: Iterator[Long] with AutoCloseable = between(null, null)
 
   /** References of the keys in `[start, end)`, in order; null is open. */
-  def between(start: Array[Byte], end: Array[Byte]): Iterator[Long] =
+  def between(start: Array[Byte], end: Array[Byte]): Iterator[Long] with AutoCloseable =
     new Scan(start, key => end == null || KeyIndex.Unsigned.compare(key, end) < 0)
 
   /** References of the keys that start with the prefix, in order. */
-  def startingWith(prefix: Array[Byte]): Iterator[Long] = new Scan(prefix, key =>
+  def startingWith(prefix: Array[Byte]): Iterator[Long] with AutoCloseable = new Scan(prefix, key =>
     key.length >= prefix.length && Arrays.equals(key, 0, prefix.length, prefix, 0, prefix.length))
 
   /** The version has ended, and with it the scans over it: its rows get other places. */
   def endScans(): Unit = { changes = null; scansUnderWay = 0; versions += 1 }
 
-  private final class Scan(start: Array[Byte], isWithin: Array[Byte] => Boolean) extends Iterator[Long] {
+  private final class Scan(start: Array[Byte], isWithin: Array[Byte] => Boolean) extends Iterator[Long] with AutoCloseable {
     if (changes == null) changes = new Changes(KeyIndex.Unsigned)
     scansUnderWay += 1
     private val ofScan = changes
     private val began = changeNumber
+    newestBegan = began
     private val version = versions
     private val entries = (if (start == null) keys else keys.tailMap(start, true)).entrySet.iterator
     private var entry = nextEntry()
@@ -90,6 +94,9 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
       found = advance()
       given
     }
+
+    /** Whoever looks only whether there is something leaves the rest. */
+    override def close(): Unit = if (found != Absent) { found = Absent; end() }
 
     private def nextEntry(): JMap.Entry[Array[Byte], java.lang.Long] = if (entries.hasNext) entries.next() else null
 
@@ -128,5 +135,5 @@ private[cecstore] final class OrderedIndex extends KeyIndex {
 
 private[cecstore] object OrderedIndex {
   /** By key: the numbers of its changes, ascending, and what it had before each. */
-  private type Changes = ConcurrentSkipListMap[Array[Byte], Seq[(Long, Long)]]
+  private type Changes = ConcurrentSkipListMap[Array[Byte], Vector[(Long, Long)]]
 }

@@ -149,7 +149,12 @@ private[cecstore] final class CecStateStore(
     val codec = in.codec
     val (key, value) = (codec.newKeyRow, codec.newValueRow)
     val (from, readAt) = (base, generation)
-    val references = view.live(in.number, scan(codec, _)).map { reference => goingOn(from, readAt); reference }
+    var underWay: AutoCloseable = () => ()
+    def began(keys: KeyIndex): Iterator[Long] = scan(codec, keys) match {
+      case ordered: AutoCloseable => underWay = ordered; ordered
+      case hashed => hashed
+    }
+    val references = view.live(in.number, began).map { reference => goingOn(from, readAt); reference }
     val state = this.state
     val found = if (isMultiple) {
       in.requireMultiple(operation)
@@ -163,7 +168,7 @@ private[cecstore] final class CecStateStore(
       val keyRow = codec.decodeKey(rows, row, key)
       new UnsafeRowPair().withRows(keyRow, provider.validated(keyRow, in.value(reference, value)))
     }
-    new StateStoreIterator(found, () => ())
+    new StateStoreIterator(found, () => underWay.close())
   }
 
   /** Raise if what an iterator runs over is not there any more. */

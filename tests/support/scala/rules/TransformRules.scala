@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.streaming.state._
 object TransformRules {
   val rules: Seq[(String, Setting => Unit)] = Seq(
     "a scan shows what was there when it began" -> scan,
+    "a scan that is left early is over, and others go on with what they began with" -> leftEarly,
     "an iterator that seeks shows what is there then" -> seeks,
     "a long list is read whole and once" -> list,
     "an append to a list puts little again" -> appends,
@@ -44,6 +45,29 @@ object TransformRules {
       Check.equal("the scan that began after", values(after), List(2 -> 0, 8 -> 8, 9 -> 0, 16 -> 0, 18 -> 1, 20 -> 20, 24 -> 0))
       Check.equal("a scan of now", values(store.iterator(Default)), List(2 -> 0, 8 -> 8, 9 -> 0, 16 -> 0, 18 -> 1, 20 -> 20))
       setting.commit(store)
+    }
+    provider.close()
+  }
+
+  /** As a map does that is asked whether it has a key, which is then updated again and again. */
+  private def leftEarly(setting: Setting): Unit = {
+    val provider = setting.stores().provider(timers)
+    Tasks.run {
+      val store = Stores.open(provider, Stores.Start)
+      Seq(4, 8, 12).foreach(key => put(store, key, key))
+      val first = store.iterator(Default)
+      Check.that("there is something", first.hasNext)
+      put(store, 8, 1)
+      val second = store.iterator(Default)
+      first.close()
+      Check.that("it is over", !first.hasNext)
+      first.close()
+      (2 to 9).foreach(value => put(store, 8, value))
+      store.remove(timers.key(12), Default)
+      Check.equal("the other one", values(second), List(4 -> 4, 8 -> 1, 12 -> 12))
+      put(store, 8, 10)
+      Check.equal("a scan of now", values(store.iterator(Default)), List(4 -> 4, 8 -> 10))
+      store.abort()
     }
     provider.close()
   }
