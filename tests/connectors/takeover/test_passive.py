@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from cec_store import read_queue
 from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.takeover.tenure import FENCE, FENCE_KEY, LEASE
 from cec_store.errors import LeaseHeld, NotACheckpoint, SparkUnavailable
 from cec_store.standby.leases import leases_of
 from support.runs.counts import CRASH_FULL
 from support.runs.suites import Tally
+from support.spark.standalone import wait_for
 from support.spark.standby_runs import Driver, await_batch, faults_of, newest
 
 TAKEOVERS = 50 if CRASH_FULL else 1
@@ -86,6 +88,12 @@ def test_an_application_below_the_verb_waits_for_its_turn(tmp_path: Path) -> Non
 
 
 # -- the fence, wherever the old driver was stopped ----------------------------------------
+
+
+@pytest.fixture
+def fence(spark: Any) -> Any:
+    yield
+    spark.conf.unset(FENCE_KEY)
 
 
 @pytest.fixture
@@ -166,13 +174,43 @@ def test_a_checkpoint_without_a_lease_is_written_as_ever(spark: Any, tmp_path: P
     assert (tmp_path / "offsets" / "0").exists()
 
 
+def test_a_batch_that_was_under_way_at_the_takeover_gets_into_no_queue(
+    spark: Any, fence: Any, tmp_path: Path
+) -> None:
+    """A fleet may have gone back since, so that the queue has no place for it any more."""
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql import functions as f
+
+    checkpoint, go = tmp_path / "checkpoint", tmp_path / "go"
+    (tmp_path / "input").mkdir()
+    (tmp_path / "input" / "0.json").write_text('{"n": 1}\n')
+
+    @f.udf("long")
+    def waiting(n: int) -> int:
+        while not go.exists():
+            time.sleep(0.02)
+        return n
+
+    lease = cec_spark.keep_alive(spark, checkpoint)
+    rows = spark.readStream.schema("n LONG").json(str(tmp_path / "input"))
+    writer = rows.select(waiting("n").alias("n")).writeStream.format("cec")
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    query = writer.start(str(tmp_path / "queue"))
+    try:
+        wait_for((checkpoint / "offsets" / "0").exists, lambda: "no batch has begun")
+        second = leases_of(checkpoint).hold(LEASE, after=lease.number)
+        go.touch()
+        with pytest.raises(StreamingQueryException, match="has taken this query over"):
+            query.awaitTermination(120)
+    finally:
+        go.touch()
+        query.stop()
+    assert read_queue(tmp_path / "queue").read_all().num_rows == 0
+    second.release()
+    lease.release()
+
+
 # -- what is refused before anything is fenced ----------------------------------------
-
-
-@pytest.fixture
-def fence(spark: Any) -> Any:
-    yield
-    spark.conf.unset(FENCE_KEY)
 
 
 def never() -> None:
