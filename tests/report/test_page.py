@@ -15,30 +15,17 @@ from cec_store.cli import app
 from support.places import damaged_queues as made
 from support.places.reported_places import HOSTILE, grown, hostile, large, partitioned
 from support.processes.chromium import Chromium, browser
-
-DESK, PHONE = (1280, 900), (360, 740)
-UNFOLDED = (
-    "document.getElementById('deeper').open = true, new Promise((done) => setTimeout(done, 100))"
+from support.processes.drawn import (
+    DESK,
+    OVERFLOW,
+    PAINTED,
+    PHONE,
+    UNFOLDED,
+    check_drawn,
 )
+
 SPECIALISTS = {"recovery", "renewing", "footprints", "ages-records", "ages-time_us", "segments",
                "lifetimes"}  # fmt: skip
-# Of each plot how many pixels between its axes have a colour that only data have.
-PAINTED = """[...document.querySelectorAll("canvas")].map((canvas) => {
-  const { left, top, width, height } = Chart.getChart(canvas).chartArea;
-  const { data } = canvas.getContext("2d").getImageData(left, top, width, height);
-  const style = getComputedStyle(document.documentElement);
-  const colours = ["blue", "orange", "teal", "grey", "red"].map((name) => {
-    const colour = style.getPropertyValue(`--${name}`).trim().slice(1);
-    return [0, 2, 4].map((at) => parseInt(colour.slice(at, at + 2), 16)).join();
-  });
-  let count = 0;
-  for (let at = 0; at < data.length; at += 4)
-    count += data[at + 3] === 255 && colours.includes(data.slice(at, at + 3).join());
-  return count;
-})"""
-OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-PAGES_WIDE = """[...document.querySelectorAll("figure")].filter((each) =>
-  each.getBoundingClientRect().right > innerWidth).length"""
 
 
 @pytest.fixture(scope="module")
@@ -73,24 +60,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     byte, _ = made.batches(made.segments(damaged)[0])[3]
     made.flip(made.segments(damaged)[0], byte + 20)
     return folder
-
-
-def check_drawn(tab: Chromium, page: Path, size: tuple[int, int], **how: Any) -> list[str]:
-    """The plots' names, once each of them was found painted and nobody complained."""
-    tab.open(page, *size, **how)
-    tab.value(UNFOLDED)
-    assert tab.complaints() == []
-    assert tab.requests() == [page.as_uri()], "the page and nothing else"
-    assert tab.value("document.documentElement.dataset.errors") is None
-    plots = tab.value("[...document.querySelectorAll('.plot')].map((e) => e.parentNode.id)")
-    assert tab.value("document.documentElement.dataset.plots") == f"{len(plots)}/{len(plots)}"
-    painted = tab.value(PAINTED)
-    assert len(painted) == len(plots)
-    for name, count in zip(plots, painted, strict=True):
-        assert count >= 20, f"{name} shows nothing"
-    assert tab.value(OVERFLOW) == 0
-    assert tab.value(PAGES_WIDE) == 0
-    return [str(name) for name in plots]
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
