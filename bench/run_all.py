@@ -148,8 +148,8 @@ TARGETS = (
 SCRIPTS = tuple(dict.fromkeys(target.script for target in TARGETS))
 
 
-MEASURED = ("date", "commit", "load before")
-"""Facts that are another script's by the next one."""
+MEASURED = ("date", "commit", "load before", "system")
+"""Facts of one run: another script's, or the next session's on such a machine, are others."""
 _SECTION = re.compile(
     r"^## `(python bench/(\S+)[^`\n]*)`\n\n([^\n]+)\n\n```\n(.*?)^(\{[^\n]*\})\n```$", re.M | re.S
 )

@@ -1,4 +1,4 @@
-"""Tables in README and docs/why.md have the figures of the newest run in bench/RESULTS.md."""
+"""Tables in README and on other pages have the figures of the newest run in bench/RESULTS.md."""
 
 import re
 
@@ -45,3 +45,21 @@ def test_figures_are_those_of_the_newest_run(path) -> None:  # type: ignore[no-u
         numbers = [float(cell.split(",")[0] if "MB" in cell and "," in cell
                          else cell.split()[0].replace(",", "")) for cell in rows[name]]  # fmt: skip
         assert f"| **{rows[name][numbers.index(min(numbers))]}**" in path.read_text("utf-8")
+
+
+def test_figures_that_a_page_names_are_those_of_the_newest_run() -> None:
+    """Rows that end in a figure's value and its name."""
+    results = (BENCH / "RESULTS.md").read_text("utf-8")
+    known = dict(re.findall(r"^\| `\w+\.py` \| `(\w+)` \| ([\d.,]+)", results, re.MULTILINE))
+    assert len(known) > 30
+    named = [
+        (path.stem, name, value)
+        for path in DOCS.rglob("*.md")
+        for value, name in re.findall(
+            r"\| ([\d.,]+) \| `(\w+)` \|$", path.read_text("utf-8"), re.MULTILINE
+        )
+    ]
+    assert len(named) >= 8
+    assert [(name, value) for _, name, value in named] == [
+        (name, known.get(name, "is not there")) for _, name, _ in named
+    ]
