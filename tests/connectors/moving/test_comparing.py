@@ -12,13 +12,12 @@ from cec_store.connectors import spark as cec_spark
 from cec_store.errors import MoveRefused
 from support.spark.moves import Leg, go
 from support.spark.queries import QUERIES
-from support.spark.runs import Kept
+from support.spark.runs import Job, Kept, Run, start
 from support.spark.session import CEC, HDFS, ROCKSDB
-from support.spark.transforms import scala
+from support.spark.transforms import evolving, scala
 
 
 def test_providers_and_partitions_do_not_matter(spark: Any, tmp_path: Path) -> None:
-    """Of a query with lists: their order counts."""
     query = scala("event")
     kept = {"rocksdb": Kept(ROCKSDB), "cec": Kept(CEC, 2)}
     old, ours = (
@@ -33,6 +32,20 @@ def test_providers_and_partitions_do_not_matter(spark: Any, tmp_path: Path) -> N
     assert cec_spark.compare(spark, old, tmp_path / "three") == replace(
         found, other=str(tmp_path / "three")
     )
+
+
+def test_the_order_of_a_list_counts(spark: Any, tmp_path: Path) -> None:
+    """The same files, of which one query has had the second one first."""
+    checkpoints = []
+    for name, files in (("a", (0, 1)), ("b", (1, 0))):
+        job = Job(evolving("another"), tmp_path / name, Kept(CEC))
+        done = Run(job.folder / "checkpoint")
+        for life, file in enumerate(files):
+            start(spark, job, life, range(file, file + 1), done).awaitTermination()
+        checkpoints.append(done.checkpoint)
+    [store] = cec_spark.compare(spark, *checkpoints).stores
+    assert store.rows == store.other_rows
+    assert store.only_here == store.only_there > 0
 
 
 def test_what_differs_is_counted(spark: Any, tmp_path: Path) -> None:
