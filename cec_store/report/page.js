@@ -186,8 +186,9 @@ function header() {
   at("path").textContent = text.safe(report.path);
   const version = report.version === null ? "" : ` · version ${text.whole(report.version)}`;
   at("about").textContent = `${report.kind}${version} · looked at ${text.moment(report.made_us)}`;
-  const restart = report.views[0].restart, asked = report.recovery_time_s;
-  const isLate = asked !== null && report.totals.open_windows > 0 && restart.load_s + restart.replay_s > asked;
+  /* Of stores that Spark's own provider keeps there are figures, and no views of logs. */
+  const restart = report.views.length ? report.views[0].restart : null, asked = report.recovery_time_s;
+  const isLate = restart && asked !== null && report.totals.open_windows > 0 && restart.load_s + restart.replay_s > asked;
   const box = at("sound");
   made("div", text.safe(report.summary), box,
     { class: !report.sound || isLate ? "verdict bad" : report.verified !== null ? "verdict good" : "verdict" });

@@ -142,7 +142,8 @@ def test_its_report_is_drawn_in_a_browser(
     kept: dict[str, Path], name: str, tab: Chromium, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     page = tmp_path / "report.html"
-    shown("report", kept[name], "-o", page)
+    result = run("report", kept[name], "-o", page)
+    assert result.exit_code == 0, result.output
     assert check_drawn(tab, page, size) == check_drawn(tab, page, size, dark=True)
     assert tab.value("document.querySelector('h1').textContent")
     assert "restart" in tab.value("document.body.innerText")

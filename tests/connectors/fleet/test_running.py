@@ -50,7 +50,7 @@ def test_a_fleet_goes_on_where_it_was_is_forked_and_goes_back(spark: Any, tmp_pa
         diamond.await_all(tmp_path, 120, forked)
     diamond.await_all(tmp_path, 120)
 
-    notes = roll_back(fleet.folder, fleet.folder.read(), early)
+    notes = roll_back(fleet.folder, fleet.folder.read(), early, lambda: None)
     assert notes.generation == 1
     assert diamond.got(diamond.queues_of(tmp_path))["parsed"] == diamond.wanted(60)["parsed"]
     with fleet.start(spark, period_s=PERIOD_S) as driver:

@@ -19,9 +19,9 @@ from cec_store.errors import CorruptLog, LeaseHeld, MoveRefused, NotACheckpoint,
 from support.places.checkpoints import tree_of
 from support.spark.moves import Leg, go
 from support.spark.queries import QUERIES
-from support.spark.runs import Job, Kept, Run, run_life, start
+from support.spark.runs import Job, Kept, Run, start
 from support.spark.session import CEC, HDFS, ROCKSDB
-from support.spark.transforms import evolving
+from support.spark.transforms import evolving, run_life
 
 QUERY = QUERIES["aggregate_update"]
 

@@ -18,7 +18,7 @@ from cec_store.inspector.verifying.place import verify_place
 from cec_store.storage.stores.folders import folder_at
 from support.spark.moves import PARTITIONS, Leg, go, state_of, without_partitions
 from support.spark.queries import QUERIES
-from support.spark.runs import Job, Kept, Run, start
+from support.spark.runs import Job, Kept, Run, settings_of, start
 from support.spark.session import ROCKSDB
 
 QUERY = QUERIES["aggregate_update"]
@@ -31,7 +31,8 @@ def test_it_goes_on_with_ours(spark: Any, tmp_path: Path, wanted: int) -> None:
     job = Job(QUERY, tmp_path / "moved", kept)
     done = Run(job.folder / "checkpoint")
     start(spark, job, 0, range(2), done).awaitTermination()
-    spark._streamingCheckpointManager.repartition(str(done.checkpoint), wanted)
+    with settings_of(spark, {PARTITIONS: spark.conf.get(PARTITIONS)}):  # it changes the session's
+        spark._streamingCheckpointManager.repartition(str(done.checkpoint), wanted)
     assert Checkpoint(done.checkpoint).newest_batch() == 2
     adopted = tmp_path / "adopted"
     report = cec_spark.adopt(spark, done.checkpoint, adopted)

@@ -33,7 +33,8 @@ def check_drawn(tab: Chromium, page: Path, size: tuple[int, int], **how: Any) ->
     """The plots' names, once each of them was found painted and nobody complained."""
     tab.open(page, *size, **how)
     tab.value(UNFOLDED)
-    assert tab.complaints() == []
+    complaints = tab.complaints()
+    assert complaints == [], complaints
     assert tab.requests() == [page.as_uri()], "the page and nothing else"
     assert tab.value("document.documentElement.dataset.errors") is None
     plots = tab.value("[...document.querySelectorAll('.plot')].map((e) => e.parentNode.id)")
