@@ -85,7 +85,7 @@ ORDER = {
     "connectors.spark.moving": "plan spark_files state_job stored_rows moving comparing",
     "connectors.spark.fleet": """
         rules declaration toml_file backoff costs recovery notes fleet_folder cuts history
-        checkpointing going_back engine running driver fleet status
+        checkpointing going_back running driver fleet status
     """,
     "connectors.spark.executors": """
         snapshot driver_side saved loads migration planning showing adaptation cluster

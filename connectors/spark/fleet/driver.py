@@ -14,11 +14,11 @@ from cec_store.connectors.spark.fleet import recovery
 from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
 from cec_store.connectors.spark.fleet.costs import is_caught_up
 from cec_store.connectors.spark.fleet.declaration import function_of
-from cec_store.connectors.spark.fleet.engine import Engine, Running, Seen
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.going_back import finished
 from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
+from cec_store.connectors.spark.fleet.running import Engine, Running, Seen
 from cec_store.errors import CecError, Fenced, Forked, NotAQueue, StorageError
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.recovery_plans.plans import Planner

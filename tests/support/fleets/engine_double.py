@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import Query
-from cec_store.connectors.spark.fleet.engine import Seen
+from cec_store.connectors.spark.fleet.running import Seen
 from cec_store.errors import Fenced
 
 

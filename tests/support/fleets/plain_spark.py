@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from cec_store import open_queue, read_queue
 from cec_store.connectors.spark.fleet.declaration import Query
-from cec_store.connectors.spark.fleet.engine import Seen
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.rules import Rules
+from cec_store.connectors.spark.fleet.running import Seen
 from cec_store.log.selection import OUTPUT_KINDS, Selection
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue

@@ -14,6 +14,8 @@ public final class YarnCluster {
     File settings = new File(arguments[0]);
     Configuration wanted = new YarnConfiguration();
     wanted.set("fs.defaultFS", arguments[1]);
+    wanted.set("yarn.resourcemanager.scheduler.class",
+        "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler");
     wanted.setInt("yarn.nodemanager.resource.memory-mb", 4096);
     wanted.setInt("yarn.scheduler.minimum-allocation-mb", 128);
     wanted.setBoolean("yarn.nodemanager.vmem-check-enabled", false);

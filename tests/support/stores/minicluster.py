@@ -14,6 +14,13 @@ from support.stores.maven import jar
 from support.stores.needed import need
 
 _STOP_S = 60
+_NEEDED = (
+    # By its classes, and not by what it says that it needs.
+    ("org.junit.jupiter", "junit-jupiter-api", "5.13.4"),
+    ("org.bouncycastle", "bcprov-jdk18on", "1.82"),
+    ("org.bouncycastle", "bcpkix-jdk18on", "1.82"),
+    ("org.bouncycastle", "bcutil-jdk18on", "1.82"),
+)
 _MARK = "answer: "
 
 
@@ -45,8 +52,8 @@ def mini_cluster(program: Path, folder: Path, *arguments: str) -> Iterator[MiniC
     jars = find_spark().jars
     (runtime,) = jars.glob("hadoop-client-runtime-*.jar")
     version = re.sub(r".*-([0-9.]+)\.jar", r"\1", runtime.name)
-    cluster = jar("org.apache.hadoop", "hadoop-client-minicluster", version)
-    path = ":".join(map(str, (cluster, jars / "*")))
+    named = ("org.apache.hadoop", "hadoop-client-minicluster", version)
+    path = ":".join(map(str, (*(jar(*each) for each in (named, *_NEEDED)), jars / "*")))
     process = subprocess.Popen(
         [str(find_java().executable), "-Xmx512m", "-cp", path, str(program), *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.cecstore.replicas
 
-import java.util.concurrent.Semaphore
+import java.util.concurrent.{Semaphore, TimeUnit}
 import scala.util.control.NonFatal
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.api.plugin.PluginContext
@@ -24,7 +24,7 @@ private[cecstore] final class ExecutorSide(plugin: PluginContext) extends Loggin
   @volatile private var isStopped = false
   private val asking = thread("cec-replicas-ask", PollMs) { ask() }
   private val following = thread("cec-replicas-follow", 0) {
-    news.tryAcquire(QuietMs, java.util.concurrent.TimeUnit.MILLISECONDS)
+    news.tryAcquire(QuietMs, TimeUnit.MILLISECONDS)
     news.drainPermits()
     val untilNs = System.nanoTime() + PatienceMs * 1000000
     host.follow(() => spare.await(untilNs))
@@ -88,4 +88,28 @@ private[cecstore] object ExecutorSide {
 
   def memoryBytesMax(text: Option[String]): Long =
     text.map(JavaUtils.byteStringAsBytes).getOrElse(Runtime.getRuntime.maxMemory / HeapShare)
+}
+
+/**
+ * The cores of this executor that no task uses. Whoever works beside the tasks waits for one, so as not to make a
+ * batch longer for what can be done between two.
+ */
+private[cecstore] final class SpareCores(cores: Int) {
+  private var running = 0
+
+  def taskBegan(): Unit = synchronized(running += 1)
+
+  def taskEnded(): Unit = synchronized {
+    running -= 1
+    notifyAll()
+  }
+
+  /** Until a core is spare, or until this moment (of System.nanoTime) at the latest: tasks may leave none for hours. */
+  def await(untilNs: Long): Unit = synchronized {
+    var leftNs = untilNs - System.nanoTime()
+    while (running >= cores && leftNs > 0) {
+      TimeUnit.NANOSECONDS.timedWait(this, leftNs)
+      leftNs = untilNs - System.nanoTime()
+    }
+  }
 }
