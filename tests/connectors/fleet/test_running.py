@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from cec_store import read_queue
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.going_back import fork_fleet, roll_back
 from cec_store.connectors.spark.takeover.tenure import FENCE_KEY
 from cec_store.errors import LeaseHeld
 from support.fleets import diamond
 from support.spark.session import stages_of
+from support.spark.standalone import wait_for
 
 PERIOD_S = 0.5
 
@@ -56,3 +58,32 @@ def test_a_fleet_goes_on_where_it_was_is_forked_and_goes_back(spark: Any, tmp_pa
     with fleet.start(spark, period_s=PERIOD_S) as driver:
         diamond.await_all(tmp_path, 120)
     assert driver.failure is None
+
+
+def test_a_query_that_dies_in_a_batch_is_tried_again_and_the_others_go_on(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Until its rows can be processed, which is so once a file is there."""
+    diamond.make_input(tmp_path)
+    diamond.add_rows(tmp_path, 0, 10)
+    mended = tmp_path / "mended"
+
+    def dying(rows: Any) -> Any:
+        v = "v" if mended.exists() else "cast(raise_error('no such v') as bigint) as v"
+        return rows.selectExpr("k", v, "at")
+
+    fleet = Fleet(tmp_path / "fleet", rules=diamond.RULES)
+    for name, function in (("sound", diamond.tenfold), ("dying", dying)):
+        places = {"reads": [str(tmp_path / "input")], "writes": str(tmp_path / name)}
+        fleet.query(name, function, **places)
+    with fleet.start(spark, period_s=PERIOD_S) as driver:
+        wait_for(lambda: driver.notes.of("dying").failures.count >= 2, lambda: str(driver.notes))
+        assert "no such v" in driver.notes.of("dying").failures.reason
+        wait_for((tmp_path / "sound" / "log").exists, lambda: "the other has done nothing")
+        mended.touch()
+        wait_for(lambda: driver.notes.of("dying").batch is not None, lambda: str(driver.notes))
+        assert driver.notes.of("dying").failures.count == 0
+    assert driver.failure is None
+    for name, times in (("sound", 10), ("dying", 1)):
+        came = sorted(read_queue(tmp_path / name).read_all()["v"].to_pylist())
+        assert came == [times * n for n in range(10)]

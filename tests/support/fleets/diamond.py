@@ -58,6 +58,10 @@ def tall(rows: Any) -> Any:
     return rows.where("v > 100")
 
 
+def tenfold(rows: Any) -> Any:
+    return rows.selectExpr("k", "v * 10 as v", "at")
+
+
 def _window() -> Any:
     from pyspark.sql.functions import window
 
