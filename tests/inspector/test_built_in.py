@@ -18,8 +18,9 @@ from support.processes.chromium import Chromium, browser
 from support.processes.drawn import DESK, PHONE, check_drawn
 from support.spark.moves import Leg, go
 from support.spark.queries import QUERIES
-from support.spark.runs import Kept
-from support.spark.session import HDFS, ROCKSDB
+from support.spark.runs import Job, Kept, Run
+from support.spark.session import CEC, HDFS, ROCKSDB
+from support.spark.transforms import evolving, run_life
 
 PLACE = "spark.sql.streaming.stateStore."
 CHANGELOG = {PLACE + "rocksdb.changelogCheckpointing.enabled": "true"}
@@ -201,6 +202,21 @@ def test_a_file_that_a_zip_names_is_missed(copy: Path, name: str) -> None:
     shared[0].unlink()
     faults = document(copy, status=1)["faults"]
     assert [(f["kind"], f["path"]) for f in faults] == [("state-file-missing", str(shared[0]))]
+
+
+@pytest.mark.parametrize("provider", [ROCKSDB, CEC], ids=["rocksdb", "cec"])
+def test_a_transforms_last_partition_is_missed_when_it_is_gone(
+    spark: Any, tmp_path: Path, provider: str
+) -> None:
+    """Its variables' schemas count no partitions: the offset log does."""
+    job = Job(evolving("first"), tmp_path, Kept(provider))
+    done = Run(tmp_path / "checkpoint")
+    run_life(spark, job, 0, done)
+    assert shown("verify", done.checkpoint)["sound"]
+    shutil.rmtree(done.checkpoint / "state" / "0" / "1")
+    found = shown("verify", done.checkpoint, status=1)
+    lost = [each["path"] for each in found["faults"] if each["kind"] == "log-missing"]
+    assert lost == [str(done.checkpoint / "state" / "0" / "1")]
 
 
 @pytest.mark.parametrize("with_checksums", [True, False])
