@@ -174,7 +174,8 @@ class VersionFaults:
         if len(kept.numbers) and last < kept.numbers[-1]:
             return f"{text}; a restart at version {kept.numbers[-1]}, the newest, does not need it"
         if len(kept.numbers) and last == kept.numbers[-1]:
-            text += f", and with them the {int(kept.windows[-1]):,} windows open at the end"
+            lost = "it" if first == last else "them"
+            text += f", and with {lost} the {int(kept.windows[-1]):,} windows open at the end"
         return f"{text}; a restart at the newest version fails"
 
 
