@@ -122,10 +122,12 @@ class FleetDriver:
         situation = recovery.observed(
             before.situation, self._engine.executors(), now_s, topology, rules, self._planner
         )
-        self._notes = replace(before, situation=situation)
         wanted = situation.running(topology)
-        if situation.outage != before.situation.outage:
-            self._lease.check()
+        is_planned_anew = situation.outage != before.situation.outage
+        if is_planned_anew and not self._is_held():
+            return
+        self._notes = replace(before, situation=situation)
+        if is_planned_anew:
             self._folder.write(replace(self._notes, written_s=now_s))
             _log.warning("%s: %s", self._folder.path, _said(situation, wanted))
         self._stop([name for name in self._running if name not in wanted])

@@ -18,7 +18,8 @@ private[cecstore] final class ExecutorSide(plugin: PluginContext) extends Loggin
 
   private val host = new ReplicaHost(memoryBytesMax(plugin.conf.getOption(MemoryKey)), (key, conf) =>
     SegmentFolder.ofFollower(key.folder, conf.getOrElse(SparkHadoopUtil.get.newConfiguration(plugin.conf))))
-  private val spare = new SpareCores(plugin.conf.getInt("spark.executor.cores", Runtime.getRuntime.availableProcessors))
+  private val spare = new SpareCores(plugin.conf.getInt("spark.executor.cores", Runtime.getRuntime.availableProcessors) /
+    plugin.conf.getInt("spark.task.cpus", 1))
   private val news = new Semaphore(0)
   private var seen = 0L
   @volatile private var isStopped = false
@@ -91,10 +92,12 @@ private[cecstore] object ExecutorSide {
 }
 
 /**
- * The cores of this executor that no task uses. Whoever works beside the tasks waits for one, so as not to make a
+ * Whether this executor has a core that no task uses. Whoever works beside the tasks waits for one, so as not to make a
  * batch longer for what can be done between two.
+ *
+ * @param tasksMax as many as it runs at once
  */
-private[cecstore] final class SpareCores(cores: Int) {
+private[cecstore] final class SpareCores(tasksMax: Int) {
   private var running = 0
 
   def taskBegan(): Unit = synchronized(running += 1)
@@ -107,7 +110,7 @@ private[cecstore] final class SpareCores(cores: Int) {
   /** Until a core is spare, or until this moment (of System.nanoTime) at the latest: tasks may leave none for hours. */
   def await(untilNs: Long): Unit = synchronized {
     var leftNs = untilNs - System.nanoTime()
-    while (running >= cores && leftNs > 0) {
+    while (running >= tasksMax && leftNs > 0) {
       TimeUnit.NANOSECONDS.timedWait(this, leftNs)
       leftNs = untilNs - System.nanoTime()
     }
