@@ -138,15 +138,16 @@ def test_state_of_a_variable_that_is_not_declared_any_more(spark: Any, tmp_path:
 
 
 def test_a_query_that_runs(spark: Any, checkpoints: dict[str, Path], tmp_path: Path) -> None:
-    job = Job(QUERY, tmp_path / "job", Kept(HDFS))
     copy = tmp_path / "copy"
     shutil.copytree(checkpoints["hdfs"], copy)
-    job.inputs.write(range(2))
-    frame = QUERY.build(spark, job.inputs).writeStream.outputMode("update").format("noop")
+    # Where the checkpoint has had it from: with another one the query would not stay.
+    inputs = Job(QUERY, checkpoints["hdfs"].parent, Kept(HDFS)).inputs
+    frame = QUERY.build(spark, inputs).writeStream.outputMode("update").format("noop")
     running = frame.option("checkpointLocation", str(copy)).start()
     try:
         with pytest.raises(MoveRefused, match="its query is running: stop it first"):
             cec_spark.adopt(spark, copy, tmp_path / "new")
+        assert running.isActive
     finally:
         running.stop()
     lease = cec_spark.keep_alive(spark, copy)
@@ -156,7 +157,7 @@ def test_a_query_that_runs(spark: Any, checkpoints: dict[str, Path], tmp_path: P
     finally:
         lease.release()
         spark.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
-    assert not [path for path in tmp_path.iterdir() if path.name not in ("job", "copy")]
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
 
 
 def test_a_query_that_goes_on_meanwhile(
