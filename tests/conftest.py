@@ -175,6 +175,15 @@ def references(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return References(spark, tmp_path_factory.mktemp)
 
 
+@pytest.fixture
+def unfenced(spark: Any) -> Iterator[None]:
+    """A session that holds a lease fences what it writes from then on; afterwards it does not."""
+    from cec_store.connectors.spark.takeover.tenure import FENCE_KEY
+
+    yield
+    spark.conf.unset(FENCE_KEY)
+
+
 @pytest.fixture(scope="session")
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A real HDFS of this machine; skips, or fails, where its jar is missing."""

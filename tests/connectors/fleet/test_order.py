@@ -7,7 +7,6 @@ their rows is there already.
 """
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,12 @@ from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.going_back import roll_back
 from cec_store.connectors.spark.fleet.rules import Rules
-from cec_store.connectors.spark.takeover.tenure import FENCE_KEY
 from support.fleets import diamond
 
+pytestmark = pytest.mark.usefixtures("unfenced")
 ROWS = 120
 PERIOD_S = 0.2
 DEADLINE_S = 300.0
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was(spark: Any) -> Iterator[None]:
-    """A fleet's session fences what it writes from then on."""
-    yield
-    spark.conf.unset(FENCE_KEY)
 
 
 def declared(folder: Path, rows_of_a_batch: int) -> Fleet:

@@ -1,6 +1,5 @@
 """A fleet on a real Spark: started, stopped, gone on with, gone back, forked."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +8,13 @@ import pytest
 from cec_store import read_queue
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.going_back import fork_fleet, roll_back
-from cec_store.connectors.spark.takeover.tenure import FENCE_KEY
 from cec_store.errors import LeaseHeld
 from support.fleets import diamond
 from support.spark.session import stages_of
 from support.spark.standalone import wait_for
 
+pytestmark = pytest.mark.usefixtures("unfenced")
 PERIOD_S = 0.5
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was(spark: Any) -> Iterator[None]:
-    """A fleet's session fences what it writes from then on."""
-    yield
-    spark.conf.unset(FENCE_KEY)
 
 
 def test_a_fleet_goes_on_where_it_was_is_forked_and_goes_back(spark: Any, tmp_path: Path) -> None:

@@ -91,12 +91,6 @@ def test_an_application_below_the_verb_waits_for_its_turn(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def fence(spark: Any) -> Any:
-    yield
-    spark.conf.unset(FENCE_KEY)
-
-
-@pytest.fixture
 def tenures(spark: Any) -> Any:
     return spark._jvm.org.apache.spark.sql.cecstore.standby.Tenures
 
@@ -176,7 +170,7 @@ def test_a_checkpoint_without_a_lease_is_written_as_ever(spark: Any, tmp_path: P
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 def test_a_batch_that_was_under_way_at_the_takeover_gets_into_no_queue(
-    spark: Any, fence: Any, tmp_path: Path
+    spark: Any, unfenced: None, tmp_path: Path
 ) -> None:
     """A fleet may have gone back since, so that the queue has no place for it any more."""
     from pyspark.errors import StreamingQueryException
@@ -227,7 +221,7 @@ def made_checkpoint(folder: Path, provider: str) -> Path:
     return folder
 
 
-def test_a_lease_that_somebody_alive_holds(spark: Any, fence: Any, tmp_path: Path) -> None:
+def test_a_lease_that_somebody_alive_holds(spark: Any, unfenced: None, tmp_path: Path) -> None:
     with (
         leases_of(tmp_path).hold(LEASE, holder="node-1"),
         pytest.raises(LeaseHeld, match="is held by node-1"),
@@ -238,7 +232,9 @@ def test_a_lease_that_somebody_alive_holds(spark: Any, fence: Any, tmp_path: Pat
         assert spark.conf.get(FENCE_KEY) == FENCE
 
 
-def test_places_of_which_nobody_can_be_the_standby(spark: Any, fence: Any, tmp_path: Path) -> None:
+def test_places_of_which_nobody_can_be_the_standby(
+    spark: Any, unfenced: None, tmp_path: Path
+) -> None:
     with pytest.raises(NotACheckpoint, match="no checkpoint of a Spark query here"):
         cec_spark.standby(spark, tmp_path / "nowhere", never)
     ours = made_checkpoint(tmp_path / "ours", "org.apache.spark.sql.cecstore.CecStateStoreProvider")
@@ -251,7 +247,7 @@ def test_places_of_which_nobody_can_be_the_standby(spark: Any, fence: Any, tmp_p
     assert not (ours / "leases").exists()
 
 
-def test_times_and_sessions_that_cannot_do_it(spark: Any, fence: Any, tmp_path: Path) -> None:
+def test_times_and_sessions_that_cannot_do_it(spark: Any, unfenced: None, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="period_s=0"):
         cec_spark.keep_alive(spark, tmp_path, period_s=0)
     with pytest.raises(SparkUnavailable, match="no driver of its own"):
