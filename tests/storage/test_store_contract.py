@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier, Thread
@@ -204,6 +205,31 @@ def test_large_objects_come_back(store: Store) -> None:
     assert store.read("large") == whole
     assert store.read("large", len(whole) - 3) == b"end"
     assert store.read("large", 1000, 1 << 20) == whole[1000 : 1000 + (1 << 20)]
+
+
+def test_a_listing_beside_deletes_has_what_stays(store: Store) -> None:
+    names = [f"gone-{number:02}" for number in range(20)]
+    store.create("stays", [b"x"])
+    is_over = False
+
+    def makes_and_deletes() -> None:
+        while not is_over:
+            for name in names:
+                store.create(name, [b"y"])
+            store.delete(names)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    other = Thread(target=makes_and_deletes)
+    other.start()
+    try:
+        found = [{entry.name for entry in store.list()} for _ in range(100)]
+    finally:
+        sys.setswitchinterval(interval)
+        is_over = True
+        other.join()
+    assert all("stays" in each for each in found)
+    assert set().union(*found) <= {"stays", *names}
 
 
 def test_a_child_of_a_fork_uses_the_store_on_its_own(store: Store) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from threading import Lock
 
 from cec_store.storage.stores.file_system import FileSystem
+from cec_store.storage.stores.store import Entry
 
-_creating = Lock()
-"""fsspec looks and then writes; its objects are shared by the whole process."""
+_calling = Lock()
+"""fsspec looks and then writes, or reads what it saw; its objects are shared by the process."""
 
 
 class MemoryFileSystem(FileSystem):
@@ -16,5 +18,17 @@ class MemoryFileSystem(FileSystem):
     creates_exclusively = True
 
     def create(self, path: str, data: bytes) -> None:
-        with _creating:
+        with _calling:
             self.calls.pipe_file(path, data, mode="create")
+
+    def size(self, path: str) -> int:
+        with _calling:
+            return super().size(path)
+
+    def list(self, path: str) -> list[Entry]:
+        with _calling:
+            return super().list(path)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        with _calling:
+            super().delete(paths)

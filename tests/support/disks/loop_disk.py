@@ -103,10 +103,12 @@ class LoopDisk:
         self._mounted = False
 
     def clear(self) -> None:
-        """Remove all folders, durably: a power cut must not bring them back."""
-        for folder in self.path.iterdir():
-            if folder.name != "lost+found":
-                shutil.rmtree(folder)
+        """Remove all that is there, durably: a power cut must not bring it back."""
+        for each in self.path.iterdir():
+            if each.is_dir() and each.name != "lost+found":
+                shutil.rmtree(each)
+            elif each.is_file():
+                each.unlink()
         self._sync_names()
 
     def write_once_around_the_journal(self) -> None:
