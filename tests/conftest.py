@@ -20,6 +20,7 @@ SPARK_FILES = (
     "connectors/provider/test_operators.py",
     "connectors/provider/test_transforms.py",
     "connectors/moving/test_moves.py",
+    "connectors/moving/test_moved_transforms.py",
     "connectors/moving/test_partitions.py",
     "connectors/moving/test_refusals.py",
     "connectors/moving/test_killed_moves.py",

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from support.spark.inputs import FILES
-from support.spark.runs import Job, Run, settings_of, take_progress
+from support.spark.runs import TOO_LATE, Job, Run, settings_of, take_progress
 
 START_MS = 1_767_225_600_000
 STEP_MS = 10_000
 IDLE = 2
 """So many batches without input come behind those with: timers and times to live go on."""
 _AWAIT_S = 120
-# Spark gives a Python process ten seconds to start, and so many of them on a busy machine are few.
-_TOO_LATE = "failed to connect back"
+
+
+Move = Callable[[int, Path], Path]
+"""Before a life, which is not the first: takes the checkpoint elsewhere, and says where."""
 
 
 class ClockedRun:
     """One job: a file a batch, and ten seconds between batches."""
 
-    def __init__(self, spark: Any, job: Job) -> None:
+    def __init__(self, spark: Any, job: Job, move: Move) -> None:
         self._spark = spark
         self._job = job
+        self._move = move
         self._clock = spark._jvm.org.apache.spark.sql.cecstore.tests.Clocked(START_MS)
         self._batch = 0
         self.done = Run(job.folder / "checkpoint")
@@ -32,6 +36,8 @@ class ClockedRun:
         lives = self._job.lives
         for life in range(lives):
             files = range(FILES * life // lives, FILES * (life + 1) // lives)
+            if life:
+                self.done.checkpoint = self._move(life, self.done.checkpoint)
             query = None
             for file in [*files, *[None] * IDLE]:
                 self._job.inputs.write(range(file, file + 1) if file is not None else range(0))
@@ -56,7 +62,7 @@ class ClockedRun:
         while not self._clock.has(self._batch) or not self._is_told(query):
             if not query.isActive:
                 error = query.exception()
-                if _TOO_LATE not in str(error):
+                if TOO_LATE not in str(error):
                     raise AssertionError(f"batch {self._batch}: {error}")
                 take_progress(query, self.done)
                 query = self._start(life)
@@ -71,8 +77,13 @@ class ClockedRun:
         return any(each.batchId == self._batch for each in query.recentProgress)
 
 
-def run_clocked(spark: Any, *jobs: Job) -> list[Run]:
+def stays(life: int, checkpoint: Path) -> Path:
+    """A query that goes on where it was."""
+    return checkpoint
+
+
+def run_clocked(spark: Any, *jobs: Job, move: Move = stays) -> list[Run]:
     """All files, and some batches without, one job after the other."""
     for job in jobs:
         Path(job.folder).mkdir(parents=True, exist_ok=True)
-    return [ClockedRun(spark, job).run() for job in jobs]
+    return [ClockedRun(spark, job, move).run() for job in jobs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from support.spark.queries import StreamQuery
-from support.spark.runs import STORE, Job, Kept, Run, settings_of, start, take_progress
+from support.spark.runs import STORE, Job, Kept, Run, run_files, settings_of
 from support.spark.session import CEC, HDFS, ROCKSDB
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -26,6 +27,8 @@ class Leg:
     """`adopt`, `repartition` or `release`; empty: it is stopped and started again."""
     partitions: int = 0
     provider: str = ""
+    query: StreamQuery | None = None
+    """From here on, where it is another form of the one before."""
 
 
 @dataclass
@@ -59,10 +62,9 @@ def go(
             new = folder / f"{leg.move}-{number}"
             _move(spark, checkpoint, new, leg)
             checkpoint = new
+        job = replace(job, query=leg.query or job.query)
         done = replace(moved.run, checkpoint=checkpoint)
-        running = start(spark, job, 0, range(read, read + leg.files), done)
-        running.awaitTermination()
-        take_progress(running, done)
+        run_files(spark, job, 0, range(read, read + leg.files), done)
         read += leg.files
         moved.checkpoints.append(checkpoint)
         moved.last_batches.append(Checkpoint(checkpoint).newest_batch())
@@ -91,16 +93,25 @@ def state_of(spark: Any, checkpoint: Path) -> dict[str, list[str]]:
     metadata = spark.read.format("state-metadata").load(str(checkpoint)).collect()
     found = {}
     for row in metadata:
-        reader = spark.read.format("statestore").option("operatorId", row.operatorId)
-        reader = reader.option("storeName", row.stateStoreName)
-        name = f"{row.operatorId} {row.stateStoreName}"
-        if row.operatorName == "transformWithStateExec":
-            for variable in ("total", "items", "parts"):
-                found[f"{name} {variable}"] = _rows(
-                    reader.option("stateVarName", variable).load(str(checkpoint))
-                )
-            continue
-        found[name] = _rows(reader.load(str(checkpoint)))
+        options = [("storeName", row.stateStoreName)]
+        if row.operatorName.startswith("transformWithState"):
+            options = _variables_of(json.loads(row.operatorProperties))
+        for option, value in options:
+            reader = spark.read.format("statestore").option("operatorId", row.operatorId)
+            reader = reader.option("storeName", row.stateStoreName).option(option, value)
+            name = f"{row.operatorId} {row.stateStoreName} {value}"
+            found[name] = _rows(reader.load(str(checkpoint)))
+    return found
+
+
+def _variables_of(properties: dict[str, Any]) -> list[tuple[str, str]]:
+    """The options of Spark's reader, one after the other, with which it reads all of them."""
+    found = []
+    for each in properties["stateVariables"]:
+        if not each["stateName"].startswith("$"):
+            found.append(("stateVarName", each["stateName"]))
+        elif ("readRegisteredTimers", "true") not in found:
+            found.append(("readRegisteredTimers", "true"))
     return found
 
 

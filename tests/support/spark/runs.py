@@ -15,6 +15,9 @@ from support.spark.session import CEC, HDFS
 
 STORE = "spark.sql.streaming.stateStore."
 HALF = FILES // 2
+# Spark gives a Python process ten seconds to start, and so many of them on a busy machine are few.
+TOO_LATE = "failed to connect back"
+_TRIES = 5
 METRICS = ("numRowsTotal", "numRowsUpdated", "numRowsRemoved", "numRowsDroppedByWatermark")
 
 
@@ -112,6 +115,22 @@ def start(spark: Any, job: Job, life: int, files: range, done: Run) -> Any:
         writer = writer.option("checkpointLocation", str(done.checkpoint))
         writer = writer.foreachBatch(taker(done, job.twice))
         return writer.trigger(availableNow=True).start()
+
+
+def run_files(spark: Any, job: Job, life: int, files: range, done: Run) -> None:
+    """To the end of these; a query whose Python came too late is started again."""
+    from pyspark.errors import StreamingQueryException
+
+    for tries_left in reversed(range(_TRIES)):
+        query = start(spark, job, life, files, done)
+        try:
+            query.awaitTermination()
+            take_progress(query, done)
+            return
+        except StreamingQueryException as error:
+            take_progress(query, done)
+            if TOO_LATE not in str(error) or not tries_left:
+                raise
 
 
 def taker(done: Run, twice: bool) -> Callable[[Any, int], None]:

@@ -7,12 +7,9 @@ from typing import Any
 
 from support.spark.inputs import FILES, Inputs
 from support.spark.queries import StreamQuery
-from support.spark.runs import Job, Run, start, take_progress
+from support.spark.runs import Job, Run, run_files
 
 SCHEMA = "key STRING, what STRING, n LONG, text STRING"
-# Spark gives a Python process ten seconds to start, and so many of them on a busy machine are few.
-_TOO_LATE = "failed to connect back"
-_TRIES = 5
 
 
 def run_transforms(spark: Any, *jobs: Job) -> list[Run]:
@@ -27,19 +24,8 @@ def run_transforms(spark: Any, *jobs: Job) -> list[Run]:
 
 
 def run_life(spark: Any, job: Job, life: int, done: Run) -> None:
-    from pyspark.errors import StreamingQueryException
-
     files = range(FILES * life // job.lives, FILES * (life + 1) // job.lives)
-    for tries_left in reversed(range(_TRIES)):
-        query = start(spark, job, life, files, done)
-        try:
-            query.awaitTermination()
-            take_progress(query, done)
-            return
-        except StreamingQueryException as error:
-            take_progress(query, done)
-            if _TOO_LATE not in str(error) or not tries_left:
-                raise
+    run_files(spark, job, life, files, done)
 
 
 def scala(time: str, ttl: str = "none") -> StreamQuery:

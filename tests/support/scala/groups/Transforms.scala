@@ -25,7 +25,7 @@ object Transforms {
 
     /** One millisecond is over by the next batch, an hour is not. */
     private def config(variable: String): TTLConfig =
-      if (ttl == "none") TTLConfig.NONE else TTLConfig(Duration.ofMillis(if (variable == ttl) 1L else HourMs))
+      if (ttl == "none" || ttl == "no timers") TTLConfig.NONE else TTLConfig(Duration.ofMillis(if (variable == ttl) 1L else HourMs))
 
     override def init(mode: OutputMode, time: TimeMode): Unit = {
       total = getHandle.getValueState("total", Encoders.scalaLong, config("value"))
