@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from cec_store.connectors.spark.checkpoint.rewriting import hadoop_url
 from cec_store.connectors.spark.executors.adaptation import cores_of
 from cec_store.connectors.spark.fleet.costs import CpuMeter
 from cec_store.connectors.spark.fleet.declaration import Function, Query, queue_path
 from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import check_session, enter
 from cec_store.standby.leases import Lease
+from cec_store.storage.stores.folders import folder_at
 
 _SOURCE = re.compile(r"cec\[(.*)\]", re.DOTALL)
 
@@ -32,6 +34,11 @@ class Seen:
         """The queue of each source, empty for one that is none."""
         found = [_SOURCE.fullmatch(each.description) for each in self.progress.sources]
         return tuple(queue_path(each[1]) if each else "" for each in found)
+
+
+def _spark_name(path: str) -> str:
+    """Of a path of this machine one that Spark, too, takes for that, where HDFS is its default."""
+    return hadoop_url(folder_at(path))
 
 
 class Running(Protocol):
@@ -100,7 +107,8 @@ class SparkEngine:
         Raises:
             LeaseHeld: another one is alive.
         """
-        return enter(self._session, folder, None, KEEP_ALIVE, None)
+        name = _spark_name(folder)
+        return enter(self._session, folder, None, KEEP_ALIVE, None, spark_name=name)
 
     def discard_unfinished(self, checkpoints: Sequence[str]) -> None:
         """Whoever drove the fleet before writes nothing to these any more, wherever it was stopped.
@@ -110,7 +118,7 @@ class SparkEngine:
         conf = self._session._jsparkSession.sessionState().newHadoopConf()
         tenures = self._session._jvm.org.apache.spark.sql.cecstore.standby.Tenures
         for each in checkpoints:
-            tenures.discardUnfinished(each, conf)
+            tenures.discardUnfinished(_spark_name(each), conf)
 
     def executors(self) -> dict[str, float]:
         """Cores of each that is alive; the driver is one where it runs the tasks itself."""
@@ -133,15 +141,16 @@ class SparkEngine:
         frames = []
         for queue in query.reads:
             reader = self._session.readStream.format("cec").option("startingOffsets", "earliest")
-            frames.append(reader.options(**query.read_options).load(queue_path(queue)))
+            frames.append(reader.options(**query.read_options).load(_spark_name(queue)))
         writer = function(*frames).writeStream.format("cec").queryName(query.name)
-        writer = writer.outputMode(query.output_mode).option("checkpointLocation", checkpoint)
+        writer = writer.outputMode(query.output_mode)
+        writer = writer.option("checkpointLocation", _spark_name(checkpoint))
         writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
         context = self._session.sparkContext._jsc.sc()
         # The query's thread takes over what this one has.
         self._pools.enter(context, query.name, self._in_turn)
         try:
-            started = writer.options(**query.write_options).start(queue_path(query.writes))
+            started = writer.options(**query.write_options).start(_spark_name(query.writes))
         finally:
             self._pools.leave(context)
         return RunningQuery(started)

@@ -55,11 +55,13 @@ def enter(
     keep_alive: KeepAlive | None,
     after: int | None,
     own: str = "",
+    spark_name: str = "",
 ) -> Lease:
     """Hold the lease, and shut out whoever held it: no commit of theirs succeeds from here on.
 
     ``own`` is the checkpoint of an active standby, where the query goes on: the queue has batches
-    from there, so that nobody may go on from this one any more.
+    from there, so that nobody may go on from this one any more. ``spark_name`` is what Spark calls
+    the checkpoint, where that is not as it was given.
 
     Raises:
         LeaseHeld: as :meth:`Leases.hold`.
@@ -85,7 +87,7 @@ def enter(
     try:
         conf = session._jsparkSession.sessionState().newHadoopConf()
         tenures = session._jvm.org.apache.spark.sql.cecstore.standby.Tenures
-        tenures.enter(leases.path, LEASE, lease.number, conf)
+        tenures.enter(spark_name or leases.path, LEASE, lease.number, conf)
     except BaseException:
         # The query is at work nowhere, though nobody has asked for that.
         lease.abandon()

@@ -1,5 +1,6 @@
 """A fleet on a real Spark: started, stopped, gone on with, gone back, forked."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,17 @@ pytestmark = pytest.mark.usefixtures("unfenced")
 PERIOD_S = 0.5
 
 
+@pytest.fixture
+def elsewhere_by_default(spark: Any) -> Iterator[None]:
+    """A path without a scheme is for Spark one of an HDFS, as on a cluster of YARN."""
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    before = conf.get("fs.defaultFS")
+    conf.set("fs.defaultFS", "hdfs://127.0.0.1:1")
+    yield
+    conf.set("fs.defaultFS", before)
+
+
+@pytest.mark.usefixtures("elsewhere_by_default")
 def test_a_fleet_goes_on_where_it_was_is_forked_and_goes_back(spark: Any, tmp_path: Path) -> None:
     diamond.make_input(tmp_path)
     diamond.add_rows(tmp_path, 0, 60)
