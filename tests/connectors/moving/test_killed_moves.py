@@ -1,8 +1,6 @@
 """Whenever a move is killed or fails, the new checkpoint is whole or not there."""
 
-import random
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,18 +10,27 @@ import pytest
 pytest.importorskip("pyspark")
 
 from cec_store.connectors import spark as cec_spark
-from cec_store.connectors.spark.moving import moving
 from cec_store.storage.stores.new_trees import NewTree
 from support.places.checkpoints import tree_of
 from support.runs.counts import CRASH_FULL
-from support.spark.killed_runs import Driver
+from support.spark.killed_moves import KILLS, kill_one
 from support.spark.moves import Leg, go, state_of, without_partitions
 from support.spark.queries import QUERIES
-from support.spark.runs import Kept
-from support.spark.session import CEC, HDFS
+from support.spark.runs import STORE, Kept, settings_of
+from support.spark.session import CEC, HDFS, ROCKSDB
 
 QUERY = QUERIES["aggregate_update"]
-LIFE_S_MAX = 400
+KILLED = {
+    "adopt": ("adopt", Kept(HDFS)),
+    "adopt, V2": ("adopt", Kept(ROCKSDB, 2)),
+    "repartition": ("repartition", Kept(CEC)),
+    "repartition, V2": ("repartition", Kept(CEC, 2)),
+    "release": ("release", Kept(CEC)),
+    "release, V2": ("release", Kept(CEC, 2)),
+}
+AT_FULL_SIZE = pytest.mark.skipif(
+    not CRASH_FULL, reason="at full size only: each kill costs a start of Spark"
+)
 
 
 @pytest.fixture(scope="module")
@@ -76,44 +83,30 @@ def test_a_job_that_fails_leaves_nothing(spark: Any, old: Path, tmp_path: Path) 
 
 
 @pytest.mark.crash
-@pytest.mark.skipif(not CRASH_FULL, reason="at full size only: each kill costs a start of Spark")
-@pytest.mark.parametrize("move", ["adopt", "repartition"])
+@AT_FULL_SIZE
+@pytest.mark.parametrize("name", KILLED)
 def test_killed_at_any_moment_it_is_done_or_not_begun(
-    spark: Any, old: Path, tmp_path: Path, move: str, tally: Callable[[int], None]
+    spark: Any, tmp_path: Path, name: str, tally: Callable[[int], None]
 ) -> None:
-    source = old
-    if move == "repartition":
-        source = tmp_path / "ours"
-        assert moving.adopt(spark, old, source).provider == CEC
-    due, before = state_of(spark, source), tree_of(source)
-    whole = unfinished = 0
-    for kill in range(15):
-        folder = tmp_path / f"killed-{kill}"
-        folder.mkdir()
-        _kill_one(source, folder, move, random.Random(kill))
-        for new in folder.iterdir():
-            if not new.name.startswith("."):
-                assert without_partitions(state_of(spark, new)) == without_partitions(due)
-                assert (new / "metadata").read_bytes() == (source / "metadata").read_bytes()
-                whole += 1
-            else:
-                unfinished += 1
-        shutil.rmtree(folder)
+    move, kept = KILLED[name]
+    source = go(spark, QUERY, tmp_path, kept, [Leg(2)]).checkpoints[0]
+    with settings_of(spark, {STORE + "checkpointFormatVersion": str(kept.version)}):
+        due, before = without_partitions(state_of(spark, source)), tree_of(source)
+        whole = unfinished = 0
+        for kill in range(KILLS):
+            folder = tmp_path / f"killed-{kill}"
+            folder.mkdir()
+            kill_one(source, folder, folder, move, kill)
+            for new in folder.iterdir():
+                if not new.name.startswith("."):
+                    assert without_partitions(state_of(spark, new)) == due
+                    assert (new / "metadata").read_bytes() == (source / "metadata").read_bytes()
+                    whole += 1
+                else:
+                    unfinished += 1
+            shutil.rmtree(folder)
     assert tree_of(source) == before
     # Each kill comes in the fourth move of a life.
-    assert whole >= 3 * 15
+    assert whole >= 3 * KILLS
     assert unfinished > 0, "no move was under way when it was killed"
-    tally(15)
-
-
-def _kill_one(source: Path, folder: Path, move: str, chance: random.Random) -> None:
-    order = {"checkpoint": str(source), "folder": str(folder), "move": move}
-    driver = Driver("moving_job", order, folder.with_suffix(".log"), LIFE_S_MAX)
-    try:
-        for event in driver.events():
-            if event["number"] == 3:
-                time.sleep(chance.uniform(0, 1.2 * event["took_s"]))
-                driver.kill()
-    finally:
-        driver.kill()
-        driver.close()
+    tally(KILLS)

@@ -1,20 +1,29 @@
 """Checkpoints that are moved on a real HDFS and on a real S3 server, from place to place there."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
 
+from cec_store import read_state
+from cec_store.connectors import spark as cec_spark
+from cec_store.errors import NotACheckpoint
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.storage.stores.folders import folder_at
-from support.drivers.store_moves_job import FILES, LEGS
+from support.drivers.store_moves_job import FILES, LEGS, QUERY
+from support.spark.killed_moves import KILLS, kill_one
 from support.spark.killed_runs import whole_life
+from support.spark.moves import Leg, go
+from support.spark.runs import Kept
+from support.spark.session import HDFS
 from support.stores.hdfs_cluster import Hdfs
 from support.stores.needed import at_full_size, need
-from support.stores.s3_server import options_of
+from support.stores.s3_server import BUCKET, options_of
 from support.stores.s3a import s3a_settings
 
 need("fsspec", "requests")
@@ -40,6 +49,12 @@ def check_life(
         assert found.is_sound, found.faults
 
 
+def _conf_of(s3_address: str) -> dict[str, str]:
+    conf = s3a_settings(s3_address)
+    conf["spark.driver.extraClassPath"] = conf.pop("spark.jars").replace(",", ":")
+    return conf
+
+
 @pytest.mark.parametrize("release", ["rocksdb", "hdfs"])
 def test_a_query_goes_on_wherever_it_is_moved_to_on_hdfs(
     hdfs: Hdfs, tmp_path: Path, release: str
@@ -52,6 +67,32 @@ def test_a_query_goes_on_wherever_it_is_moved_to_on_hdfs(
 def test_a_query_goes_on_wherever_it_is_moved_to_in_s3(
     s3_address: str, tmp_path: Path, release: str
 ) -> None:
-    conf = s3a_settings(s3_address)
-    conf["spark.driver.extraClassPath"] = conf.pop("spark.jars").replace(",", ":")
-    check_life(tmp_path, f"s3a://bucket/moves-{release}", conf, options_of(s3_address), release)
+    conf, options = _conf_of(s3_address), options_of(s3_address)
+    check_life(tmp_path, f"s3a://{BUCKET}/moves-{release}", conf, options, release)
+
+
+def test_killed_in_a_store_it_is_done_or_no_checkpoint(
+    spark: Any, tmp_path: Path, s3_address: str, tally: Callable[[int], None]
+) -> None:
+    """Where nothing can be renamed, what makes a checkpoint of the new folder is written last."""
+    old = go(spark, QUERY, tmp_path, Kept(HDFS), [Leg(2)]).checkpoints[0]
+    conf, options = _conf_of(s3_address), options_of(s3_address)
+    cec_spark.adopt(spark, old, tmp_path / "ours")
+    due = _sorted(read_state(tmp_path / "ours"))
+    whole = unfinished = 0
+    for kill in range(KILLS):
+        place = f"s3a://{BUCKET}/killed-{kill}"
+        kill_one(old, place, tmp_path / "job", "adopt", kill, conf, options)
+        for new in folder_at(place, options).folders():
+            try:
+                assert _sorted(read_state(f"{place}/{new}", storage_options=options)) == due
+                whole += 1
+            except NotACheckpoint:
+                unfinished += 1
+    assert whole >= 3 * KILLS
+    assert unfinished > 0, "no move was under way when it was killed"
+    tally(KILLS)
+
+
+def _sorted(state: pa.Table) -> list[str]:
+    return sorted(map(repr, state.to_pylist()))

@@ -25,7 +25,7 @@ CASES = (
     if CRASH_FULL
     else [("join_then_aggregate", 2, 3), (TRANSFORM.name, 1, 3)]
 )
-FILES = 10 if CRASH_FULL else 2
+FILES = (20, 20) if CRASH_FULL else (2, 1)
 
 
 @pytest.mark.crash
@@ -35,8 +35,8 @@ def test_state_stands_where_it_would_have_stood(
 ) -> None:
     query = EVERY[name]
     always = Kept(CEC, version, {PARTITIONS: str(wanted)})
-    due = go(spark, query, tmp_path / "always", always, [Leg(FILES), Leg(1)])
-    moves = [Leg(FILES), Leg(1, "repartition", partitions=wanted)]
+    due = go(spark, query, tmp_path / "always", always, [*map(Leg, FILES)])
+    moves = [Leg(FILES[0]), Leg(FILES[1], "repartition", partitions=wanted)]
     got = go(spark, query, tmp_path / "moved", Kept(CEC, version), moves)
     assert got.run.rows == due.run.rows
     assert got.states[-1] == due.states[-1] != got.states[0]

@@ -1,30 +1,30 @@
-"""Moves one checkpoint again and again, to be killed: `{"checkpoint", "folder", "move"}`.
+"""Moves one checkpoint again and again, to be killed.
 
-Each goes to a place of its own, `folder/0`, `folder/1` and on; says when it begins, and how long
-the last one has taken.
+The order is `{"checkpoint", "folder", "move", "conf", "storage_options"}`. Each goes to a place of
+its own, `folder/0`, `folder/1` and on; says when it begins, and how long the last one has taken.
 """
 
 import json
 import sys
 import time
 from itertools import count
-from pathlib import Path
+from typing import Any
 
 from cec_store.connectors import spark as cec_spark
 from support.spark.session import start_session
 
 
-def main(order: dict[str, str]) -> None:
-    session = start_session("local[2]")
+def main(order: dict[str, Any]) -> None:
+    session = start_session("local[2]", **order["conf"])
+    more: dict[str, Any] = {"storage_options": order["storage_options"]}
+    if order["move"] == "repartition":
+        more["partitions"] = 3
     took_s = 0.0
     for number in count():
         print(json.dumps({"number": number, "took_s": took_s}), flush=True)
         began_s = time.monotonic()
-        new = Path(order["folder"]) / str(number)
-        if order["move"] == "adopt":
-            cec_spark.adopt(session, order["checkpoint"], new)
-        else:
-            cec_spark.repartition(session, order["checkpoint"], new, partitions=3)
+        new = f"{order['folder']}/{number}"
+        getattr(cec_spark, order["move"])(session, order["checkpoint"], new, **more)
         took_s = time.monotonic() - began_s
 
 
