@@ -150,8 +150,9 @@ class FleetDriver:
                 self.look(time.time())
                 self._wanted_end.wait(max(0.0, self._period_s - (time.monotonic() - began_s)))
             self._stop(list(self._running))
-            self._note(time.time(), is_over=True)
-            self._folder.withdraw_stop()
+            if self._is_held():
+                self._note(time.time(), is_over=True)
+                self._folder.withdraw_stop()
         except Exception as error:  # whatever a session that ends may raise
             self.failure = error
             _log.error("%s: this fleet is driven no more: %s", self._folder.path, error)
@@ -274,7 +275,8 @@ class FleetDriver:
             _log.warning("%s: no global checkpoint: %s", self._folder.path, error)
 
     def _note(self, now_s: float, *, is_over: bool = False) -> None:
-        if is_over or now_s - self._noted_s >= min(self._period_s, _NOTED_AT_LEAST_S):
+        is_due = now_s - self._noted_s >= min(self._period_s, _NOTED_AT_LEAST_S)
+        if is_over or (is_due and self._is_held()):
             self._noted_s = now_s
             self._notes = replace(self._notes, written_s=now_s)
             self._folder.write(self._notes)

@@ -240,6 +240,38 @@ def test_one_that_was_taken_over_from_writes_no_notes_and_stops(fleet: Fleet) ->
     assert fleet.folder.read() == before
 
 
+def test_one_that_is_taken_over_from_during_a_look_writes_no_notes(fleet: Fleet) -> None:
+    """It was stopped behind its look at the lease, and goes on when another has gone back."""
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    before = fleet.folder.read()
+
+    def spent() -> dict[str, float]:
+        engine.lease.is_fenced = True
+        return {}
+
+    engine.spent = spent  # type: ignore[method-assign]
+    with pytest.raises(Fenced):
+        driver.look(10.0)
+    assert fleet.folder.read() == before
+
+
+def test_one_that_was_taken_over_from_leaves_the_wish_to_stop_to_the_other(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    before = fleet.folder.read()
+    engine.lease.is_fenced = True
+    fleet.folder.ask_to_stop()
+    driver.begin()
+    with pytest.raises(Fenced):
+        driver.wait(60.0)
+    assert engine.running() == set()
+    assert fleet.folder.is_asked_to_stop()
+    assert fleet.folder.read() == before
+
+
 def test_a_session_that_ends_is_told(fleet: Fleet) -> None:
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)
