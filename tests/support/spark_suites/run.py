@@ -47,7 +47,7 @@ SUITES = {
     **{name: f"{STREAMING}.{name}" for name in (*TRANSFORMS, *OTHERS)},
     **{f"{name}Suite": f"{STREAMING}.{name}WithoutVCFSuite" for name in JOINS},
     **{f"{name}WithVCFSuite": f"{STREAMING}.{name}WithVCFSuite" for name in JOINS},
-    "StateStoreSuite": f"{STATE}.RocksDBStateStoreSuite",
+    "StateStoreSuite": f"{STATE}.StateStoreSuite",
 }
 """By their names, what runs on Spark's own store; in the same package, what runs on ours is Cec and
 the name."""
@@ -91,17 +91,19 @@ def compiled(jars: str, folder: Path) -> Path:
 def run_suite(name: str, classes: Path, jars: str, out: Path) -> dict[str, str]:
     """By test: nothing where it passed, "skipped", or the first line of what it said."""
     shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    scratch = out / "scratch"
+    scratch.mkdir(parents=True)
     spark_jars = compiler.find_spark().jars
     command = [
         str(find_java().executable), "-Xmx3g", "-Xss4m", *module_options(),
-        "-Dspark.testing=true", "-Djava.io.tmpdir=" + str(out), "-Duser.timezone=UTC",
+        "-Dspark.testing=true", f"-Djava.io.tmpdir={scratch}", "-Duser.timezone=UTC",
         "-cp", f"{classes}:{spark.jar()}:{jars}:{spark_jars}/*",
         "org.scalatest.tools.Runner", "-R", str(classes), "-s", name,
         "-oW", "-u", str(out / "reports"),
     ]  # fmt: skip
     with (out / "log").open("wb") as log:
-        subprocess.run(command, stdout=log, stderr=log, timeout=_TIMEOUT_S, cwd=out)
+        subprocess.run(command, stdout=log, stderr=log, timeout=_TIMEOUT_S, cwd=scratch)
+    shutil.rmtree(scratch)
     [report] = (out / "reports").glob("*.xml")
     return {case.get("name", ""): _outcome(case) for case in ET.parse(report).iter("testcase")}
 
