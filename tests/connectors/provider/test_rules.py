@@ -22,6 +22,7 @@ RULES = (
     "the last to commit a version counts",
     "a row that is too large is refused with its key, operator and what to do",
     "a scan shows what was there when it began",
+    "a scan of nothing shows nothing that comes later",
     "a scan that is left early is over, and others go on with what they began with",
     "an iterator that seeks shows what is there then",
     "a long list is read whole and once",

@@ -1,6 +1,8 @@
-"""Which of Spark's tests are of RocksDB, and not of every store, by their names."""
+"""Which of Spark's tests are of its own stores, and not of every store, by their names."""
 
 NOT_OURS = {
+    r"SPARK-18342": "it lets renames fail, of which our commits make none",
+    r"SPARK-54063": "a metric of Spark's own stores",
     r"(?i)avro": "state in Avro, which is refused",
     r"hdfsStateStoreProvider should fail": "it says that another provider is refused",
     r"\(without changelog checkpointing\)": "once more with a setting of RocksDB's",

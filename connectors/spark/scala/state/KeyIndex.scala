@@ -64,6 +64,7 @@ private[cecstore] final class HashIndex(rows: RowsTable, sizeHint: Int) extends 
   }
 
   override def references: Iterator[Long] = {
+    if (size_ == 0) return Iterator.empty
     val slots = references_ // a rehash leaves this array as it is; dead references are looked up again
     Iterator.range(0, slots.length).map(slots(_)).filter(_ > 0)
   }

@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.streaming.state._
 object TransformRules {
   val rules: Seq[(String, Setting => Unit)] = Seq(
     "a scan shows what was there when it began" -> scan,
+    "a scan of nothing shows nothing that comes later" -> scanOfNothing,
     "a scan that is left early is over, and others go on with what they began with" -> leftEarly,
     "an iterator that seeks shows what is there then" -> seeks,
     "a long list is read whole and once" -> list,
@@ -45,6 +46,20 @@ object TransformRules {
       Check.equal("the scan that began after", values(after), List(2 -> 0, 8 -> 8, 9 -> 0, 16 -> 0, 18 -> 1, 20 -> 20, 24 -> 0))
       Check.equal("a scan of now", values(store.iterator(Default)), List(2 -> 0, 8 -> 8, 9 -> 0, 16 -> 0, 18 -> 1, 20 -> 20))
       setting.commit(store)
+    }
+    provider.close()
+  }
+
+  /** Of a family without an order too: both of Spark's stores agree on that. */
+  private def scanOfNothing(setting: Setting): Unit = {
+    val provider = setting.provider()
+    Tasks.run {
+      val store = Stores.open(provider, Stores.Start)
+      val before = store.iterator("default")
+      setting.put(store, 1, 1)
+      Check.equal("a scan of nothing", before.size, 0)
+      Check.equal("a scan of now", setting.content(store), Map(1 -> 1))
+      store.abort()
     }
     provider.close()
   }

@@ -4,12 +4,23 @@ package org.apache.spark.sql.execution.streaming.state
 import scala.util.{Random, Try}
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.spark.SparkFunSuite
 import org.apache.spark.sql.cecstore.CecStateStoreProvider
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
+import org.scalactic.source.Position
+import org.scalatest.Tag
+
+/** A test that calls what this Spark has no more has failed; it does not end the run. */
+trait LinksLate extends SparkFunSuite {
+  override protected def test(name: String, tags: Tag*)(body: => Any)(implicit pos: Position): Unit =
+    super.test(name, tags: _*)(try body catch { case error: LinkageError => fail(error) })
+}
+
+class SparksStateStoreSuite extends StateStoreSuite with LinksLate
 
 /** What Spark asks of every state store, of ours. */
-class CecStateStoreSuite extends StateStoreSuiteBase[CecStateStoreProvider] {
+class CecStateStoreSuite extends StateStoreSuiteBase[CecStateStoreProvider] with LinksLate {
   import StateStoreTestsHelper._
 
   // More versions than any of these tests makes.
