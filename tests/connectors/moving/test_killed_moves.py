@@ -13,8 +13,7 @@ from cec_store.connectors import spark as cec_spark
 from cec_store.storage.stores.new_trees import NewTree
 from support.places.checkpoints import tree_of
 from support.runs.counts import CRASH_FULL
-from support.spark.killed_moves import KILLS, kill_one
-from support.spark.moves import Leg, go, state_of, without_partitions
+from support.spark.moves import KILLS, Leg, go, kill_one, state_of, without_partitions
 from support.spark.queries import QUERIES
 from support.spark.runs import STORE, Kept, settings_of
 from support.spark.session import CEC, HDFS, ROCKSDB

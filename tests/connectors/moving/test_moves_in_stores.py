@@ -16,9 +16,8 @@ from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.storage.stores.folders import folder_at
 from support.drivers.store_moves_job import FILES, LEGS, QUERY
-from support.spark.killed_moves import KILLS, kill_one
 from support.spark.killed_runs import whole_life
-from support.spark.moves import Leg, go
+from support.spark.moves import KILLS, Leg, go, kill_one
 from support.spark.runs import Kept
 from support.spark.session import HDFS
 from support.stores.hdfs_cluster import Hdfs

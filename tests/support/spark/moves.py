@@ -1,8 +1,10 @@
-"""Queries that move between providers and partitions, beside ones that never do."""
+"""Queries that move between providers and partitions, and moves that are killed."""
 
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +12,14 @@ from typing import Any
 
 from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from support.spark.killed_runs import Driver
 from support.spark.queries import StreamQuery
 from support.spark.runs import STORE, Job, Kept, Run, run_files, settings_of
 from support.spark.session import CEC, HDFS, ROCKSDB
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+KILLS = 15
+_LIFE_S_MAX = 400
 SHORT = {"hdfs": HDFS, "rocksdb": ROCKSDB}
 
 
@@ -124,3 +129,29 @@ def without_partitions(states: dict[str, list[str]]) -> dict[str, list[str]]:
         name: sorted(row.rpartition(", partition_id=")[0] for row in rows)
         for name, rows in states.items()
     }
+
+
+def kill_one(
+    source: Path,
+    place: Path | str,
+    logs: Path,
+    move: str,
+    seed: int,
+    conf: dict[str, str] | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> None:
+    """In the fourth move of its life, all of which go below the place; at any moment of that."""
+    chance = random.Random(seed)
+    order = {
+        "checkpoint": str(source), "folder": str(place), "move": move, "conf": conf or {},
+        "storage_options": storage_options,
+    }  # fmt: skip
+    driver = Driver("moving_job", order, logs.with_suffix(".log"), _LIFE_S_MAX)
+    try:
+        for event in driver.events():
+            if event["number"] == 3:
+                time.sleep(chance.uniform(0, 1.2 * event["took_s"]))
+                driver.kill()
+    finally:
+        driver.kill()
+        driver.close()
