@@ -24,6 +24,7 @@ from cec_store.partitioned.by_reference.queue_state import QueueState, summary_b
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import commit_object_name, summary_object_name
 from cec_store.storage.stores.local_store import LocalStore
+from support.runs.counts import CRASH_FULL
 
 PLAIN = RecordSchema(pa.schema([("n", pa.int64())]))
 LOG_ID = bytes(range(16))
@@ -136,7 +137,11 @@ def test_summaries_go_back_to_the_last_wider_one() -> None:
     }  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=100 if CRASH_FULL else 10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(st.data())
 def test_a_queue_that_is_opened_is_as_its_writers_left_it(data: st.DataObject) -> None:
     store = Objects()
