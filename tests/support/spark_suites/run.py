@@ -36,15 +36,17 @@ TRANSFORMS = (
     "TransformWithMapStateSuite", "TransformWithValueStateTTLSuite",
     "TransformWithListStateTTLSuite", "TransformWithMapStateTTLSuite",
 )  # fmt: skip
+INITIAL = "FlatMapGroupsWithStateWithInitialStateSuite"
 JOINS = tuple(f"Streaming{kind}Join" for kind in ("Inner", "Outer", "FullOuter", "LeftSemi"))
 OTHERS = (
     "StreamingAggregationSuite", "StreamingDeduplicationSuite",
     "StreamingDeduplicationWithinWatermarkSuite", "FlatMapGroupsWithStateSuite",
-    "FlatMapGroupsWithStateWithInitialStateSuite", "StreamingSessionWindowSuite",
+    "StreamingSessionWindowSuite",
 )  # fmt: skip
 SUITES = {
     "TransformWithStateSuite": f"{STREAMING}.TransformWithStateUnsafeRowSuite",
     **{name: f"{STREAMING}.{name}" for name in (*TRANSFORMS, *OTHERS)},
+    INITIAL: f"{STREAMING}.Sparks{INITIAL}",
     **{f"{name}Suite": f"{STREAMING}.{name}WithoutVCFSuite" for name in JOINS},
     **{f"{name}WithVCFSuite": f"{STREAMING}.{name}WithVCFSuite" for name in JOINS},
     "StateStoreSuite": f"{STATE}.SparksStateStoreSuite",

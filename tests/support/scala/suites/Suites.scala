@@ -2,12 +2,13 @@
 package org.apache.spark.sql.streaming
 
 import org.apache.spark.SparkConf
+import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.SQLConf
 
 /** Spark's suites with our provider wherever they set RocksDB's. */
 trait OnOurStore extends StreamTest {
   private val ours = "org.apache.spark.sql.cecstore.CecStateStoreProvider"
-  private val rocksDb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+  private val rocksDb = classOf[RocksDBStateStoreProvider].getName
 
   override protected def sparkConf: SparkConf = super.sparkConf
     .set("spark.sql.extensions", "org.apache.spark.sql.cecstore.CecExtensions")
@@ -37,6 +38,11 @@ class CecStreamingAggregationSuite extends StreamingAggregationSuite with OnOurS
 class CecStreamingDeduplicationSuite extends StreamingDeduplicationSuite with OnOurStore
 class CecStreamingDeduplicationWithinWatermarkSuite extends StreamingDeduplicationWithinWatermarkSuite with OnOurStore
 class CecFlatMapGroupsWithStateSuite extends FlatMapGroupsWithStateSuite with OnOurStore
+// By default it runs on the HDFS-backed store, which looks at no row that it has not loaded; RocksDB's does, as ours.
+class SparksFlatMapGroupsWithStateWithInitialStateSuite extends FlatMapGroupsWithStateWithInitialStateSuite {
+  override protected def sparkConf: SparkConf =
+    super.sparkConf.set(SQLConf.STATE_STORE_PROVIDER_CLASS.key, classOf[RocksDBStateStoreProvider].getName)
+}
 class CecFlatMapGroupsWithStateWithInitialStateSuite extends FlatMapGroupsWithStateWithInitialStateSuite with OnOurStore
 class CecStreamingInnerJoinSuite extends StreamingInnerJoinWithoutVCFSuite with OnOurStore
 class CecStreamingOuterJoinSuite extends StreamingOuterJoinWithoutVCFSuite with OnOurStore
