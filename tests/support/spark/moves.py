@@ -104,8 +104,8 @@ def state_of(spark: Any, checkpoint: Path) -> dict[str, list[str]]:
         for option, value in options:
             reader = spark.read.format("statestore").option("operatorId", row.operatorId)
             reader = reader.option("storeName", row.stateStoreName).option(option, value)
-            name = f"{row.operatorId} {row.stateStoreName} {value}"
-            found[name] = _rows(reader.load(str(checkpoint)))
+            name = [str(row.operatorId), row.stateStoreName, value]
+            found[" ".join(dict.fromkeys(name))] = _rows(reader.load(str(checkpoint)))
     return found
 
 
