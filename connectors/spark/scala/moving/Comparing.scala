@@ -44,7 +44,7 @@ private[moving] object Comparing {
   private def frame(source: Source, kind: StoreKind): Dataset[Row] =
     source.session.internalCreateDataFrame(rowsOf(source, kind), Columns)
 
-  private def rowsOf(source: Source, kind: StoreKind): RDD[InternalRow] = source.rows[InternalRow](kind) { (kind, rows) =>
+  private def rowsOf(source: Source, kind: StoreKind): RDD[InternalRow] = source.rows[InternalRow](kind) { (kind, _, rows) =>
     val placed = new Placed(kind)
     rows.map(placed.sent)
   }

@@ -52,14 +52,14 @@ private[moving] final class Source(
   }
 
   /** Rows of a store in a form that can be sent, from a task for each of these partitions. */
-  def rows[A: ClassTag](kind: StoreKind, partitions: Seq[Int])(sent: (StoreKind, Iterator[MovedRow]) => Iterator[A]): RDD[A] = {
+  def rows[A: ClassTag](kind: StoreKind, partitions: Seq[Int])(sent: (StoreKind, Int, Iterator[MovedRow]) => Iterator[A]): RDD[A] = {
     val (side, settings) = (this.side, new SerializableConfiguration(hadoop))
     val tasks = partitions.map(partition => partition -> idOf(kind, partition))
     session.sparkContext.parallelize(tasks, tasks.size).flatMap { case (partition, id) =>
-      sent(kind, OpenedStore.rows(side, kind, partition, id, settings.value))
+      sent(kind, partition, OpenedStore.rows(side, kind, partition, id, settings.value))
     }
   }
 
-  def rows[A: ClassTag](kind: StoreKind)(sent: (StoreKind, Iterator[MovedRow]) => Iterator[A]): RDD[A] =
+  def rows[A: ClassTag](kind: StoreKind)(sent: (StoreKind, Int, Iterator[MovedRow]) => Iterator[A]): RDD[A] =
     rows(kind, 0 until kind.partitions)(sent)
 }

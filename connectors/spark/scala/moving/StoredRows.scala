@@ -19,7 +19,7 @@ private[moving] object StoredRows {
     source.session.internalCreateDataFrame(rows, Columns)
   }
 
-  private def encoded(kind: StoreKind, rows: Iterator[MovedRow]): Iterator[InternalRow] = {
+  private def encoded(kind: StoreKind, partition: Int, rows: Iterator[MovedRow]): Iterator[InternalRow] = {
     var last = 1
     val families = kind.families.map { family =>
       val number = if (family.isDefault) 1 else { last += 1; last }

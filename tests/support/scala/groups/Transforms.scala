@@ -49,7 +49,7 @@ object Transforms {
       items.appendList(Array(Item(sum, "many"), Item(before, "more")))
       if (sum % 5 == 0) parts.iterator().foreach { case (part, n) => if (n % 2 == 0) parts.removeKey(part) }
       if (sum % 7 == 0) items.put(Array(Item(sum, "put")))
-      if (getHandle.getQueryInfo().getBatchId % 3 == 2) getHandle.listTimers().toList.foreach(getHandle.deleteTimer)
+      if (ttl != "no timers" && getHandle.getQueryInfo().getBatchId % 3 == 2) getHandle.listTimers().toList.foreach(getHandle.deleteTimer)
       if (isEventTime) Seq(TimerMs, TimerMs + 1, 2 * TimerMs).foreach(ms => getHandle.registerTimer(newest + ms))
       else if (ttl != "no timers") Seq(1L, 2L, HourMs).foreach(ms => getHandle.registerTimer(times.getCurrentProcessingTimeInMs() + ms))
       said(key, "rows", newest, times)
