@@ -27,9 +27,6 @@ KILLED = {
     "release": ("release", Kept(CEC)),
     "release, V2": ("release", Kept(CEC, 2)),
 }
-AT_FULL_SIZE = pytest.mark.skipif(
-    not CRASH_FULL, reason="at full size only: each kill costs a start of Spark"
-)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +79,7 @@ def test_a_job_that_fails_leaves_nothing(spark: Any, old: Path, tmp_path: Path) 
 
 
 @pytest.mark.crash
-@AT_FULL_SIZE
+@pytest.mark.skipif(not CRASH_FULL, reason="at full size only: each kill costs a start of Spark")
 @pytest.mark.parametrize("name", KILLED)
 def test_killed_at_any_moment_it_is_done_or_not_begun(
     spark: Any, tmp_path: Path, name: str, tally: Callable[[int], None]

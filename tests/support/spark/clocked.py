@@ -16,7 +16,6 @@ IDLE = 2
 """So many batches without input come behind those with: timers and times to live go on."""
 _AWAIT_S = 120
 
-
 Move = Callable[[int, Path], Path]
 """Before a life, which is not the first: takes the checkpoint elsewhere, and says where."""
 

@@ -8,37 +8,38 @@ import org.apache.spark.sql.types.StructType
 
 /**
  * The partition in which an operator looks for a row of its state, of so many: as the exchange before it hashes the
- * group that the row is of. For the rows of one partition as it is: one that stands where its hash is not of was put
- * under another key than that of its group, and would not be found again; Raises Refused.
+ * group that the row is of. A row of partition `from` that does not stand where its key is hashed to was put under
+ * another key than that of its group, which would not find it again: Refused.
  */
 private[moving] final class NewPlace(kind: StoreKind, from: Int, partitions: Int, joinFormat: Int) {
-  private val before = places(kind.partitions)
-  private val after = places(partitions)
+  private val ofFamily: Array[UnsafeRow => Int] = kind.families.map(inFamily).toArray
 
-  def apply(row: MovedRow): Int = {
-    if (before(row.family)(row.key) != from) throw new Refused(
-      s"operator ${kind.operator} (${kind.operatorName}): partition $from has state under a key that Spark's exchange sends " +
-        "elsewhere, so its group would not find it among other partitions. So it is with a null in the key of " +
-        "transformWithState in pandas, which keeps it as a text: leave such rows out of a new query, or keep the partitions")
-    after(row.family)(row.key)
-  }
+  def apply(row: MovedRow): Int = ofFamily(row.family)(row.key)
 
-  private def places(partitions: Int): Array[UnsafeRow => Int] = kind.families.map(inFamily(_, partitions)).toArray
+  private def misplaced = new Refused(
+    s"operator ${kind.operator} (${kind.operatorName}): partition $from has state under a key that Spark's exchange sends " +
+      "elsewhere, so its group would not find it among other partitions. So it is with a null in the key of " +
+      "transformWithState in pandas, which keeps it as a text: leave such rows out of a new query, or keep the partitions")
 
-  private def inFamily(family: Family, partitions: Int): UnsafeRow => Int =
+  private def inFamily(family: Family): UnsafeRow => Int =
     if (kind.isOneKey) _ => 0
     else if (kind.isTransform && family.isDefault) _ => throw new IllegalStateException(s"${kind.operatorName} keeps rows in ${family.name}")
     else {
       val extractor = NewPlace.extractor(kind, family, joinFormat)
-      val hash = NewPlace.hash(extractor.partitionKeySchema, partitions)
-      key => hash(extractor.partitionKey(key)).getInt(0)
+      val places = NewPlace.hash(extractor.partitionKeySchema, kind.partitions, partitions)
+      key => {
+        val found = places(extractor.partitionKey(key))
+        if (found.getInt(0) != from) throw misplaced
+        found.getInt(1)
+      }
     }
 }
 
 private[moving] object NewPlace {
-  private def hash(key: StructType, partitions: Int): UnsafeProjection = {
+  /** Its partition among each of these numbers of them. */
+  private def hash(key: StructType, partitions: Int*): UnsafeProjection = {
     val fields = key.zipWithIndex.map { case (field, place) => BoundReference(place, field.dataType, field.nullable) }
-    UnsafeProjection.create(Seq(HashPartitioning(fields, partitions).partitionIdExpression))
+    UnsafeProjection.create(partitions.map(HashPartitioning(fields, _).partitionIdExpression))
   }
 
   private def extractor(kind: StoreKind, family: Family, joinFormat: Int): StatePartitionKeyExtractor =
