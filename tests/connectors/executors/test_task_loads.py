@@ -23,12 +23,13 @@ def test_each_operator_of_a_query_has_the_costs_of_its_own_tasks(
     [done] = run(spark, Job(QUERIES["join_then_aggregate"], tmp_path, Kept(), lives=1))
     # Spark's listeners hear of the last task a moment later.
     spark._jsc.sc().listenerBus().waitUntilEmpty()
-    found, passed_s = meter.read()
+    costs, passed_s = meter.read()
     assert passed_s > 0
+    # Queries of other tests in this session are known as well.
+    found = {key: cost for key, cost in costs.items() if key.query in done.run_ids}
     assert {(key.operator, key.partition) for key in found} == {
         (operator, partition) for operator in (0, 1) for partition in range(PARTITIONS)
     }
-    assert len({key.query for key in found}) == 1
     batches = len(done.rows)
     assert batches > 3
     for key, cost in found.items():
@@ -39,7 +40,7 @@ def test_each_operator_of_a_query_has_the_costs_of_its_own_tasks(
     assert 0 < rows[0] <= batches * 80
     assert rows[1] > 0
     again, _ = meter.read()
-    assert all(cost.tasks == 0 and cost.rows == 0 for cost in again.values())
+    assert all(again[key].tasks == 0 and again[key].rows == 0 for key in found)
 
 
 def test_a_session_that_began_without_replicas_is_refused(spark: Any) -> None:

@@ -47,6 +47,8 @@ class Run:
     metrics: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     """By batch and operator, in the order of METRICS."""
     custom: dict[int, list[dict[str, int]]] = field(default_factory=dict)
+    run_ids: list[str] = field(default_factory=list)
+    """Of its lives."""
 
     def sum_of(self, metric: str) -> int:
         return sum(each.get(metric, 0) for batch in self.custom.values() for each in batch)
@@ -145,6 +147,7 @@ def taker(done: Run, twice: bool) -> Callable[[Any, int], None]:
 
 
 def take_progress(query: Any, done: Run) -> None:
+    done.run_ids.append(str(query.runId))
     for progress in query.recentProgress:
         if "addBatch" in progress.durationMs:
             operators = progress.stateOperators
