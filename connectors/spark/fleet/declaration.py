@@ -17,6 +17,8 @@ from cec_store.storage.stores.folders import folder_at
 PRIORITIES = range(1, 11)
 """The paper's section 2.3: whole numbers from 1 to 10."""
 OUTPUT_MODES = ("append", "update", "complete")
+# Schemes of one store: here the Hadoop names, by which Spark most often has it.
+_SAME_STORE = {"s3": "s3a", "gcs": "gs", "abfs": "abfss"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 Function = Callable[..., Any]
@@ -114,8 +116,8 @@ def function_of(query: Query) -> Function:
     return function
 
 
-def queue_path(path: str) -> str:
-    """By which one queue is known, however it is given.
+def absolute_path(path: str) -> str:
+    """What a queue is called wherever the notes are read: Spark knows a URL by the scheme given.
 
     Raises:
         BadFleet: it is no path or URL.
@@ -124,6 +126,17 @@ def queue_path(path: str) -> str:
         return folder_at(path).path
     except ValueError as error:
         raise BadFleet(str(error)) from error
+
+
+def queue_path(path: str) -> str:
+    """By which one queue is known, however it is given.
+
+    Raises:
+        BadFleet: it is no path or URL.
+    """
+    found = absolute_path(path)
+    scheme, separator, rest = found.partition("://")
+    return _SAME_STORE.get(scheme, scheme) + separator + rest if separator else found
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from cec_store.connectors.spark.fleet.declaration import (
     Function,
     Graph,
     Query,
+    absolute_path,
     function_of,
     queue_path,
 )
@@ -121,7 +122,7 @@ class Fleet:
         self._queries.append(
             Query(
                 # Whoever reads the notes may do so in another folder.
-                name, function, tuple(map(queue_path, reads)), queue_path(writes), priority,
+                name, function, tuple(map(absolute_path, reads)), absolute_path(writes), priority,
                 output_mode, every_s, cost,
                 dict(read_options or {}), dict(write_options or {}),
             )

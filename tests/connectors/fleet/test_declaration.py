@@ -111,6 +111,16 @@ def test_queues_are_known_by_their_whole_path_wherever_the_notes_are_read(
     assert graph[0].writes == str(tmp_path / "out")
 
 
+def test_a_queue_is_one_by_whichever_scheme_its_store_is_reached() -> None:
+    writer = Query("a", PLACE, ("s3://bucket/in",), "s3://bucket/parsed")
+    reader = Query("b", PLACE, ("s3a://bucket/parsed",), "s3a://bucket/counts")
+    graph = Graph.of([reader, writer])
+    assert graph.upstream("b") == ("a",)
+    assert len(graph.inputs) == 1
+    with pytest.raises(BadFleet, match="b and c both write s3a://bucket/counts"):
+        Graph.of([reader, Query("c", PLACE, ("s3://bucket/in",), "s3://bucket/counts")])
+
+
 @pytest.mark.parametrize(
     ("name", "reads", "writes", "what"),
     [
