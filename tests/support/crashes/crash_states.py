@@ -559,16 +559,19 @@ class Sweep:
         """There are no more states than these."""
         self._known: set[int] = set()
 
-    def run(self, snapshots: list[Snapshot], goal: int) -> None:
-        """Every power cut; then cuts in recovery and after kills, up to ``goal`` distinct states.
+    def run(self, snapshots: list[Snapshot], goal: int, cuts_max: int) -> None:
+        """Power cuts; then cuts in recovery and after kills, up to ``goal`` distinct states.
 
-        What recovery starts from is drawn without replacement, from a seed that is the name.
+        Of power cuts no more than ``cuts_max``. These, and what recovery starts from, are drawn
+        without replacement, from a seed that is the name.
         """
+        draw = random.Random(self.name)
         states = list(power_cuts(snapshots))
-        for state in states:
+        are_all = len(states) <= cuts_max
+        for state in states if are_all else draw.sample(states, cuts_max):
             self.take(SimulatedFolder(state.image, marks=state.marks), state.marks, state.how)
         starts = [*states, *kills(snapshots)]
-        random.Random(self.name).shuffle(starts)
+        draw.shuffle(starts)
         for start in starts:
             if len(self.distinct) >= goal:
                 return
@@ -581,7 +584,7 @@ class Sweep:
             for state in power_cuts(folder.snapshots):
                 again = SimulatedFolder(state.image, marks=state.marks)
                 self.take(again, state.marks, f"{how}; in recovery from it: {state.how}")
-        self.exhausted = True
+        self.exhausted = are_all
 
     def take(self, folder: SimulatedFolder, marks: Marks, how: str) -> None:
         """Check one state; the promises and the folder's trace are then in ``folder``."""
@@ -600,6 +603,7 @@ class Sweep:
         except Exception as error:
             raise BrokenPromise(
                 f"{self.name}, state {number}: {how}\n{type(error).__name__}: {error}\n"
-                f"its files: {kept(image)}\nthis state alone: CEC_CRASH_STATE={number} "
+                f"its files: {kept(image)}\nthis state alone: CEC_CRASH="
+                f"{os.environ.get('CEC_CRASH', 'quick')} CEC_CRASH_STATE={number} "
                 f"python -m pytest -n 0 'tests/faults/test_crash_states.py' -k '[{self.name}]'"
             ) from error
