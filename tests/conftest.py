@@ -33,6 +33,7 @@ SPARK_FILES = (
     "connectors/queues/test_faults.py",
     "connectors/queues/test_jvm_faults.py",
     "connectors/queues/test_jvm_sink.py",
+    "connectors/fleet/test_in_store.py",
     "connectors/fleet/test_correlated_failures.py",
     "connectors/takeover/test_passive.py",
     "connectors/takeover/test_active.py",

@@ -9,7 +9,6 @@ import typer
 
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.inspector.measuring.kept_rates import known_rates
-from cec_store.storage.paths import check_local
 from cec_store.terminal.exit_status import DAMAGED, wrong_use
 from cec_store.terminal.report_writing import (
     make_cluster_report,
@@ -102,9 +101,9 @@ def report_verb(
 
 
 def _fleet_at(path: str) -> FleetFolder | None:
-    """A fleet is in a local folder; whatever else is there is a place."""
+    """The fleet whose folder it is; whatever else is there is a place."""
     try:
-        folder = FleetFolder(check_local(path))
+        folder = FleetFolder(path)
     except ValueError:
         return None
     return folder if folder.is_there() else None

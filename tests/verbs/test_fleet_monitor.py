@@ -38,7 +38,6 @@ def folder(tmp_path: Path) -> FleetFolder:
     """Of a fleet that was declared, and whose driver has failed."""
     diamond.make_input(tmp_path)
     fleet = diamond.declared(tmp_path, wait_first_s=0.05)
-    fleet.folder.make()
     fleet.folder.write(fleet.noted(fleet.checked()))
     leases_of(fleet.folder.path).hold(LEASE, keep_alive=RULE).abandon()
     return fleet.folder

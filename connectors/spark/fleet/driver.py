@@ -26,6 +26,7 @@ from cec_store.recovery_plans.topology import Topology
 from cec_store.storage.waiting import start_uninterrupted
 
 PERIOD_S = 0.5
+STORE_PERIOD_S = 2.0
 _NOTED_AT_LEAST_S = 2.0
 _STOPPED_AT_ONCE = 16
 _log = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ class FleetDriver:
             return
         self._notes = replace(before, situation=situation)
         if is_planned_anew:
-            self._folder.write(replace(self._notes, written_s=now_s))
+            self._write(now_s)
             _log.warning("%s: %s", self._folder.path, _said(situation, wanted))
         self._stop([name for name in self._running if name not in wanted])
         for name in list(self._running):
@@ -187,13 +188,10 @@ class FleetDriver:
         situation = recovery.begun(
             before, self._engine.executors(), now_s, topology, self._notes.rules, self._planner
         )
-        self._notes = replace(
-            self._notes,
-            situation=situation,
-            queries={name: self._notes.of(name) for name in self._graph.queries},
-        )
-        self._checkpointed_s = self._noted_s = now_s
-        self._folder.write(replace(self._notes, written_s=now_s))
+        queries = {name: self._notes.of(name) for name in self._graph.queries}
+        self._notes = replace(self._notes, situation=situation, queries=queries)
+        self._checkpointed_s = now_s
+        self._write(now_s)
 
     def _checkpoint_of(self, name: str) -> str:
         return self._folder.checkpoint_of(name, self._notes.generation)
@@ -277,9 +275,12 @@ class FleetDriver:
     def _note(self, now_s: float, *, is_over: bool = False) -> None:
         is_due = now_s - self._noted_s >= min(self._period_s, _NOTED_AT_LEAST_S)
         if is_over or (is_due and self._is_held()):
-            self._noted_s = now_s
-            self._notes = replace(self._notes, written_s=now_s)
-            self._folder.write(self._notes)
+            self._write(now_s)
+
+    def _write(self, now_s: float) -> None:
+        self._noted_s = now_s
+        self._notes = replace(self._notes, written_s=now_s)
+        self._folder.write(self._notes, self._lease.check)
 
 
 def _is_there(queue: str) -> bool:

@@ -17,7 +17,7 @@ from cec_store.connectors.spark.fleet.declaration import (
     function_of,
     queue_path,
 )
-from cec_store.connectors.spark.fleet.driver import PERIOD_S, FleetDriver
+from cec_store.connectors.spark.fleet.driver import PERIOD_S, STORE_PERIOD_S, FleetDriver
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes
@@ -29,7 +29,7 @@ from cec_store.errors import BadFleet, NotAQueue
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.recovery_plans.density import best_density
 from cec_store.recovery_plans.plans import Planner
-from cec_store.storage.paths import AnyPath
+from cec_store.storage.paths import AnyPath, is_url
 
 
 class Fleet:
@@ -50,12 +50,13 @@ class Fleet:
         rules: Rules | None = None,
         spark: Mapping[str, str] | None = None,
     ) -> None:
-        """``folder``: what is kept of the fleet, on a disk that its drivers share.
+        """``folder``: what is kept of the fleet, on a disk that its drivers share, or in a store
+        by URL, which outlives them.
 
         ``spark``: settings of the session, for ``cec-store fleet run``.
 
         Raises:
-            ValueError: no local path.
+            ValueError: no path, and no URL of a store that is known.
         """
         self.folder = FleetFolder(folder)
         self._rules = rules
@@ -160,7 +161,7 @@ class Fleet:
         session: Any,
         *,
         accept: bool = False,
-        period_s: float = PERIOD_S,
+        period_s: float | None = None,
         planner: Planner = best_density,
         in_turn: bool = True,
     ) -> FleetDriver:
@@ -169,7 +170,8 @@ class Fleet:
         Args:
             session: A `SparkSession` with our jar: ``spark.configure(builder)``.
             accept: Run all of it on the executors that there are, however many there were before.
-            period_s: Seconds between two looks at queries and executors.
+            period_s: Seconds between two looks at queries and executors; 0.5, or 2 where the
+                folder is in a store: some requests each time.
             planner: Of :mod:`cec_store.recovery_plans`.
             in_turn: Where the session's ``spark.scheduler.mode`` is ``FAIR``: queries that keep up
                 with their input have the first claim to a core, and those that are behind catch up
@@ -185,10 +187,11 @@ class Fleet:
         """
         graph = self.checked()
         engine = SparkEngine(session, in_turn=in_turn)
-        self.folder.make()
         # What cannot be gone on with is said before anybody who drives it is waited for.
         self.noted(graph, accept=accept)
         noted = partial(self.noted, graph, accept=accept)
+        if period_s is None:
+            period_s = STORE_PERIOD_S if is_url(self.folder.path) else PERIOD_S
         return FleetDriver(engine, self.folder, noted, planner, period_s).begin()
 
     def noted(self, graph: Graph, *, accept: bool = False) -> Notes:

@@ -1,16 +1,21 @@
 """The folder of a fleet: its notes, its global checkpoints, and requests to its driver.
 
-docs/fleets.md has the layout. Of the notes there is one writer, the driver that holds the lease.
+docs/fleets.md has the layout. It is on a disk or in a store, where nothing that is there is ever
+replaced: of the notes each version is an object of its own, made by one writer alone. So a driver
+that is asleep while another takes over finds the next number taken, and writes nothing.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
+from cec_store.connectors.spark.checkpoint.layout import METADATA
 from cec_store.connectors.spark.fleet.notes import (
     GlobalCheckpoint,
     Notes,
@@ -19,37 +24,42 @@ from cec_store.connectors.spark.fleet.notes import (
     notes_of,
 )
 from cec_store.errors import CorruptLog, NoGlobalCheckpoint, NotAFleet, upgrade_needed
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.paths import AnyPath
-from cec_store.storage.publishing import publish_file, remove
+from cec_store.storage.stores.by_url import store_at
 
-NOTES = "fleet.json"
+NOTES = "notes"
 QUERIES = "queries"
 CHECKPOINTS = "checkpoints"
 REQUESTS = "requests"
 STOP = "stop"
 VERSION = 1
-_CHECKPOINT = re.compile(r"([0-9]{12})\.json")
+_FIRST_LAYOUT = "fleet.json"
+"""Where the notes were while the folder was on a disk, and they were replaced."""
+_NUMBERED = re.compile(r"([0-9]{12})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{12})(?:-([0-9]+))?\.json")
+_KEPT = 8
+"""Versions of the notes; a reader may still be at an earlier one."""
 _ADVICE = "restore it from a copy"
 _Values = TypeVar("_Values")
 
 
 class FleetFolder:
-    """The folder of a fleet, on a disk that its driver and whoever asks for it share."""
+    """The folder of a fleet, which its drivers and whoever asks for it can reach. For one thread.
+
+    Raises:
+        ValueError, StoreNotInstalled, CredentialsRefused, NoExclusiveCreate: as :func:`.store_at`.
+    """
 
     def __init__(self, path: AnyPath) -> None:
-        self._folder = LocalFolder(path)
-        self.path = self._folder.path
-
-    def make(self) -> None:
-        """It, and those below."""
-        for folder in (self._folder, *map(self._folder.folder, (QUERIES, CHECKPOINTS, REQUESTS))):
-            folder.make()
+        self._store = store_at(path)
+        self.path = self._store.url
+        self._written: int | None = None
+        """The number of the notes that this one has written last."""
 
     # -- notes --------------------------------------------------------------------------------
 
     def is_there(self) -> bool:
-        return self._folder.exists() and NOTES in self._folder.names()
+        return bool(self._versions()) or self._is_first_layout()
 
     def read(self) -> Notes:
         """The notes.
@@ -59,34 +69,101 @@ class FleetFolder:
             CorruptLog: they are damaged.
             UnsupportedVersion: a later release wrote them.
         """
-        if not self.is_there():
-            raise NotAFleet(f"{self.path}: no fleet here (one has a file {NOTES!r})")
-        said = _json(self._folder, NOTES)
-        return _decoded(f"{self.path}/{NOTES}", said, lambda: notes_of(said))
+        versions = self._versions()
+        while versions:
+            name = f"{NOTES}/{_numbered(versions[-1])}"
+            try:
+                return self._notes(name)
+            except FileNotFoundError:
+                # The driver has written newer ones since, and deleted these.
+                before, versions = versions, self._versions()
+                if versions[-1:] == before[-1:]:
+                    raise
+        if self._is_first_layout():
+            return self._notes(_FIRST_LAYOUT)
+        raise NotAFleet(f"{self.path}: no fleet here (one has a folder {NOTES!r})")
 
-    def write(self, notes: Notes) -> None:
-        """Replace them at once."""
-        publish_file(self._folder, NOTES, _text({"version": VERSION, **notes_json(notes)}))
+    def _notes(self, name: str) -> Notes:
+        return self._decoded(name, notes_of)
+
+    def write(self, notes: Notes, check_lease: Callable[[], None] | None = None) -> None:
+        """The next version of them, in place of the last.
+
+        ``check_lease`` is called where somebody else has written one meanwhile, and raises where
+        it is that one's fleet by now; without it the folder is nobody's yet.
+
+        Raises:
+            Fenced: of ``check_lease``. Nothing was written.
+            FileExistsError: the folder was somebody's.
+        """
+        said = {"version": VERSION, "write_id": secrets.token_hex(8), **notes_json(notes)}
+        number = self._versions()[-1:] if self._written is None else [self._written]
+        while True:
+            following = number[-1] + 1 if number else 0
+            try:
+                self._store.create(f"{NOTES}/{_numbered(following)}", [_text(said)])
+                break
+            except FileExistsError:
+                if check_lease is None:
+                    raise
+                check_lease()
+                number = self._versions()[-1:]
+        self._written = following
+        if following % _KEPT == 0:
+            old = [each for each in self._versions() if each <= following - _KEPT]
+            self._store.delete([f"{NOTES}/{_numbered(each)}" for each in old])
+
+    def _versions(self) -> list[int]:
+        found = (_NUMBERED.fullmatch(each.name) for each in self._store.list(NOTES))
+        return sorted(int(each[1]) for each in found if each)
+
+    def _is_first_layout(self) -> bool:
+        return self._store.appends and any(e.name == _FIRST_LAYOUT for e in self._store.list())
 
     # -- places -------------------------------------------------------------------------------
 
     def checkpoint_of(self, query: str, generation: int) -> str:
         """The checkpointLocation of a query."""
-        return f"{self.path}/{QUERIES}/{query}/{generation}"
+        return f"{self.path}/{_place(query, generation)}"
 
     def generations(self, query: str) -> list[int]:
         """That have a checkpoint of this query."""
-        folder = self._folder.folder(QUERIES).folder(query)
-        names = folder.folders() if folder.exists() else {}
-        return sorted(int(name) for name in names if name.isdecimal())
+        found = self._store.list(f"{QUERIES}/{query}")
+        return sorted(int(each.name) for each in found if each.is_folder and each.name.isdecimal())
+
+    def is_whole(self, query: str, generation: int) -> bool:
+        """Whether this checkpoint is there; in a store a part of it may be before."""
+        return any(e.name == METADATA for e in self._store.list(_place(query, generation)))
+
+    def discard_parts(self, query: str, generation: int) -> None:
+        """What somebody who was killed in the middle of a rollback has left of this checkpoint."""
+        self._store.delete(list(self._below(_place(query, generation))))
+
+    def _below(self, folder: str) -> Iterator[str]:
+        for each in self._store.list(folder):
+            path = f"{folder}/{each.name}"
+            if each.is_folder:
+                yield from self._below(path)
+            else:
+                yield path
 
     # -- global checkpoints -------------------------------------------------------------------
 
     def checkpoints(self) -> list[int]:
         """The numbers of those that are kept, ascending."""
-        folder = self._folder.folder(CHECKPOINTS)
-        found = map(_CHECKPOINT.fullmatch, folder.names() if folder.exists() else [])
-        return sorted(int(each[1]) for each in found if each)
+        return sorted(self._checkpoint_names())
+
+    def _checkpoint_names(self) -> dict[int, list[str]]:
+        """By number: the one of the newest generation is last, and what holds."""
+        found: dict[int, dict[int, str]] = {}
+        for each in map(_CHECKPOINT.fullmatch, [e.name for e in self._store.list(CHECKPOINTS)]):
+            if each:
+                # The first layout had one to a number, without its generation.
+                found.setdefault(int(each[1]), {})[int(each[2] or -1)] = each[0]
+        return {
+            number: [f"{CHECKPOINTS}/{names[key]}" for key in sorted(names)]
+            for number, names in found.items()
+        }
 
     def checkpoint(self, number: int) -> GlobalCheckpoint:
         """One of them.
@@ -95,15 +172,13 @@ class FleetFolder:
             NoGlobalCheckpoint: it is not there.
             CorruptLog, UnsupportedVersion: as :meth:`read`.
         """
-        name = _checkpoint_name(number)
-        folder = self._folder.folder(CHECKPOINTS)
-        if number not in self.checkpoints():
-            kept = ", ".join(map(str, self.checkpoints())) or "none"
+        names = self._checkpoint_names()
+        if number not in names:
+            kept = ", ".join(map(str, sorted(names))) or "none"
             raise NoGlobalCheckpoint(
                 f"{self.path}: no global checkpoint {number}; there are {kept}"
             )
-        said = _json(folder, name)
-        return _decoded(f"{folder.path}/{name}", said, lambda: checkpoint_of(said))
+        return self._decoded(names[number][-1], checkpoint_of)
 
     def checkpoint_at(self, at_us: int) -> GlobalCheckpoint:
         """The newest one that was taken at this moment or before.
@@ -122,62 +197,65 @@ class FleetFolder:
         return self.checkpoint(numbers[-1]) if numbers else None
 
     def add_checkpoint(self, taken: GlobalCheckpoint, kept: int) -> None:
-        """Record one, and forget the oldest so that no more than ``kept`` are left."""
-        folder = self._folder.folder(CHECKPOINTS)
-        publish_file(
-            folder, _checkpoint_name(taken.number), _text({"version": VERSION, **asdict(taken)})
-        )
-        for number in self.checkpoints()[:-kept]:
-            remove(folder, _checkpoint_name(number))
+        """Record one, and forget the oldest so that no more than ``kept`` are left.
+
+        Raises:
+            FileExistsError: there is another one of its number and generation.
+        """
+        said = {"version": VERSION, "write_id": secrets.token_hex(8), **asdict(taken)}
+        name = f"{CHECKPOINTS}/{taken.number:012d}-{taken.generation}.json"
+        try:
+            self._store.create(name, [_text(said)])
+        except FileExistsError:
+            # Somebody who died in the middle may have recorded it.
+            if self._decoded(name, checkpoint_of) != taken:
+                raise
+        names = self._checkpoint_names()
+        self._store.delete([each for old in sorted(names)[:-kept] for each in names[old]])
 
     def drop_checkpoints(self, above: int) -> None:
         """Those that a rollback has gone back behind."""
-        folder = self._folder.folder(CHECKPOINTS)
-        for number in self.checkpoints():
-            if number > above:
-                remove(folder, _checkpoint_name(number))
+        names = self._checkpoint_names()
+        self._store.delete([each for number in names if number > above for each in names[number]])
 
     # -- requests -----------------------------------------------------------------------------
 
     def ask_to_stop(self) -> None:
         """Whoever drives the fleet stops all of it."""
-        publish_file(self._folder.folder(REQUESTS), STOP, b"")
+        with suppress(FileExistsError):
+            self._store.create(f"{REQUESTS}/{STOP}", [secrets.token_hex(8).encode()])
 
     def is_asked_to_stop(self) -> bool:
-        return STOP in self._folder.folder(REQUESTS).names()
+        return any(each.name == STOP for each in self._store.list(REQUESTS))
 
     def withdraw_stop(self) -> None:
-        remove(self._folder.folder(REQUESTS), STOP)
+        self._store.delete([f"{REQUESTS}/{STOP}"])
+
+    # -- files --------------------------------------------------------------------------------
+
+    def _decoded(self, name: str, decode: Callable[[Mapping[str, Any]], _Values]) -> _Values:
+        path = f"{self.path}/{name}"
+        try:
+            said = json.loads(self._store.read(name))
+        except ValueError as error:
+            raise CorruptLog(path, 0, f"it is no JSON: {error}", _ADVICE) from error
+        if not isinstance(said, dict):
+            raise CorruptLog(path, 0, "it is no JSON object", _ADVICE)
+        if said.get("version") != VERSION:
+            raise upgrade_needed(path, f"version {said.get('version')!r} of a fleet's notes")
+        try:
+            return decode(said)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptLog(path, 0, f"it says what cannot be: {error}", _ADVICE) from error
 
 
-def _checkpoint_name(number: int) -> str:
+def _place(query: str, generation: int) -> str:
+    return f"{QUERIES}/{query}/{generation}"
+
+
+def _numbered(number: int) -> str:
     return f"{number:012d}.json"
 
 
 def _text(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=1) + "\n").encode()
-
-
-def _json(folder: LocalFolder, name: str) -> Mapping[str, Any]:
-    path = f"{folder.path}/{name}"
-    for is_last in (False, False, True):
-        data = folder.read(name, 0, folder.size(name))
-        try:
-            said = json.loads(data)
-            break
-        except ValueError as error:
-            # It may have been replaced by a longer one between the two calls.
-            if is_last:
-                raise CorruptLog(path, 0, f"it is no JSON: {error}", _ADVICE) from error
-    if not isinstance(said, dict):
-        raise CorruptLog(path, 0, "it is no JSON object", _ADVICE)
-    return said
-
-
-def _decoded(path: str, said: Mapping[str, Any], decode: Callable[[], _Values]) -> _Values:
-    if said.get("version") != VERSION:
-        raise upgrade_needed(path, f"version {said.get('version')!r} of a fleet's notes")
-    try:
-        return decode()
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptLog(path, 0, f"it says what cannot be: {error}", _ADVICE) from error

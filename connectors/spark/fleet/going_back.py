@@ -99,7 +99,7 @@ def roll_back(
     generation = max([notes.generation, *kept]) + 1
     begun = replace(notes, going_back=GoingBack(wanted.number, generation))
     check_lease()
-    folder.write(begun)
+    folder.write(begun, check_lease)
     return finished(folder, begun, check_lease)
 
 
@@ -113,10 +113,11 @@ def finished(folder: FleetFolder, notes: Notes, check_lease: Callable[[], None])
         return notes
     wanted = folder.checkpoint(back.checkpoint)
     for name, batch in wanted.batches.items():
-        if batch is not None and back.generation not in folder.generations(name):
+        if batch is not None and not folder.is_whole(name, back.generation):
             old = folder.checkpoint_of(name, wanted.generation)
             new = folder.checkpoint_of(name, back.generation)
             check_lease()
+            folder.discard_parts(name, back.generation)
             fork_as(Checkpoint(old).query_id, old, new, None, batch)
     for queue, number in wanted.commits.items():
         if (store := _written(queue, number)) is not None:
@@ -132,7 +133,7 @@ def finished(folder: FleetFolder, notes: Notes, check_lease: Callable[[], None])
         going_back=None,
         queries={name: _begun_anew(each) for name, each in notes.queries.items()},
     )
-    folder.write(done)
+    folder.write(done, check_lease)
     return done
 
 
@@ -166,7 +167,6 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
         queries={name: _of_fork(each, places) for name, each in notes.queries.items()},
         going_back=None,
     )
-    target.make()
     _hold_inputs(graph, forked.consumer, wanted)
     for name, batch in wanted.batches.items():
         if batch is not None:

@@ -46,7 +46,7 @@ class GoingBack:
 
 @dataclass(frozen=True)
 class Notes:
-    """The file ``fleet.json``."""
+    """What a driver writes down of a fleet, all of it each time."""
 
     fleet_id: str
     """Random; its first half names the consumer by which the fleet's queues keep what is needed."""
@@ -103,7 +103,7 @@ class GlobalCheckpoint:
 
 
 def notes_json(notes: Notes) -> dict[str, Any]:
-    """As ``fleet.json`` has them."""
+    """As the fleet's folder has them."""
     said = asdict(replace(notes, declared=()))
     said["declared"] = [
         {

@@ -102,7 +102,6 @@ def test_queues_are_known_by_their_whole_path_wherever_the_notes_are_read(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     fleet = Fleet("state").query("a", PLACE, reads=["in", "s3://bucket/in"], writes="out")
-    fleet.folder.make()
     fleet.folder.write(fleet.noted(Graph.of(fleet._queries)))
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
@@ -141,7 +140,6 @@ def test_a_query_goes_on_with_its_own_queues_alone(
         )
 
     first = declared("a", "in", "out")
-    first.folder.make()
     first.folder.write(first.noted(Graph.of(first._queries)))
     (tmp_path / "state" / "queries" / "gone" / "0").mkdir(parents=True)
     again = declared(name, reads, writes)

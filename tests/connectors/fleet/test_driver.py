@@ -32,7 +32,6 @@ def driver_of(
     fleet: Fleet, engine: EngineDouble, now_s: float, *, accept: bool = False
 ) -> FleetDriver:
     graph = fleet.checked()
-    fleet.folder.make()
     noted = partial(fleet.noted, graph, accept=accept)
     return FleetDriver(engine, fleet.folder, noted, best_density, now_s=now_s)
 

@@ -1,6 +1,8 @@
 """What a fleet's folder holds: written and read again, and refused where it is damaged."""
 
 import json
+import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from cec_store.connectors.spark.fleet.notes import (
 )
 from cec_store.connectors.spark.fleet.recovery import Outage, Situation
 from cec_store.connectors.spark.fleet.rules import Rules
-from cec_store.errors import CorruptLog, NoGlobalCheckpoint, NotAFleet, UnsupportedVersion
+from cec_store.errors import CorruptLog, Fenced, NoGlobalCheckpoint, NotAFleet, UnsupportedVersion
 
 NOTES = Notes(
     fleet_id="ab" * 16,
@@ -49,11 +51,19 @@ def checkpoint(number: int, at_us: int = 0) -> GlobalCheckpoint:
     )
 
 
+FIRST = "notes/000000000000.json"
+
+
+@pytest.fixture(params=["disk", "store"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> FleetFolder:
+    if request.param == "disk":
+        return FleetFolder(tmp_path / "fleet")
+    return FleetFolder(f"memory://{secrets.token_hex(8)}/fleet")
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> FleetFolder:
-    found = FleetFolder(tmp_path / "fleet")
-    found.make()
-    return found
+def on_disk(tmp_path: Path) -> FleetFolder:
+    return FleetFolder(tmp_path / "fleet")
 
 
 def test_notes_come_back_as_they_were(folder: FleetFolder) -> None:
@@ -82,8 +92,100 @@ def test_global_checkpoints_are_kept_and_found_by_moment(folder: FleetFolder) ->
     assert folder.checkpoints() == [2, 3]
 
 
-@pytest.mark.parametrize("name", ["fleet.json", "checkpoints/000000000001.json"])
-def test_each_damage_is_named(folder: FleetFolder, name: str) -> None:
+def test_a_checkpoint_is_recorded_once_and_again_for_another_generation(
+    folder: FleetFolder,
+) -> None:
+    folder.add_checkpoint(checkpoint(3), kept=4)
+    # By one who has found the end of somebody who was killed.
+    folder.add_checkpoint(checkpoint(3), kept=4)
+    with pytest.raises(FileExistsError):
+        folder.add_checkpoint(checkpoint(3, at_us=1), kept=4)
+    assert folder.checkpoint(3) == checkpoint(3)
+    after = replace(checkpoint(3), generation=1)
+    folder.add_checkpoint(after, kept=4)
+    assert folder.checkpoint(3) == after
+    assert folder.checkpoints() == [3]
+    folder.drop_checkpoints(above=2)
+    assert folder.checkpoints() == []
+
+
+def test_who_was_asleep_during_a_takeover_writes_nothing_over_the_notes(
+    folder: FleetFolder,
+) -> None:
+    asleep, successor = folder, FleetFolder(folder.path)
+    asleep.write(NOTES)
+    theirs = replace(successor.read(), generation=NOTES.generation + 1)
+    successor.write(theirs, lambda: None)
+
+    def taken() -> None:
+        raise Fenced(folder.path)
+
+    with pytest.raises(Fenced):
+        asleep.write(NOTES, taken)
+    assert folder.read() == theirs
+    # Nobody's yet: of two who make it, one has.
+    with pytest.raises(FileExistsError):
+        asleep.write(NOTES)
+
+
+def test_a_successor_writes_behind_what_came_in_between(folder: FleetFolder) -> None:
+    before, successor = folder, FleetFolder(folder.path)
+    before.write(NOTES)
+    successor.write(NOTES, lambda: None)
+    before.write(NOTES, lambda: None)
+    last = replace(NOTES, generation=7)
+    successor.write(last, lambda: None)
+    assert before.read() == last
+
+
+def test_a_few_versions_of_the_notes_are_kept(folder: FleetFolder) -> None:
+    for number in range(40):
+        folder.write(replace(NOTES, generation=number))
+        assert FleetFolder(folder.path).read().generation == number
+    assert 8 <= len(folder._versions()) <= 16
+
+
+def test_a_reader_goes_on_to_newer_notes_where_its_own_were_deleted(
+    folder: FleetFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write(NOTES)
+    reader = FleetFolder(folder.path)
+    listed = reader._versions()
+    for number in range(20):
+        folder.write(replace(NOTES, generation=number))
+    answers = iter([listed, *[folder._versions()] * 2])
+    monkeypatch.setattr(reader, "_versions", lambda: next(answers))
+    assert reader.read().generation == 19
+
+
+def test_a_wish_to_stop_is_there_until_it_is_withdrawn(folder: FleetFolder) -> None:
+    assert not folder.is_asked_to_stop()
+    folder.withdraw_stop()
+    for _ in range(2):
+        folder.ask_to_stop()
+        assert folder.is_asked_to_stop()
+    folder.withdraw_stop()
+    assert not folder.is_asked_to_stop()
+
+
+def test_a_fleet_of_the_first_layout_goes_on(on_disk: FleetFolder) -> None:
+    """Its notes were one file, replaced each time, and its checkpoints had a number alone."""
+    on_disk.write(NOTES)
+    on_disk.add_checkpoint(checkpoint(4), kept=4)
+    root = Path(on_disk.path)
+    (root / FIRST).rename(root / "fleet.json")
+    (root / "checkpoints/000000000004-0.json").rename(root / "checkpoints/000000000004.json")
+    found = FleetFolder(root)
+    assert found.is_there()
+    assert found.read() == NOTES
+    assert found.checkpoint(4) == checkpoint(4)
+    found.write(replace(NOTES, generation=9), lambda: None)
+    assert FleetFolder(root).read().generation == 9
+
+
+@pytest.mark.parametrize("name", [FIRST, "checkpoints/000000000001-0.json"])
+def test_each_damage_is_named(on_disk: FleetFolder, name: str) -> None:
+    folder = on_disk
     folder.write(NOTES)
     folder.add_checkpoint(checkpoint(1), kept=4)
     path = Path(folder.path) / name
@@ -99,7 +201,15 @@ def test_each_damage_is_named(folder: FleetFolder, name: str) -> None:
         with pytest.raises(CorruptLog, match=str(path)):
             read()
     said = json.loads(whole)
-    for key in said.keys() - {"version", "number", "at_us", "generation", "fleet_id", "written_s"}:
+    for key in said.keys() - {
+        "version",
+        "number",
+        "at_us",
+        "generation",
+        "fleet_id",
+        "written_s",
+        "write_id",
+    }:
         path.write_text(json.dumps({**said, key: 17}))
         with pytest.raises(CorruptLog, match="says what cannot be"):
             read()
@@ -109,7 +219,7 @@ def test_each_damage_is_named(folder: FleetFolder, name: str) -> None:
 
 
 def test_a_folder_without_notes_is_no_fleet(tmp_path: Path) -> None:
-    with pytest.raises(NotAFleet, match=r"fleet\.json"):
+    with pytest.raises(NotAFleet, match="a folder 'notes'"):
         FleetFolder(tmp_path).read()
     with pytest.raises(NotAFleet):
         FleetFolder(tmp_path / "nowhere").read()

@@ -187,8 +187,9 @@ def test_a_rollback_of_one_query_alone_is_seen(
         alone[name] = max(done, default=None)
     commits = {walk.fleet.checked().queries["a"].writes: oldest.commits[str(tmp_path / "a")]}
     monkeypatch.setattr(going_back, "check_is_kept", lambda *_: None)
-    folder.add_checkpoint(replace(oldest, batches=alone, commits=commits), 100)
     wanted = replace(oldest, batches=alone, commits=commits)
+    folder.drop_checkpoints(above=oldest.number - 1)
+    folder.add_checkpoint(wanted, 100)
     going_back.roll_back(folder, notes, wanted, lambda: None)
     walk.drive()
     try:

@@ -19,6 +19,8 @@ from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
 from cec_store.connectors.spark.fleet.rules import Rules
 
+Folder = Path | str
+"""Or the URL of one in a store."""
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 KEYS = 4
 WINDOW_S = 10
@@ -74,16 +76,16 @@ def _expr(text: str) -> Any:
     return expr(text)
 
 
-def declared(folder: Path, costs: Mapping[str, float] | None = None, **rules: Any) -> Fleet:
+def declared(folder: Folder, costs: Mapping[str, float] | None = None, **rules: Any) -> Fleet:
     """The fleet; its queues are in `folder`, its own folder is `fleet` there."""
-    fleet = Fleet(folder / "fleet", rules=Rules(**{**vars(RULES), **rules}))
+    fleet = Fleet(f"{folder}/fleet", rules=Rules(**{**vars(RULES), **rules}))
 
     def add(name: str, *reads: str, priority: int | None = None) -> None:
-        places = [str(folder / each) for each in reads]
+        places = [f"{folder}/{each}" for each in reads]
         cost = None if costs is None else costs[name]
         place = f"{__name__}:{name}"
         fleet.query(
-            name, place, reads=places, writes=str(folder / name), priority=priority, cost=cost
+            name, place, reads=places, writes=f"{folder}/{name}", priority=priority, cost=cost
         )
 
     add("parsed", "input")
@@ -95,23 +97,23 @@ def declared(folder: Path, costs: Mapping[str, float] | None = None, **rules: An
     return fleet
 
 
-def make_input(folder: Path) -> None:
-    make_queue(folder / "input")
+def make_input(folder: Folder) -> None:
+    make_queue(f"{folder}/input")
 
 
-def make_queue(path: Path) -> None:
+def make_queue(path: Folder) -> None:
     with open_queue(path, "x", schema=ROWS, partitions=1, timestamp_column="at"):
         pass
 
 
-def add_rows(folder: Path, first: int, count: int) -> None:
+def add_rows(folder: Folder, first: int, count: int) -> None:
     numbers = range(first, first + count)
     columns = [
         pa.array([each % KEYS for each in numbers], pa.int64()),
         pa.array(list(numbers), pa.int64()),
         pa.array([(START_S + each) * 1_000_000 for each in numbers], ROWS.field("at").type),
     ]
-    with open_queue(folder / "input", "a", partitions=1) as queue:
+    with open_queue(f"{folder}/input", "a", partitions=1) as queue:
         queue.append(pa.table(columns, schema=ROWS))
 
 
@@ -133,7 +135,7 @@ def wanted(count: int) -> dict[str, Counter[tuple[Any, ...]]]:
     }
 
 
-def got(queues: Mapping[str, Path]) -> dict[str, Counter[tuple[Any, ...]]]:
+def got(queues: Mapping[str, Folder]) -> dict[str, Counter[tuple[Any, ...]]]:
     found = {}
     for name, path in queues.items():
         table = _rows(path)
@@ -145,18 +147,20 @@ def got(queues: Mapping[str, Path]) -> dict[str, Counter[tuple[Any, ...]]]:
     return found
 
 
-def _rows(path: Path) -> pa.Table:
+def _rows(path: Folder) -> pa.Table:
     try:
         return read_queue(path).read_all()
     except NotAQueue:
         return ROWS.empty_table()
 
 
-def queues_of(folder: Path) -> dict[str, Path]:
-    return {name: folder / name for name in NAMES}
+def queues_of(folder: Folder) -> dict[str, Folder]:
+    return {name: f"{folder}/{name}" for name in NAMES}
 
 
-def differences(folder: Path, count: int, queues: Mapping[str, Path] | None = None) -> list[str]:
+def differences(
+    folder: Folder, count: int, queues: Mapping[str, Folder] | None = None
+) -> list[str]:
     """What is missing and what is too much; nothing where all of it is as it has to be."""
     came, faults = got(queues or queues_of(folder)), []
     for name, rows in wanted(count).items():
@@ -166,7 +170,7 @@ def differences(folder: Path, count: int, queues: Mapping[str, Path] | None = No
     return faults
 
 
-def await_all(folder: Path, count: int, queues: Mapping[str, Path] | None = None,
+def await_all(folder: Folder, count: int, queues: Mapping[str, Folder] | None = None,
               deadline_s: float = DEADLINE_S) -> None:  # fmt: skip
     """Until there is all that so many rows of input lead to, and nothing else."""
     end_s = time.monotonic() + deadline_s

@@ -110,5 +110,4 @@ class Walk:
 
 def driver_of(fleet: Fleet, engine: PlainSpark, now_s: float) -> FleetDriver:
     graph = fleet.checked()
-    fleet.folder.make()
     return FleetDriver(engine, fleet.folder, lambda: fleet.noted(graph), best_density, now_s=now_s)
