@@ -154,16 +154,25 @@ class FleetFolder:
         return sorted(self._checkpoint_names())
 
     def _checkpoint_names(self) -> dict[int, list[str]]:
-        """By number: the one of the newest generation is last, and what holds."""
-        found: dict[int, dict[int, str]] = {}
-        for each in map(_CHECKPOINT.fullmatch, [e.name for e in self._store.list(CHECKPOINTS)]):
-            if each:
-                # The first layout had one to a number, without its generation.
-                found.setdefault(int(each[1]), {})[int(each[2] or -1)] = each[0]
-        return {
-            number: [f"{CHECKPOINTS}/{names[key]}" for key in sorted(names)]
-            for number, names in found.items()
-        }
+        """By number: the one of the newest generation is last, and what holds.
+
+        One of an older generation than another before it is no checkpoint: a driver was asleep
+        during a rollback, and has recorded what that has taken back.
+        """
+        names = [each.name for each in self._store.list(CHECKPOINTS)]
+        # The first layout had one to a number, without its generation.
+        found = sorted(
+            (int(each[1]), int(each[2] or -1), each[0])
+            for each in map(_CHECKPOINT.fullmatch, names)
+            if each
+        )
+        kept: dict[int, list[str]] = {}
+        newest = -1
+        for number, generation, name in found:
+            if generation >= newest:
+                kept.setdefault(number, []).append(f"{CHECKPOINTS}/{name}")
+                newest = generation
+        return kept
 
     def checkpoint(self, number: int) -> GlobalCheckpoint:
         """One of them.

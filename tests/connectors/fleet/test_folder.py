@@ -109,6 +109,22 @@ def test_a_checkpoint_is_recorded_once_and_again_for_another_generation(
     assert folder.checkpoints() == []
 
 
+def test_what_one_who_slept_through_a_rollback_records_is_no_checkpoint(
+    folder: FleetFolder,
+) -> None:
+    for number in range(4):
+        folder.add_checkpoint(checkpoint(number), kept=9)
+    folder.drop_checkpoints(above=2)
+    back = replace(checkpoint(2), generation=1)
+    folder.add_checkpoint(back, kept=9)
+    folder.add_checkpoint(checkpoint(3), kept=9)
+    assert folder.checkpoints() == [0, 1, 2]
+    assert folder.newest_checkpoint() == back
+    after = replace(checkpoint(3), generation=1)
+    folder.add_checkpoint(after, kept=9)
+    assert folder.newest_checkpoint() == after
+
+
 def test_who_was_asleep_during_a_takeover_writes_nothing_over_the_notes(
     folder: FleetFolder,
 ) -> None:
