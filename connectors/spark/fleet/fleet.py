@@ -187,6 +187,7 @@ class Fleet:
         """
         graph = self.checked()
         engine = SparkEngine(session, in_turn=in_turn)
+        self.folder.make()
         # What cannot be gone on with is said before anybody who drives it is waited for.
         self.noted(graph, accept=accept)
         noted = partial(self.noted, graph, accept=accept)

@@ -24,6 +24,7 @@ from cec_store.connectors.spark.fleet.notes import (
     notes_of,
 )
 from cec_store.errors import CorruptLog, NoGlobalCheckpoint, NotAFleet, upgrade_needed
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.by_url import store_at
 
@@ -55,6 +56,11 @@ class FleetFolder:
         self.path = self._store.url
         self._written: int | None = None
         """The number of the notes that this one has written last."""
+
+    def make(self) -> None:
+        """On a disk the folder itself, for its owner alone; in a store there is none to be made."""
+        if self._store.appends:
+            LocalFolder(self.path).make()
 
     # -- notes --------------------------------------------------------------------------------
 

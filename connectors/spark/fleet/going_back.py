@@ -167,6 +167,7 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
         queries={name: _of_fork(each, places) for name, each in notes.queries.items()},
         going_back=None,
     )
+    target.make()
     _hold_inputs(graph, forked.consumer, wanted)
     for name, batch in wanted.batches.items():
         if batch is not None:
