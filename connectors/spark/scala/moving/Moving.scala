@@ -137,7 +137,8 @@ private final class Move(session: SparkSession, request: Request) {
   private def hashedAnew(kind: StoreKind): Seq[Made] = {
     val (to, settings) = (this.to, this.settings)
     val (wanted, format) = (if (kind.isOneKey) 1 else request.partitions, source.joinFormat)
-    val packs = source.rows[(Int, Array[Byte])](kind)((kind, from, rows) => new Packing(rows, new NewPlace(kind, from, wanted, format)))
+    val packs = source.rows[(Int, Array[Byte])](kind)((kind, from, rows) =>
+      new Packing(rows, new NewPlace(kind, from, wanted, format), wanted))
     packs.partitionBy(new ByPlace(wanted)).mapPartitionsWithIndex { (partition, packs) =>
       val (count, made) = OpenedStore.write(to, kind, partition, settings.value, Packing.unpacked(packs.map(_._2), kind))
       Iterator(Made(kind.operator, partition, kind.store, count, made))

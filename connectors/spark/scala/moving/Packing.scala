@@ -15,10 +15,12 @@ private[moving] final class ByPlace(override val numPartitions: Int) extends Par
  * Rows of state as they go through Spark's exchange: many in an array, with the partition they go to. A row by itself
  * costs more on the way than it takes to read and to write it. Rows of one key stay in their order.
  */
-private[moving] final class Packing(rows: Iterator[MovedRow], place: NewPlace) extends Iterator[(Int, Array[Byte])] {
+private[moving] final class Packing(rows: Iterator[MovedRow], place: NewPlace, partitions: Int)
+  extends Iterator[(Int, Array[Byte])] {
   import Packing._
 
-  private val open = mutable.HashMap.empty[Int, Pack]
+  /** By partition; null: none is open. */
+  private val open = new Array[Pack](partitions)
   private val full = mutable.Queue.empty[(Int, Array[Byte])]
   private var openBytes = 0L
 
@@ -32,16 +34,22 @@ private[moving] final class Packing(rows: Iterator[MovedRow], place: NewPlace) e
 
   private def add(row: MovedRow): Unit = {
     val to = place(row)
-    val pack = open.getOrElseUpdate(to, new Pack)
+    if (open(to) == null) open(to) = new Pack
+    val pack = open(to)
     val before = pack.size
     pack.add(row)
     openBytes += pack.size - before
-    if (pack.size >= PackBytes) { open.remove(to); finish(to, pack) }
+    if (pack.size >= PackBytes) finish(to)
     else if (openBytes > OpenBytesMax) finishAll()
   }
 
-  private def finishAll(): Unit = { open.foreach { case (to, pack) => finish(to, pack) }; open.clear() }
-  private def finish(to: Int, pack: Pack): Unit = { openBytes -= pack.size; full += ((to, pack.bytes)) }
+  private def finishAll(): Unit = open.indices.foreach(to => if (open(to) != null) finish(to))
+
+  private def finish(to: Int): Unit = {
+    openBytes -= open(to).size
+    full += ((to, open(to).bytes))
+    open(to) = null
+  }
 }
 
 private[moving] object Packing {
@@ -76,24 +84,32 @@ private[moving] object Packing {
     }
   }
 
-  /** The rows as they were read. */
-  def unpacked(packs: Iterator[Array[Byte]], kind: StoreKind): Iterator[MovedRow] = {
-    val moved = new MovedRow
-    val keys = kind.families.map(family => new UnsafeRow(family.key.length)).toArray
-    val values = kind.families.map(family => new UnsafeRow(family.value.length)).toArray
-    packs.flatMap { bytes =>
-      var at = 0
-      def number(): Int = { at += 4; Platform.getInt(bytes, Platform.BYTE_ARRAY_OFFSET + at - 4L) }
-      def pointed(row: UnsafeRow, size: Int): UnsafeRow = {
-        row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + at.toLong, size)
-        at += size
-        row
-      }
-      Iterator.continually(()).takeWhile(_ => at < bytes.length).map { _ =>
-        val (family, keyBytes, valueBytes) = (number(), number(), number())
-        at += HeadBytes - 12
-        moved.set(family, pointed(keys(family), keyBytes), pointed(values(family), valueBytes))
-      }
+  /** The rows as they were read; each holds until the next. */
+  def unpacked(packs: Iterator[Array[Byte]], kind: StoreKind): Iterator[MovedRow] = new Iterator[MovedRow] {
+    private val moved = new MovedRow
+    private val keys = kind.families.map(family => new UnsafeRow(family.key.length)).toArray
+    private val values = kind.families.map(family => new UnsafeRow(family.value.length)).toArray
+    private var pack = Array.emptyByteArray
+    private var at = 0
+
+    override def hasNext: Boolean = {
+      while (at >= pack.length && packs.hasNext) { pack = packs.next(); at = 0 }
+      at < pack.length
+    }
+
+    override def next(): MovedRow = {
+      if (!hasNext) Iterator.empty.next()
+      val (family, keyBytes, valueBytes) = (number(0), number(4), number(8))
+      at += HeadBytes
+      moved.set(family, pointed(keys(family), keyBytes), pointed(values(family), valueBytes))
+    }
+
+    private def number(after: Int): Int = Platform.getInt(pack, Platform.BYTE_ARRAY_OFFSET + at.toLong + after)
+
+    private def pointed(row: UnsafeRow, size: Int): UnsafeRow = {
+      row.pointTo(pack, Platform.BYTE_ARRAY_OFFSET + at.toLong, size)
+      at += size
+      row
     }
   }
 }
