@@ -25,7 +25,7 @@ from cec_store.connectors.spark.fleet.recovery import Situation
 from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.connectors.spark.fleet.running import SparkEngine
 from cec_store.connectors.spark.fleet.toml_file import read_toml
-from cec_store.errors import BadFleet, NotAQueue
+from cec_store.errors import BadFleet, NotAFleet, NotAQueue
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.recovery_plans.density import best_density
 from cec_store.recovery_plans.plans import Planner
@@ -197,10 +197,11 @@ class Fleet:
 
     def noted(self, graph: Graph, *, accept: bool = False) -> Notes:
         """What the last driver has left, with what is declared now."""
-        if not self.folder.is_there():
+        try:
+            notes = self.folder.read()
+        except NotAFleet:
             rules = self._rules or Rules()
             return Notes(secrets.token_hex(16), tuple(self._queries), rules, spark=self._spark)
-        notes = self.folder.read()
         known = {each.name: each for each in notes.declared}
         for name, query in graph.queries.items():
             if name not in known and self.folder.generations(name):

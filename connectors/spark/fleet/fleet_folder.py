@@ -103,25 +103,28 @@ class FleetFolder:
             FileExistsError: the folder was somebody's.
         """
         said = {"version": VERSION, "write_id": secrets.token_hex(8), **notes_json(notes)}
-        number = self._versions()[-1:] if self._written is None else [self._written]
+        number = self._following() if self._written is None else self._written + 1
         while True:
-            following = number[-1] + 1 if number else 0
             try:
-                self._store.create(f"{NOTES}/{_numbered(following)}", [_text(said)])
+                self._store.create(f"{NOTES}/{_numbered(number)}", [_text(said)])
                 break
             except FileExistsError:
                 if check_lease is None:
                     raise
                 check_lease()
-                number = self._versions()[-1:]
-        self._written = following
-        if following % _KEPT == 0:
-            old = [each for each in self._versions() if each <= following - _KEPT]
+                number = self._following()
+        self._written = number
+        if number % _KEPT == 0:
+            old = [each for each in self._versions() if each <= number - _KEPT]
             self._store.delete([f"{NOTES}/{_numbered(each)}" for each in old])
 
     def _versions(self) -> list[int]:
         found = (_NUMBERED.fullmatch(each.name) for each in self._store.list(NOTES))
         return sorted(int(each[1]) for each in found if each)
+
+    def _following(self) -> int:
+        """The number behind the newest version's."""
+        return max(self._versions(), default=-1) + 1
 
     def _is_first_layout(self) -> bool:
         return self._store.appends and any(e.name == _FIRST_LAYOUT for e in self._store.list())

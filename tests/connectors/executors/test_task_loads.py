@@ -30,6 +30,7 @@ def test_each_operator_of_a_query_has_the_costs_of_its_own_tasks(
     assert {(key.operator, key.partition) for key in found} == {
         (operator, partition) for operator in (0, 1) for partition in range(PARTITIONS)
     }
+    assert len({key.query for key in found}) == 1
     batches = len(done.rows)
     assert batches > 3
     for key, cost in found.items():
