@@ -22,13 +22,16 @@ def served(session: Any, folder: Path, pools: list[str]) -> list[str]:
     """In which order jobs of these pools get the core, which all of them wait for."""
     folder.mkdir()
     context = session.sparkContext
-    before, gone, free = len(stages_of(session)), folder / "served", folder / "free"
+    held, gone, free = folder / "held", folder / "served", folder / "free"
+    # Not the stages: one is known before its tasks stand in line.
+    queue = context._jsc.sc().taskScheduler().rootPool().getSortedTaskSetQueue
 
     def run(pool: str, work: Any) -> None:
         context.setLocalProperty("spark.scheduler.pool", pool)
         context.parallelize([pool], 1).foreach(work)
 
     def hold(_: str) -> None:
+        held.touch()
         while not free.exists():
             time.sleep(0.05)
 
@@ -36,12 +39,14 @@ def served(session: Any, folder: Path, pools: list[str]) -> list[str]:
         with gone.open("a", encoding="utf-8") as file:
             file.write(pool + "\n")
 
+    wait_for(lambda: queue().size() == 0, lambda: "the core is still taken")
     threads = []
     for pool, work in [("holder", hold), *((each, note) for each in pools)]:
         threads.append(Thread(target=run, args=(pool, work)))
         threads[-1].start()
-        due = before + len(threads)
-        wait_for(lambda due=due: len(stages_of(session)) == due, lambda: "a job is missing")
+        due = len(threads)
+        wait_for(lambda due=due: queue().size() == due, lambda: "a job is missing")
+        wait_for(held.exists, lambda: "nobody holds the core")
     free.touch()
     for thread in threads:
         thread.join()
