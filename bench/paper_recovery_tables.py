@@ -75,10 +75,16 @@ TABLES: tuple[Callable[[Figures], str], ...] = (
 
 
 def write_plots(figures: Figures, folder: Path) -> None:
+    """Those of what has been measured."""
     folder.mkdir(parents=True, exist_ok=True)
-    worst = figures["recovery_figure_12"]
-    _lines(worst, "available", "available queries", folder / "recovery_figure_12.svg")
-    by_lost = figures["recovery_figures_13_to_15"]
+    if "recovery_figure_12" in figures:
+        worst = figures["recovery_figure_12"]
+        _lines(worst, "available", "available queries", folder / "recovery_figure_12.svg")
+    if "recovery_figures_13_to_15" in figures:
+        _figures_13_to_15(figures["recovery_figures_13_to_15"], folder)
+
+
+def _figures_13_to_15(by_lost: Figures, folder: Path) -> None:
     _, axes = plt.subplots(1, len(by_lost), figsize=(7, 3.0), sharey=True, squeeze=False)
     for ax, (lost, policies) in zip(axes[0], sorted(by_lost.items()), strict=True):
         _draw(ax, policies, "relative_latency")
