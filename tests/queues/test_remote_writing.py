@@ -38,7 +38,6 @@ from cec_store.storage.stores.fsspec_store import FsspecStore
 from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Entry, Store
 from cec_store.storage.stores.store_folder import StoreFolder
-from support.runs.counts import CRASH_FULL
 from support.stores.copies import contents, in_memory
 from support.stores.counting import CountingStore
 from support.stores.faulty_proxy import FAULTS, FaultyProxy, Request, proxy_to
@@ -389,7 +388,7 @@ def test_a_store_that_fails_loses_nothing_and_doubles_nothing(
         return generator.choice(faults) if generator.random() < share else ""
 
     due = failures = 0
-    while due < (30 if CRASH_FULL else 10):
+    while due < 30:
         proxy.expect(decide)
         try:
             with opened(store_behind(proxy, name)) as queue:
