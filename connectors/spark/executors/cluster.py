@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -16,39 +15,10 @@ from cec_store.connectors.spark.executors.planning import loads_per_s, planned
 from cec_store.connectors.spark.executors.saved import save
 from cec_store.connectors.spark.executors.showing import text_of
 from cec_store.connectors.spark.executors.snapshot import Move, PartitionId, Snapshot
+from cec_store.connectors.spark.executors.tables import table_of_moves, table_of_partitions
 from cec_store.errors import NoSuchPartition
 from cec_store.placement.plans import Plan, Rules
 from cec_store.storage.paths import AnyPath
-
-_PARTITION = [("query", pa.string()), ("operator", pa.int64()), ("partition", pa.int32())]
-_PARTITIONS = pa.schema(
-    [
-        *_PARTITION,
-        ("owner", pa.string()),
-        ("version", pa.int64()),
-        ("rows", pa.int64()),
-        ("state_bytes", pa.int64()),
-        ("replica", pa.string()),
-        ("replica_lag_versions", pa.int64()),
-        ("replica_bytes", pa.int64()),
-    ]
-)
-_MOVES = pa.schema(
-    [
-        *_PARTITION,
-        ("source", pa.string()),
-        ("target", pa.string()),
-        ("protocol", pa.string()),
-        ("state", pa.string()),
-        ("reason", pa.string()),
-        ("ordered_ms", pa.int64()),
-        ("located_ms", pa.int64()),
-        ("done_ms", pa.int64()),
-        ("is_from_replica", pa.bool_()),
-        ("records_read", pa.int64()),
-        ("load_ms", pa.int64()),
-    ]
-)
 
 
 class Cluster:
@@ -98,22 +68,7 @@ class Cluster:
             >>> cluster.partitions().select(["partition", "owner", "replica"]).to_pylist()[0]
             {'partition': 0, 'owner': '0', 'replica': '1'}
         """
-        rows = []
-        for each in self.snapshot().partitions:
-            best = each.best_replica
-            rows.append(
-                {
-                    **asdict(each.id),
-                    "owner": each.owner,
-                    "version": each.version,
-                    "rows": each.windows,
-                    "state_bytes": each.state_bytes,
-                    "replica": best and best.executor_id,
-                    "replica_lag_versions": best and best.lag_versions,
-                    "replica_bytes": best and best.memory_bytes,
-                }
-            )
-        return pa.Table.from_pylist(rows, _PARTITIONS)
+        return table_of_partitions(self.snapshot())
 
     def moves(self) -> pa.Table:
         """A row for each migration, the oldest first; times in milliseconds since 1970.
@@ -124,11 +79,7 @@ class Cluster:
             >>> cluster.moves().select(["partition", "source", "target", "state"]).to_pylist()
             [{'partition': 1, 'source': '1', 'target': '0', 'state': 'done'}]
         """
-        rows = []
-        for each in self.snapshot().moves:
-            row = asdict(each)
-            rows.append({**row.pop("id"), **row})
-        return pa.Table.from_pylist([{n: r[n] for n in _MOVES.names} for r in rows], _MOVES)
+        return table_of_moves(self.snapshot())
 
     def migrate(
         self,

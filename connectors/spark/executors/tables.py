@@ -1,0 +1,68 @@
+"""What executors have and what has moved between them, as Arrow tables."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pyarrow as pa
+
+from cec_store.connectors.spark.executors.snapshot import Snapshot
+
+_PARTITION = [("query", pa.string()), ("operator", pa.int64()), ("partition", pa.int32())]
+_PARTITIONS = pa.schema(
+    [
+        *_PARTITION,
+        ("owner", pa.string()),
+        ("version", pa.int64()),
+        ("rows", pa.int64()),
+        ("state_bytes", pa.int64()),
+        ("replica", pa.string()),
+        ("replica_lag_versions", pa.int64()),
+        ("replica_bytes", pa.int64()),
+    ]
+)
+_MOVES = pa.schema(
+    [
+        *_PARTITION,
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("protocol", pa.string()),
+        ("state", pa.string()),
+        ("reason", pa.string()),
+        ("ordered_ms", pa.int64()),
+        ("located_ms", pa.int64()),
+        ("done_ms", pa.int64()),
+        ("is_from_replica", pa.bool_()),
+        ("records_read", pa.int64()),
+        ("load_ms", pa.int64()),
+    ]
+)
+
+
+def table_of_partitions(found: Snapshot) -> pa.Table:
+    """A row for each partition, with the replica that lacks least; nulls where there is none."""
+    rows = []
+    for each in found.partitions:
+        best = each.best_replica
+        rows.append(
+            {
+                **asdict(each.id),
+                "owner": each.owner,
+                "version": each.version,
+                "rows": each.windows,
+                "state_bytes": each.state_bytes,
+                "replica": best and best.executor_id,
+                "replica_lag_versions": best and best.lag_versions,
+                "replica_bytes": best and best.memory_bytes,
+            }
+        )
+    return pa.Table.from_pylist(rows, _PARTITIONS)
+
+
+def table_of_moves(found: Snapshot) -> pa.Table:
+    """A row for each migration, the oldest first."""
+    rows = []
+    for each in found.moves:
+        row = asdict(each)
+        rows.append({**row.pop("id"), **row})
+    return pa.Table.from_pylist([{n: r[n] for n in _MOVES.names} for r in rows], _MOVES)
