@@ -20,6 +20,7 @@ RULES = (
     "the replica that CPA goes to is kept, wanted or not",
     "CPAL changes the location once the replica has caught up",
     "the old owner keeps its state as the replica",
+    "a warm replica elsewhere stays when its partition moves",
     "a migration to an executor that is lost fails",
     "orders that cannot be followed are refused and change nothing",
     "a run that goes back to an older batch has the say",

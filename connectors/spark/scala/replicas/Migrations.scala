@@ -97,11 +97,12 @@ private[cecstore] final class Migrations(roster: Roster, routing: Routing, clock
     if (loads.size >= entry.stores.size) {
       migration.load = Some(LoadFigures(
         loads.map(_.version).max, loads.forall(_.isFromReplica), loads.map(_.records).sum, loads.map(_.ms).sum))
-      // What the old owner keeps becomes the replica of the new one. Algorithm 1, line 7.
+      // What the old owner keeps becomes the replica of the new one (Algorithm 1, line 7), unless there are warm ones
+      // elsewhere: in place of such a one it would make that executor load another, to have as many as the others.
       val back = migration.from.filter(id => entry.placed.isEmpty && roster.executors.get(id).exists(!_.isDraining))
-      if (entry.targets.contains(migration.to) || back.nonEmpty) {
-        entry.targets = (back.toVector ++ entry.targets.filter(_ != migration.to)).distinct.take(math.max(1, entry.replicas))
-      }
+      val (warm, cold) = entry.targets.filter(_ != migration.to).partition(roster.lag(entry, _).nonEmpty)
+      if (entry.targets.contains(migration.to) || back.nonEmpty)
+        entry.targets = (warm ++ back ++ cold).distinct.take(math.max(1, entry.replicas))
       entry.hasArrived = true
       end(migration, Done)
     }

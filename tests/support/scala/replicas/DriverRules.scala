@@ -20,6 +20,7 @@ object DriverRules {
     "the replica that CPA goes to is kept, wanted or not" -> assistedByLeftOver,
     "CPAL changes the location once the replica has caught up" -> lowLatency,
     "the old owner keeps its state as the replica" -> swapped,
+    "a warm replica elsewhere stays when its partition moves" -> warmElsewhere,
     "a migration to an executor that is lost fails" -> targetLost,
     "orders that cannot be followed are refused and change nothing" -> refusals,
     "a run that goes back to an older batch has the say" -> olderBatch,
@@ -183,6 +184,22 @@ object DriverRules {
     driver.move(Run, 0, 0, s"$to", "cpa")
     owns(to, 0, 5)
     Check.equal("where", targets, Seq(0 -> "0"))
+  }
+
+  private def warmElsewhere(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    owns(0, 1, 5)
+    for (partition <- Seq(0, 1); isWarm = partition == 0) {
+      val elsewhere = targets.toMap.apply(partition)
+      val to = 3 - elsewhere.toInt
+      if (isWarm) holds(elsewhere.toInt, partition, 5)
+      driver.move(Run, 0, partition, s"$to", "cpal")
+      holds(to, partition, 5)
+      owns(to, partition, 5)
+      Check.equal(s"where, warm: $isWarm", targets.toMap.apply(partition), if (isWarm) elsewhere else "0")
+    }
   }
 
   private def targetLost(fleet: Fleet): Unit = {
