@@ -11,7 +11,7 @@ writes bench/paper_recovery.json, the plots, and the tables of docs/evaluation.m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -88,38 +88,34 @@ def figure_16(chosen: Options) -> dict[str, dict[str, list[float]]]:
     return {name: shares_of_optimum(how, topologies) for name, how in SETTINGS.items()}
 
 
+def parts(chosen: Options) -> Iterator[tuple[str, Any]]:
+    """Figures by the names of their tables, as soon as each is there."""
+    yield "recovery_figure_16", {"shares": SHARES, "settings": figure_16(chosen)}
+    most, others = (3, ()) if chosen.quick else (8, (4, 2))
+    three = [INCREMENTAL, BLOCKING, SPARK]
+    by_lost = {str(most): losses(task(chosen, [*three, BEST_CASE], lost=most))}
+    yield "recovery_figure_12", by_lost[str(most)]
+    yield "recovery_figures_13_to_15", by_lost
+    yield "recovery_figures_19_and_20", by_interval(chosen)
+    yield "recovery_figure_10", figure_10(chosen)
+    for lost in others:
+        by_lost[str(lost)] = losses(task(chosen, three, lost=lost))
+        yield "recovery_figures_13_to_15", by_lost
+
+
 def main(chosen: Options) -> None:
     began = time.perf_counter()
     machine = describe(chosen.folder)
     machine["command"] = "python bench/paper_recovery.py" + " --quick" * chosen.quick
-    most = 3 if chosen.quick else 8
-    by_lost: dict[str, dict[str, dict[str, Any]]] = {}
-
-    def take(lost: int, policies: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
-        by_lost[str(lost)] = losses(task(chosen, policies, lost=lost))
-        return by_lost
-
-    three = [INCREMENTAL, BLOCKING, SPARK]
-    parts: list[tuple[str, Callable[[], Any]]] = [
-        ("recovery_figure_16", lambda: {"shares": SHARES, "settings": figure_16(chosen)}),
-        ("recovery_figures_13_to_15", lambda: take(most, [*three, BEST_CASE])),
-        ("recovery_figure_12", lambda: by_lost[str(most)]),
-        ("recovery_figures_19_and_20", lambda: by_interval(chosen)),
-        ("recovery_figure_10", lambda: figure_10(chosen)),
-        *(
-            ("recovery_figures_13_to_15", lambda lost=lost: take(lost, three))
-            for lost in (() if chosen.quick else (4, 2))
-        ),
-    ]
-    figures: dict[str, Any] = {}
-    # It takes an hour and more: a run that is cut short leaves what it has.
-    for name, measure in parts:
-        figures[name] = measure()
+    figures: dict[str, Any] = {"recovery_machine": machine}
+    # It takes hours: a run that is cut short leaves what it has.
+    for name, found in parts(chosen):
+        figures[name] = found
         machine["took"] = f"{time.perf_counter() - began:.0f} s"
-        figures["recovery_machine"] = machine
         publish(figures, "paper_recovery", TABLES, write_plots, quick=chosen.quick)
         print(f"{name}: there after {machine['took']}", flush=True)
-    lost_s = {policy: each["lost_query_s"] for policy, each in by_lost[str(most)].items()}
+    worst = figures["recovery_figure_12"]
+    lost_s = {policy: each["lost_query_s"] for policy, each in worst.items()}
     report({
         "incremental_vs_blocking": lost_s[INCREMENTAL] / lost_s[BLOCKING],
         "incremental_vs_spark": lost_s[INCREMENTAL] / lost_s[SPARK],

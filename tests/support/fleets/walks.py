@@ -91,7 +91,7 @@ class Walk:
             self.look()
             for _ in range(10):
                 self.engine.step()
-            # It reads every queue, and most of them change in few steps.
+            # Not after each step: it reads every queue, all of it.
             if step % 8 == 7 and not self.faults():
                 return
 
