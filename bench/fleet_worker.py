@@ -18,6 +18,7 @@ from typing import Any
 from apart import run_apart
 from fleet_outcomes import lateness_of, unavailable
 from fleet_topology import Shape, Tweets, declared
+from rounds import WORK
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -26,6 +27,7 @@ from cec_store.connectors.spark.fleet.rules import Rules
 from support.spark.standalone import StandaloneCluster, wait_for
 
 INCREMENTAL, BLOCKING, SPARK, BEST_CASE = "incremental", "blocking", "spark", "best case"
+KEPT = WORK / "outcomes"
 NEVER = 1_000_000
 LOOK_S = 0.25
 STEADY, STEADY_BATCHES, STEADY_S_MAX = 1.3, 3, 400.0
@@ -251,7 +253,8 @@ class Loss:
     def _is_well(self) -> bool:
         found, outcome = self.latencies.found, self.outcome
         usual = lateness_of(found, self.names, outcome.lost_s)
-        return not unavailable(found, usual, time.time(), self.lab.task.every_s)
+        every_s = self.lab.task.every_s
+        return not unavailable(found, usual, time.time(), every_s, every_s)
 
     def _watch_until(self, end_s: float, is_enough: Callable[[], bool] = lambda: False) -> None:
         while time.time() < end_s and not is_enough():
@@ -269,8 +272,14 @@ def measure(task: Task) -> list[dict[str, Any]]:
 
 
 def run(task: Task) -> list[Outcome]:
-    """Run the task in a process group of its own, which is gone at the end."""
+    """Run the task in a process group of its own, which is gone at the end.
+
+    What it found stays in ``build/bench/outcomes``: it takes hours, and may be asked other things.
+    """
     told: Sequence[Mapping[str, Any]] = run_apart(__file__, task.folder, asdict(task))
+    KEPT.mkdir(parents=True, exist_ok=True)
+    kept = KEPT / f"{task.folder.name}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}.json"
+    kept.write_text(json.dumps({"task": asdict(task), "outcomes": told}, default=str))
     return [Outcome(**each) for each in told]
 
 

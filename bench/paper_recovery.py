@@ -57,6 +57,7 @@ def summary(outcome: Outcome, asked: Task) -> dict[str, Any]:
         "available": points[:: max(1, len(points) // 150)],
         "relative_latency": lines,
         "lost_query_s": lost_query_s(points, queries),
+        "strict_query_s": lost_query_s(points_of(outcome, asked, is_strict=True), queries),
         "first_back_s": first_back_s(points),
         "all_back_s": gone[-1] + 1.0 if gone else 0.0,
         "is_all_back": points[-1][1] == queries,
