@@ -2,8 +2,9 @@
 
 Four queries, each an operator with its own key groups (state partitions): all flights, those that
 were late, all flights again, and a sample at a fixed rate. The first three share four executors,
-the fourth has one of its own. A row costs processor time after its state was renewed, so that what
-Spark's task metrics say of a partition follows the flights of its airplanes.
+the fourth has one of its own. The load of a partition is what Spark's task metrics say of the rows
+that came to it in a step: processor time would be that of compilers and neighbours as well, on one
+machine for all executors, and the loads of two runs would not be the same.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from cec_store.connectors.spark.executors.cluster import Cluster
 from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import await_all, order_all
-from cec_store.connectors.spark.executors.planning import layout_of, loads_per_s
+from cec_store.connectors.spark.executors.planning import layout_of
 from cec_store.connectors.spark.executors.snapshot import Move, PartitionId
 from cec_store.placement.adaptation import plan
 from cec_store.placement.allocation import baseline, correlated, even
@@ -73,8 +74,6 @@ class Task:
     """Steps before copies are allocated."""
     every_s: float
     """A step."""
-    hashed_bytes: int
-    """What a row costs."""
     seed: int = 0
 
 
@@ -159,9 +158,7 @@ class Job:
         counted = rows.groupBy("tailnum").agg(
             f.count("*").alias("n"), f.sum("dep_delay").alias("s")
         )
-        cost = 1 if name == SAMPLER else self.task.hashed_bytes // 6
-        spent = counted.where(f.length(f.sha2(f.expr(f"repeat(tailnum, {cost})"), 256)) > 0)
-        writer = spent.writeStream.format("noop").outputMode("update").queryName(name)
+        writer = counted.writeStream.format("noop").outputMode("update").queryName(name)
         writer = writer.option("checkpointLocation", str(self.task.folder / "checkpoints" / name))
         return writer.trigger(processingTime=f"{self.task.every_s} seconds").start()
 
@@ -198,6 +195,7 @@ class Run:
         self.task = job.task
         self.outcome = Outcome(job.task.allocation)
         self._history = LoadHistory(job.task.steps)
+        self._loads: dict[Hashable, float] = {}
         self._random = np.random.default_rng(job.task.seed)
 
     def run(self) -> Outcome:
@@ -209,20 +207,23 @@ class Run:
         self.job.meter.read()
         step = 0
         while step < task.statistics:
-            step = self._look(step + 1)
+            step = self._look(step)
         capacity = self._capacity()
         self._allocate()
         self.job.meter.read()
         step = self.job.last()
         while step < task.steps - 1:
-            step = self._look(step + 1)
+            step = self._look(step)
             self._adapt(capacity)
         return self.outcome
 
     def _look(self, step: int) -> int:
-        done = self.job.await_step(step)
-        found, passed_s = self.job.meter.read()
-        self._history.add(loads_per_s(found, passed_s))
+        """Once the next step is done; takes down what each partition had in its last ones."""
+        done = self.job.await_step(step + 1)
+        found, _ = self.job.meter.read()
+        # A step is a task of each partition; queries are not all at the same step.
+        self._loads.update({of: cost.rows / cost.tasks for of, cost in found.items() if cost.tasks})
+        self._history.add(self._loads)
         return done
 
     def _spread(self) -> None:
@@ -256,7 +257,7 @@ class Run:
         return await_all(self.job.driver, self._ordered(wanted, protocol), WAIT_S)
 
     def _capacity(self) -> float:
-        """Of a node: what the busiest mean load of nodes of operators 1 to 3 fills so far."""
+        """Of a node, in rows a step: what nodes of operators 1 to 3 have in their busiest one."""
         layout = layout_of(self.job.cluster.snapshot())
         sampler = str(self.job.queries[SAMPLER].runId)
         of_workers = np.array([_id(each).query != sampler for each in layout.groups])
