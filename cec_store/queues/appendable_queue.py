@@ -9,7 +9,7 @@ from weakref import finalize
 
 import pyarrow as pa
 
-from cec_store.errors import NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
+from cec_store.errors import CecError, NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.by_object.opening import open_in_store
@@ -100,7 +100,7 @@ class AppendableQueue(ConsumableQueue):
             )
             return made, None
         if not exists:
-            check_free(self.folder)
+            self._check_free()
         self.folder.make()
         lock = None
         try:
@@ -108,7 +108,8 @@ class AppendableQueue(ConsumableQueue):
         except QueueLocked:
             if not takeover:
                 raise
-            if not exists:  # whoever makes it has no epoch yet, so it cannot be fenced
+            # Whoever makes it has no epoch yet, so it cannot be fenced.
+            if newest_epoch(self.folder) is None:
                 raise QueueLocked(
                     f"{self.folder.path}: another process is making this queue; nothing is in it "
                     "yet, so if that process hangs, end it and open again"
@@ -129,6 +130,16 @@ class AppendableQueue(ConsumableQueue):
             if lock is not None:
                 lock.close()
             raise
+
+    def _check_free(self) -> None:
+        """Refuse a folder where no queue can be made, before anything is changed."""
+        try:
+            check_free(self.folder)
+        except CecError:
+            # This may be half of what somebody writes who makes it just now, and has the lock. Who
+            # gets the lock looks again.
+            if not self.folder.exists() or WRITER_LOCK not in self.folder.names():
+                raise
 
     # -- writing ------------------------------------------------------------------------------
 

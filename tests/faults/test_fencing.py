@@ -299,6 +299,39 @@ def test_of_two_openers_one_is_told_that_it_is_locked(
         servers[winners[0]].finish()
 
 
+class _MadeMeanwhile(LocalFolder):
+    """Another opener makes the queue, and writes to it, once it was seen that there is none."""
+
+    made: AppendableQueue | None = None
+
+    def names(self) -> list[str]:
+        found = super().names()
+        if self.made is None:
+            _MadeMeanwhile.made = AppendableQueue(LocalFolder(self.path), "x", SCHEMA)
+            self.made.append(batch_of(1, 0), pa.array([0] * batch_of(1, 0).num_rows, pa.int64()))
+            self.made.sync()
+        return found
+
+
+@pytest.mark.parametrize(
+    ("takeover", "refusal"),
+    [
+        (False, (QueueLocked, "open for append already")),
+        (True, (FileExistsError, "a queue already")),
+    ],
+)
+def test_a_queue_that_another_makes_meanwhile_is_not_taken_for_damage(
+    takeover: bool, refusal: tuple[type[Exception], str], tmp_path: Path
+) -> None:
+    folder = _MadeMeanwhile(tmp_path / "queue")
+    folder.make()
+    _MadeMeanwhile.made = None
+    with pytest.raises(refusal[0], match=refusal[1]):
+        AppendableQueue(folder, "x", SCHEMA, takeover=takeover)
+    assert folder.made is not None
+    folder.made.close()
+
+
 def test_nothing_is_taken_over_where_no_queue_is_yet(tmp_path: Path) -> None:
     """Whoever is making the queue cannot be fenced: no manifest of an epoch above its own."""
     folder = LocalFolder(tmp_path / "queue")

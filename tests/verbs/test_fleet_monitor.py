@@ -16,7 +16,8 @@ from cec_store.verbs.fleet.monitor import FleetMonitor
 from support.fleets import diamond
 from support.spark.standalone import wait_for
 
-RULE = KeepAlive(0.05, 4)
+RULE = KeepAlive(0.1, 10)
+"""A driver on a busy machine is not silent for that long."""
 DRIVER = f"""
 import os, sys, time
 from pathlib import Path
@@ -55,7 +56,7 @@ def pids(folder: FleetFolder) -> list[int]:
 def sign_of(folder: FleetFolder) -> Sign:
     watch = leases_of(folder.path).watch(LEASE)
     try:
-        return watch.wait((Sign.RELEASED, Sign.SILENT), 4 * RULE.timeout_s).sign
+        return watch.wait((Sign.RELEASED, Sign.SILENT), 2 * RULE.timeout_s).sign
     finally:
         watch.close()
 

@@ -23,6 +23,10 @@ from support.paths import ROOT
 from support.places.reported_places import grown
 
 MAIN = "from cec_store.cli import main; main()"
+NOT_YET_OURS = re.compile(
+    rb'Traceback \(most recent call last\):\n  File "<string>".*\n(    .*\n)*KeyboardInterrupt\n'
+)
+"""On a busy machine an interrupt may come before the first line of `cec_store` runs."""
 HELP_CPU_S = 0.25
 IMPORT_CPU_S = 0.15
 
@@ -110,8 +114,8 @@ def test_type_checkers_see_what_is_imported_late() -> None:
 # -- how it ends --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("delay_s", [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0])
-def test_an_interrupt_while_it_starts_is_no_traceback(queue: Path, delay_s: float) -> None:
+def interrupted(queue: Path, delay_s: float) -> tuple[bytes, int]:
+    """What it says, and its exit status, where an interrupt comes so long after Python is up."""
     # The line says that Python itself is up: before that an interrupt is Python's own.
     # A background job of a shell that is not interactive is started with interrupts ignored.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
@@ -123,8 +127,16 @@ def test_an_interrupt_while_it_starts_is_no_traceback(queue: Path, delay_s: floa
         time.sleep(delay_s)
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)
+    return error, process.returncode
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0])
+def test_an_interrupt_while_it_starts_is_no_traceback(queue: Path, delay_s: float) -> None:
+    error, status = interrupted(queue, delay_s)
+    while NOT_YET_OURS.fullmatch(error):
+        error, status = interrupted(queue, delay_s)
     assert b"Traceback" not in error
-    assert process.returncode in (130, 0)
+    assert status in (130, 0)
 
 
 @pytest.mark.parametrize("arguments", [["replay"], ["dump"], ["replay", "--json"], ["verify"]])
