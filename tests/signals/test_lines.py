@@ -93,6 +93,7 @@ def test_whoever_takes_over_and_whoever_was_fenced_say_so(
 def test_a_call_that_is_made_again_is_told_with_its_number(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("fsspec")
     answers = [TimeoutError("no answer"), TimeoutError("no answer"), 7]
 
     def size(_: object, path: str) -> int:

@@ -100,6 +100,7 @@ def test_nothing_is_made_by_a_fleet_that_cannot_start(tmp_path: Path) -> None:
 def test_queues_are_known_by_their_whole_path_wherever_the_notes_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("s3fs")
     monkeypatch.chdir(tmp_path)
     fleet = Fleet("state").query("a", PLACE, reads=["in", "s3://bucket/in"], writes="out")
     fleet.folder.write(fleet.noted(Graph.of(fleet._queries)))
@@ -111,6 +112,7 @@ def test_queues_are_known_by_their_whole_path_wherever_the_notes_are_read(
 
 
 def test_a_queue_is_one_by_whichever_scheme_its_store_is_reached() -> None:
+    pytest.importorskip("s3fs")
     writer = Query("a", PLACE, ("s3://bucket/in",), "s3://bucket/parsed")
     reader = Query("b", PLACE, ("s3a://bucket/parsed",), "s3a://bucket/counts")
     graph = Graph.of([reader, writer])

@@ -58,6 +58,7 @@ FIRST = "notes/000000000000.json"
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> FleetFolder:
     if request.param == "disk":
         return FleetFolder(tmp_path / "fleet")
+    pytest.importorskip("fsspec")
     return FleetFolder(f"memory://{secrets.token_hex(8)}/fleet")
 
 
