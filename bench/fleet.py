@@ -10,7 +10,7 @@ queries_hours_lost_vs_blocking  the area of unavailable queries over time, of a 
                                 last one has come
 queries_hours_lost_vs_spark     the same over Spark, which runs all queries on what there is
 first_query_back_vs_blocking    from the loss until a query is available again, over blocking's
-strict_vs_blocking              as the first two, where no trigger is allowed
+strict_vs_blocking              as the first two, where no trigger is allowed, until all are back
 strict_vs_spark
 """
 
@@ -59,12 +59,13 @@ def usual_of(outcome: Outcome, asked: Task) -> dict[str, float]:
 
 
 def points_of(outcome: Outcome, asked: Task, *, is_strict: bool = False) -> list[tuple[float, int]]:
-    """Queries that are available, second by second until the horizon."""
+    """Queries that are available, second by second until the horizon; strictly, to the end."""
     usual, span_s = usual_of(outcome, asked), (outcome.lost_s, outcome.ended_s)
     allowed_s = 0.0 if is_strict else asked.every_s
     found = series(outcome.batches, usual, asked.every_s, span_s, allowed_s)
-    # It was ended before the horizon where all was well, and goes on as it was.
-    rest = range(len(found), int(asked.horizon_s))
+    # It was ended before the horizon where all was well, a trigger allowed, and goes on as it was.
+    # Of what would have been seen without that nothing is known.
+    rest = range(0) if is_strict else range(len(found), int(asked.horizon_s))
     return [*found, *((float(at), found[-1][1]) for at in rest)]
 
 

@@ -5,13 +5,15 @@ queries with each machine that comes, one that waits for the last, one that gets
 and for Spark alone (Figure 11). Figures 13 to 15: relative latency after two, four and eight were
 lost. Figure 10: one, two and three lost one after the other. Figure 16: plans against the optimum.
 Figures 19 and 20: throughput and latency with global checkpoints more or less often. A full run
-writes bench/paper_recovery.json, the plots, and the tables of docs/evaluation.md, part by part.
+writes bench/paper_recovery.json, the plots, and the tables of docs/evaluation.md, part by part;
+`--only figure_12 …` measures some of it, and keeps what there is of the rest.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +24,7 @@ from fleet_worker import BEST_CASE, BLOCKING, INCREMENTAL, SPARK, Case, Outcome,
 from machine import describe
 from paper_recovery_checkpoints import by_interval
 from paper_recovery_tables import TABLES, write_plots
-from paper_report import publish
+from paper_report import publish, results_file
 from recovery_plans import SETTINGS, SHARES, shares_of_optimum
 from rounds import Options, options, report
 
@@ -54,6 +56,7 @@ def summary(outcome: Outcome, asked: Task) -> dict[str, Any]:
     lines = relative_latency(outcome, asked)
     gone = [at for at, there in points if there < queries]
     return {
+        "lost": outcome.lost,
         "available": points[:: max(1, len(points) // 150)],
         "relative_latency": lines,
         "lost_query_s": lost_query_s(points, queries),
@@ -89,33 +92,55 @@ def figure_16(chosen: Options) -> dict[str, dict[str, list[float]]]:
     return {name: shares_of_optimum(how, topologies) for name, how in SETTINGS.items()}
 
 
-def parts(chosen: Options) -> Iterator[tuple[str, Any]]:
-    """Figures by the names of their tables, as soon as each is there."""
-    yield "recovery_figure_16", {"shares": SHARES, "settings": figure_16(chosen)}
-    most, others = (3, ()) if chosen.quick else (8, (4, 2))
-    three = [INCREMENTAL, BLOCKING, SPARK]
-    by_lost = {str(most): losses(task(chosen, [*three, BEST_CASE], lost=most))}
-    yield "recovery_figure_12", by_lost[str(most)]
-    yield "recovery_figures_13_to_15", by_lost
-    yield "recovery_figures_19_and_20", by_interval(chosen)
-    yield "recovery_figure_10", figure_10(chosen)
-    for lost in others:
-        by_lost[str(lost)] = losses(task(chosen, three, lost=lost))
-        yield "recovery_figures_13_to_15", by_lost
+def eight_lost(chosen: Options) -> dict[str, dict[str, Any]]:
+    policies = [INCREMENTAL, BLOCKING, SPARK, BEST_CASE]
+    return losses(task(chosen, policies, lost=3 if chosen.quick else 8))
+
+
+def fewer_lost(chosen: Options, lost: int) -> dict[str, dict[str, Any]]:
+    return losses(task(chosen, [INCREMENTAL, BLOCKING, SPARK], lost=lost))
+
+
+PARTS: dict[str, Callable[[Options], Any]] = {
+    "figure_16": lambda chosen: {"shares": SHARES, "settings": figure_16(chosen)},
+    "figure_12": eight_lost,
+    "figures_19_and_20": by_interval,
+    "figure_10": figure_10,
+    "four_lost": lambda chosen: fewer_lost(chosen, 2 if chosen.quick else 4),
+    "two_lost": lambda chosen: fewer_lost(chosen, 1 if chosen.quick else 2),
+}
+FEWER_LOST = ("four_lost", "two_lost")
+"""With Figure 12 what Figures 13 to 15 show. Not in a quick run unless it is asked for them."""
+
+
+def with_part(figures: dict[str, Any], part: str, found: Any) -> None:
+    """Put what a part has found where the tables look for it."""
+    figures[f"recovery_{part}"] = found
+    losses = [figures.get(f"recovery_{each}") for each in ("figure_12", *FEWER_LOST)]
+    by_lost = {str(each[INCREMENTAL]["lost"]): each for each in losses if each}
+    if by_lost:
+        figures["recovery_figures_13_to_15"] = by_lost
 
 
 def main(chosen: Options) -> None:
-    began = time.perf_counter()
-    machine = describe(chosen.folder)
-    machine["command"] = "python bench/paper_recovery.py" + " --quick" * chosen.quick
-    figures: dict[str, Any] = {"recovery_machine": machine}
-    # It takes hours: a run that is cut short leaves what it has.
-    for name, found in parts(chosen):
-        figures[name] = found
+    results = results_file("paper_recovery", quick=chosen.quick)
+    figures: dict[str, Any] = {}
+    if results.exists():
+        figures = json.loads(results.read_text(encoding="utf-8"))
+    # It takes hours: a run of some parts keeps the others, and one that is cut short what it has.
+    for part in chosen.parts:
+        if chosen.quick and part in FEWER_LOST and len(chosen.parts) == len(PARTS):
+            continue
+        began, machine = time.perf_counter(), describe(chosen.folder)
+        with_part(figures, part, PARTS[part](chosen))
+        machine["command"] = "python bench/paper_recovery.py" + " --quick" * chosen.quick
         machine["took"] = f"{time.perf_counter() - began:.0f} s"
+        figures.setdefault("recovery_runs", {})[part] = machine
         publish(figures, "paper_recovery", TABLES, write_plots, quick=chosen.quick)
-        print(f"{name}: there after {machine['took']}", flush=True)
-    worst = figures["recovery_figure_12"]
+        print(f"{part}: took {machine['took']}", flush=True)
+    worst = figures.get("recovery_figure_12")
+    if worst is None:
+        return
     lost_s = {policy: each["lost_query_s"] for policy, each in worst.items()}
     report({
         "incremental_vs_blocking": lost_s[INCREMENTAL] / lost_s[BLOCKING],
@@ -125,5 +150,5 @@ def main(chosen: Options) -> None:
 
 
 if __name__ == "__main__":
-    with options(__doc__, turns=(1, 1), takes="ten minutes") as chosen:
+    with options(__doc__, turns=(1, 1), takes="ten minutes", parts=list(PARTS)) as chosen:
         main(chosen)

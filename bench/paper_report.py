@@ -39,13 +39,18 @@ def publish(
     Of a quick run all of it goes to a folder of build/bench, and the document stays as it is.
     """
     folder = WORK / script.removeprefix("paper_")
-    results = (folder if quick else ROOT / "bench") / f"{script}.json"
+    results = results_file(script, quick=quick)
     results.parent.mkdir(parents=True, exist_ok=True)
     results.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     if plots is not None:
         plots(figures, folder if quick else IMAGES)
     text = filled_in(DOCUMENT.read_text(encoding="utf-8"), figures, tables)
     (folder / "evaluation.md" if quick else DOCUMENT).write_text(text, encoding="utf-8")
+
+
+def results_file(script: str, *, quick: bool) -> Path:
+    """Where :func:`publish` writes the figures of a script."""
+    return (WORK / script.removeprefix("paper_") if quick else ROOT / "bench") / f"{script}.json"
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,8 @@ class Options:
     scale: float
     folder: Path
     """Where files are written: a new directory, removed at the end."""
+    parts: tuple[str, ...] = ()
+    """Those of its parts that are to be measured, in their order; all unless asked for."""
 
     def size(self, full: int, quick: int) -> int:
         return max(1, int((quick if self.quick else full) * self.scale))
@@ -37,9 +39,15 @@ class Options:
 
 @contextmanager
 def options(
-    description: str | None, turns: tuple[int, int] = (7, 5), takes: str = "under a minute"
+    description: str | None,
+    turns: tuple[int, int] = (7, 5),
+    takes: str = "under a minute",
+    parts: Sequence[str] = (),
 ) -> Iterator[Options]:
-    """Parse the command line and make the folder; ``turns`` of each, at full size and quick."""
+    """Parse the command line and make the folder; ``turns`` of each, at full size and quick.
+
+    What has ``parts`` can be asked for some of them.
+    """
     full, quick = turns
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help=f"small sizes: {takes}")
@@ -48,12 +56,16 @@ def options(
     )
     parser.add_argument("--scale", type=float, default=1.0, help="sizes are multiplied by this")
     parser.add_argument("--dir", type=Path, default=WORK, help="a directory on the disk to measure")
+    if parts:
+        parser.add_argument("--only", nargs="+", choices=parts, help="some of it; the rest stays")
     asked = parser.parse_args()
+    wanted = getattr(asked, "only", None) or parts
     asked.dir.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=asked.dir))
     try:
         rounds = asked.rounds or (quick if asked.quick else full)
-        yield Options(asked.quick, rounds, asked.scale, folder)
+        chosen = tuple(each for each in parts if each in wanted)
+        yield Options(asked.quick, rounds, asked.scale, folder, chosen)
     finally:
         shutil.rmtree(folder)
 
