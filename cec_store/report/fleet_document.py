@@ -12,7 +12,7 @@ from typing import Any
 
 from cec_store.connectors.spark.fleet.declaration import Graph, queue_path
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.history import FleetHistory, queue_store
+from cec_store.connectors.spark.fleet.history import FleetHistory
 from cec_store.connectors.spark.fleet.status import (
     QUERY_STATES,
     FleetStatus,
@@ -39,7 +39,7 @@ def report_on_fleet(folder: FleetFolder) -> Document:
     graph = notes.graph
     status = status_of(folder, time.time())
     paths = tuple(dict.fromkeys((*graph.read_queues, *graph.writers)))
-    queues = {path: _opened(path) for path in paths}
+    queues = {path: _opened(folder, path) for path in paths}
     history = FleetHistory(folder, notes, graph)
     levels = _levels(graph)
     outage = notes.situation.outage
@@ -71,10 +71,10 @@ def _us(seconds: float | None) -> int | None:
     return None if seconds is None else round(1e6 * seconds)
 
 
-def _opened(path: str) -> QueueState | str:
+def _opened(folder: FleetFolder, path: str) -> QueueState | str:
     """A queue, or why it cannot be opened."""
     try:
-        return ReferenceLog(queue_store(path)).open()
+        return ReferenceLog(folder.queue(path)).open()
     except CecError as error:
         return str(error)
 

@@ -18,6 +18,7 @@ from cec_store.signals.figures import (
 )
 from cec_store.standby.standby import Standby
 from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.folders import StorageOptions
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -54,9 +55,14 @@ class Signals:
         """Tell of a standby; of the runner that it leaves :meth:`add_runner` does."""
         self._add(name, lambda: standby_figures(standby))
 
-    def add_fleet(self, name: str, folder: AnyPath) -> None:
-        """Tell of a fleet by its folder, which any process may do. Each look takes 1.5 seconds."""
-        fleet = FleetFolder(folder)
+    def add_fleet(
+        self, name: str, folder: AnyPath, storage_options: StorageOptions | None = None
+    ) -> None:
+        """Tell of a fleet by its folder, which any process may do. Each look takes 1.5 seconds.
+
+        ``storage_options``: of its fsspec file system, where it is a URL, as pandas takes them.
+        """
+        fleet = FleetFolder(folder, storage_options)
         self._add(name, lambda: fleet_figures(fleet))
 
     def _add(self, name: str, read: Callable[[], Iterator[Figure]]) -> None:

@@ -26,6 +26,7 @@ from cec_store.verbs.arguments import (
     StorageOptions,
     local_path,
     place_of,
+    storage_options_of,
     wanted_at,
 )
 
@@ -71,8 +72,8 @@ def report_verb(
     state on Spark's executors: who owns what, who could take over, and what moved.
     """
     screen = Screen()
-    fleet = None if cluster or storage_options else _fleet_at(path)
-    of_places = at is not None or version is not None or storage_options or not with_verify
+    fleet = None if cluster else _fleet_at(path, storage_options)
+    of_places = at is not None or version is not None or not with_verify
     if (cluster or fleet) and (of_places or recovery_time is not None):
         what = "with --cluster" if cluster else "of a fleet"
         raise typer.BadParameter(f"{what} there are only -o, --force and --json")
@@ -100,10 +101,10 @@ def report_verb(
         raise typer.Exit(DAMAGED)
 
 
-def _fleet_at(path: str) -> FleetFolder | None:
+def _fleet_at(path: str, given: StorageOptions) -> FleetFolder | None:
     """The fleet whose folder it is; whatever else is there is a place."""
     try:
-        folder = FleetFolder(path)
+        folder = FleetFolder(path, storage_options_of(given))
     except ValueError:
         return None
     return folder if folder.is_there() else None

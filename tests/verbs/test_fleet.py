@@ -1,6 +1,8 @@
 """`cec-store fleet`: what people see of a fleet, and its rollback and forks."""
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cec_store.cli import app
+from cec_store.connectors.spark.fleet import checkpointing
+from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.standby.leases import leases_of
 from support.command_line.json_schemas import check
 from support.fleets.plain_spark import SHAPE
 from support.fleets.walks import Walk
+from support.stores.s3_server import BUCKET, options_of
 
 
 def run(*words: object, status: int = 0) -> str:
@@ -113,6 +118,53 @@ def test_a_file_that_cannot_run_starts_no_session(tmp_path: Path) -> None:
     path.write_text('folder = "f"\n[queries.a]\nfunction = "m:f"\nreads = ["i"]\nwrites = "i"\n')
     assert "circle" in run("run", path, status=2)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["fleet.toml"]
+
+
+@pytest.fixture
+def in_store(s3_address: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs words with what the store's client needs, of which the environment says nothing."""
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    told = {**options_of(s3_address), "client_kwargs.region_name": "us-east-1"}
+    said = [f"{name}={value}" for name, value in told.items() if isinstance(value, str)]
+    options = [word for each in said for word in ("--storage-option", each)]
+
+    def told_run(*words: object) -> str:
+        result = CliRunner().invoke(app, [*map(str, words), *options])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    return told_run
+
+
+def test_a_fleet_in_a_store_takes_the_options_of_its_file_system(
+    folder: Path, tmp_path: Path, in_store: Callable[..., str], s3_address: str
+) -> None:
+    """Its inputs are on this disk, all else is in a bucket."""
+    first, second = (f"s3://{BUCKET}/{tmp_path.name}/{name}" for name in ("first", "second"))
+    in_store("fleet", "fork", folder, first, "--yes")
+    assert "stopped; driver never seen" in in_store("fleet", "status", first)
+    assert json.loads(in_store("fleet", "stop", first, "--json"))["stopped"]
+    told = json.loads(in_store("report", first, "--json"))
+    assert {each["problem"] for each in told["queues"]} == {""}
+
+    opened = FleetFolder(first, options_of(s3_address))
+    notes = opened.read()
+    taken = checkpointing.taken(opened, notes, notes.graph, time.time_ns() // 1_000)
+    assert taken is not None
+    opened.add_checkpoint(taken, 3)
+    in_store("fleet", "rollback", first, "--yes")
+    assert opened.read().generation == 1
+    in_store("fleet", "fork", first, second, "--yes")
+    assert opened.beside(second).read().declared[0].writes == f"{second}/queues/a"
+
+
+def test_options_of_urls_are_not_noted(folder: Path) -> None:
+    fleet = Fleet.at(folder, {"key": "confided", "secret": "confided"})
+    fleet.folder.write(fleet.noted(fleet.checked()), lambda: None)
+    assert "confided" not in "".join(
+        path.read_text() for path in (folder / "notes").iterdir()
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", ["status", "stop", "rollback", "fork"])

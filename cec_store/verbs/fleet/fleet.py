@@ -12,13 +12,12 @@ from typing import Annotated
 import typer
 
 from cec_store.connectors.spark.fleet.fleet import Fleet
-from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import moment
-from cec_store.verbs.arguments import AsJson
-from cec_store.verbs.fleet.going_back import Folder, fork_fleet_verb, rollback_verb
+from cec_store.verbs.arguments import AsJson, StorageOptions, storage_options_of
+from cec_store.verbs.fleet.going_back import Folder, folder_of, fork_fleet_verb, rollback_verb
 from cec_store.verbs.fleet.monitor import FleetMonitor
 from cec_store.verbs.spark.session import settings_of, spark_session
 
@@ -34,11 +33,11 @@ app.command("rollback")(rollback_verb)
 app.command("fork")(fork_fleet_verb)
 
 
-def _fleet_at(place: str) -> Fleet:
+def _fleet_at(place: str, given: StorageOptions) -> Fleet:
     """Of a TOML file, or of a fleet's folder."""
-    path = Path(place)
+    path, options = Path(place), storage_options_of(given)
     with wrong_use():
-        return Fleet.of_toml(path) if path.is_file() else Fleet.at(place)
+        return Fleet.of_toml(path, options) if path.is_file() else Fleet.at(place, options)
 
 
 @app.command("run")
@@ -53,9 +52,10 @@ def run_verb(
     accept: Annotated[
         bool, typer.Option("--accept", help="Run all on the executors that there are.")
     ] = False,
+    storage_options: StorageOptions = None,
 ) -> None:
     """Start all of a fleet's queries, or go on where its last driver was, until it is stopped."""
-    fleet = _fleet_at(place)
+    fleet = _fleet_at(place, storage_options)
     # So that queries which are behind do not hold up the others.
     settings = {"spark.scheduler.mode": "FAIR", **fleet.spark, **settings_of(conf)}
     with ExitStack() as opened:
@@ -75,10 +75,11 @@ def watch_verb(
         list[str],
         typer.Argument(metavar="COMMAND...", help="After --: what starts the fleet's driver."),
     ],
+    storage_options: StorageOptions = None,
 ) -> None:
     """Start a fleet's driver again whenever it has failed; where the cluster does not run."""
     with wrong_use():
-        monitor = FleetMonitor(FleetFolder(path), command)
+        monitor = FleetMonitor(folder_of(path, storage_options), command)
         Screen().note(f"{path}: watched; {command[0]} starts it when its driver is silent")
         monitor.watch(Event())
 
@@ -89,10 +90,11 @@ def stop_verb(
     wait_s: Annotated[
         float, typer.Option("--wait", min=0.0, help="Seconds to wait until it has stopped.")
     ] = 60.0,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask a fleet's driver to stop all of its queries."""
-    folder = FleetFolder(path)
+    folder = folder_of(path, storage_options)
     end_s = time.monotonic() + wait_s
     found = status_of(folder, time.time())
     if found.is_driven:
@@ -108,9 +110,11 @@ def stop_verb(
 
 
 @app.command("status")
-def status_verb(path: Folder, as_json: AsJson = False) -> None:
+def status_verb(
+    path: Folder, storage_options: StorageOptions = None, as_json: AsJson = False
+) -> None:
     """Show who runs, who waits for what, and when it will run."""
-    found = status_of(FleetFolder(path), time.time())
+    found = status_of(folder_of(path, storage_options), time.time())
     screen = Screen()
     if as_json:
         screen.document(asdict(found))

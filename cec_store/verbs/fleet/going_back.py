@@ -17,12 +17,19 @@ from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint
 from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import NoGlobalCheckpoint
-from cec_store.standby.leases import leases_of
+from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.values import format_timestamp_us
-from cec_store.verbs.arguments import AsJson, Yes, moment_of
+from cec_store.verbs.arguments import AsJson, StorageOptions, Yes, moment_of, storage_options_of
 
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The fleet's folder.")]
+
+
+def folder_of(path: str, given: StorageOptions) -> FleetFolder:
+    """What is at a path or URL; the options are for URLs."""
+    options = storage_options_of(given)
+    with wrong_use():
+        return FleetFolder(path, options)
 
 
 def _moment(text: str) -> int:
@@ -58,17 +65,22 @@ def _wanted(folder: FleetFolder, at: int | None, number: int | None) -> GlobalCh
 
 
 def rollback_verb(
-    path: Folder, at: At = None, number: Number = None, yes: Yes = False, as_json: AsJson = False
+    path: Folder,
+    at: At = None,
+    number: Number = None,
+    yes: Yes = False,
+    storage_options: StorageOptions = None,
+    as_json: AsJson = False,
 ) -> None:
     """Bring all queries and queues of a stopped fleet back to a global checkpoint."""
-    folder = FleetFolder(path)
+    folder = folder_of(path, storage_options)
     notes = folder.read()
     if not yes:
         wanted = _wanted(folder, at, number)
         check_is_kept(folder, notes, wanted)
         _tell(Screen(), folder.path, wanted, None, as_json, is_done=False)
         return
-    with leases_of(folder.path).hold(LEASE, keep_alive=KEEP_ALIVE) as lease:
+    with folder.leases().hold(LEASE, keep_alive=KEEP_ALIVE) as lease:
         # Whoever held it until now may have changed them.
         notes = finished(folder, folder.read(), lease.check)
         wanted = _wanted(folder, at, number)
@@ -82,16 +94,17 @@ def fork_fleet_verb(
     at: At = None,
     number: Number = None,
     yes: Yes = False,
+    storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a fleet of its own that goes on from a global checkpoint. The old one may run."""
-    folder = FleetFolder(path)
+    folder = folder_of(path, storage_options)
     wanted = _wanted(folder, at, number)
     if yes:
         fork_fleet(folder, new, wanted)
     else:
         check_is_kept(folder, folder.read(), wanted)
-    _tell(Screen(), folder.path, wanted, FleetFolder(new).path, as_json, is_done=yes)
+    _tell(Screen(), folder.path, wanted, folder.beside(new).path, as_json, is_done=yes)
 
 
 def _tell(

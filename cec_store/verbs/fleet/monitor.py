@@ -17,7 +17,7 @@ from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.setup.environment import start
 from cec_store.connectors.spark.takeover.tenure import LEASE
-from cec_store.standby.leases import Sighting, Sign, Watch, leases_of
+from cec_store.standby.leases import Sighting, Sign, Watch
 
 _LOOK_S = 0.5
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class FleetMonitor:
         Raises:
             ValueError: the command cannot be started.
         """
-        with closing(leases_of(self._folder.path).watch(LEASE)) as watch:
+        with closing(self._folder.leases().watch(LEASE)) as watch:
             while not ended.is_set():
                 seen = watch.wait((Sign.SILENT,), _LOOK_S)
                 if seen.sign is Sign.ALIVE:

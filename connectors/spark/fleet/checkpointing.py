@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from cec_store.connectors.spark.fleet.cuts import latest_cut, needed
 from cec_store.connectors.spark.fleet.declaration import Graph
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.history import FleetHistory, queue_store
+from cec_store.connectors.spark.fleet.history import FleetHistory
 from cec_store.connectors.spark.fleet.notes import GlobalCheckpoint, Notes
 from cec_store.errors import CecError, NotAQueue
 from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
@@ -28,7 +28,10 @@ def now_us() -> int:
 class Holds:
     """The fleet as a consumer of the queues that it reads. For one thread."""
 
-    def __init__(self, name: str, graph: Graph, clock_us: Callable[[], int] = now_us) -> None:
+    def __init__(
+        self, folder: FleetFolder, name: str, graph: Graph, clock_us: Callable[[], int] = now_us
+    ) -> None:
+        self._folder = folder
         self._name = name
         self._clock_us = clock_us
         self._queues = graph.read_queues
@@ -42,7 +45,7 @@ class Holds:
         """
         for queue in queues:
             if queue not in self._consumers:
-                store = queue_store(queue)
+                store = self._folder.queue(queue)
                 log = ReferenceLog(store)
                 try:
                     consumer = PartitionedConsumer(store, log, self._name, None, self._clock_us)

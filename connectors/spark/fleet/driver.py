@@ -16,7 +16,6 @@ from cec_store.connectors.spark.fleet.costs import is_caught_up
 from cec_store.connectors.spark.fleet.declaration import function_of
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.going_back import finished
-from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
 from cec_store.connectors.spark.fleet.running import Engine, Running, Seen
 from cec_store.errors import CecError, Fenced, Forked, NotAQueue, StorageError
@@ -55,14 +54,14 @@ class FleetDriver:
         self._folder = folder
         self._planner = planner
         self._period_s = period_s
-        self._lease = engine.enter(folder.path)
+        self._lease = engine.enter(folder.path, folder.options_of(folder.path))
         try:
             folder.withdraw_stop()
             self._notes = finished(folder, noted(), self._lease.check)
             self._graph = self._notes.graph
             engine.discard_unfinished([self._checkpoint_of(name) for name in self._graph.queries])
             self._functions = {n: function_of(q) for n, q in self._graph.queries.items()}
-            self._holds = Holds(self._notes.consumer, self._graph)
+            self._holds = Holds(folder, self._notes.consumer, self._graph)
             for error in self._holds.hold_all():
                 # The queries that read it say so when they start; the others go on.
                 _log.warning("%s: %s", folder.path, error)
@@ -232,7 +231,7 @@ class FleetDriver:
             return
         query = self._graph.queries[name]
         try:
-            missing = [queue for queue in self._graph.reads(name) if not _is_there(queue)]
+            missing = [queue for queue in self._graph.reads(name) if not self._is_there(queue)]
             if missing:
                 notes = replace(notes, waits_for=f"{missing[0]}, which its writer has not made yet")
                 self._notes = self._notes.having(name, notes)
@@ -282,14 +281,13 @@ class FleetDriver:
         self._notes = replace(self._notes, written_s=now_s)
         self._folder.write(self._notes, self._lease.check)
 
-
-def _is_there(queue: str) -> bool:
-    """Raises what is wrong with a queue that is there."""
-    try:
-        ReferenceLog(queue_store(queue)).open()
-    except NotAQueue:
-        return False
-    return True
+    def _is_there(self, queue: str) -> bool:
+        """Raises what is wrong with a queue that is there."""
+        try:
+            ReferenceLog(self._folder.queue(queue)).open()
+        except NotAQueue:
+            return False
+        return True
 
 
 def _said(situation: recovery.Situation, wanted: tuple[str, ...]) -> str:

@@ -19,7 +19,6 @@ from cec_store.connectors.spark.fleet.declaration import (
 )
 from cec_store.connectors.spark.fleet.driver import PERIOD_S, STORE_PERIOD_S, FleetDriver
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.connectors.spark.fleet.recovery import Situation
 from cec_store.connectors.spark.fleet.rules import Rules
@@ -30,6 +29,7 @@ from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.recovery_plans.density import best_density
 from cec_store.recovery_plans.plans import Planner
 from cec_store.storage.paths import AnyPath, is_url
+from cec_store.storage.stores.folders import StorageOptions
 
 
 class Fleet:
@@ -49,42 +49,47 @@ class Fleet:
         *,
         rules: Rules | None = None,
         spark: Mapping[str, str] | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> None:
         """``folder``: what is kept of the fleet, on a disk that its drivers share, or in a store
         by URL, which outlives them.
 
-        ``spark``: settings of the session, for ``cec-store fleet run``.
+        ``spark``: settings of the session, for ``cec-store fleet run``. ``storage_options``: of
+        the folder's and the queues' fsspec file systems, where they are URLs, as pandas takes them;
+        they are not noted, and Spark has its own.
 
         Raises:
             ValueError: no path, and no URL of a store that is known.
         """
-        self.folder = FleetFolder(folder)
+        self.folder = FleetFolder(folder, storage_options)
         self._rules = rules
         self._spark = dict(spark or {})
         self._queries: list[Query] = []
 
     @classmethod
-    def of_toml(cls, path: Path) -> Fleet:
-        """As a TOML file declares it; docs/fleets.md.
+    def of_toml(cls, path: Path, storage_options: StorageOptions | None = None) -> Fleet:
+        """As a TOML file declares it; docs/fleets.md. Credentials are not in it.
 
         Raises:
             BadFleet: the file says what it cannot.
             OSError: it cannot be read.
         """
         said = read_toml(path)
-        found = cls(said.folder, rules=said.rules, spark=said.spark)
+        found = cls(
+            said.folder, rules=said.rules, spark=said.spark, storage_options=storage_options
+        )
         found._queries = list(said.queries)
         return found
 
     @classmethod
-    def at(cls, folder: AnyPath) -> Fleet:
+    def at(cls, folder: AnyPath, storage_options: StorageOptions | None = None) -> Fleet:
         """One that was started before, or made by a fork, as its folder has it.
 
         Raises:
             NotAFleet: there is none.
         """
-        notes = FleetFolder(folder).read()
-        found = cls(folder, rules=notes.rules, spark=notes.spark)
+        notes = FleetFolder(folder, storage_options).read()
+        found = cls(folder, rules=notes.rules, spark=notes.spark, storage_options=storage_options)
         found._queries = list(notes.declared)
         return found
 
@@ -148,7 +153,7 @@ class Fleet:
         for queue in graph.inputs:
             readers = ", ".join(name for name in graph.queries if queue in graph.reads(name))
             try:
-                ReferenceLog(queue_store(queue)).open()
+                ReferenceLog(self.folder.queue(queue)).open()
             except NotAQueue as error:
                 raise BadFleet(
                     f"{readers}: reads {queue}, which is no queue of many partitions, and no "

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from cec_store.connectors.spark.checkpoint.layout import METADATA
+from cec_store.connectors.spark.fleet.declaration import queue_path
 from cec_store.connectors.spark.fleet.notes import (
     GlobalCheckpoint,
     Notes,
@@ -24,9 +25,12 @@ from cec_store.connectors.spark.fleet.notes import (
     notes_of,
 )
 from cec_store.errors import CorruptLog, NoGlobalCheckpoint, NotAFleet, upgrade_needed
+from cec_store.standby.leases import Leases, leases_of
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.paths import AnyPath
+from cec_store.storage.paths import AnyPath, is_url
 from cec_store.storage.stores.by_url import store_at
+from cec_store.storage.stores.folders import StorageOptions
+from cec_store.storage.stores.store import Store
 
 NOTES = "notes"
 QUERIES = "queries"
@@ -47,12 +51,16 @@ _Values = TypeVar("_Values")
 class FleetFolder:
     """The folder of a fleet, which its drivers and whoever asks for it can reach. For one thread.
 
+    Args:
+        storage_options: Of the folder's and the queues' fsspec file systems, where they are URLs.
+
     Raises:
         ValueError, StoreNotInstalled, CredentialsRefused, NoExclusiveCreate: as :func:`.store_at`.
     """
 
-    def __init__(self, path: AnyPath) -> None:
-        self._store = store_at(path)
+    def __init__(self, path: AnyPath, storage_options: StorageOptions | None = None) -> None:
+        self._storage_options = storage_options
+        self._store = store_at(path, self.options_of(path))
         self.path = self._store.url
         self._written: int | None = None
         """The number of the notes that this one has written last."""
@@ -61,6 +69,22 @@ class FleetFolder:
         """On a disk the folder itself, for its owner alone; in a store there is none to be made."""
         if self._store.appends:
             LocalFolder(self.path).make()
+
+    def options_of(self, path: AnyPath) -> StorageOptions | None:
+        """For what is at a path of this fleet's; a local one has none."""
+        return self._storage_options if is_url(path) else None
+
+    def beside(self, path: AnyPath) -> FleetFolder:
+        """Another fleet's, with the same options."""
+        return FleetFolder(path, self._storage_options)
+
+    def leases(self) -> Leases:
+        """Of whoever drives it."""
+        return leases_of(self.path, self.options_of(self.path))
+
+    def queue(self, path: str) -> Store:
+        """Where a queue of this fleet is."""
+        return store_at(queue_path(path), self.options_of(path))
 
     # -- notes --------------------------------------------------------------------------------
 
@@ -79,18 +103,15 @@ class FleetFolder:
         while versions:
             name = f"{NOTES}/{_numbered(versions[-1])}"
             try:
-                return self._notes(name)
+                return self._decoded(name, notes_of)
             except FileNotFoundError:
                 # The driver has written newer ones since, and deleted these.
                 before, versions = versions, self._versions()
                 if versions[-1:] == before[-1:]:
                     raise
         if self._is_first_layout():
-            return self._notes(_FIRST_LAYOUT)
+            return self._decoded(_FIRST_LAYOUT, notes_of)
         raise NotAFleet(f"{self.path}: no fleet here (one has a folder {NOTES!r})")
-
-    def _notes(self, name: str) -> Notes:
-        return self._decoded(name, notes_of)
 
     def write(self, notes: Notes, check_lease: Callable[[], None] | None = None) -> None:
         """The next version of them, in place of the last.

@@ -18,7 +18,6 @@ from cec_store.connectors.spark.fleet.checkpointing import now_us
 from cec_store.connectors.spark.fleet.costs import QueryCost
 from cec_store.connectors.spark.fleet.declaration import Graph, Query, queue_path
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
-from cec_store.connectors.spark.fleet.history import queue_store
 from cec_store.connectors.spark.fleet.notes import (
     GlobalCheckpoint,
     GoingBack,
@@ -54,27 +53,30 @@ def check_is_kept(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -
         for name, batch in wanted.batches.items():
             if batch is not None:
                 old = folder.checkpoint_of(name, wanted.generation)
-                fork_as(None, old, f"{old}-tried", None, batch, dry_run=True, history=1)
+                fork_as(
+                    None, old, f"{old}-tried", None, batch, dry_run=True,
+                    storage_options=folder.options_of(old), history=1,
+                )  # fmt: skip
         for queue, number in wanted.commits.items():
-            if (store := _written(queue, number)) is not None:
+            if (store := _written(folder, queue, number)) is not None:
                 state_at(store, ReferenceLog(store), number)
         for queue, offsets in wanted.needed.items():
             if any(offsets):  # else nothing of it had been read, and it may not have been there
-                _check_input(queue, offsets)
+                _check_input(folder, queue, offsets)
     except (OutOfRange, NotAQueue) as error:
         raise NoGlobalCheckpoint(
             f"{folder.path}: global checkpoint {wanted.number} is not kept any more: {error}"
         ) from error
 
 
-def _written(queue: str, number: int) -> Store | None:
+def _written(folder: FleetFolder, queue: str, number: int) -> Store | None:
     """The queue that a query had written by this commit; ``None`` where it had not made it yet."""
-    store = queue_store(queue)
+    store = folder.queue(queue)
     return store if number or store.list("log") else None
 
 
-def _check_input(queue: str, offsets: tuple[int, ...]) -> None:
-    starts = ReferenceLog(queue_store(queue)).open().commit.starts
+def _check_input(folder: FleetFolder, queue: str, offsets: tuple[int, ...]) -> None:
+    starts = ReferenceLog(folder.queue(queue)).open().commit.starts
     for number, (start, needed) in enumerate(zip(starts, offsets, strict=False)):
         if start > needed:
             raise OutOfRange(
@@ -118,9 +120,9 @@ def finished(folder: FleetFolder, notes: Notes, check_lease: Callable[[], None])
             new = folder.checkpoint_of(name, back.generation)
             check_lease()
             folder.discard_parts(name, back.generation)
-            fork_as(Checkpoint(old).query_id, old, new, None, batch)
+            _fork(folder, old, new, batch)
     for queue, number in wanted.commits.items():
-        if (store := _written(queue, number)) is not None:
+        if (store := _written(folder, queue, number)) is not None:
             check_lease()
             go_back(store, number, now_us())
     check_lease()
@@ -135,6 +137,13 @@ def finished(folder: FleetFolder, notes: Notes, check_lease: Callable[[], None])
     )
     folder.write(done, check_lease)
     return done
+
+
+def _fork(folder: FleetFolder, old: str, new: str, batch: int) -> None:
+    """The same query after a batch, at another place."""
+    query_id = Checkpoint(old, folder.options_of(old)).query_id
+    options = folder.options_of(old) or folder.options_of(new)
+    fork_as(query_id, old, new, None, batch, storage_options=options)
 
 
 def _begun_anew(query: QueryNotes) -> QueryNotes:
@@ -154,8 +163,8 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
     """
     notes = folder.read()
     check_is_kept(folder, notes, wanted)
-    check_new_folder(folder_at(new))
-    target = FleetFolder(new)
+    target = folder.beside(new)
+    check_new_folder(folder_at(new, target.options_of(new)))
     graph = notes.graph
     places = {queue: f"{target.path}/queues/{writer}" for queue, writer in graph.writers.items()}
     forked = replace(
@@ -168,22 +177,26 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
         going_back=None,
     )
     target.make()
-    _hold_inputs(graph, forked.consumer, wanted)
+    _hold_inputs(folder, graph, forked.consumer, wanted)
     for name, batch in wanted.batches.items():
         if batch is not None:
             old = folder.checkpoint_of(name, wanted.generation)
-            fork_as(Checkpoint(old).query_id, old, target.checkpoint_of(name, 0), None, batch)
+            _fork(folder, old, target.checkpoint_of(name, 0), batch)
     for queue, number in wanted.commits.items():
-        if (store := _written(queue, number)) is not None:
-            copy_at(folder_at(queue), store, folder_at(places[queue]), number)
-            forget_consumers(queue_store(places[queue]), now_us)
+        if (store := _written(folder, queue, number)) is not None:
+            new_queue = places[queue]
+            old_folder = folder_at(queue, folder.options_of(queue))
+            copy_at(old_folder, store, folder_at(new_queue, target.options_of(new_queue)), number)
+            forget_consumers(target.queue(new_queue), now_us)
     target.write(forked)
     return forked
 
 
-def _hold_inputs(graph: Graph, consumer: str, wanted: GlobalCheckpoint) -> None:
+def _hold_inputs(
+    folder: FleetFolder, graph: Graph, consumer: str, wanted: GlobalCheckpoint
+) -> None:
     for queue in graph.inputs:
-        store = queue_store(queue)
+        store = folder.queue(queue)
         log = ReferenceLog(store)
         starts = log.open().commit.starts
         # A query that had read nothing of it begins where it begins.

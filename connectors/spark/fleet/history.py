@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from cec_store.connectors.spark.fleet.cuts import Offsets
-from cec_store.connectors.spark.fleet.declaration import Graph, queue_path
+from cec_store.connectors.spark.fleet.declaration import Graph
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.errors import NotACheckpoint, NotAQueue
 from cec_store.format.by_reference.commits import ReferenceCommit
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
-from cec_store.storage.stores.by_url import store_at
-from cec_store.storage.stores.store import Store
 
 
 class Reached(NamedTuple):
@@ -36,7 +34,8 @@ class FleetHistory:
     def checkpoint(self, query: str) -> Checkpoint | None:
         """Spark's; ``None`` where the query has left none yet."""
         try:
-            return Checkpoint(self._folder.checkpoint_of(query, self._notes.generation))
+            path = self._folder.checkpoint_of(query, self._notes.generation)
+            return Checkpoint(path, self._folder.options_of(path))
         except NotACheckpoint:
             return None
 
@@ -64,7 +63,7 @@ class FleetHistory:
 
     def reached(self, query: str, batch: int | None) -> Reached:
         """The query's queue, right before the commit of a later batch of the query."""
-        log = ReferenceLog(queue_store(self._graph.queries[query].writes))
+        log = ReferenceLog(self._folder.queue(self._graph.queries[query].writes))
         checkpoint = self.checkpoint(query)
         try:
             newest = log.open()
@@ -84,8 +83,3 @@ class FleetHistory:
 
 def _ends(commit: ReferenceCommit) -> Offsets:
     return dict(enumerate(commit.ends))
-
-
-def queue_store(queue: str) -> Store:
-    """Where a queue is."""
-    return store_at(queue_path(queue))

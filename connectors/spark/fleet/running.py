@@ -14,7 +14,7 @@ from cec_store.connectors.spark.fleet.declaration import Function, Query, queue_
 from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
 from cec_store.connectors.spark.takeover.tenure import check_session, enter
 from cec_store.standby.leases import Lease
-from cec_store.storage.stores.folders import folder_at
+from cec_store.storage.stores.folders import StorageOptions, folder_at
 
 _SOURCE = re.compile(r"cec\[(.*)\]", re.DOTALL)
 
@@ -54,7 +54,7 @@ class Running(Protocol):
 class Engine(Protocol):
     """Executors, what queries have spent, and to run them."""
 
-    def enter(self, folder: str) -> Lease: ...
+    def enter(self, folder: str, storage_options: StorageOptions | None) -> Lease: ...
 
     def discard_unfinished(self, checkpoints: Sequence[str]) -> None: ...
 
@@ -101,14 +101,14 @@ class SparkEngine:
         self._pools = session._jvm.org.apache.spark.sql.cecstore.fleet.Pools
         self._meter = CpuMeter(session)
 
-    def enter(self, folder: str) -> Lease:
+    def enter(self, folder: str, storage_options: StorageOptions | None) -> Lease:
         """Be the one driver of the fleet in this folder.
 
         Raises:
             LeaseHeld: another one is alive.
         """
         name = _spark_name(folder)
-        return enter(self._session, folder, None, KEEP_ALIVE, None, spark_name=name)
+        return enter(self._session, folder, storage_options, KEEP_ALIVE, None, spark_name=name)
 
     def discard_unfinished(self, checkpoints: Sequence[str]) -> None:
         """Whoever drove the fleet before writes nothing to these any more, wherever it was stopped.

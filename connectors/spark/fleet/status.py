@@ -9,7 +9,7 @@ from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.connectors.spark.fleet.recovery import forecast, waits_for
 from cec_store.connectors.spark.takeover.tenure import LEASE
-from cec_store.standby.leases import KeepAlive, Sign, leases_of
+from cec_store.standby.leases import KeepAlive, Sign
 
 _LOOK_S = 1.5
 """Longer than two signs of life of a driver are apart."""
@@ -76,7 +76,7 @@ def status_of(folder: FleetFolder, now_s: float, look_s: float = _LOOK_S) -> Fle
         CorruptLog, UnsupportedVersion: its notes cannot be read.
     """
     notes = folder.read()
-    watch = leases_of(folder.path).watch(LEASE, KeepAlive(look_s / 2, 1))
+    watch = folder.leases().watch(LEASE, KeepAlive(look_s / 2, 1))
     try:
         seen = watch.wait((Sign.RELEASED, Sign.SILENT, Sign.NEVER), look_s)
     finally:

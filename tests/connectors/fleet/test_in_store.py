@@ -19,7 +19,7 @@ TIMEOUT_S = 900
 
 @pytest.fixture
 def in_environment(s3_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Python's client of S3 needs: a fleet takes no options for it."""
+    """What Python's client of S3 needs, as a cluster's nodes have it."""
     said = {
         "AWS_ENDPOINT_URL": s3_address,
         "AWS_ACCESS_KEY_ID": "id",

@@ -83,7 +83,7 @@ class EngineDouble:
         """By name: what the next call of `spent` tells."""
         self._runs = 0
 
-    def enter(self, folder: str) -> Any:
+    def enter(self, folder: str, storage_options: Any) -> Any:
         self.on_entering()
         return self.lease
 
