@@ -15,6 +15,7 @@ import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
+from zipfile import ZipFile
 
 from cec_store.connectors import spark
 from cec_store.connectors.spark.setup import compiler
@@ -53,6 +54,7 @@ SUITES = {
 }
 """By their names, what runs on Spark's own store; in the same package, what runs on ours is Cec and
 the name."""
+RESOURCES = "structured-streaming/"
 _TIMEOUT_S = 3600
 
 
@@ -74,6 +76,18 @@ def spark_test_jars(folder: Path) -> list[Path]:
         ]
         subprocess.run(command, check=True, timeout=_TIMEOUT_S)
     return sorted(p for p in folder.glob("*.jar") if not p.name.startswith("scala-"))
+
+
+def resources(jars: list[Path], folder: Path) -> Path:
+    """What the suites open as files, of older Sparks' checkpoints: out of the jars."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for jar in jars:
+        if jar.name.endswith("-tests.jar"):
+            with ZipFile(jar) as packed:
+                names = [each for each in packed.namelist() if each.startswith(RESOURCES)]
+                packed.extractall(folder, names)
+    return folder
 
 
 def compiled(jars: str, folder: Path) -> Path:
@@ -134,7 +148,8 @@ def kind_of(test: str, ours: str, theirs: str) -> str:
 
 def main(words: list[str]) -> int:
     root = cache_folder(VARIABLES) / "tests" / "spark-suites"
-    jars = ":".join(map(str, spark_test_jars(root / "jars")))
+    found = spark_test_jars(root / "jars")
+    jars = ":".join(map(str, [resources(found, root / "resources"), *found]))
     classes = compiled(jars, root / "classes")
     counts: dict[str, Counter[str]] = {}
     failed: list[str] = []
