@@ -74,6 +74,7 @@ def report_verb(
     screen = Screen()
     fleet = None if cluster else _fleet_at(path, storage_options)
     of_places = at is not None or version is not None or not with_verify
+    of_places |= bool(cluster and storage_options)  # a look at a cluster is a file of this disk
     if (cluster or fleet) and (of_places or recovery_time is not None):
         what = "with --cluster" if cluster else "of a fleet"
         raise typer.BadParameter(f"{what} there are only -o, --force and --json")

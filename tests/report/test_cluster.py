@@ -141,6 +141,7 @@ def test_files_that_are_no_look(tmp_path: Path, content: bytes, words: str) -> N
 def test_options_of_a_place_and_pages_that_are_there(tmp_path: Path) -> None:
     spark.cluster(cluster_of_three().session()).save(tmp_path / "look.json")
     assert run("--cluster", tmp_path / "look.json", "--version", 3).exit_code == 2
+    assert run("--cluster", tmp_path / "look.json", "--storage-option", "a=b").exit_code == 2
     assert run("--cluster", tmp_path / "none.json").exit_code == 2
     page = tmp_path / "page.html"
     page.write_text("mine")
