@@ -129,8 +129,6 @@ def main(chosen: Options) -> None:
         figures = json.loads(results.read_text(encoding="utf-8"))
     # It takes hours: a run of some parts keeps the others, and one that is cut short what it has.
     for part in chosen.parts:
-        if chosen.quick and part in FEWER_LOST and len(chosen.parts) == len(PARTS):
-            continue
         began, machine = time.perf_counter(), describe(chosen.folder)
         with_part(figures, part, PARTS[part](chosen))
         machine["command"] = "python bench/paper_recovery.py" + " --quick" * chosen.quick
@@ -150,5 +148,7 @@ def main(chosen: Options) -> None:
 
 
 if __name__ == "__main__":
-    with options(__doc__, turns=(1, 1), takes="ten minutes", parts=list(PARTS)) as chosen:
+    with options(
+        __doc__, turns=(1, 1), takes="ten minutes", parts=list(PARTS), long_parts=FEWER_LOST
+    ) as chosen:
         main(chosen)

@@ -43,10 +43,12 @@ def options(
     turns: tuple[int, int] = (7, 5),
     takes: str = "under a minute",
     parts: Sequence[str] = (),
+    long_parts: Sequence[str] = (),
 ) -> Iterator[Options]:
     """Parse the command line and make the folder; ``turns`` of each, at full size and quick.
 
-    What has ``parts`` can be asked for some of them.
+    What has ``parts`` can be asked for some of them; a quick run leaves out ``long_parts`` unless
+    it is asked for them.
     """
     full, quick = turns
     parser = argparse.ArgumentParser(description=description)
@@ -59,7 +61,8 @@ def options(
     if parts:
         parser.add_argument("--only", nargs="+", choices=parts, help="some of it; the rest stays")
     asked = parser.parse_args()
-    wanted = getattr(asked, "only", None) or parts
+    usual = [each for each in parts if not (asked.quick and each in long_parts)]
+    wanted = getattr(asked, "only", None) or usual
     asked.dir.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=asked.dir))
     try:

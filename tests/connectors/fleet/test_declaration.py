@@ -97,6 +97,18 @@ def test_nothing_is_made_by_a_fleet_that_cannot_start(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["input"]
 
 
+def test_options_of_stores_are_refused_where_a_fleet_has_none(tmp_path: Path) -> None:
+    options = {"endpoint_url": "http://127.0.0.1:9"}
+    local = Fleet(tmp_path / "fleet", storage_options=options)
+    local.query("even", PLACE, reads=[str(tmp_path / "in")], writes=str(tmp_path / "out"))
+    with pytest.raises(BadFleet, match="fleet: local files have no storage_options"):
+        local.checked()
+    local.query("odd", PLACE, reads=[str(tmp_path / "in")], writes="memory://queues/odd")
+    with pytest.raises(BadFleet, match=r"even, odd: reads .*in, which is no queue"):
+        local.checked()
+    assert not list(tmp_path.iterdir())
+
+
 def test_queues_are_known_by_their_whole_path_wherever_the_notes_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
