@@ -77,17 +77,20 @@ class Shape:
         return {name: self.cores * part / sum(parts.values()) for name, part in parts.items()}
 
     @property
-    def rows_per_s(self) -> dict[str, float]:
-        """That each reads. A batch of windows writes each tag once for each window it is in."""
+    def rows_per_s(self) -> dict[str, list[float]]:
+        """That each reads, of each of its queues. A batch of windows writes each tag once for each
+        window it is in.
+        """
         drawn = hashtags(np.random.default_rng(0), int(self.tweets_per_s * self.every_s * 20))
         batches = drawn.reshape(20, -1)
         tags = float(np.mean([np.unique(each).size for each in batches])) / self.every_s
-        written = [tags * (width / SLIDE_S) for width in WIDTHS_S]
-        found = {}
-        for name, reads in self.reads.items():
-            of_windows = [written[int(each[1:])] for each in reads if each != PARSER]
-            found[name] = sum(of_windows) if of_windows else float(self.tweets_per_s)
-        return found
+        written = {PARSER: float(self.tweets_per_s)}
+        for number in range(self.windows):
+            written[f"O{number}"] = tags * (WIDTHS_S[number] / SLIDE_S)
+        return {
+            name: [written[each] for each in reads] or [float(self.tweets_per_s)]
+            for name, reads in self.reads.items()
+        }
 
 
 def hashtags(dice: np.random.Generator, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -138,7 +141,7 @@ def declared(folder: Path, shape: Shape, rules: Rules) -> Fleet:
     fleet = Fleet(folder / "fleet", rules=rules)
     costs, rows = shape.costs, shape.rows_per_s
     for name, reads in shape.reads.items():
-        row_ms = 1e3 * costs[name] / rows[name]
+        row_ms = 1e3 * costs[name] / sum(rows[name])
         if name == PARSER:
             function = _parser(row_ms)
         elif reads == (PARSER,):
@@ -151,7 +154,7 @@ def declared(folder: Path, shape: Shape, rules: Rules) -> Fleet:
             writes=str(folder / name), output_mode="append" if name == PARSER else "update",
             priority=None if name == PARSER else 1,
             # A batch of all that has waited would keep its cores from the others until it is done.
-            read_options={"maxOffsetsPerTrigger": str(_most(rows[name], shape.every_s, reads))},
+            read_options={"maxOffsetsPerTrigger": str(_most(max(rows[name]), shape.every_s))},
         )  # fmt: skip
     return fleet
 
