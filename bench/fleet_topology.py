@@ -159,9 +159,9 @@ def declared(folder: Path, shape: Shape, rules: Rules) -> Fleet:
     return fleet
 
 
-def _most(rows_per_s: float, every_s: float, reads: Sequence[str]) -> int:
-    """Rows of a batch from each queue: three times what comes between two."""
-    return max(1, round(3 * rows_per_s * every_s / max(1, len(reads))))
+def _most(rows_per_s: float, every_s: float) -> int:
+    """Rows of a batch from each queue: three times what comes into the fullest between two."""
+    return max(1, round(3 * rows_per_s * every_s))
 
 
 class Tweets:
