@@ -18,7 +18,6 @@ from cec_store.standby.leases import leases_of
 from support.command_line.json_schemas import check
 from support.fleets.plain_spark import SHAPE
 from support.fleets.walks import Walk
-from support.runs.counts import CRASH_FULL
 from support.stores.s3_server import BUCKET, options_of
 
 
@@ -156,8 +155,6 @@ def test_a_fleet_in_a_store_takes_the_options_of_its_file_system(
     opened.add_checkpoint(taken, 3)
     in_store("fleet", "rollback", first, "--yes")
     assert opened.read().generation == 1
-    if not CRASH_FULL:  # it is some thousand requests
-        return
     in_store("fleet", "fork", first, second, "--yes")
     assert opened.beside(second).read().declared[0].writes == f"{second}/queues/a"
 

@@ -27,11 +27,8 @@ pytestmark = [
 PANDAS = pandas_of_python()
 QUERIES = [rows_of_python(), PANDAS, chained(), scala("none", "no timers")]
 # By a clock that the test moves: timers of processing time, and times to live that are over.
-BY_THE_CLOCK = [scala("processing", "value")]
-MORE_BY_THE_CLOCK = [
-    rows_of_python(STEP_MS + 1, is_event_time=False),
-    *(scala("processing", ttl) for ttl in ("none", "list", "map")),
-]
+BY_THE_CLOCK = [rows_of_python(STEP_MS + 1, is_event_time=False)]
+MORE_BY_THE_CLOCK = [scala("processing", ttl) for ttl in ("none", "value", "list", "map")]
 LIVES = 4
 
 

@@ -16,7 +16,7 @@ from support.runs.counts import CRASH_FULL
 
 TIMEOUT_S = 300
 # A session that has been stopped leaves the same JVM behind as one that is active.
-EARLIER = ["submitted", *(["registered", "active", "stopped"] if CRASH_FULL else [])]
+EARLIER = ["registered", "submitted", *(["active", "stopped"] if CRASH_FULL else [])]
 
 
 @pytest.mark.parametrize("earlier", EARLIER)
