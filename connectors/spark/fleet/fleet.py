@@ -62,7 +62,6 @@ class Fleet:
             ValueError: no path, and no URL of a store that is known.
         """
         self.folder = FleetFolder(folder, storage_options)
-        self._storage_options = storage_options
         self._rules = rules
         self._spark = dict(spark or {})
         self._queries: list[Query] = []
@@ -149,8 +148,8 @@ class Fleet:
                 there; options of stores for a fleet that has none. Nothing was started or changed.
         """
         graph = Graph.of(self._queries)
-        places = [self.folder.path, *graph.read_queues, *(each.writes for each in self._queries)]
-        if self._storage_options and not any(map(is_url, places)):
+        places = [self.folder.path, *graph.read_queues, *graph.writers]
+        if self.folder.storage_options and not any(map(is_url, places)):
             raise BadFleet(
                 f"{self.folder.path}: local files have no storage_options, and this fleet has "
                 "neither its folder nor a queue in a store"

@@ -59,7 +59,7 @@ class FleetFolder:
     """
 
     def __init__(self, path: AnyPath, storage_options: StorageOptions | None = None) -> None:
-        self._storage_options = storage_options
+        self.storage_options = storage_options
         self._store = store_at(path, self.options_of(path))
         self.path = self._store.url
         self._written: int | None = None
@@ -72,11 +72,11 @@ class FleetFolder:
 
     def options_of(self, path: AnyPath) -> StorageOptions | None:
         """For what is at a path of this fleet's; a local one has none."""
-        return self._storage_options if is_url(path) else None
+        return self.storage_options if is_url(path) else None
 
     def beside(self, path: AnyPath) -> FleetFolder:
         """Another fleet's, with the same options."""
-        return FleetFolder(path, self._storage_options)
+        return FleetFolder(path, self.storage_options)
 
     def leases(self) -> Leases:
         """Of whoever drives it."""
