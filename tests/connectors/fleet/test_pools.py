@@ -33,3 +33,11 @@ def test_batches_that_leave_rows_behind_are_in_the_pool_for_those(said: dict[str
 
 def test_not_in_turn_all_batches_are_in_the_same_pool(said: dict[str, Any]) -> None:
     assert said["False"] == ["copied"]
+
+
+def test_a_query_that_is_behind_does_not_wait_for_its_trigger(said: dict[str, Any]) -> None:
+    assert said["days True"] == said["days, first come"] == 6
+
+
+def test_not_in_turn_it_waits_for_its_trigger(said: dict[str, Any]) -> None:
+    assert said["days False"] == 2

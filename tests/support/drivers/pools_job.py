@@ -3,18 +3,23 @@
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pyarrow as pa
 
-from cec_store import open_queue, read_queue
+from cec_store import PartitionedQueue, open_queue, read_queue
+from cec_store.connectors.spark.fleet.driver import FleetDriver
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from support.spark.session import stages_of, start_session
 from support.spark.standalone import wait_for
 
 ROWS = 6
+DAYS_S = 1e6
+NOTHING_COMES_S = 3.0
 FAIR = {"spark.scheduler.mode": "FAIR"}
 
 
@@ -53,27 +58,50 @@ def served(session: Any, folder: Path, pools: list[str]) -> list[str]:
     return gone.read_text(encoding="utf-8").splitlines()
 
 
-def pools_of_a_fleet(session: Any, folder: Path, *, in_turn: bool) -> list[str]:
-    """Pools of the stages of a query that has more to read than one batch may take."""
+@contextmanager
+def copying(
+    session: Any, folder: Path, *, in_turn: bool, every_s: float = 0.0
+) -> Iterator[tuple[PartitionedQueue, FleetDriver]]:
+    """A fleet of one query, which has three batches to read."""
     folder.mkdir()
+    fleet = Fleet(folder / "fleet")
+    fleet.query(
+        "copied", lambda rows: rows.select("v"), reads=[str(folder / "in")], every_s=every_s,
+        writes=str(folder / "out"), read_options={"maxOffsetsPerTrigger": "2"}, priority=1,
+    )  # fmt: skip
     with open_queue(
         folder / "in", "x", schema=pa.schema([("v", pa.int64())]), partitions=1
     ) as into:
         into.append(pa.table({"v": list(range(ROWS))}))
-    before = {each.stageId() for each in stages_of(session)}
-    fleet = Fleet(folder / "fleet")
-    fleet.query(
-        "copied", lambda rows: rows.select("v"), reads=[str(folder / "in")],
-        writes=str(folder / "out"), read_options={"maxOffsetsPerTrigger": "2"}, priority=1,
-    )  # fmt: skip
-    with fleet.start(session, period_s=0.2, in_turn=in_turn) as driver:
-        wait_for(
-            lambda: driver.notes.of("copied").batch == ROWS / 2 - 1,
-            lambda: f"at batch {driver.notes.of('copied').batch}",
-        )
-    assert read_queue(folder / "out").read_all().num_rows == ROWS
+        with fleet.start(session, period_s=0.2, in_turn=in_turn) as driver:
+            yield into, driver
     assert session.sparkContext.getLocalProperty("spark.scheduler.pool") is None
+
+
+def await_batch(driver: FleetDriver, number: int) -> None:
+    wait_for(
+        lambda: driver.notes.of("copied").batch == number,
+        lambda: f"at batch {driver.notes.of('copied').batch}",
+    )
+
+
+def pools_of_a_fleet(session: Any, folder: Path, *, in_turn: bool) -> list[str]:
+    """Pools of the stages of a query that has more to read than one batch may take."""
+    before = {each.stageId() for each in stages_of(session)}
+    with copying(session, folder, in_turn=in_turn) as (_, driver):
+        await_batch(driver, ROWS // 2 - 1)
+    assert read_queue(folder / "out").read_all().num_rows == ROWS
     return [each.schedulingPool() for each in stages_of(session) if each.stageId() not in before]
+
+
+def rows_by_one_trigger(session: Any, folder: Path, *, in_turn: bool) -> int:
+    """Of those that are there when a query starts, and one that comes later, what it reads by the
+    first of its triggers, which are days apart."""
+    with copying(session, folder, in_turn=in_turn, every_s=DAYS_S) as (into, driver):
+        await_batch(driver, ROWS // 2 - 1 if in_turn else 0)
+        into.append(pa.table({"v": [ROWS]}))
+        time.sleep(NOTHING_COMES_S)
+    return read_queue(folder / "out").read_all().num_rows
 
 
 def main(order: dict[str, Any]) -> None:
@@ -94,7 +122,12 @@ def main(order: dict[str, Any]) -> None:
         session = start_session("local[1]", **FAIR)
         place = folder / f"fleet-{in_turn}"
         said[str(in_turn)] = sorted(set(pools_of_a_fleet(session, place, in_turn=in_turn)))
+        place = folder / f"days-{in_turn}"
+        said[f"days {in_turn}"] = rows_by_one_trigger(session, place, in_turn=in_turn)
         session.stop()
+    session = start_session("local[1]")
+    said["days, first come"] = rows_by_one_trigger(session, folder / "days", in_turn=True)
+    session.stop()
     print(json.dumps(said), flush=True)
 
 

@@ -19,24 +19,25 @@ private[cecstore] object Pools {
   private val InTime = "cec, in time"
   private val Behind = "cec, behind"
   private var last = 0
-  /** Sources of this thread's query that have more to read than they have given out. */
-  private val late = ThreadLocal.withInitial(() => mutable.Set.empty[AnyRef])
+  /** Sources of this thread's query that have more to read than they have given out; none: nobody has told yet. */
+  private val late = ThreadLocal.withInitial(() => Option.empty[mutable.Set[AnyRef]])
 
   /**
    * Have the query that this thread starts next go by these pools. Its place is after all that were entered before.
    *
-   * @param inTurn else it has one pool, with the same share as any other
+   * @param inTurn else it has one pool, with the same share as any other, and waits for its triggers also while it is
+   *   behind
    */
   def enter(context: SparkContext, query: String, inTurn: Boolean): Unit = synchronized {
     val root = context.taskScheduler.rootPool
     context.setLocalProperty(PoolKey, query)
+    if (inTurn) context.setLocalProperty(QueryKey, query)
     // First come, first served does without pools.
     if (inTurn && root.schedulingMode == SchedulingMode.FAIR) {
       pool(pool(root, InTime, SchedulingMode.FAIR, Int.MaxValue), query)
       last += 1
       // In a pool that is first in, first out this is what its pools go by.
       pool(pool(root, Behind), behind(query)).stageId = last
-      context.setLocalProperty(QueryKey, query)
     }
   }
 
@@ -46,9 +47,18 @@ private[cecstore] object Pools {
   /** Of a source of the query whose thread this is: whether its next batch leaves rows that are there already. */
   def told(source: AnyRef, isBehind: Boolean): Unit =
     for (context <- SparkContext.getActive; query <- Option(context.getLocalProperty(QueryKey))) {
-      if (isBehind) late.get += source else late.get -= source
-      context.setLocalProperty(PoolKey, if (late.get.isEmpty) query else behind(query))
+      val sources = late.get.getOrElse(known(context))
+      if (isBehind) sources += source else sources -= source
+      context.setLocalProperty(PoolKey, if (sources.isEmpty) query else behind(query))
     }
+
+  /** The first that this thread's query tells. */
+  private def known(context: SparkContext): mutable.Set[AnyRef] = {
+    val sources = mutable.Set.empty[AnyRef]
+    late.set(Some(sources))
+    Triggers.skipWhile(context, () => sources.nonEmpty)
+    sources
+  }
 
   private def behind(query: String) = s"$query, behind"
 
