@@ -184,9 +184,10 @@ class Fleet:
             period_s: Seconds between two looks at queries and executors; 0.5, or 2 where the
                 folder is in a store: some requests each time.
             planner: Of :mod:`cec_store.recovery_plans`.
-            in_turn: Where the session's ``spark.scheduler.mode`` is ``FAIR``: queries that keep up
-                with their input have the first claim to a core, and those that are behind catch up
-                in the order of the plan. Else all have the same.
+            in_turn: Queries that are behind do not wait for their triggers. Where the session's
+                ``spark.scheduler.mode`` is ``FAIR``, those that keep up with their input have the
+                first claim to a core, and those that are behind catch up in the order of the plan.
+                Else all have the same claim, and wait.
 
         Returns:
             What runs it, in a thread of its own; a context manager that stops it.

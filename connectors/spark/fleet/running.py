@@ -88,7 +88,8 @@ class SparkEngine:
     """A session with our jar, for one driver.
 
     Args:
-        in_turn: Queries that are behind catch up in the order in which they were started.
+        in_turn: Queries that are behind catch up in the order in which they were started, without
+            waiting for their triggers.
 
     Raises:
         SparkUnavailable: it has no jar of ours, or no driver of its own.
