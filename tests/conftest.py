@@ -45,6 +45,7 @@ SPARK_FILES = (
     "connectors/queues/test_jvm_stores.py",
     "connectors/queues/test_jvm_refusals.py",
     "connectors/fleet/test_running.py",
+    "connectors/fleet/test_pools.py",
     "connectors/fleet/test_order.py",
     "connectors/queues/test_jvm_upkeep.py",
     "connectors/queues/test_jvm_logs.py",
