@@ -8,6 +8,7 @@ import org.apache.spark.scheduler.{Pool, SchedulingMode}
  * Whose tasks get a free core first, where the application shares its cores out fairly: those of a fleet's queries that
  * keep up with their input. What they leave goes to queries that are behind, the one that was entered first before all
  * others, so that queries come back one after the other, and not all late together. Su & Zhou, section 4.4.
+ * However cores are shared out, a query that is behind does not wait for its triggers.
  *
  * A pool of Spark's has a place that is fixed, and a query's jobs go to the pool that its thread names: so each query
  * has a pool in either part, and the source of its rows says before each batch which one is meant.
@@ -19,8 +20,12 @@ private[cecstore] object Pools {
   private val InTime = "cec, in time"
   private val Behind = "cec, behind"
   private var last = 0
-  /** Sources of this thread's query that have more to read than they have given out; none: nobody has told yet. */
-  private val late = ThreadLocal.withInitial(() => Option.empty[mutable.Set[AnyRef]])
+  /** Sources of this thread's query that have more to read than they have given out. */
+  private val late = ThreadLocal.withInitial { () =>
+    val sources = mutable.Set.empty[AnyRef]
+    Triggers.skipWhile(() => sources.nonEmpty)
+    sources
+  }
 
   /**
    * Have the query that this thread starts next go by these pools. Its place is after all that were entered before.
@@ -31,13 +36,15 @@ private[cecstore] object Pools {
   def enter(context: SparkContext, query: String, inTurn: Boolean): Unit = synchronized {
     val root = context.taskScheduler.rootPool
     context.setLocalProperty(PoolKey, query)
-    if (inTurn) context.setLocalProperty(QueryKey, query)
-    // First come, first served does without pools.
-    if (inTurn && root.schedulingMode == SchedulingMode.FAIR) {
-      pool(pool(root, InTime, SchedulingMode.FAIR, Int.MaxValue), query)
-      last += 1
-      // In a pool that is first in, first out this is what its pools go by.
-      pool(pool(root, Behind), behind(query)).stageId = last
+    if (inTurn) {
+      context.setLocalProperty(QueryKey, query)
+      // First come, first served does without pools.
+      if (root.schedulingMode == SchedulingMode.FAIR) {
+        pool(pool(root, InTime, SchedulingMode.FAIR, Int.MaxValue), query)
+        last += 1
+        // In a pool that is first in, first out this is what its pools go by.
+        pool(pool(root, Behind), behind(query)).stageId = last
+      }
     }
   }
 
@@ -47,18 +54,9 @@ private[cecstore] object Pools {
   /** Of a source of the query whose thread this is: whether its next batch leaves rows that are there already. */
   def told(source: AnyRef, isBehind: Boolean): Unit =
     for (context <- SparkContext.getActive; query <- Option(context.getLocalProperty(QueryKey))) {
-      val sources = late.get.getOrElse(known(context))
-      if (isBehind) sources += source else sources -= source
-      context.setLocalProperty(PoolKey, if (sources.isEmpty) query else behind(query))
+      if (isBehind) late.get += source else late.get -= source
+      context.setLocalProperty(PoolKey, if (late.get.isEmpty) query else behind(query))
     }
-
-  /** The first that this thread's query tells. */
-  private def known(context: SparkContext): mutable.Set[AnyRef] = {
-    val sources = mutable.Set.empty[AnyRef]
-    late.set(Some(sources))
-    Triggers.skipWhile(context, () => sources.nonEmpty)
-    sources
-  }
 
   private def behind(query: String) = s"$query, behind"
 
