@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from fleet_outcomes import first_back_s, lateness_of, lost_query_s, series
+from fleet_outcomes import first_back_s, lateness_of, lost_query_s, series, unavailable
 from fleet_worker import BLOCKING, INCREMENTAL, SPARK, Case, Outcome, Task, run
 from rounds import Options, options, report
 
@@ -65,10 +65,14 @@ def points_of(outcome: Outcome, asked: Task, *, is_strict: bool = False) -> list
     usual, span_s = usual_of(outcome, asked), (outcome.lost_s, outcome.ended_s)
     allowed_s = 0.0 if is_strict else asked.every_s
     found = series(outcome.batches, usual, asked.every_s, span_s, allowed_s)
-    # It was ended before the horizon where all was well, a trigger allowed, and goes on as it was.
-    # Of what would have been seen without that nothing is known.
-    rest = range(0) if is_strict else range(len(found), int(asked.horizon_s))
-    return [*found, *((float(at), found[-1][1]) for at in rest)]
+    if is_strict:
+        # Of what would have been seen after the end nothing is known.
+        return found
+    # It was ended before the horizon where all was well, and goes on as it was at the end: queries
+    # may have come back after the last whole second.
+    gone = unavailable(outcome.batches, usual, outcome.ended_s, asked.every_s, allowed_s)
+    rest = range(len(found), int(asked.horizon_s))
+    return [*found, *((float(at), len(usual) - len(gone)) for at in rest)]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import importlib
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -149,3 +150,23 @@ def test_a_job_fills_its_nodes_as_asked_for_and_seeds_deal_out_groups(room) -> N
         assert np.bincount(job.layout.owner).tolist() == [9] * 16 + [12] * 4
     assert np.array_equal(jobs[0].loads[:144], jobs[1].loads[:144]), "recorded once"
     assert not np.array_equal(jobs[0].layout.owner, jobs[1].layout.owner)
+
+
+def test_queries_that_were_back_at_the_end_stay_so(room) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("pyspark")
+    fleet = room("fleet")
+    asked = fleet.Task(
+        Path("nowhere"), windows=2, tweets_per_s=20, every_s=15.0, executors=5, cases=[],
+        settle_s=1.0, horizon_s=500.0,
+    )  # fmt: skip
+    # Late batches count for 37.5 s: this one until 0.2 s before the end, between two points.
+    lost_s, batches = 1_000.0, [(-10.0, 20.0), (62.8, 90.0), (80.0, 20.0), (95.0, 20.0)]
+    seen = [(lost_s + done, late) for done, late in batches]
+    names = asked.shape.outputs
+    outcome = fleet.Outcome(
+        "best case", 3, lost_s, ended_s=lost_s + 100.5, batches=dict.fromkeys(names, seen)
+    )
+    points = fleet.points_of(outcome, asked)
+    assert points[100] == (100.0, 0), "the last point before the end"
+    assert points[101] == (101.0, len(names))
+    assert points[-1] == (499.0, len(names))
