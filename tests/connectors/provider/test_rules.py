@@ -20,6 +20,7 @@ RULES = (
     "a version below zero has Spark's condition",
     "a damaged version has Spark's condition and our cause",
     "the last to commit a version counts",
+    "a segment that is cut short while it is read is damage that names it",
     "a row that is too large is refused with its key, operator and what to do",
     "a scan shows what was there when it began",
     "a scan of nothing shows nothing that comes later",

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.log
 
+import java.io.EOFException
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Body, Format, FrameHeader, Rows, RunningCrc, SegmentHeader}
@@ -175,7 +176,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   /** Small reads come out of a window, so that neighbouring ones cost one call. */
   private[log] def read(from: Long, length: Int): Array[Byte] = {
     if (!isLoaded(from, from + length)) {
-      if (length > ahead) return inputs(id).read(from, length)
+      if (length > ahead) return fetched(from, length)
       load(from, ahead)
       ahead = math.min(ahead * 2, WindowBytes)
     }
@@ -195,8 +196,16 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
     from >= windowFrom && (until <= windowFrom + window.length || windowFrom + window.length == size)
 
   private def load(from: Long, length: Int): Unit = {
-    window = inputs(id).read(from, length)
+    window = fetched(from, length)
     windowFrom = from
+  }
+
+  /** A segment never shrinks; its file may be opened anew between two reads, and be another one by then. */
+  private def fetched(from: Long, length: Int): Array[Byte] = {
+    val found = try inputs(id).read(from, length) catch { case _: EOFException => Array.emptyByteArray }
+    val due = math.min(length.toLong, size - from)
+    if (found.length < due) throw damaged(from + found.length, s"the file was cut short: it had $size bytes when it was opened")
+    found
   }
 
   /** Let go of what is in memory of it; it is read again if need be. */

@@ -2,7 +2,8 @@ package org.apache.spark.sql.cecstore.testing
 
 import java.io._
 import java.net.URI
-import java.nio.file.{Files, FileAlreadyExistsException => Exists}
+import java.nio.file.attribute.BasicFileAttributes
+import java.nio.file.{Files, FileAlreadyExistsException => Exists, NoSuchFileException}
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicInteger
@@ -36,9 +37,10 @@ abstract class NarrowFiles(scheme: String) extends FileSystem {
   }
 
   override def getFileStatus(path: Path): FileStatus = {
-    val file = local(path)
-    if (!file.exists) throw new FileNotFoundException(path.toString)
-    new FileStatus(file.length, file.isDirectory, 1, 1 << 20, file.lastModified, makeQualified(path))
+    // At once: a file that is deleted between two questions is no file of no bytes.
+    val found = try Files.readAttributes(local(path).toPath, classOf[BasicFileAttributes])
+      catch { case _: NoSuchFileException => throw new FileNotFoundException(path.toString) }
+    new FileStatus(found.size, found.isDirectory, 1, 1 << 20, found.lastModifiedTime.toMillis, makeQualified(path))
   }
 
   override def listStatus(path: Path): Array[FileStatus] = {

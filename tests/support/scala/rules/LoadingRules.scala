@@ -7,6 +7,8 @@ import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.log.StateLog
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
 import org.apache.spark.unsafe.Platform
@@ -20,6 +22,7 @@ object LoadingRules {
     "a version below zero has Spark's condition" -> belowZero,
     "a damaged version has Spark's condition and our cause" -> damaged,
     "the last to commit a version counts" -> lastCounts,
+    "a segment that is cut short while it is read is damage that names it" -> cutWhileRead,
     "a row that is too large is refused with its key, operator and what to do" -> tooLarge)
 
   private def condition(error: Throwable): String = error match {
@@ -95,6 +98,29 @@ object LoadingRules {
         Setting.inThread { val store = warm.getReadStore(last.number, last.id); try content(store) finally store.abort() }, Map(1 -> value)))
       head = last
     }
+  }
+
+  /** A reader lets go of the bytes of a segment when it goes to another one, and reads them again when it is back. */
+  private def cutWhileRead(setting: Setting): Unit = {
+    import setting._
+    val base = version(setting.provider(), Stores.Start, 1 -> 1)
+    version(setting.provider(), base, 2 -> 2)
+    val Vector(cut, other) = segments(folder).sorted
+    for (left <- Seq(0L, 60L, 130L)) {
+      val bytes = Files.readAllBytes(cut)
+      val log = new StateLog(Logs.onDisk(cut.getParent))
+      try {
+        val Array(id, otherId) = log.ids
+        log.reader(id)
+        log.reader(otherId)
+        Files.write(cut, bytes.take(left.toInt))
+        val error = refused(log.reader(id).backward.toVector)
+        Check.that(s"cut to $left: $error", error.isInstanceOf[CecLogException] &&
+          Seq(cut.getFileName.toString, "cut short", s"${bytes.length} bytes").forall(error.getMessage.contains))
+      } finally log.close()
+      Files.write(cut, bytes)
+    }
+    Check.that(s"$other is gone", Files.exists(other))
   }
 
   /** Rows that only say that they are so large: they are refused before anybody looks into them. */
