@@ -117,6 +117,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if below_tests(item.path) in SPARK_FILES:
             item.add_marker(pytest.mark.spark)
+        # What counts higher at full size is run by what runs the full sizes.
+        if "crash_count" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.crash)
     items.sort(key=lambda item: _place_of(below_tests(item.path)))
     suites.choose(config, items)
 

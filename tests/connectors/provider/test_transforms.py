@@ -27,7 +27,10 @@ from support.spark.transforms import (
     scala,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+]
 SCALA = [scala("event")]
 MORE = [scala("none", "no timers")]
 # In processing time such a query always wants another batch, and `availableNow` never ends: these

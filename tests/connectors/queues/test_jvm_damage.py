@@ -15,6 +15,7 @@ from cec_store.opening import queue_at
 from support.runs.counts import CRASH_FULL
 from support.spark.jvm_queues import FORMAT, append, read, refused
 
+pytestmark = pytest.mark.crash
 SCHEMA = pa.schema(
     [
         ("n", pa.int64()),

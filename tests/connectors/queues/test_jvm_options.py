@@ -11,6 +11,7 @@ from cec_store.partitioned.offsets import Bound, Range, cut, limited
 from cec_store.partitioned.read_options import ReadOptions, parse
 from support.runs.counts import CRASH_FULL
 
+pytestmark = pytest.mark.crash
 MANY = settings(
     max_examples=1_000 if CRASH_FULL else 25,
     deadline=None,

@@ -138,6 +138,7 @@ def test_what_a_queue_cannot_do_is_refused(spark: Any, table: str, tmp_path: Pat
     assert numbers(spark.table(table)) == [1, 2]
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("server", ["jar", *(["none"] if CRASH_FULL else [])])
 def test_a_client_of_spark_connect_reads_and_writes(server: str, tmp_path: Path) -> None:
     pytest.importorskip("grpc_status")

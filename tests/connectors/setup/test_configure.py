@@ -19,6 +19,7 @@ TIMEOUT_S = 300
 EARLIER = ["registered", "submitted", *(["active", "stopped"] if CRASH_FULL else [])]
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("earlier", EARLIER)
 def test_jvm_that_runs_already_learns_of_the_provider(earlier: str, tmp_path: Path) -> None:
     command = [sys.executable]

@@ -24,6 +24,7 @@ from support.stores.s3_server import BUCKET, options_of
 WRITERS = 10
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("seed", range(5 if CRASH_FULL else 1))
 @pytest.mark.parametrize(
     ("kind", "versions", "kills"),

@@ -137,6 +137,7 @@ def test_summaries_go_back_to_the_last_wider_one() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.crash
 @settings(
     max_examples=100 if CRASH_FULL else 10,
     deadline=None,
