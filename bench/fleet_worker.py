@@ -31,6 +31,8 @@ KEPT = WORK / "outcomes"
 NEVER = 1_000_000
 LOOK_S = 0.5
 STEADY, STEADY_BATCHES, STEADY_S_MAX = 1.3, 3, 600.0
+SEEN_AFTER = 4
+"""Intervals between triggers."""
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CONF = {
     "spark.ui.enabled": "false",
@@ -258,8 +260,11 @@ class Loss:
 
     def _is_well(self) -> bool:
         found, outcome = self.latencies.found, self.outcome
-        usual = lateness_of(found, self.names, outcome.lost_s)
         every_s = self.lab.task.every_s
+        # What the last loss did to batches that were under way is seen once these are done.
+        if time.time() < outcome.arrived_s[-1] + SEEN_AFTER * every_s:
+            return False
+        usual = lateness_of(found, self.names, outcome.lost_s)
         return not unavailable(found, usual, time.time(), every_s, every_s)
 
     def _watch_until(self, end_s: float, is_enough: Callable[[], bool] = lambda: False) -> None:
