@@ -39,5 +39,9 @@ def test_a_query_that_is_behind_does_not_wait_for_its_trigger(said: dict[str, An
     assert said["days True"] == said["days, first come"] == 6
 
 
+def test_nor_does_it_after_a_batch_that_an_earlier_run_has_begun(said: dict[str, Any]) -> None:
+    assert said["days, failed once"] == 6
+
+
 def test_not_in_turn_it_waits_for_its_trigger(said: dict[str, Any]) -> None:
     assert said["days False"] == 2

@@ -3,8 +3,9 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,6 +19,8 @@ from support.spark.session import stages_of, start_session
 from support.spark.standalone import wait_for
 
 ROWS = 6
+ROWS_MAX = 2
+"""Of a batch."""
 DAYS_S = 1e6
 NOTHING_COMES_S = 3.0
 FAIR = {"spark.scheduler.mode": "FAIR"}
@@ -60,14 +63,19 @@ def served(session: Any, folder: Path, pools: list[str]) -> list[str]:
 
 @contextmanager
 def copying(
-    session: Any, folder: Path, *, in_turn: bool, every_s: float = 0.0
+    session: Any,
+    folder: Path,
+    *,
+    in_turn: bool,
+    every_s: float = 0.0,
+    function: Callable[[Any], Any] = lambda rows: rows.select("v"),
 ) -> Iterator[tuple[PartitionedQueue, FleetDriver]]:
     """A fleet of one query, which has three batches to read."""
     folder.mkdir()
     fleet = Fleet(folder / "fleet")
     fleet.query(
-        "copied", lambda rows: rows.select("v"), reads=[str(folder / "in")], every_s=every_s,
-        writes=str(folder / "out"), read_options={"maxOffsetsPerTrigger": "2"}, priority=1,
+        "copied", function, reads=[str(folder / "in")], every_s=every_s, priority=1,
+        writes=str(folder / "out"), read_options={"maxOffsetsPerTrigger": str(ROWS_MAX)},
     )  # fmt: skip
     with open_queue(
         folder / "in", "x", schema=pa.schema([("v", pa.int64())]), partitions=1
@@ -89,19 +97,32 @@ def pools_of_a_fleet(session: Any, folder: Path, *, in_turn: bool) -> list[str]:
     """Pools of the stages of a query that has more to read than one batch may take."""
     before = {each.stageId() for each in stages_of(session)}
     with copying(session, folder, in_turn=in_turn) as (_, driver):
-        await_batch(driver, ROWS // 2 - 1)
+        await_batch(driver, ROWS // ROWS_MAX - 1)
     assert read_queue(folder / "out").read_all().num_rows == ROWS
     return [each.schedulingPool() for each in stages_of(session) if each.stageId() not in before]
 
 
-def rows_by_one_trigger(session: Any, folder: Path, *, in_turn: bool) -> int:
+def rows_by_one_trigger(session: Any, folder: Path, *, in_turn: bool, **how: Any) -> int:
     """Of those that are there when a query starts, and one that comes later, what it reads by the
     first of its triggers, which are days apart."""
-    with copying(session, folder, in_turn=in_turn, every_s=DAYS_S) as (into, driver):
-        await_batch(driver, ROWS // 2 - 1 if in_turn else 0)
+    with copying(session, folder, in_turn=in_turn, every_s=DAYS_S, **how) as (into, driver):
+        await_batch(driver, ROWS // ROWS_MAX - 1 if in_turn else 0)
         into.append(pa.table({"v": [ROWS]}))
         time.sleep(NOTHING_COMES_S)
     return read_queue(folder / "out").read_all().num_rows
+
+
+def failing_once(rows: Any, mark: Path) -> Any:
+    """The rows; the first task that gets to one of the second batch fails."""
+    from pyspark.sql import functions as f
+
+    def checked(v: int) -> int:
+        if v == ROWS_MAX and not mark.exists():
+            mark.touch()
+            raise ValueError("once")
+        return v
+
+    return rows.select(f.udf(checked, "long")("v").alias("v"))
 
 
 def main(order: dict[str, Any]) -> None:
@@ -124,6 +145,10 @@ def main(order: dict[str, Any]) -> None:
         said[str(in_turn)] = sorted(set(pools_of_a_fleet(session, place, in_turn=in_turn)))
         place = folder / f"days-{in_turn}"
         said[f"days {in_turn}"] = rows_by_one_trigger(session, place, in_turn=in_turn)
+        if in_turn:
+            once = partial(failing_once, mark=folder / "failed once")
+            place = folder / "days, failed once"
+            said[place.name] = rows_by_one_trigger(session, place, in_turn=True, function=once)
         session.stop()
     session = start_session("local[1]")
     said["days, first come"] = rows_by_one_trigger(session, folder / "days", in_turn=True)

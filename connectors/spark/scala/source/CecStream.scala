@@ -109,9 +109,13 @@ private[cecstore] final class CecStream(
       case _: ReadAllAvailable => ends
       case _ => admission.next(begin, ends, target.isDefined)
     }
-    Pools.told(this, isBehind = next.exists { case (n, end) => end > begin(n) && end < queue.ends(n) })
+    tell(begin, next)
     QueueOffset(next)
   }
+
+  /** Whether a batch leaves rows that are there already. */
+  private def tell(begin: Map[Int, Long], ends: Map[Int, Long]): Unit =
+    Pools.told(this, isBehind = ends.exists { case (n, end) => end > begin(n) && end < queue.ends.getOrElse(n, end) })
 
   /** For the query's progress; no request. */
   override def reportLatestOffset(): Offset = QueueOffset(queue.ends)
@@ -130,6 +134,8 @@ private[cecstore] final class CecStream(
     if (ends.exists { case (n, stop) => stop > queue.ends.getOrElse(n, 0L) }) queue.refresh()
     val available = queue.available(options.failOnDataLoss)
     val begin = beginning(QueueOffset.of(start), ends)
+    // For a batch that an earlier run has begun no end is asked for.
+    if (following.isEmpty) tell(begin, ends)
     val ranges = ends.toSeq.sortBy(_._1).map { case (n, stop) =>
       OffsetRange(n, available.kept(n, begin(n)), available.kept(n, stop))
     }
