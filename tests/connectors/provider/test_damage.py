@@ -141,7 +141,7 @@ def test_python_answers_no_more_than_scala_of_the_same_damage(
     assert counts
     folder, names = logs
     stricter = 0
-    every = crash_count(307, 5)
+    every = crash_count(613, 5)
     differing = []
     for name, wanted in names.items():
         log = log_in(folder / name)

@@ -14,7 +14,7 @@ def test_attempts_that_overlap_never_mix_and_all_agree_on_what_was_committed(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """Twins, retries, zombies that wake after their successors; three executors, V1 and V2."""
-    runs = crash_count(20, 400)
+    runs = crash_count(10, 400)
     found = run_jvm("races", root=tmp_path, until=runs, rounds=50, timeout_s=120 + 20 * runs)
     assert found["V1"] == found["V2"] == 25 * runs
     assert found["twins"] > 25 * runs

@@ -93,7 +93,7 @@ def test_scala_reads_what_python_writes(
     """Trees with retries, twins, rolls, commits in several frames, and merged segments."""
     logs: dict[str, Wanted] = {}
     merged = twins = 0
-    for seed in range(crash_count(60, 1500)):
+    for seed in range(crash_count(30, 1500)):
         folder = MemoryFolder({})
         grown = grow(folder, Random(seed), 14)
         logs[f"{seed}"] = wanted_of(grown)
@@ -127,7 +127,7 @@ def by_family(log: StateLog, at: At) -> tuple[dict[str, dict[str, str]], int]:
 def test_python_reads_what_scala_writes(
     tmp_path: Path, crash_count: Callable[[int, int], int], v2: bool
 ) -> None:
-    seeds = crash_count(8, 200)
+    seeds = crash_count(4, 200)
     run_jvm(
         "model", root=tmp_path, families=True, v2=v2, maintenance=True, until=seeds, dump=True,
         timeout_s=60 + 5 * seeds,
