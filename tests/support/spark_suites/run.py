@@ -22,6 +22,7 @@ from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.environment import VARIABLES, cache_folder
 from cec_store.connectors.spark.setup.java import find_java
 from support.paths import SCALA
+from support.spark import archive
 from support.spark.jvm import module_options
 from support.spark_suites.reasons import NOT_OURS
 
@@ -112,7 +113,7 @@ def run_suite(name: str, classes: Path, jars: str, out: Path) -> dict[str, str]:
     scratch.mkdir(parents=True)
     spark_jars = compiler.find_spark().jars
     command = [
-        str(find_java().executable), "-Xmx3g", "-Xss4m", *module_options(),
+        str(find_java().executable), "-Xmx3g", "-Xss4m", archive.STARTS_FAST, *module_options(),
         "-Dspark.testing=true", f"-Djava.io.tmpdir={scratch}", "-Duser.timezone=UTC",
         "-cp", f"{classes}:{spark.jar()}:{jars}:{spark_jars}/*",
         "org.scalatest.tools.Runner", "-R", str(classes), "-s", name,
