@@ -19,6 +19,8 @@ from cec_store.storage.local import LocalFolder
 from support.crashes.crash_states import Log, check, power_cuts, read_all, schema
 from support.disks.open_files import open_below
 from support.disks.simulated_folder import Fault, SimulatedFolder
+from support.runs.counts import CRASH_FULL
+from support.runs.planted_bugs import VARIABLE
 from support.runs.suites import Tally
 
 pytestmark = pytest.mark.crash
@@ -28,6 +30,9 @@ FAULTS = {
     "ENOSPC": Fault(0, errno.ENOSPC),
     "short": Fault(0, errno.ENOSPC, short=True, operations=frozenset({"write"})),
 }
+# In the quick tier each kind fails every third call, from another one on; planted bugs are sought
+# in all.
+STRIDE = 1 if CRASH_FULL or os.environ.get(VARIABLE) else 3
 each_fault = pytest.mark.parametrize("kind", FAULTS)
 each_spread = pytest.mark.parametrize("sticky", [False, True], ids=["once", "from then on"])
 
@@ -35,6 +40,10 @@ each_spread = pytest.mark.parametrize("sticky", [False, True], ids=["once", "fro
 def fault(kind: str, at: int, sticky: bool) -> Fault:
     model = FAULTS[kind]
     return Fault(at, model.errno, sticky, model.short, model.operations)
+
+
+def failing_calls(kind: str, sticky: bool) -> range:
+    return range((list(FAULTS).index(kind) + sticky) % STRIDE, 1_000, STRIDE)
 
 
 def require_no_second_sync(folder: SimulatedFolder) -> None:
@@ -68,7 +77,7 @@ def work(log: Log) -> None:
 @each_spread
 def test_log_survives_a_fault_at_any_call(kind: str, sticky: bool, tally: Tally) -> None:
     states = 0
-    for at in range(1_000):
+    for at in failing_calls(kind, sticky):
         folder = SimulatedFolder(fault=fault(kind, at, sticky), record=True)
         log = Log(folder, "faults")
         with contextlib.suppress(StorageError):
@@ -85,8 +94,9 @@ def test_log_survives_a_fault_at_any_call(kind: str, sticky: bool, tally: Tally)
             check(SimulatedFolder(state.image), log.marks)
             states += 1
         check(folder, log.marks)
-    tally(at)
-    print(f"{kind}, {'sticky' if sticky else 'once'}: {at} calls failed, {states} disks after that")
+    failed = at // STRIDE
+    tally(failed)
+    print(f"{kind}, {'sticky' if sticky else 'once'}: {failed} calls failed, {states} disks after")
     assert 5 < at < 1_000
 
 
@@ -154,7 +164,7 @@ class Run:
 @each_fault
 @each_spread
 def test_queue_survives_a_fault_at_any_call(kind: str, sticky: bool, tally: Tally) -> None:
-    for at in range(1_000):
+    for at in failing_calls(kind, sticky):
         folder = SimulatedFolder(fault=fault(kind, at, sticky))
         run = Run(folder)
         run.go()
@@ -169,8 +179,9 @@ def test_queue_survives_a_fault_at_any_call(kind: str, sticky: bool, tally: Tall
             run.require_acked(folder)
         except Exception as error:
             raise AssertionError(f"call {at}, {injected[0]}, {run.error!r}: {error!r}") from error
-    tally(at)
-    print(f"{kind}, {'sticky' if sticky else 'once'}: {at} calls failed")
+    failed = at // STRIDE
+    tally(failed)
+    print(f"{kind}, {'sticky' if sticky else 'once'}: {failed} calls failed")
     assert 5 < at < 1_000
 
 
@@ -233,7 +244,7 @@ def test_directory_survives_a_failing_system_call(
     name: str, sticky: bool, tmp_path: Path, failing: Callable[[FailingOs | None], None],
     crash_count: Callable[[int, int], int], tally: Tally,
 ) -> None:  # fmt: skip
-    stride = crash_count(5, 1)
+    stride = crash_count(9, 1)
     failed = 0
     for at in range(list(ERRORS).index(name) % stride, 2_000, stride):
         path = tmp_path / f"{at}"

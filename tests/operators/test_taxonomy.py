@@ -120,7 +120,7 @@ def test_a_join_repeats_itself_however_far_rows_are_out_of_order():
                 # One row ahead of its time, then nine that it makes too old to match.
                 row.timestamp_us = 100 * (at // 10) + (high if at % 10 == 0 else at % 10)
             sources.append(RowSource(rows, schema, rng))
-        found = observe(OPERATORS["join"][0], sources, restarts=20, step_rows_max=3)
+        found = observe(OPERATORS["join"][0], sources, restarts=8, step_rows_max=3)
         assert found.type is REPEATABLE
         compared += 1
     assert compared == 2

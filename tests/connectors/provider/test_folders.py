@@ -35,7 +35,7 @@ def test_random_calls_between_power_cuts_give_what_a_map_gives(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """Segments grow here; a cut takes what was not synced, and the writer with it."""
-    seeds = crash_count(3, 400)
+    seeds = crash_count(2, 400)
     found = run_jvm(
         "model", root=f"synced:{tmp_path}", v2="both", maintenance=True, cuts=True,
         until=seeds, batches=40, counted=True, settings=EAGER, timeout_s=60 + 10 * seeds,
@@ -63,7 +63,7 @@ def test_kept_versions_load_and_objects_vanish_beside_commits_and_loads(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """One to four versions to keep, restarts, two readers that never pause; V1 and V2."""
-    runs = crash_count(8, 100)
+    runs = crash_count(4, 100)
     found = run_jvm(
         "retention", root=f"objects:{tmp_path}", until=runs, batches=80, timeout_s=120 + 30 * runs
     )
@@ -78,7 +78,7 @@ def test_interrupted_tasks_lose_nothing_on_other_file_systems(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """These break off wherever a task is interrupted; no stream is left open."""
-    runs = crash_count(4, 200)
+    runs = crash_count(2, 200)
     found = run_jvm(
         "interrupts", root=tmp_path, schemes=BOTH, until=runs, rounds=20, timeout_s=20 * runs
     )

@@ -14,7 +14,7 @@ def test_attempts_that_overlap_never_mix_and_all_agree_on_what_was_committed(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """Twins, retries, zombies that wake after their successors; three executors, V1 and V2."""
-    runs = crash_count(10, 400)
+    runs = crash_count(6, 400)
     found = run_jvm("races", root=tmp_path, until=runs, rounds=50, timeout_s=120 + 20 * runs)
     assert found["V1"] == found["V2"] == 25 * runs
     assert found["twins"] > 25 * runs
@@ -27,7 +27,7 @@ def test_kept_versions_load_and_the_others_vanish_beside_commits_and_loads(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """One to four versions to keep, restarts, two readers that never pause; V1 and V2."""
-    runs = crash_count(4, 100)
+    runs = crash_count(2, 100)
     found = run_jvm("retention", root=tmp_path, until=runs, batches=80, timeout_s=120 + 30 * runs)
     assert found["commits"] == 80 * runs
     assert found["left"] < found["made"] / 2, "hardly any segment was deleted"

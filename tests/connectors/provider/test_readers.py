@@ -73,7 +73,7 @@ def test_state_at_every_batch_is_the_same(
     name, options = STORES[store]
     found = runs(name)
     batches = sorted(found.reference.rows)
-    chosen = sorted({*batches[1 :: crash_count(3, 1)], batches[0], batches[-1]})
+    chosen = sorted({*batches[1 :: crash_count(5, 1)], batches[0], batches[-1]})
     states = []
     for batch in chosen:
         states.append(read(spark, found.reference, batchId=batch, **options))

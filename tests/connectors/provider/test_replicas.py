@@ -33,7 +33,7 @@ def test_whoever_opens_a_version_finds_what_it_holds_whatever_its_replica_was(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """Other attempts, batches taken back, stale orders, reads that fail, merges; V1 and V2."""
-    runs = crash_count(24, 1200)
+    runs = crash_count(12, 1200)
     found = run_jvm(
         "replicaWalk", root=tmp_path, schemes=SCHEMES, until=runs, timeout_s=120 + 5 * runs
     )

@@ -127,7 +127,7 @@ def by_family(log: StateLog, at: At) -> tuple[dict[str, dict[str, str]], int]:
 def test_python_reads_what_scala_writes(
     tmp_path: Path, crash_count: Callable[[int, int], int], v2: bool
 ) -> None:
-    seeds = crash_count(4, 200)
+    seeds = crash_count(2, 200)
     run_jvm(
         "model", root=tmp_path, families=True, v2=v2, maintenance=True, until=seeds, dump=True,
         timeout_s=60 + 5 * seeds,

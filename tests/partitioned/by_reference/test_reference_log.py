@@ -139,7 +139,7 @@ def test_summaries_go_back_to_the_last_wider_one() -> None:
 
 @pytest.mark.crash
 @settings(
-    max_examples=100 if CRASH_FULL else 10,
+    max_examples=100 if CRASH_FULL else 5,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

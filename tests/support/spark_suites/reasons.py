@@ -5,5 +5,10 @@ NOT_OURS = {
     r"SPARK-54063": "a metric of Spark's own stores",
     r"(?i)avro": "state in Avro, which is refused",
     r"hdfsStateStoreProvider should fail": "it says that another provider is refused",
-    r"\(without changelog checkpointing\)": "once more with a setting of RocksDB's",
+    r"\((without changelog checkpointing|with changelog checkpointing = false)\)": (
+        "once more with a setting of RocksDB's"
+    ),
+    r"SPARK-51779|SPARK-35896.*virtual column family": (
+        "they ask for state format 3, which Spark gives to its RocksDB alone"
+    ),
 }

@@ -22,15 +22,18 @@ private[cecstore] object Damage {
     val runs = all.map { path =>
       val (run, name) = (new DamageRun(path), path.getFileName.toString)
       val bits = words.number(name, 8).toInt
-      val lines = wounds(Logs.inMemory(path), bits).map(wound => s"${wound.words} ${run.outcomes(wound)}")
+      val lines = wounds(Logs.inMemory(path), words.number("every", 1).toInt, bits).map(wound => s"${wound.words} ${run.outcomes(wound)}")
       Files.write(path.resolve("outcomes"), lines.to(Iterable).asJava)
       name -> run.counts
     }
     runs.toMap
   }
 
-  /** @param bits how many bits of a byte are flipped, each alone; the byte's place says which */
-  private def wounds(log: MemoryFolder, bits: Int): Iterator[Wound] = {
+  /**
+   * @param every flips and cuts at each such byte
+   * @param bits how many bits of a byte are flipped, each alone; the byte's place says which
+   */
+  private def wounds(log: MemoryFolder, every: Int, bits: Int): Iterator[Wound] = {
     val ids = log.all.keys.toVector.sorted
     val each = ids.iterator.flatMap { id =>
       val bytes = log.all(id)
@@ -39,11 +42,11 @@ private[cecstore] object Damage {
         change(copy)
         log.updated(id, copy)
       })
-      val flips = for (at <- bytes.indices.iterator; n <- 0 until bits; bit = 8 * at + (at + n) % 8)
+      val flips = for (at <- bytes.indices.by(every).iterator; n <- 0 until bits; bit = 8 * at + (at + n) % 8)
         yield changed(s"flip $id $bit")(copy => copy(at) = (copy(at) ^ 1 << bit % 8).toByte)
       val zeros = for (at <- bytes.indices.by(ZeroedBytes).iterator)
         yield changed(s"zero $id $at")(copy => fill(copy, at, math.min(at + ZeroedBytes, copy.length), 0.toByte))
-      val cuts = for (at <- bytes.indices.iterator)
+      val cuts = for (at <- bytes.indices.by(every).iterator)
         yield Wound(s"cut $id $at", () => log.updated(id, bytes.take(at)))
       val filled = for (at <- bytes.indices.by(7).iterator)
         yield changed(s"fill $id $at")(copy => fill(copy, at, copy.length, 0.toByte))
