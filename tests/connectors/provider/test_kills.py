@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from support.drivers.killed_queries import QUERIES, faults_of
+from support.runs.minors import needs_transform_in_rows
 from support.spark.killed_runs import Driver, check
 
 pytest.importorskip("pyspark")
@@ -136,7 +137,13 @@ def live(folder: Path, scenario: Scenario, life: Life) -> list[dict[str, Any]]:
     return said
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=needs_transform_in_rows if each.query == "transform" else ())
+        for name, each in SCENARIOS.items()
+    ],
+)
 def test_killed_spark_gives_each_row_once(
     name: str, tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:

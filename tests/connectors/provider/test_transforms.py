@@ -11,10 +11,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql import GroupedData
-
 from cec_store import read_state
 from support.runs.counts import CRASH_FULL
+from support.runs.minors import needs_transform_in_rows
 from support.spark.clocked import STEP_MS, run_clocked
 from support.spark.queries import StreamQuery
 from support.spark.runs import FEW_RECORDS, Job, Kept, Run, differences, unproven
@@ -33,9 +32,6 @@ pytestmark = [
     pytest.mark.crash,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
 ]
-needs_rows = pytest.mark.skipif(
-    not hasattr(GroupedData, "transformWithState"), reason="Python has it in rows from 4.1 on"
-)
 SCALA = [scala("event")]
 MORE = [scala("none", "no timers")]
 # In processing time such a query always wants another batch, and `availableNow` never ends: these
@@ -117,7 +113,7 @@ def of_lists(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "build", [pytest.param(rows_of_python, marks=needs_rows), pandas_of_python],
+    "build", [pytest.param(rows_of_python, marks=needs_transform_in_rows), pandas_of_python],
     ids=["rows_of_python", "pandas_of_python"],
 )  # fmt: skip
 def test_python_says_what_it_says_on_rocksdb(spark: Any, tmp_path: Path, build: Any) -> None:

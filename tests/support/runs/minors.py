@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 import pytest
+from pyspark.sql import GroupedData
 
 from cec_store.connectors.spark.setup import sides
 from cec_store.connectors.spark.setup.compiler import find_spark
@@ -20,6 +21,9 @@ needs_python_sources = pytest.mark.skipif(
     not HAS_PYTHON_SOURCES, reason="queues in Python need Spark 4.2 or newer"
 )
 """For tests in files of which the others go without."""
+needs_transform_in_rows = pytest.mark.skipif(
+    not hasattr(GroupedData, "transformWithState"), reason="Python has it in rows from 4.1 on"
+)
 _OF_PROGRAMS = (
     *(
         f"connectors/provider/test_{name}.py"
