@@ -61,11 +61,14 @@ test-spark-minor: .venv-spark-$(SPARK)/.setup-done
 	  -e '.[tests]' 'pyspark==$*' 'pandas>=2.2,<3'
 	@touch $@
 
-# Spark's own suites for transformWithState, with our provider and with RocksDB's (Maven fetches their
-# classes; two hours). SUITES="TransformWithListStateSuite" for some of them.
+# Spark's own suites of stateful operators, with our provider and with Spark's (Maven fetches their
+# classes; two hours). SUITES="TransformWithListStateSuite" for some of them. Its Python tests are in
+# no package: CHECKOUT=/path/to/spark runs those of a checkout of Spark instead.
 SUITES ?=
+CHECKOUT ?=
 test-spark-suites: setup
-	PYTHONPATH=tests $(BIN)/python -m support.spark_suites.run $(SUITES)
+	PYTHONPATH=tests $(BIN)/python -m \
+	  support.spark_suites.$(if $(CHECKOUT),in_python $(CHECKOUT),run) $(SUITES)
 
 # The least versions that pyproject.toml allows, in an environment of their own, under the quick
 # tests without Spark. What is old warns about itself, so warnings are no errors here. TESTS=short

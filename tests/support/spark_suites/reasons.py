@@ -1,9 +1,15 @@
 """Which of Spark's tests are of its own stores, and not of every store, by their names."""
 
+from __future__ import annotations
+
+import re
+
 NOT_OURS = {
     r"SPARK-18342": "it lets renames fail, of which our commits make none",
     r"SPARK-54063": "a metric of Spark's own stores",
-    r"(?i)avro": "state in Avro, which is refused",
+    r"(?i)avro|^test_(schema_evolution_(fails|scenarios)|not_nullable_fails)$": (
+        "state in Avro, which is refused"
+    ),
     r"hdfsStateStoreProvider should fail": "it says that another provider is refused",
     r"\((without changelog checkpointing|with changelog checkpointing = false)\)": (
         "once more with a setting of RocksDB's"
@@ -12,3 +18,8 @@ NOT_OURS = {
         "they ask for state format 3, which Spark gives to its RocksDB alone"
     ),
 }
+
+
+def reason_of(test: str) -> str | None:
+    found = (reason for pattern, reason in NOT_OURS.items() if re.search(pattern, test))
+    return next(found, None)

@@ -7,13 +7,9 @@ what fails there too says nothing of us. Prints a table, and each test that fail
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
-from collections import Counter
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -24,7 +20,7 @@ from cec_store.connectors.spark.setup.java import find_java
 from support.paths import SCALA
 from support.spark import archive
 from support.spark.jvm import module_options
-from support.spark_suites.reasons import NOT_OURS
+from support.spark_suites.reports import Tally, outcomes
 
 TESTS_OF = "4.2.0"
 """The newest Spark whose test jars are on Maven."""
@@ -107,7 +103,7 @@ def compiled(jars: str, folder: Path) -> Path:
 
 
 def run_suite(name: str, classes: Path, jars: str, out: Path) -> dict[str, str]:
-    """By test: nothing where it passed, "skipped", or the first line of what it said."""
+    """Its outcomes by test."""
     shutil.rmtree(out, ignore_errors=True)
     scratch = out / "scratch"
     scratch.mkdir(parents=True)
@@ -123,28 +119,7 @@ def run_suite(name: str, classes: Path, jars: str, out: Path) -> dict[str, str]:
         subprocess.run(command, stdout=log, stderr=log, timeout=_TIMEOUT_S, cwd=scratch)
     shutil.rmtree(scratch)
     [report] = (out / "reports").glob("*.xml")
-    return {case.get("name", ""): _outcome(case) for case in ET.parse(report).iter("testcase")}
-
-
-def _outcome(case: ET.Element) -> str:
-    if case.find("skipped") is not None:
-        return "skipped"
-    for kind in ("failure", "error"):
-        found = case.find(kind)
-        if found is not None:
-            return (found.get("message") or found.text or kind).strip().splitlines()[0][:200]
-    return ""
-
-
-def kind_of(test: str, ours: str, theirs: str) -> str:
-    if not ours:
-        return "passed"
-    if theirs:
-        return "ignored by Spark" if theirs == "skipped" else "fails on Spark's own store too"
-    for pattern, reason in NOT_OURS.items():
-        if re.search(pattern, test):
-            return f"not applicable: {reason}"
-    return "failed"
+    return outcomes(report)
 
 
 def main(words: list[str]) -> int:
@@ -152,21 +127,13 @@ def main(words: list[str]) -> int:
     found = spark_test_jars(root / "jars")
     jars = ":".join(map(str, [resources(found, root / "resources"), *found]))
     classes = compiled(jars, root / "classes")
-    counts: dict[str, Counter[str]] = {}
-    failed: list[str] = []
+    tally = Tally()
     for name in words or SUITES:
         package = SUITES[name].rpartition(".")[0]
         theirs = run_suite(SUITES[name], classes, jars, root / "runs" / name / "sparks")
         ours = run_suite(f"{package}.Cec{name}", classes, jars, root / "runs" / name / "cec")
-        assert set(ours) <= set(theirs)
-        kinds = {test: kind_of(test, said, theirs[test]) for test, said in ours.items()}
-        counts[name] = Counter(kinds.values())
-        failed += [f"{name}: {t}: {ours[t]}" for t, kind in kinds.items() if kind == "failed"]
-        print(json.dumps({"suite": name, **counts[name]}), flush=True)
-    total = sum(counts.values(), Counter())
-    print("\n".join(failed))
-    print(f"{total['passed']} passed, {len(failed)} failed")
-    return 1 if failed else 0
+        tally.add(name, ours, theirs)
+    return tally.close()
 
 
 if __name__ == "__main__":
