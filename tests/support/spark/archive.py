@@ -18,7 +18,8 @@ from cec_store.connectors.spark.setup.java import find_java
 from support.paths import TESTS
 
 # Hadoop has no library of its own here, so it starts chmod and readlink for each file that a query
-# makes: some fifty a second. By default Java puts a program of its own before each of these.
+# makes, where the tests' LocalFiles.scala does not stand in for it: some fifty a second. By default
+# Java puts a program of its own before each of these.
 STARTS_FAST = "-Djdk.lang.Process.launchMechanism=VFORK"
 # With queries this short, what the JVM compiles is hardly ever run again. The room for code is what
 # a JVM with both compilers has: with one it is a fifth, which a session of many tests fills.

@@ -58,6 +58,10 @@ def start_session(master: str, **settings: str) -> Any:
             builder = builder.config(name, value)
         session = cec_spark.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    if master.startswith("local["):
+        # An executor of its own would look for it before it has the jar.
+        jvm = session.sparkContext._jvm
+        jvm.cecstore.tests.LocalFiles.install(session.sparkContext._jsc.hadoopConfiguration())
     return session
 
 
