@@ -19,10 +19,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully suppo
 
 TRANSFORM = scala("event")
 EVERY = {**QUERIES, TRANSFORM.name: TRANSFORM}
-# One and seven: test_moves.py goes from two to three.
+# From two to one, to seven; test_moves.py goes to three.
 # Four stores, of which two have an index in their keys, and unique ids; families, lists and timers.
 CASES = (
-    [(name, version, wanted) for name in EVERY for version in (1, 2) for wanted in (1, 7)]
+    [(name, version, wanted) for name in EVERY for version, wanted in ((1, 1), (2, 7))]
     if CRASH_FULL
     else [("join_then_aggregate", 2, 3), (TRANSFORM.name, 1, 3)]
 )
