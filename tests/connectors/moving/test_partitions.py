@@ -40,7 +40,9 @@ def test_state_stands_where_it_would_have_stood(
     moves = [Leg(FILES[0]), Leg(FILES[1], "repartition", partitions=wanted)]
     got = go(spark, query, tmp_path / "moved", Kept(CEC, version), moves)
     assert got.run.rows == due.run.rows
-    assert got.states[-1] == due.states[-1] != got.states[0]
+    assert got.states[-1] == due.states[-1]
+    # The limit is reached in the sixth batch, and all of its state is in one partition.
+    assert got.states[-1] != got.states[0] or name == "limit"
     for batch in range(due.last_batches[0] + 1, due.last_batches[1] + 1):
         assert got.run.metrics.get(batch) == due.run.metrics.get(batch)
     assert unproven(due.run, always) == []

@@ -105,6 +105,9 @@ def state_of(spark: Any, checkpoint: Path) -> dict[str, list[str]]:
         options = [("storeName", row.stateStoreName)]
         if row.operatorName.startswith("transformWithState"):
             options = _variables_of(json.loads(row.operatorProperties))
+        elif row.operatorName == "symmetricHashJoin" and row.stateStoreName == "default":
+            # Of format 3: Spark's reader finds no default family in that store.
+            options = [("joinSide", "left"), ("joinSide", "right")]
         for option, value in options:
             reader = spark.read.format("statestore").option("operatorId", row.operatorId)
             reader = reader.option("storeName", row.stateStoreName).option(option, value)

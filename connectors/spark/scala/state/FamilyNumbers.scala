@@ -15,8 +15,8 @@ private[cecstore] final class FamilyNumbers(view: StateView) {
   private def state: LiveState = view.state
 
   /** How many records of the state are not keys of an operator or of a user's variables: names, chunks, Spark's own indexes. */
-  def records: Long = state.keyCount(NamesFamily) +
-    recorded.collect { case (name, number) if name.startsWith(OfChunks) || name.startsWith(Internal) => state.keyCount(number).toLong }.sum
+  def records(isInternal: String => Boolean): Long = state.keyCount(NamesFamily) +
+    recorded.collect { case (name, number) if name.startsWith(OfChunks) || isInternal(name) => state.keyCount(number).toLong }.sum
   def names: Set[String] = all.keySet.filterNot(_.startsWith(OfChunks))
 
   /** Where chunks of a family's lists are: see [[ListChunks]]. */
@@ -75,8 +75,6 @@ private[cecstore] object FamilyNumbers {
   /** No family has this name. */
   private val GivenUp = ""
   private val NumberMax = 0xffff
-  /** Spark's own families begin so: indexes of timers and of times to live. */
-  private val Internal = "$"
   /** Spark trims the names of families: none begins so. */
   val OfChunks = "\u0000"
 }

@@ -95,7 +95,7 @@ private[cecstore] final class CecStateStore(
 
   override def registerColFamily(name: String, keySchema: StructType, valueSchema: StructType,
       spec: KeyStateEncoderSpec, isMultiple: Boolean, isInternal: Boolean): Unit = {
-    provider.register(name, spec, valueSchema, isMultiple)
+    provider.register(name, spec, valueSchema, isMultiple, isInternal)
     forgetFamilies()
   }
 
@@ -276,7 +276,7 @@ private[cecstore] final class CecStateStore(
   override def release(): Unit = if (isReadOnly) abort()
 
   override def metrics: StateStoreMetrics =
-    PartitionMetrics.of(id, state.openWindows - numbers.records, state.memoryBytes,
+    PartitionMetrics.of(id, state.openWindows - numbers.records(provider.isInternal), state.memoryBytes,
       CecMetrics.of(instance, provider.maintenanceFailures, provider.owned), instance.extentRecords)
 
   override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo = StateStoreCheckpointInfo(

@@ -26,7 +26,7 @@ import org.apache.spark.util.NextIterator
  * restart short. No snapshots. See docs/spark.md for use, docs/format.md §9 for the bytes.
  *
  * One provider serves overlapping tasks and Spark's maintenance thread. What [[init]] sets does not change; the
- * instances are behind the lock of `pool`, the codecs in a concurrent map, and `maintenance` locks for itself.
+ * instances are behind the lock of `pool`, codecs and names in concurrent collections, and `maintenance` locks for itself.
  */
 class CecStateStoreProvider extends NewestProvider with Logging {
   import StateStore.DEFAULT_COL_FAMILY_NAME
@@ -40,6 +40,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private var valueSchema: StructType = null
   private var keySchema: StructType = null
   private val codecs = new ConcurrentHashMap[String, FamilyCodec]
+  private val internal = ConcurrentHashMap.newKeySet[String]
   private var pool: InstancePool = null
   private var maintenance: Maintenance = null
   /** Where this process has replicas, and what it is told of this store; none without the plugin, or outside of a query. */
@@ -64,7 +65,7 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     pool = new InstancePool(folder)
     maintenance = new Maintenance(folder, settings.segmentBytes, conf.minVersionsToRetain, conf.minDeltasForSnapshot,
       StoreSettings.deletedPerMaintenance(conf))
-    register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey)
+    register(DEFAULT_COL_FAMILY_NAME, keyStateEncoderSpec, valueSchema, useMultipleValuesPerKey, isInternal = false)
     replicas = openedHere
     LoadRate.stores.incrementAndGet()
   }
@@ -90,8 +91,14 @@ class CecStateStoreProvider extends NewestProvider with Logging {
 
   private[cecstore] def codec(name: String): Option[FamilyCodec] = Option(codecs.get(name))
 
-  private[cecstore] def register(name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, isMultiple: Boolean): Unit =
+  private[cecstore] def register(
+      name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, isMultiple: Boolean, isInternal: Boolean): Unit = {
     codecs.put(name, new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, conf.stateStoreEncodingFormat))
+    if (isInternal) internal.add(name)
+  }
+
+  /** Spark's own, whose keys no metric counts: indexes of timers and of times to live; a join's numbers of values. */
+  private[cecstore] def isInternal(name: String): Boolean = name.startsWith("$") || internal.contains(name)
 
   private[cecstore] def checkFamilyName(name: String, operation: String): Unit = {
     if (name != DEFAULT_COL_FAMILY_NAME && !useColumnFamilies) {

@@ -13,7 +13,8 @@ object TransformRules {
     "an iterator that seeks shows what is there then" -> seeks,
     "a long list is read whole and once" -> list,
     "an append to a list puts little again" -> appends,
-    "changes of a long list are told once" -> told)
+    "changes of a long list are told once" -> told,
+    "keys of Spark's own families are not counted" -> counted)
 
   private val Default = StateStore.DEFAULT_COL_FAMILY_NAME
   private val timers = Family.kinds("ranged")(Default, false)
@@ -180,6 +181,26 @@ object TransformRules {
     reader.closeIfNeeded()
     Check.equal("what the changes come to", found.toMap, Map(0 -> numbers(70)))
     Check.equal("of three appends to a long list", merged(2L), 3)
+    provider.close()
+  }
+
+  /** A join of state format 3 has such a family under a name like any other. */
+  private def counted(setting: Setting): Unit = {
+    import setting._
+    val provider = stores().provider(family, families = true)
+    var base = Stores.Start
+    for (commits <- 1L to 2L) {
+      base = Tasks.run {
+        val store = Stores.open(provider, base)
+        for ((name, isInternal) <- Seq("of a user" -> false, "of Spark" -> true)) {
+          store.createColFamilyIfAbsent(name, family.keySchema, Values.schema, family.spec, isInternal = isInternal)
+          (1 to commits.toInt).foreach(key => store.put(family.key(key), Values.row(key), name))
+        }
+        val made = commit(store)
+        Check.equal("keys in the metrics", store.metrics.numKeys, commits)
+        made
+      }
+    }
     provider.close()
   }
 }
