@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pandas as pd
 from pyspark.errors import StreamingQueryException
 
 from cec_store.connectors import spark as cec_spark
@@ -116,7 +117,9 @@ def test_a_variable_that_does_not_fit_is_refused_after_the_move(spark: Any, tmp_
 def test_state_that_stands_where_its_key_is_not_of_is_not_moved_to_other_partitions(
     spark: Any, tmp_path: Path
 ) -> None:
-    """In pandas a null key is kept as a text, in the partition of the null."""
+    """From pandas 3 on a null key is kept as a text, in the partition of the null."""
+    if int(pd.__version__.split(".")[0]) < 3:
+        pytest.skip("pandas before 3 keeps a null key as a null")
     done = go(spark, PANDAS, tmp_path, Kept(CEC, 2), [Leg(1)])
     with pytest.raises(MoveRefused, match="under a key that Spark's exchange sends elsewhere"):
         cec_spark.repartition(spark, done.checkpoints[0], tmp_path / "new", partitions=3)

@@ -17,6 +17,7 @@ from cec_store.connectors.spark.moving import moving
 from cec_store.connectors.spark.setup.settings import PROVIDER_KEY
 from cec_store.errors import CorruptLog, LeaseHeld, MoveRefused, NotACheckpoint, StorageError
 from support.places.checkpoints import tree_of
+from support.runs.minors import needs_newest
 from support.spark.moves import Leg, go
 from support.spark.queries import QUERIES
 from support.spark.runs import Job, Kept, Run, start
@@ -115,6 +116,7 @@ def test_places_and_providers_that_do_not_fit(
         assert tree_of(tmp_path) == before, said
 
 
+@needs_newest
 def test_join_state_of_a_format_with_unknown_kinds(spark: Any, tmp_path: Path) -> None:
     """Spark's RocksDB provider alone is given format 4, in which a key has several values."""
     conf = {"spark.sql.streaming.join.stateFormatVersion": "4"}

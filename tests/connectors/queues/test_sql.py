@@ -13,6 +13,7 @@ import pytest
 from cec_store.opening import queue_at, read_queue
 from support.drivers import connect_job
 from support.runs.counts import CRASH_FULL
+from support.runs.minors import needs_python_sources
 from support.spark.jvm_sink import refused
 
 TIMEOUT_S = 300
@@ -138,6 +139,7 @@ def test_what_a_queue_cannot_do_is_refused(spark: Any, table: str, tmp_path: Pat
     assert numbers(spark.table(table)) == [1, 2]
 
 
+@needs_python_sources
 @pytest.mark.crash
 @pytest.mark.parametrize("server", ["jar", *(["none"] if CRASH_FULL else [])])
 def test_a_client_of_spark_connect_reads_and_writes(server: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from cec_store.connectors.spark.setup.compiler import find_spark
 from cec_store.connectors.spark.setup.settings import PREFIX, PROVIDER, PROVIDER_KEY
 from support.drivers import late_job
 from support.runs.counts import CRASH_FULL
+from support.runs.minors import needs_newest
 
 TIMEOUT_S = 300
 # A session that has been stopped leaves the same JVM behind as one that is active.
@@ -81,6 +82,7 @@ def test_query_with_a_wrong_setting_does_not_start(
         with_cec.conf.unset(key)
 
 
+@needs_newest
 def test_real_time_mode_is_refused_by_spark(with_cec: Any, tmp_path: Path) -> None:
     writer = with_cec.readStream.format("rate").load().writeStream.format("console")
     writer = writer.outputMode("update").option("checkpointLocation", str(tmp_path))
@@ -91,6 +93,8 @@ def test_real_time_mode_is_refused_by_spark(with_cec: Any, tmp_path: Path) -> No
 
 
 def test_offline_repartition_is_refused_by_spark(with_cec: Any, tmp_path: Path) -> None:
+    if not hasattr(with_cec, "_streamingCheckpointManager"):
+        pytest.skip("Spark has it from 4.2 on")
     started(counts(with_cec, tmp_path).writeStream, tmp_path).awaitTermination()
     with pytest.raises(
         Exception, match=r"STATE_REPARTITION_INVALID_CHECKPOINT\.UNSUPPORTED_PROVIDER"
