@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from cec_store.connectors.spark.setup.compiler import find_spark
 from support.stores.maven import jar
 
 
 def s3a_jars() -> list[str]:
+    if list(find_spark().jars.glob("hadoop-client-api-3.4.1.jar")):
+        pytest.skip("the Hadoop of Spark 4.0 creates no object on a condition")
     # As hadoop-aws of Spark's Hadoop names them.
     named = [
         ("org.apache.hadoop", "hadoop-aws", "3.5.0"),
