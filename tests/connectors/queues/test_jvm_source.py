@@ -10,17 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as f
-from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cec_store.connectors.spark.queues.spark_types import fit, spark_schema
 from cec_store.opening import open_queue, read_queue
-from support.runs.minors import HAS_PYTHON_SOURCES
+from support.runs.minors import HAS_PYTHON_SOURCES, HAS_TIMES
 from support.spark.jvm_queues import append, counted_reads, read, refused
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ROWS = 6000
-HAS_TIMES = hasattr(spark_types, "TimeType")
 # Before Spark 4.2 UTC is what it takes unasked.
 TAKES_ZONE = "timezone" in inspect.signature(to_arrow_schema).parameters
 IN_UTC: dict[str, Any] = {"timezone": "UTC"} if TAKES_ZONE else {}
@@ -85,38 +83,14 @@ def values(rng: np.random.Generator, rows: int, kind: pa.DataType) -> pa.Array:
 
 def all_types() -> pa.Schema:
     plain = [
-        pa.null(),
-        pa.bool_(),
-        pa.int8(),
-        pa.int16(),
-        pa.int32(),
-        pa.int64(),
-        pa.uint8(),
-        pa.uint16(),
-        pa.uint32(),
-        pa.uint64(),
-        pa.float16(),
-        pa.float32(),
-        pa.float64(),
-        pa.decimal128(9, 2),
-        pa.decimal128(30, 2),
-        pa.string(),
-        pa.large_string(),
-        pa.string_view(),
-        pa.binary(),
-        pa.large_binary(),
-        pa.binary_view(),
-        pa.binary(5),
-        pa.date32(),
-        pa.date64(),
-        pa.timestamp("s", "UTC"),
-        pa.timestamp("ms"),
-        pa.timestamp("us", "Europe/Berlin"),
-        pa.timestamp("ns"),
-        pa.duration("s"),
-        pa.duration("us"),
-        pa.duration("ns"),
-    ]
+        pa.null(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(),
+        pa.uint16(), pa.uint32(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(),
+        pa.decimal128(9, 2), pa.decimal128(30, 2), pa.string(), pa.large_string(),
+        pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(5),
+        pa.date32(), pa.date64(), pa.timestamp("s", "UTC"), pa.timestamp("ms"),
+        pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ns"), pa.duration("s"),
+        pa.duration("us"), pa.duration("ns"),
+    ]  # fmt: skip
     times = [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]
     nested = [
         pa.list_(pa.int64()),

@@ -15,6 +15,7 @@ HAS_INSTANCE_METRICS = "sparks/instance_metrics/present" in _TAKEN
 HAS_JOIN_FORMAT_3 = "sparks/store_settings/with_validation" in _TAKEN
 # The programs of tests/support/scala call what the newest Spark has.
 HAS_PROGRAMS = "sparks/reusable_iterators/present" in _TAKEN
+HAS_TIMES = "sparks/times_of_day/present" in _TAKEN
 HAS_MOVING = "moving" in _TAKEN
 HAS_PYTHON_SOURCES = find_spec("pyspark.sql.streaming.datasource") is not None
 needs_python_sources = pytest.mark.skipif(

@@ -15,7 +15,7 @@ from cec_store.connectors import spark as cec_spark
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
 from support.spark.killed_runs import Driver
 from support.spark.queries import StreamQuery
-from support.spark.runs import STORE, Job, Kept, Run, run_files, settings_of
+from support.spark.runs import Job, Kept, Run, format_of, run_files
 from support.spark.session import CEC, HDFS, ROCKSDB
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -74,8 +74,7 @@ def go(
         read += leg.files
         moved.checkpoints.append(checkpoint)
         moved.last_batches.append(Checkpoint(checkpoint).newest_batch())
-        # Spark's reader goes by the session's format, and not by that of the checkpoint.
-        with settings_of(spark, {STORE + "checkpointFormatVersion": str(kept.version)}):
+        with format_of(spark, checkpoint):
             states = state_of(spark, checkpoint) if reads_state else {}
         if job.query.name.endswith("processing_time"):
             states = _without_clock(states)

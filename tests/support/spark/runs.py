@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,12 @@ def settings_of(spark: Any, settings: dict[str, str]) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+def format_of(spark: Any, checkpoint: Path) -> AbstractContextManager[None]:
+    """For Spark's reader, which goes by the session's format and not by that of the checkpoint."""
+    commit = (checkpoint / "commits" / "0").read_text("utf-8")
+    return settings_of(spark, {STORE + "checkpointFormatVersion": commit[1]})
 
 
 @dataclass(frozen=True)
