@@ -264,10 +264,10 @@ def test_what_spark_has_forgotten_is_no_fault(copy: Path, name: str) -> None:
 
 
 def test_state_is_what_sparks_own_reader_says(spark: Any, kept: dict[str, Path], name: str) -> None:
-    from support.spark.runs import STORE, settings_of
+    from support.spark.runs import format_of
 
     found = shown("state", kept[name])
-    with settings_of(spark, {STORE + "checkpointFormatVersion": str(STORES[name].version)}):
+    with format_of(spark, kept[name]):
         due = spark.read.format("statestore").load(str(kept[name])).toArrow().to_pylist()
     assert len(due) > 10
     assert sorted(map(str, found["rows"])) == sorted(

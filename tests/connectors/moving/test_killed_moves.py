@@ -15,7 +15,7 @@ from support.places.checkpoints import tree_of
 from support.runs.counts import CRASH_FULL
 from support.spark.moves import KILLS, Leg, go, kill_one, state_of, without_partitions
 from support.spark.queries import QUERIES
-from support.spark.runs import STORE, Kept, settings_of
+from support.spark.runs import Kept, format_of
 from support.spark.session import CEC, HDFS, ROCKSDB
 
 QUERY = QUERIES["aggregate_update"]
@@ -86,7 +86,7 @@ def test_killed_at_any_moment_it_is_done_or_not_begun(
 ) -> None:
     move, kept = KILLED[name]
     source = go(spark, QUERY, tmp_path, kept, [Leg(2)]).checkpoints[0]
-    with settings_of(spark, {STORE + "checkpointFormatVersion": str(kept.version)}):
+    with format_of(spark, source):
         due, before = without_partitions(state_of(spark, source)), tree_of(source)
         whole = unfinished = 0
         for kill in range(KILLS):

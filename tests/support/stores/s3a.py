@@ -9,8 +9,8 @@ from support.stores.maven import jar
 
 
 def s3a_jars() -> list[str]:
-    if list(find_spark().jars.glob("hadoop-client-api-3.4.1.jar")):
-        pytest.skip("the Hadoop of Spark 4.0 creates no object on a condition")
+    if (find_spark().jars / "hadoop-client-api-3.4.1.jar").exists():
+        pytest.skip("the Hadoop of Spark 4.0 lacks what this hadoop-aws calls")
     # As hadoop-aws of Spark's Hadoop names them.
     named = [
         ("org.apache.hadoop", "hadoop-aws", "3.5.0"),

@@ -26,7 +26,7 @@ import org.apache.spark.util.NextIterator
  * restart short. No snapshots. See docs/spark.md for use, docs/format.md §9 for the bytes.
  *
  * One provider serves overlapping tasks and Spark's maintenance thread. What [[init]] sets does not change; the
- * instances are behind the lock of `pool`, codecs and names in concurrent collections, and `maintenance` locks for itself.
+ * instances are behind the lock of `pool`, the codecs in a concurrent map, and `maintenance` locks for itself.
  */
 class CecStateStoreProvider extends NewestProvider with Logging {
   import StateStore.DEFAULT_COL_FAMILY_NAME
@@ -40,7 +40,6 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private var valueSchema: StructType = null
   private var keySchema: StructType = null
   private val codecs = new ConcurrentHashMap[String, FamilyCodec]
-  private val internal = ConcurrentHashMap.newKeySet[String]
   private var pool: InstancePool = null
   private var maintenance: Maintenance = null
   /** Where this process has replicas, and what it is told of this store; none without the plugin, or outside of a query. */
@@ -92,13 +91,14 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private[cecstore] def codec(name: String): Option[FamilyCodec] = Option(codecs.get(name))
 
   private[cecstore] def register(
-      name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, isMultiple: Boolean, isInternal: Boolean): Unit = {
-    codecs.put(name, new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, conf.stateStoreEncodingFormat))
-    if (isInternal) internal.add(name)
-  }
+      name: String, spec: KeyStateEncoderSpec, valueSchema: StructType, isMultiple: Boolean, isInternal: Boolean): Unit =
+    codecs.put(name, new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, conf.stateStoreEncodingFormat, isInternal))
 
-  /** Spark's own, whose keys no metric counts: indexes of timers and of times to live; a join's numbers of values. */
-  private[cecstore] def isInternal(name: String): Boolean = name.startsWith("$") || internal.contains(name)
+  /**
+   * Spark's own, whose keys no metric counts: indexes of timers and of times to live, a join's numbers of values. Those
+   * of a variable that the query does not have any more are known by their names alone.
+   */
+  private[cecstore] def isInternal(name: String): Boolean = name.startsWith("$") || codec(name).exists(_.isInternal)
 
   private[cecstore] def checkFamilyName(name: String, operation: String): Unit = {
     if (name != DEFAULT_COL_FAMILY_NAME && !useColumnFamilies) {

@@ -31,7 +31,8 @@ private[cecstore] final class ReusedBytes {
  * again, so each open store has its own copy.
  */
 private[cecstore] final class FamilyCodec(
-    spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean, encoding: String) {
+    spec: KeyStateEncoderSpec, valueSchema: StructType, useColumnFamilies: Boolean, val isMultiple: Boolean, encoding: String,
+    val isInternal: Boolean = false) {
   SparksSettings.checkEncoding(encoding)
   private val data = new UnsafeRowDataEncoder(spec, valueSchema)
   private val keyEncoder = RocksDBStateEncoder.getKeyEncoder(data, spec, useColumnFamilies)
@@ -40,7 +41,7 @@ private[cecstore] final class FamilyCodec(
   private val key = new ReusedBytes
   private val value = new ReusedBytes
 
-  def ownCopy: FamilyCodec = new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, encoding)
+  def ownCopy: FamilyCodec = new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, encoding, isInternal)
 
   val isOrdered: Boolean = !isPlainKey
   val supportsPrefixScan: Boolean = keyEncoder.supportPrefixKeyScan
