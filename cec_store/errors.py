@@ -27,6 +27,8 @@
     ├── FrameTooLarge             (ValueError) more than a frame may hold
     ├── OutOfRange                (LookupError) a position that is trimmed, or not there yet
     ├── RecoveryError             the log is sound but cannot rebuild this state
+    ├── BadFleet                  (ValueError) a declaration that cannot run; nothing was started
+    ├── NoGlobalCheckpoint        (LookupError) the fleet has none there, or lost what it needs
     ├── WrongDeclaration          (ValueError) an operator is not of the class that it declares
     ├── StandbyRefused            (ValueError) this standby could not take over; nothing was fenced
     ├── NoSuchExecutor            (LookupError) Spark has no executor of this name, or not any more

@@ -1,1 +1,1 @@
-"""Users of the log in other engines: Spark is going to live here."""
+"""Connectors: the log in other engines. `spark` holds the state store, source, sink and fleets."""

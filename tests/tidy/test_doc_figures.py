@@ -63,3 +63,15 @@ def test_figures_that_a_page_names_are_those_of_the_newest_run() -> None:
     assert [(name, value) for _, name, value in named] == [
         (name, known.get(name, "is not there")) for _, name, _ in named
     ]
+
+
+def test_percentages_of_the_table_stand_in_the_table_before_them() -> None:
+    """Prose that names a cell ("the 13.8 % of the table") names one that is there."""
+    named = []
+    for path in DOCS.rglob("*.md"):
+        text = path.read_text("utf-8")
+        for match in re.finditer(r"([\d.,]+ %) of the table", text):
+            table = text[: match.start()].split("<!-- end -->")[-2]
+            named.append((path.stem, match[1], f"| {match[1]} |" in table))
+    assert named
+    assert all(stands for _, _, stands in named), named

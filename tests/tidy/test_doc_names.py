@@ -261,3 +261,19 @@ def test_pages_of_the_site_are_all_in_its_navigation() -> None:
     made = {"reference/command-line.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
             "bench/RESULTS.md"}  # fmt: skip
     assert listed == own | made
+
+
+def test_the_tree_of_errors_has_each_with_its_parent() -> None:
+    tree = (errors.__doc__ or "").split("::")[1]
+    shown: dict[str, str | None] = {}
+    above: list[str] = []
+    for indent, name in re.findall(r"^([ │├└─]*)([A-Z]\w+)", tree, re.MULTILINE):
+        above[len(indent) // 4 - 1 :] = [name]
+        shown[name] = above[-2] if len(above) > 1 else None
+    public = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, errors.CecError)
+    ]
+    parents = {kind.__name__: kind.__mro__[1].__name__ for kind in public}
+    assert shown == parents | {"CecError": None}
