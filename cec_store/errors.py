@@ -113,6 +113,15 @@ class Poisoned(StorageError):
     """An earlier write or sync failed, so this writer is finished. Open the queue again."""
 
 
+def ended_by(failure: BaseException, otherwise: str) -> CecError:
+    """Return the error of every call to something that this failure has ended.
+
+    It is :class:`Fenced` after that, because to open the queue again would fence the writer that
+    has taken over; else it is :class:`Poisoned` with the text ``otherwise``.
+    """
+    return Fenced(str(failure)) if isinstance(failure, Fenced) else Poisoned(otherwise)
+
+
 class Forked(StorageError):
     """Opened by the parent of this process, which goes on with it; open it here for yourself."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.policy import Policy, Targets
 from cec_store.checkpoints.rates import Rates
-from cec_store.errors import Poisoned
+from cec_store.errors import ended_by
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.schema import RecordSchema
@@ -121,8 +121,8 @@ class Runner:
         self._step_rows_max = step_rows_max
         self._acknowledge_interval_s = acknowledge_interval_s
         self._clock_s = clock_s
-        self._is_busy = False
-        """With a step or an acknowledgement; it stays so where that fails or is interrupted."""
+        self._unfinished: BaseException | None = None
+        """During a step or an acknowledgement, and after one that failed: what has ended it."""
         self.checkpointer = Checkpointer(policy or Targets(), rates, clock_s)
         self.records_written = 0
         self._acknowledging = Acknowledging(
@@ -164,6 +164,7 @@ class Runner:
         ``progress`` is called with the number of rows after each step.
 
         Raises:
+            Fenced: another runner has taken over; said by every later call too.
             Poisoned: an earlier one has failed or was interrupted; make a new runner.
         """
         self._refuse_if_unfinished()
@@ -182,6 +183,7 @@ class Runner:
         """Take one step of input and append its effects, all or none of which will count.
 
         Raises:
+            Fenced: another runner has taken over; said by every later call too.
             Poisoned: an earlier one has failed or was interrupted; make a new runner.
         """
         with self._busy():
@@ -194,6 +196,7 @@ class Runner:
         on the clock nothing comes of it.
 
         Raises:
+            Fenced: another runner has taken over; said by every later call too.
             Poisoned: an earlier one has failed or was interrupted; make a new runner.
         """
         if Chance.CLOCK in self.operator.chances:
@@ -202,16 +205,21 @@ class Runner:
     @contextmanager
     def _busy(self) -> Iterator[None]:
         self._refuse_if_unfinished()
-        self._is_busy = True
-        yield
-        self._is_busy = False
+        self._unfinished = InterruptedError("interrupted")
+        try:
+            yield
+        except BaseException as error:
+            self._unfinished = error
+            raise
+        self._unfinished = None
 
     def _refuse_if_unfinished(self) -> None:
-        if self._is_busy:
-            raise Poisoned(
+        if self._unfinished is not None:
+            advice = (
                 f"{self.queue.folder.path}: this runner has left a step unfinished; open the queue "
                 "again, and make a new operator and a new runner, which recover from it"
             )
+            raise ended_by(self._unfinished, advice) from self._unfinished
 
     def _take(self, step: Step) -> None:
         effects = self._apply(step)
@@ -260,6 +268,7 @@ class Runner:
         needed which made output that all consumers of this queue have received.
 
         Raises:
+            Fenced: another runner has taken over; said by every later call too.
             Poisoned: an earlier one has failed or was interrupted; make a new runner.
         """
         with self._busy():

@@ -162,6 +162,7 @@ class AppendableQueue(ConsumableQueue):
             SchemaMismatch: columns or timestamps of another type.
             FrameTooLarge: a single row is more than a frame may hold; nothing is written.
             OutOfRange: the numbers of frames or records, below 2^63, are used up.
+            Fenced: another writer has taken over; said by every later call too.
             ReadOnly, Poisoned: this queue cannot be appended to, or not any more.
         """
         pipeline = self._writing()

@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from cec_store import (
+    Fenced,
     Never,
     OutputQueue,
     Poisoned,
@@ -172,6 +173,24 @@ def test_a_closed_queue_takes_no_more_steps():
 
 class Failing(Exception):
     pass
+
+
+def test_a_fenced_runner_says_so_at_every_later_call() -> None:
+    folder = MemoryFolder()
+    queue = queue_of(total(), folder)
+    runner = Runner(total(), [SOURCE], queue, step_rows_max=500)
+    first, second, third = (
+        step for step, _ in zip(runner._steps(np.zeros(1, np.int64)), "123", strict=False)
+    )
+    runner.step(first)
+    queue.sync()
+    OutputQueue(folder, "a", record_schema(total()), takeover=True).close()
+    runner.step(second)  # in line before the queue's thread finds out
+    with pytest.raises(Fenced, match="has taken over"):
+        queue.sync()
+    for call in (lambda: runner.step(third), runner.acknowledge, runner.run, queue.sync):
+        with pytest.raises(Fenced, match="has taken over"):
+            call()
 
 
 @pytest.mark.parametrize("error", [Failing(), KeyboardInterrupt()], ids=["error", "interrupt"])

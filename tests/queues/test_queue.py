@@ -548,8 +548,11 @@ def test_a_second_writer_is_refused_and_a_takeover_fences_the_first() -> None:
     with pytest.raises(Fenced, match="has taken over"):
         first.append(batch(3), sync=True)
     second.append(batch(4), sync=True)
-    with pytest.raises(Fenced):
-        first.close()
+    for call in (lambda: first.append(batch(5)), first.sync, first.roll, first.close):
+        with pytest.raises(Fenced, match="has taken over"):
+            call()
+    with pytest.raises(Fenced, match="has taken over"):  # closed, it still says why it ended
+        first.append(batch(6))
     second.close()
     assert values(folder) == [1, 2, 4]
 

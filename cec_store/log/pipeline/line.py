@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from cec_store.errors import OutOfRange, Poisoned
+from cec_store.errors import OutOfRange, Poisoned, ended_by
 from cec_store.format.bodies import Body, check_body_size, encode_body, encode_columns
 from cec_store.format.frame import NUMBERS_END
 from cec_store.format.schema import STATE
@@ -173,9 +173,8 @@ class Line:
 
     def _refuse_if_stopped(self, in_step: bool = False) -> None:
         if self.failure is not None:
-            raise Poisoned(f"this writer failed: {self.failure}; open the queue again") from (
-                self.failure
-            )
+            advice = f"this writer failed: {self.failure}; open the queue again"
+            raise ended_by(self.failure, advice) from self.failure
         if self.is_closing and not in_step:
             raise Poisoned("the queue is closed")
 

@@ -83,6 +83,7 @@ class Pipeline:
         Raises:
             FrameTooLarge: records of a part do not fit in one frame.
             OutOfRange: the numbers of frames or records are used up.
+            Fenced: another writer has taken over.
             Poisoned: the writer has failed or is closed.
             Forked: it is the parent process's.
         """

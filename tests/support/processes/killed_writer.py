@@ -90,7 +90,7 @@ def write(order: dict) -> int:  # type: ignore[type-arg]
     except QueueLocked:
         return LOCKED
     except StorageError as error:
-        if isinstance(error, Fenced) or isinstance(error.__cause__, Fenced):
+        if isinstance(error, Fenced):
             return FENCED
         if order.get("quiet"):  # the disk was taken from under it: that it fails is no news
             return FAILED

@@ -23,7 +23,6 @@ from cec_store import (
     Fenced,
     KeepAlive,
     LeaseHeld,
-    Poisoned,
     QueueInput,
     QueueOptions,
     Standby,
@@ -137,7 +136,7 @@ def live(order: dict) -> int:  # type: ignore[type-arg]
     while True:
         try:
             node.be_primary() if is_primary else node.stand_by()
-        except (Fenced, LeaseHeld, Poisoned) as error:
+        except (Fenced, LeaseHeld) as error:
             say(fenced=type(error).__name__)
             is_primary = False
 
