@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from cec_store.checkpoints.policy import Policy
-from cec_store.errors import LeaseHeld, OutOfRange, StandbyRefused
+from cec_store.errors import CecError, LeaseHeld, OutOfRange, StandbyRefused
 from cec_store.log.chain import Chain
 from cec_store.log.options import QueueOptions
 from cec_store.log.reopening import check_schema
@@ -26,10 +27,10 @@ from cec_store.operators.inputs.sources import consumers_of
 from cec_store.operators.recovery import Recovering, recover
 from cec_store.operators.runner import Runner, record_schema
 from cec_store.queues.output_queue import OutputQueue
-from cec_store.standby.followers.held_output import HeldOutput
-from cec_store.standby.followers.shadow import Shadow
+from cec_store.standby.followers.held_output import HeldOutput, HeldOutputLost
+from cec_store.standby.followers.shadow import Shadow, ShadowDiffers
 from cec_store.standby.followers.warm_state import WarmState
-from cec_store.standby.leases import Leases, Sign
+from cec_store.standby.leases import Lease, Leases, Sign
 from cec_store.standby.queue_input import QueueInput
 from cec_store.standby.refusals import (
     made_by,
@@ -87,7 +88,8 @@ class Standby:
         Passive standby takes the inputs along, at a tenth of what the primary does for them: else
         (``replays_ahead=False``) a takeover takes them again from the oldest footprint on. Active
         standby holds ``held_bytes_max`` bytes of output in memory and what is more in a folder
-        below ``held_folder``, by default the user's cache.
+        below ``held_folder``, by default the user's cache. Where that disk is full or fails, it
+        goes on as a passive standby, which needs no disk: :attr:`scheme` says so.
 
         Raises:
             StandbyRefused: no such scheme; or the operator or a source is not fit for it.
@@ -108,17 +110,21 @@ class Standby:
         self._options = options
         self._step_rows_max = step_rows_max
         self._acknowledge_interval_s = acknowledge_interval_s
+        self._replays_ahead = replays_ahead
         self._is_over = False
         chain = self._checked_chain()
         self._warm: WarmState | None = None
         self._shadow: Shadow | None = None
         if self.scheme is Scheme.PASSIVE:
-            self._warm = WarmState(operator, sources, chain, step_rows_max, replays_ahead)
+            self._warm = self._warm_state(chain)
         if self.scheme is Scheme.ACTIVE:
             make_folder = partial(scratch_folder, chain.manifest.log_id, held_folder)
             held = HeldOutput(self._schema, held_bytes_max, make_folder)
             frame_bytes_max = (options or QueueOptions()).frame_bytes_max
             self._shadow = Shadow(operator, sources, chain, held, step_rows_max, frame_bytes_max)
+
+    def _warm_state(self, chain: Chain) -> WarmState:
+        return WarmState(self._make, self._sources, chain, self._step_rows_max, self._replays_ahead)
 
     def _checked_chain(self) -> Chain:
         chain = Chain(self.folder)
@@ -136,11 +142,20 @@ class Standby:
             RecoveryError: the primary has gone over to writing without checkpoints.
         """
         self._refuse_if_over()
-        if self._warm is not None:
-            return self._warm.follow()
         if self._shadow is not None:
-            return self._shadow.follow(_STEPS_AT_ONCE)
-        return 0
+            try:
+                return self._shadow.follow(_STEPS_AT_ONCE)
+            except HeldOutputLost as error:
+                self._become_passive(error)
+        return 0 if self._warm is None else self._warm.follow()
+
+    def _become_passive(self, error: CecError) -> None:
+        """Follow the log alone from here on: what was held back is lost, and can be made again."""
+        _log.warning("%s: goes on as a passive standby: %s", self.folder.path, error)
+        if self._shadow is not None:
+            self._shadow.held.close()
+        self._shadow, self.scheme = None, Scheme.PASSIVE
+        self._warm = self._warm_state(Chain(self.folder))
 
     def _refuse_if_over(self) -> None:
         if self._is_over:
@@ -175,15 +190,27 @@ class Standby:
     def _check(self) -> None:
         """Raise what can be refused while the primary is left alone."""
         self.follow()
+        try:
+            if self._shadow is not None:
+                self._shadow.held.sync()
+        except HeldOutputLost as error:
+            self._become_passive(error)
+            self.follow()
         chain = self._checked_chain()
         if self.scheme is not Scheme.AMNESIA:
             refuse_lost_input(self._sources, needed_input(self.scheme, chain, self._sources))
 
-    def _fence(self, began_s: float) -> Takeover:
-        checked_s = time.perf_counter()
-        queue = open_queue(
+    def _opened(self) -> OutputQueue:
+        return open_queue(
             self.folder, "a", schema=self._schema, options=self._options, takeover=True
         )
+
+    def _fence(self, began_s: float, lease: Lease | None = None) -> Takeover:
+        checked_s = time.perf_counter()
+        if lease is not None:
+            # Another standby may have taken the lease since, while this process was stopped.
+            lease.check()
+        queue = self._opened()
         fenced_s = time.perf_counter()
         self._is_over = True
         try:
@@ -204,7 +231,9 @@ class Standby:
         says no, ``None`` is returned, and the primary was left alone.
 
         Raises:
-            StandbyRefused, RecoveryError, Fenced, CorruptLog: as :meth:`take_over`.
+            StandbyRefused, RecoveryError, CorruptLog: as :meth:`take_over`.
+            Fenced: another standby has taken the lease or the log from this one.
+            StorageError: the lease cannot be kept. Unless the log was taken, nothing was fenced.
         """
         watch = leases.watch(name)
         while goes_on():
@@ -222,7 +251,7 @@ class Standby:
                 watch = leases.watch(name)  # another standby was quicker, and is the primary now
                 continue
             try:
-                return replace(self._fence(began_s), lease=lease)
+                return replace(self._fence(began_s, lease), lease=lease)
             except BaseException:
                 lease.release()
                 raise
@@ -234,9 +263,17 @@ class Standby:
             each.claimed() if isinstance(each, QueueInput) else each for each in self._sources
         ]
         try:
-            runner = self._runner(queue, sources)
+            try:
+                runner = self._runner(queue, sources)
+            except (HeldOutputLost, ShadowDiffers) as error:
+                self._become_passive(error)
+                with suppress(CecError):  # its writer was ended by a step that was left unfinished
+                    queue.close()
+                queue = self._opened()
+                runner = self._runner(queue, sources)
             queue.sync()
         except BaseException:
+            queue.close()
             for consumer in filter(None, consumers_of(sources)):
                 consumer.close()
             raise

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from cec_store import (
+    Fenced,
     KeepAlive,
     NotAQueue,
     OutOfRange,
@@ -32,6 +33,7 @@ from cec_store.operators import (
     record_schema,
 )
 from cec_store.operators.contract import Operator
+from cec_store.standby.lease import Lease
 
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 TIGHT = Targets(extent_factor=1.5, extent_floor=1)
@@ -270,6 +272,37 @@ def test_a_refusal_takes_no_lease(tmp_path):
             standby.wait_and_take_over(leases)
         assert leases.watch("primary").look().tenure == number
         primary.goes_on()
+
+
+@pytest.mark.parametrize("kept", ["on a disk", "in a store"])
+def test_a_standby_that_lost_its_lease_does_not_fence_the_holder(tmp_path, monkeypatch, kept):
+    """It was stopped between taking the lease and opening the log, and another took both."""
+    primary = Primary(tmp_path / "queue")
+    place = tmp_path / "queue" if kept == "on a disk" else f"memory://{tmp_path}"
+    leases = leases_of(place)
+    leases.hold("primary", keep_alive=KeepAlive(0.01, 1)).release()
+    standby = Standby(tmp_path / "queue", summed, [Table()], policy=TIGHT)
+    other = Standby(tmp_path / "queue", summed, [Table()], policy=TIGHT)
+    real, rightful = leases.hold, []
+
+    def hold(name: str, **options) -> Lease:
+        lease = real(name, **options)
+        monkeypatch.undo()
+        lease.abandon()
+        rightful.append(other.wait_and_take_over(leases))
+        return lease
+
+    monkeypatch.setattr(leases, "hold", hold)
+    with pytest.raises(Fenced, match="has taken over from"):
+        standby.wait_and_take_over(leases)
+    assert not standby.is_over
+    (holder,) = rightful
+    holder.runner.run()
+    holder.lease.check()
+    holder.lease.release()
+    holder.queue.close()
+    with pytest.raises(Fenced):
+        primary.runner.run()
 
 
 def test_a_standby_takes_over_once(primary, tmp_path):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
+from cec_store.errors import StorageError
 from cec_store.format.columns import Ints
 from cec_store.format.records import concat, inputs_of
 from cec_store.format.schema import RecordSchema
@@ -18,13 +21,28 @@ from cec_store.storage.local import LocalFolder
 
 _SEGMENT_BYTES = 16 << 20
 _JOINED_BYTES = 4 << 20
+_log = logging.getLogger(__name__)
+
+
+class HeldOutputLost(StorageError):
+    """Output that was held back cannot be kept on this disk, or not be read from it again."""
+
+
+@contextmanager
+def _lost_on_failure() -> Iterator[None]:
+    try:
+        yield
+    except (StorageError, OSError) as error:
+        raise HeldOutputLost(f"output cannot be held back on disk: {error}") from error
 
 
 class HeldOutput:
     """Records in the order of the input that caused them: in memory, and beyond a bound on disk.
 
     What is oldest is in memory. Records go to the disk while there are some on it, so that their
-    order is kept; nothing is synced, as all of it can be made again.
+    order is kept; nothing is synced before a takeover, as all of it can be made again.
+
+    Where the disk fails, methods raise :class:`HeldOutputLost`, and all of it is to be closed.
     """
 
     def __init__(
@@ -59,7 +77,7 @@ class HeldOutput:
             self._bytes += records.nbytes
             return
         if self._disk is None:
-            self._disk = _Spilled(self._make_folder(), self._schema)
+            self._disk = _Spilled(self._make_folder, self._schema)
         self._disk.add(records, total)
         self.spilled_rows += records.num_rows
 
@@ -108,6 +126,11 @@ class HeldOutput:
         totals: Ints = inputs_of(records, self._schema.inputs).sum(axis=1)
         return totals
 
+    def sync(self) -> None:
+        """Put all of it where it can be read again: to be called before anything relies on it."""
+        if self._disk is not None:
+            self._disk.sync()
+
     def close(self) -> None:
         """Let go of all, and of the folder."""
         self._memory.clear()
@@ -120,10 +143,11 @@ class HeldOutput:
 class _Spilled:
     """A queue of its own, in a folder of its own."""
 
-    def __init__(self, folder: LocalFolder, schema: RecordSchema) -> None:
-        self._folder = folder
+    def __init__(self, make_folder: Callable[[], LocalFolder], schema: RecordSchema) -> None:
         options = QueueOptions(sync=SyncMode.NONE, segment_bytes=_SEGMENT_BYTES)
-        self._queue = AppendableQueue(folder, "x", schema, options)
+        with _lost_on_failure():
+            self._folder = make_folder()
+            self._queue = AppendableQueue(self._folder, "x", schema, options)
         self._frames: deque[tuple[int, int, int]] = deque()
         """Of each frame that is needed: first offset, total of the last record, and bytes."""
         self._written_bytes = 0
@@ -135,26 +159,40 @@ class _Spilled:
 
     def add(self, records: pa.RecordBatch, total: int) -> None:
         self._frames.append((self._queue.end_offset, total, records.nbytes))
-        self._queue.append_records(records, FrameMarks(input_upto=total))
+        with _lost_on_failure():
+            self._queue.append_records(records, FrameMarks(input_upto=total))
 
     def trim(self, total: int) -> bool:
         """Whether nothing is left. Segments go as wholes."""
         while self._frames and self._frames[0][1] <= total:
             self._written_bytes += self._frames.popleft()[2]
         if self._frames and self._written_bytes >= _SEGMENT_BYTES:
-            self._queue.sync()
-            self._queue.trim(self._frames[0][0])
+            with _lost_on_failure():
+                self._queue.sync()
+                self._queue.trim(self._frames[0][0])
             self._written_bytes = 0
         return not self._frames
 
+    def sync(self) -> None:
+        with _lost_on_failure():
+            self._queue.sync()
+
     def all(self) -> Iterator[pa.RecordBatch]:
-        self._queue.sync()
-        chain = self._queue.chain()
-        first = chain.find_offset(self._frames[0][0])
-        assert first is not None
-        for frame in chain.frames(first.address):
-            yield chain.records(frame)
+        self.sync()
+        with _lost_on_failure():
+            chain = self._queue.chain()
+            first = chain.find_offset(self._frames[0][0])
+            assert first is not None
+            for frame in chain.frames(first.address):
+                yield chain.records(frame)
 
     def close(self) -> None:
-        self._queue.close()
-        self._folder.remove()
+        try:
+            with _lost_on_failure():
+                self._queue.close()
+        except HeldOutputLost as error:
+            _log.warning("%s: %s", self._folder.path, error)  # and it is needed no more
+        try:
+            self._folder.remove()
+        except (StorageError, OSError) as error:
+            _log.warning("%s: cannot be removed, so delete it: %s", self._folder.path, error)

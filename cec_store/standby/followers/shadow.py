@@ -41,6 +41,10 @@ from cec_store.standby.followers.footprint_ledger import FootprintLedger
 from cec_store.standby.followers.held_output import HeldOutput
 
 
+class ShadowDiffers(RecoveryError):
+    """The primary has not done what the operator of this standby has done. Nothing was appended."""
+
+
 class Shadow:
     """An operator beside the primary's, which may be before or behind it."""
 
@@ -216,7 +220,8 @@ class Shadow:
 
         Raises:
             OutOfRange: it was trimmed beyond where this one stood: recover without it.
-            RecoveryError: the primary has not done what this operator does.
+            ShadowDiffers: the primary has not done what this operator does.
+            HeldOutputLost: its disk has failed; the queue may be left in the middle of a step.
         """
         began_s, frames, taken = time.perf_counter(), self._log.frames_read, self.taken_rows
         self._take_log()
@@ -263,10 +268,9 @@ class Shadow:
     def _require_equal(self, lacking: int) -> None:
         known, has = self._ledger.open_windows + lacking, self.operator.open_windows
         if known != has:
-            raise RecoveryError(
+            raise ShadowDiffers(
                 f"{self._log.chain.path}: the primary's footprints and this operator's own windows "
-                f"come to {known}, and {has} are open here: the two have not done the same; "
-                "nothing was appended, so make a runner of a new operator, which reads the log"
+                f"come to {known}, and {has} are open here: the two have not done the same"
             )
 
     def _append(

@@ -56,9 +56,12 @@ class FleetDriver:
         self._period_s = period_s
         self._lease = engine.enter(folder.path, folder.options_of(folder.path))
         try:
+            # Before anything is taken from whoever drives the fleet by now.
+            self._lease.check()
             folder.withdraw_stop()
             self._notes = finished(folder, noted(), self._lease.check)
             self._graph = self._notes.graph
+            self._lease.check()
             engine.discard_unfinished([self._checkpoint_of(name) for name in self._graph.queries])
             self._functions = {n: function_of(q) for n, q in self._graph.queries.items()}
             self._holds = Holds(folder, self._notes.consumer, self._graph)

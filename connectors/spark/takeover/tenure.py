@@ -65,6 +65,7 @@ def enter(
 
     Raises:
         LeaseHeld: as :meth:`Leases.hold`.
+        Fenced: somebody else has taken it since, whose files were left alone.
         ValueError: the query has gone on with another checkpoint.
     """
     leases = leases_of(checkpoint, storage_options)
@@ -85,6 +86,8 @@ def enter(
         is_alive=is_up(session),
     )
     try:
+        # This process may have been stopped since, and the next holder's files are not its own.
+        lease.check()
         conf = session._jsparkSession.sessionState().newHadoopConf()
         tenures = session._jvm.org.apache.spark.sql.cecstore.standby.Tenures
         tenures.enter(spark_name or leases.path, LEASE, lease.number, conf)

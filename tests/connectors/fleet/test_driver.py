@@ -237,6 +237,22 @@ def learn_of_a_takeover(fleet: Fleet, engine: EngineDouble, driver: FleetDriver)
     assert fleet.folder.read() == before
 
 
+def test_one_that_lost_the_lease_before_it_began_takes_nothing_from_the_holder(
+    fleet: Fleet,
+) -> None:
+    """It was stopped behind taking the lease: what the next driver was asked stays asked."""
+    driver_of(fleet, EngineDouble(6), 0.0)
+    before = fleet.folder.read()
+    fleet.folder.ask_to_stop()
+    engine = EngineDouble(6)
+    engine.lease.is_fenced = True
+    with pytest.raises(Fenced):
+        driver_of(fleet, engine, 10.0)
+    assert engine.discarded == []
+    assert fleet.folder.is_asked_to_stop()
+    assert fleet.folder.read() == before
+
+
 def test_one_that_was_taken_over_from_writes_no_notes_and_stops(fleet: Fleet) -> None:
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)

@@ -162,6 +162,25 @@ def test_a_file_that_was_begun_before_the_takeover_gets_no_name(
     second.release()
 
 
+def test_a_driver_whose_lease_is_lost_discards_nothing_of_the_next_one(
+    spark: Any, tenures: Any, tmp_path: Path
+) -> None:
+    from py4j.protocol import Py4JJavaError
+
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    first = leases_of(tmp_path).hold(LEASE)
+    tenures.enter(str(tmp_path), LEASE, 1, conf)
+    begun(spark, file_manager(spark, tmp_path / "offsets"), tmp_path / "offsets", "0")
+    (unfinished,) = (each for each in (tmp_path / "offsets").iterdir() if each.suffix == ".tmp")
+    second = leases_of(tmp_path).hold(LEASE, after=1)
+    with pytest.raises(Py4JJavaError) as error:
+        tenures.discardUnfinished(str(tmp_path), conf)
+    assert "FencedDriver" in message_of(error)
+    assert unfinished.exists()
+    first.release()
+    second.release()
+
+
 def test_a_checkpoint_without_a_lease_is_written_as_ever(spark: Any, tmp_path: Path) -> None:
     manager = file_manager(spark, tmp_path / "offsets")
     begun(spark, manager, tmp_path / "offsets", "0").close()

@@ -43,8 +43,12 @@ private[cecstore] object Tenures {
     entered.put(tenure.checkpoint, tenure)
   }
 
-  /** Of a checkpoint below the place whose tenure was entered: what a driver of an earlier one was about to rename. */
+  /**
+   * Of a checkpoint below the place whose tenure was entered: what a driver of an earlier one was about to rename.
+   * Raises FencedDriver where that tenure is over: then it is what the next driver is about to rename.
+   */
   def discardUnfinished(checkpoint: String, conf: Configuration): Unit = {
+    require(checkpoint, conf)
     val given = new Path(checkpoint)
     discardUnfinished(contextOf(given, conf), given)
   }
