@@ -1,6 +1,7 @@
 """Arrow values as plain Python ones that JSON and people can read.
 
-Timestamps become ISO 8601 text: the log holds moments that no calendar of Python's reaches.
+Moments, dates and times become ISO 8601 text without Python's own types: a log holds years that
+these do not reach, and nanoseconds that they drop.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ def rows_of(column: pa.Array) -> list[Any]:
         return [row if is_valid else None for row, is_valid in zip(rows, valid, strict=True)]
     if pa.types.is_timestamp(kind):
         return [_moment(value, kind.unit) for value in column.cast(pa.int64()).to_pylist()]
+    if pa.types.is_date(kind):
+        return _dates(column)
+    if pa.types.is_time(kind):
+        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_dictionary(kind):
+        return rows_of(column.dictionary_decode())
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return [None if value is None else value.hex() for value in column.to_pylist()]
     if pa.types.is_fixed_size_binary(kind):
@@ -51,16 +58,26 @@ def _moment(value: int | None, unit: str) -> str | None:
     return f"{whole[:-1]}{rest:03d}Z" if "." in whole else f"{whole[:-1]}.000000{rest:03d}Z"
 
 
+def _dates(column: pa.Array) -> list[str | None]:
+    """ISO 8601; the bare number where Arrow's calendar does not reach either."""
+    texts: list[str | None] = column.cast(pa.string()).to_pylist()
+    numbers = column.cast(pa.int64() if pa.types.is_date64(column.type) else pa.int32()).to_pylist()
+    return [
+        str(number) if text is not None and not text[-1].isdecimal() else text
+        for text, number in zip(texts, numbers, strict=True)
+    ]
+
+
 def _nested(scalar: pa.Scalar) -> Any:
     """Lists of plain values stay lists; the rest is text."""
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
+        return rows_of(scalar.values)
     try:
-        if not scalar.is_valid:
-            return None
-        if isinstance(scalar, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
-            return rows_of(scalar.values)
         return str(scalar.as_py())
-    except (ValueError, OverflowError):
-        return str(scalar)
+    except (ValueError, OverflowError):  # more than Python's type of it reaches
+        return str(scalar.cast(pa.int64()).as_py())
 
 
 def records_as_rows(records: pa.RecordBatch) -> list[dict[str, Any]]:
