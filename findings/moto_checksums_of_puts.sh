@@ -9,7 +9,7 @@ trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check "moto[server]==5.2.5" boto3==1.43.0
 "$folder/venv/bin/python" - <<'PYTHON'
-import boto3==1.43.0
+import boto3
 import moto
 from moto.server import ThreadedMotoServer
 
