@@ -6,7 +6,7 @@ JOBS ?= 3
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
-.PHONY: setup demo docs test test-spark test-spark-minor test-spark-suites check crash mutate bench wheel sdist \
+.PHONY: setup demo docs test test-rest test-full test-spark test-spark-minor test-spark-suites check crash mutate bench wheel sdist \
   test-oldest test-wheel
 
 setup: $(STAMP)
@@ -33,13 +33,29 @@ demo: setup
 	  echo "Spark 4.3 needs Python 3.11 or newer: this is the demo without it"; \
 	  $(BIN)/cec-store demo --embedded; fi
 
-test: setup
-	$(BIN)/python -m pytest -m "not spark" -n $(JOBS) --dist worksteal
-	@if $(HAS_SPARK); then $(SPARK_TESTS) -m spark; else \
-	  echo "no tests with Spark: it needs Python 3.11 or newer"; fi
-
 # The provider inside real Sparks. File by file: the tests of one share a session and its queries.
 SPARK_TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# Two halves, of which the second runs also when the first has failed. The reports are what
+# support.runs.durations reads.
+define run_tests
+	@failed=0; \
+	$(BIN)/python -m pytest -m "not spark$(1)" -n $(JOBS) --dist worksteal \
+	  --junitxml build/tests-without-spark.xml || failed=1; \
+	if $(HAS_SPARK); then $(SPARK_TESTS) -m "spark$(1)" --junitxml build/tests-spark.xml || failed=1; else \
+	  echo "no tests with Spark: it needs Python 3.11 or newer"; fi; \
+	exit $$failed
+endef
+
+# The quick tier, what it leaves out, and both (tests/support/runs/tiers.py).
+test: setup
+	$(call run_tests, and not full)
+
+test-rest: setup
+	$(call run_tests, and full)
+
+test-full: setup
+	$(call run_tests,)
 
 test-spark: setup
 	$(SPARK_TESTS) -m spark

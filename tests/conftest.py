@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from support.paths import TESTS, below_tests
-from support.runs import suites
+from support.runs import suites, tiers
 from support.runs.counts import CRASH_FULL
 
 # Files, relative to this folder, whose tests start Spark, or a JVM for half a minute. `make test`
@@ -120,6 +120,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # What counts higher at full size is run by what runs the full sizes.
         if "crash_count" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.crash)
+    tiers.mark_full(items)
     items.sort(key=lambda item: _place_of(below_tests(item.path)))
     suites.choose(config, items)
 
