@@ -2,7 +2,7 @@
 
 input       appends tuples of 50 bytes to a queue, so many a second
 primary     runs the paper's aggregate over that queue, and writes a frame each interval
-downstream  acknowledges the output each interval, as upstream backup needs it
+downstream  acknowledges the output each interval, as the paper's does
 standby     stands by for the primary in one of the schemes, takes over, and goes on
 
 SETTINGS is JSON. Each says on its standard output, one JSON object a line, what there is to say.

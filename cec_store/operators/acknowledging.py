@@ -17,7 +17,7 @@ from cec_store.errors import OutOfRange, RecoveryError
 from cec_store.format.columns import Ints
 from cec_store.log.frames import FrameMarks
 from cec_store.operators.contract import Effects, Operator, Step
-from cec_store.operators.taxonomy import Chance
+from cec_store.operators.taxonomy import ALIGNING, Chance
 from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.queues.consumers import Consumer
 
@@ -82,8 +82,9 @@ def lower_position(position: Ints, other: Ints | None) -> Ints:
 class Acknowledging:
     """Notes after each frame from where on input is needed, and acknowledges what is before.
 
-    With checkpoints a recovery needs what footprints do not say. Without, that input is needed
-    which made output that not all consumers of the operator's own queue have received. Nothing is
+    With checkpoints a recovery needs what footprints do not say. Without, it needs the input of
+    output that is not durable yet: what is in the log counts as received, whoever has read it. An
+    operator that does not align again from an empty state then needs all of its input. Nothing is
     noted where nobody could ask: without checkpoints and without a source that has a consumer.
     """
 
@@ -101,6 +102,8 @@ class Acknowledging:
         self._consumers = consumers
         self._checkpoints = checkpoints
         self._is_noting = checkpoints or any(consumers)
+        self._can_begin_anew = operator.operator_type in ALIGNING or operator.key_schema is None
+        """At any row, with an empty state."""
         self._needed: NeededInput
 
     def start(self, end_offset: int) -> Ints:
@@ -177,11 +180,10 @@ class Acknowledging:
             return
         if self._checkpoints:
             self._write_position(position, end_offset)
-            self._queue.sync()
-            upto = end_offset
-        else:
-            upto = min((each.received for each in self._queue.consumers()), default=0)
-        low = self._needed.forget_before(upto)
+        self._queue.sync()
+        low = np.zeros_like(position)
+        if self._checkpoints or self._can_begin_anew:
+            low = self._needed.forget_before(end_offset)
         for consumer, taken, saved in zip(self._consumers, position, low, strict=True):
             if consumer is not None:
                 consumer.acknowledge(received=int(taken), effects_saved=int(saved))

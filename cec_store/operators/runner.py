@@ -264,8 +264,9 @@ class Runner:
     def acknowledge(self) -> None:
         """Tell the sources' consumers what was taken (level 0) and is no longer needed (level 1).
 
-        With checkpoints a recovery needs what their footprints do not say. Without, that is not
-        needed which made output that all consumers of this queue have received.
+        With checkpoints a recovery needs what their footprints do not say. Without, it needs what
+        made output that is not on disk yet; and all, where windows of another beginning do not
+        align again (:attr:`.Operator.operator_type`).
 
         Raises:
             Fenced: another runner has taken over; said by every later call too.

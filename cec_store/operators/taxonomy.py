@@ -29,6 +29,10 @@ class NetworkType(str, Enum):
     """Time, order of arrival or chance decide: union, operators with a timeout."""
 
 
+ALIGNING = (NetworkType.REPEATABLE, NetworkType.CONVERGENT)
+"""From an empty state these come to the same output again, so they can begin in the middle."""
+
+
 class RecoveryType(str, Enum):
     """What those downstream see of a failure (3.1).
 

@@ -15,12 +15,11 @@ from cec_store.format.schema import input_column
 from cec_store.log.chain import Chain
 from cec_store.operators.contract import Operator, Source
 from cec_store.operators.reprocessing import refuse_checkpoints
-from cec_store.operators.taxonomy import Chance, NetworkType
+from cec_store.operators.taxonomy import ALIGNING, Chance
 from cec_store.standby.queue_input import QueueInput
 from cec_store.standby.schemes import Scheme
 
 FOLLOWING = (Scheme.PASSIVE, Scheme.ACTIVE)
-_ALIGNING = (NetworkType.REPEATABLE, NetworkType.CONVERGENT)
 
 
 def scheme_of(name: Scheme | str) -> Scheme:
@@ -93,7 +92,7 @@ def refuse_operator(scheme: Scheme, operator: Operator) -> None:
             f"{type(operator).__name__} depends on chance, and a second one would be lucky in "
             "another way; 'passive standby' follows what chance has decided"
         )
-    if scheme is Scheme.UPSTREAM and operator.operator_type not in _ALIGNING:
+    if scheme is Scheme.UPSTREAM and operator.operator_type not in ALIGNING:
         raise StandbyRefused(
             f"{type(operator).__name__} is {operator.operator_type.value}: from an empty state it "
             "never comes to the same output again, so upstream backup cannot bring it back"

@@ -149,15 +149,11 @@ class TwoNodes:
             out = held.enter_context(
                 open_queue(self.order["output"], storage_options=storage_options)
             )
-            # Queues in stores have no consumers: there all output is kept.
-            application = output is None and held.enter_context(out.consumer("application"))
             self._start(self.slots[1], "standby")
             self.wait(lambda: self.slots[1].state == "standby", "to stand by")
             while len(self.takeovers) < takeovers:
                 self._disturb()
                 self.feed(self.rng.choice([5, 20, 40]))
-                if application:
-                    application.acknowledge(received=out.durable_offset)
                 for queue in self.inputs:
                     queue.trim(queue.end_offset)
             self.feed(self.rows)
