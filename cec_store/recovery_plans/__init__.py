@@ -12,7 +12,7 @@ from cec_store.recovery_plans.dynamic import dynamic_program
 from cec_store.recovery_plans.operators_first import operator_centric
 from cec_store.recovery_plans.optimum import optimum
 from cec_store.recovery_plans.outage import Outage
-from cec_store.recovery_plans.plans import Plan, Planner, violations
+from cec_store.recovery_plans.plans import Plan, Planner, catch_up_order, violations
 from cec_store.recovery_plans.succession import Step, next_step, succession
 from cec_store.recovery_plans.topology import Operator, Partition, Topology
 
@@ -28,6 +28,7 @@ __all__ = [
     "Topology",
     "assign",
     "best_density",
+    "catch_up_order",
     "dynamic_program",
     "greedy",
     "next_step",

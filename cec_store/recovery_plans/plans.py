@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cec_store.recovery_plans.extending import density_order
-from cec_store.recovery_plans.membership import Bools
+from cec_store.recovery_plans.membership import Bools, Ints
 from cec_store.recovery_plans.outage import EQUAL, NONE, Outage
-from cec_store.recovery_plans.topology import Partition
+from cec_store.recovery_plans.topology import Partition, Topology
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,8 @@ class Plan:
     queries: tuple[Partition, ...]
     """That are back once all of it is done, in the order in which to start them: densest first."""
     partitions: tuple[Partition, ...]
-    """To be recovered, each after those that it reads."""
+    """To be recovered, in the order in which to start them: all that the densest query needs, each
+    after those that it reads, then what the next one still lacks."""
     priority: float
     """The sum of the queries' priorities."""
     cost: float
@@ -60,15 +61,40 @@ def plan_of(outage: Outage, taken: Bools, room: float) -> Plan:
     back = outage.needs.summed(is_lacking.astype(np.float64)) == 0
     names = outage.topology.partitions
     waits = np.flatnonzero(~back)
+    queries = density_order(outage, back)
     return Plan(
-        queries=tuple(outage.output(each) for each in density_order(outage, back).tolist()),
-        partitions=tuple(names[each] for each in outage.failed[taken].tolist()),
+        queries=tuple(outage.output(each) for each in queries.tolist()),
+        partitions=tuple(
+            names[each] for each in outage.failed[_start_order(outage, queries, taken)].tolist()
+        ),
         priority=float(outage.priority[back].sum()),
         cost=float(cost[taken].sum()),
         room=room,
         waiting=tuple(outage.output(each) for each in waits.tolist()),
         needed=float(outage.needs.summed(lacking)[waits].min(initial=np.inf)) if len(waits) else 0,
     )
+
+
+def _start_order(outage: Outage, queries: Ints, taken: Bools) -> Ints:
+    """Return the taken partitions, query after query, and last those that complete no query.
+
+    Partitions of a query are in topological order, so each one is behind those that it reads.
+    """
+    order: dict[int, None] = {}
+    for query in queries.tolist():
+        order |= dict.fromkeys(np.sort(outage.failed_of(query)).tolist())
+    order |= dict.fromkeys(np.flatnonzero(taken).tolist())
+    return np.array(list(order), np.int64)
+
+
+def catch_up_order(topology: Topology, failed: Iterable[Partition]) -> tuple[Partition, ...]:
+    """Return these partitions in the order in which to bring them back, with room for all of them.
+
+    Raises:
+        ValueError: a partition that the topology does not have.
+    """
+    outage = Outage.of(topology, failed)
+    return plan_of(outage, np.ones(len(outage.failed), np.bool_), np.inf).partitions
 
 
 def checked_room(room: float) -> float:

@@ -16,6 +16,7 @@ from cec_store.recovery_plans import (
     Plan,
     Topology,
     best_density,
+    catch_up_order,
     dynamic_program,
     greedy,
     operator_centric,
@@ -65,8 +66,33 @@ def test_plans_fit_and_their_queries_lack_nothing(case: Case) -> None:
         assert set(plan.queries) == case.back(taken), name
         assert plan.priority == case.value(taken), name
         assert set(plan.waiting) == set(case.needs) - set(plan.queries), name
-        order = [case.topology.index[each] for each in plan.partitions]
-        assert order == sorted(set(order)), "upstream first, and each once"
+        assert len(taken) == len(plan.partitions), "each once"
+        down = set(case.failed)
+        for each in plan.partitions:
+            upstream = case.topology.upstream.of(case.topology.index[each]).tolist()
+            lacking = {case.topology.partitions[place] for place in upstream} & down & taken
+            assert not lacking, "upstream first"
+            down.discard(each)
+
+
+@given(cases())
+def test_a_plan_starts_all_of_a_query_before_what_only_the_next_one_needs(case: Case) -> None:
+    for name, plan in plans(case).items():
+        rest = list(plan.partitions)
+        for query in plan.queries:
+            needed = case.needs[query] & set(rest)
+            assert set(rest[: len(needed)]) == needed, name
+            rest = rest[len(needed) :]
+
+
+def test_with_room_for_all_the_densest_query_comes_first_and_what_it_reads_before_it() -> None:
+    topology = Topology.of([
+        Operator("source", (0.4,)),
+        *(Operator(name, (0.4,), ("source",), (priority,))
+          for name, priority in (("archive", 1.0), ("hourly", 2.0), ("alarms", 10.0))),
+    ])  # fmt: skip
+    order = catch_up_order(topology, topology.partitions)
+    assert [each.operator for each in order] == ["source", "alarms", "hourly", "archive"]
 
 
 @given(cases())

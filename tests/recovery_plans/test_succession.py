@@ -66,6 +66,15 @@ def test_each_step_has_what_its_queries_need_and_fits(case: Case, count: int, pl
         assert step.nodes.used.sum() == pytest.approx(case.cost(there))
 
 
+@given(cases(), st.sampled_from(sorted(PLANNERS)))
+def test_partitions_are_placed_in_the_order_in_which_they_are_started(
+    case: Case, planner: str
+) -> None:
+    node = Nodes.of({"all": case.cost(case.failed) + 1.0}, cap=1)
+    step = next_step(case.topology, case.failed, node, PLANNERS[planner])
+    assert list(step.plan.partitions) == list(step.places)
+
+
 def line(*costs: float) -> Topology:
     """An operator that all others read, and queries of these costs."""
     return Topology.of([

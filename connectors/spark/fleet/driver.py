@@ -74,6 +74,7 @@ class FleetDriver:
             self._lease.abandon()
             raise
         self._running: dict[str, Running] = {}
+        self._arranged: tuple[str, ...] = ()
         self._ended = Event()
         self._wanted_end = Event()
         self.failure: Exception | None = None
@@ -138,6 +139,9 @@ class FleetDriver:
             self._watch(name, now_s)
         self._spent()
         for name in wanted:
+        if wanted != self._arranged:
+            self._engine.arrange(wanted)
+            self._arranged = wanted
             if name not in self._running:
                 self._start(name, now_s)
         if situation.outage is None and now_s - self._checkpointed_s >= rules.checkpoint_s:

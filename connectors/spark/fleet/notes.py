@@ -125,7 +125,7 @@ def notes_of(said: Mapping[str, Any]) -> Notes:
         rules=_made(Rules, said["rules"]),
         generation=int(said["generation"]),
         situation=Situation(
-            **situation,
+            **{**situation, "order": tuple(situation["order"])},
             outage=None if outage is None else _made(
                 Outage, {**outage, **{key: tuple(outage[key]) for key in ("running", "arrivals")}}
             ),

@@ -14,7 +14,7 @@ from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.recovery_plans.assignment import Nodes
 from cec_store.recovery_plans.density import best_density
 from cec_store.recovery_plans.outage import EQUAL
-from cec_store.recovery_plans.plans import Planner
+from cec_store.recovery_plans.plans import Planner, catch_up_order
 from cec_store.recovery_plans.succession import next_step
 from cec_store.recovery_plans.topology import Partition, Topology
 
@@ -31,7 +31,7 @@ class Outage:
     """Wall clock."""
     cores_before: float
     running: tuple[str, ...] = ()
-    """Queries of the plans so far, each after those that it reads."""
+    """Queries of the plans so far, in the order in which they are started and catch up."""
     arrivals: tuple[float, ...] = ()
     """When executors came, wall clock, the first one first."""
     needed: float = 0.0
@@ -50,16 +50,21 @@ class Situation:
     lost: int = 0
     """Executors since the last global checkpoint."""
     outage: Outage | None = None
+    order: tuple[str, ...] = ()
+    """All queries in the order in which they are started and catch up, while there is no outage."""
 
     @property
     def cores(self) -> float:
         return sum(self.executors.values())
 
     def running(self, topology: Topology) -> tuple[str, ...]:
-        """Queries that are to run."""
+        """Return the queries that are to run, in the order in which they are started and catch up.
+
+        It is the order of the plans: densest first, each query after those that it reads.
+        """
         if self.outage is not None:
             return self.outage.running
-        return tuple(each.operator for each in topology.partitions)
+        return self.order or _all_of(topology)
 
     def checkpointed(self) -> Situation:
         """After a global checkpoint: what was lost before it counts no more."""
@@ -103,6 +108,7 @@ def begun(before: Situation, executors: Mapping[str, float], now_s: float, topol
         now,
         cores_full=max(now.cores_full, now.cores),
         executors_full=max(now.executors_full, len(executors)),
+        order=_all_of(topology),
     )
     return _planned(now, 0, now_s, topology, rules, planner)
 
@@ -121,7 +127,12 @@ def _planned(now: Situation, come: int, now_s: float, topology: Topology, rules:
         outage = Outage(now_s, now.cores_full)
     elif fits or now.cores >= outage.cores_before * (1 - EQUAL):
         return replace(
-            now, outage=None, lost=0, cores_full=now.cores, executors_full=len(now.executors)
+            now,
+            outage=None,
+            lost=0,
+            cores_full=now.cores,
+            executors_full=len(now.executors),
+            order=_all_of(topology, outage.running),
         )
     outage = replace(outage, arrivals=outage.arrivals + (now_s,) * come)
     return replace(now, outage=_extended(outage, now.cores, topology, rules, planner))
@@ -140,6 +151,13 @@ def _extended(outage: Outage, cores: float, topology: Topology, rules: Rules,
     plan = next_step(topology, failed, nodes, planner).plan
     running += tuple(each.operator for each in plan.partitions)
     return replace(outage, running=running, needed=plan.needed)
+
+
+def _all_of(topology: Topology, running: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return all queries: those that run, in their order, and the others as they catch up."""
+    there = tuple(name for name in running if Partition(name, 0) in topology.index)
+    failed = [each for each in topology.partitions if each.operator not in there]
+    return there + tuple(each.operator for each in catch_up_order(topology, failed))
 
 
 def _costs(topology: Topology) -> dict[str, float]:

@@ -75,6 +75,8 @@ class RunningQuery:
     def look(self) -> Seen:
         if self._query.isActive:
             return Seen(True, "", self._query.lastProgress)
+    def arrange(self, order: Sequence[str]) -> None: ...
+
         failure = self._query.exception()
         what = "it has ended" if failure is None else str(failure)
         return Seen(False, what, self._query.lastProgress)
@@ -88,8 +90,8 @@ class SparkEngine:
     """A session with our jar, for one driver.
 
     Args:
-        in_turn: Queries that are behind catch up in the order in which they were started, without
-            waiting for their triggers.
+        in_turn: Queries that are behind catch up in the order of :meth:`arrange`, without waiting
+            for their triggers.
 
     Raises:
         SparkUnavailable: it has no jar of ours, or no driver of its own.
@@ -145,6 +147,10 @@ class SparkEngine:
             frames.append(reader.options(**query.read_options).load(_spark_name(queue)))
         writer = function(*frames).writeStream.format("cec").queryName(query.name)
         writer = writer.outputMode(query.output_mode)
+    def arrange(self, order: Sequence[str]) -> None:
+        """Serve queries that are behind in this order, those that run already among them."""
+        self._pools.arrange(self._session.sparkContext._jsc.sc(), list(order))
+
         writer = writer.option("checkpointLocation", _spark_name(checkpoint))
         writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
         context = self._session.sparkContext._jsc.sc()

@@ -46,6 +46,28 @@ def test_queries_are_started_after_those_that_they_read(fleet: Fleet) -> None:
 
 
 def test_after_a_correlated_failure_what_the_plan_leaves_out_is_held_back(fleet: Fleet) -> None:
+def test_queries_that_are_behind_are_served_in_the_order_of_the_plan(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    whole = ["parsed", "counts", "even", "odd", "joined", "tall"]
+    assert engine.started == engine.arranged == whole
+    engine.lose(1, 2, 3, 4)
+    driver.look(10.0)
+    assert engine.arranged == ["parsed", "counts"]
+    engine.queries["parsed"].fail("once")
+    driver.look(20.0)
+    driver.look(30.0)
+    assert engine.arranged == ["parsed", "counts"], "one that is started anew keeps its place"
+    engine.come("8", "9", "10")
+    driver.look(40.0)
+    assert engine.arranged == list(driver.notes.situation.order) == whole
+    taken_over = EngineDouble(6)
+    again = driver_of(fleet, taken_over, 50.0)
+    again.look(50.0)
+    assert taken_over.started == taken_over.arranged == whole
+
+
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)
     driver.look(0.0)

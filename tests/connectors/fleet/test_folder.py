@@ -31,7 +31,12 @@ NOTES = Notes(
     rules=Rules(cap=0.5),
     generation=2,
     situation=Situation(
-        {"0": 1.0, "4": 2.0}, 6.0, 4, 3, Outage(12.5, 6.0, ("a",), (13.0, 15.5), 0.5)
+        {"0": 1.0, "4": 2.0},
+        6.0,
+        4,
+        3,
+        Outage(12.5, 6.0, ("a",), (13.0, 15.5), 0.5),
+        ("b", "a"),
     ),
     queries={
         "a": QueryNotes(

@@ -17,14 +17,18 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_queries_in_time_come_first_and_then_the_first_that_was_started(
+def test_queries_in_time_come_first_and_then_those_behind_by_the_plan(
     said: dict[str, Any],
 ) -> None:
     assert said["served"] == ["third", "first, behind", "second, behind"]
 
 
-def test_a_query_that_is_started_anew_comes_after_all_others(said: dict[str, Any]) -> None:
-    assert said["first anew"] == ["third", "second, behind", "first, behind"]
+def test_a_query_that_is_started_anew_keeps_its_place_in_the_plan(said: dict[str, Any]) -> None:
+    assert said["first anew"] == ["third", "first, behind", "second, behind"]
+
+
+def test_a_new_plan_moves_queries_that_run_already(said: dict[str, Any]) -> None:
+    assert said["arranged anew"] == ["third", "second, behind", "first, behind"]
 
 
 def test_batches_that_leave_rows_behind_are_in_the_pool_for_those(said: dict[str, Any]) -> None:

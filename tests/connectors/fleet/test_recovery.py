@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cec_store.connectors.spark.fleet.declaration import Graph, Query
 from cec_store.connectors.spark.fleet.recovery import (
+    Outage,
     Situation,
     begun,
     forecast,
@@ -130,6 +131,39 @@ def test_with_the_cores_that_there_were_all_runs() -> None:
     now = observed(now, cores(0, 1), 1.0, dear, RULES)
     assert now.outage is not None
     assert observed(now, cores(0, 1, 5, 6), 2.0, dear, RULES).outage is None
+
+
+def densest_first() -> Topology:
+    """Four queries of the same cost read one: the one declared last is worth most."""
+    worth = {"archive": 1, "hourly": 2, "weekly": 1, "alarms": 10}
+    readers = [Query(n, "m:f", ("/parsed",), f"/{n}", priority=p) for n, p in worth.items()]
+    graph = Graph.of([Query("parsed", "m:f", ("/in",), "/parsed"), *readers])
+    return graph.topology(dict.fromkeys(("parsed", *worth), 0.4))
+
+
+def test_queries_catch_up_densest_first_at_a_start_a_recovery_and_a_takeover() -> None:
+    graph = densest_first()
+    whole = ("parsed", "alarms", "hourly", "archive", "weekly")
+    now = begun(Situation({}), cores(*range(4)), 0.0, graph, RULES)
+    assert now.running(graph) == whole
+    now = observed(now, {}, 10.0, graph, RULES)
+    assert now.running(graph) == ()
+    now = observed(now, cores(8, 9), 60.0, graph, RULES)  # 1.6 of 1.6
+    assert now.running(graph) == whole[:4]
+    successor = begun(now, cores(20, 21), 70.0, graph, RULES)
+    assert successor.running(graph) == whole[:4]
+    assert observed(now, cores(8, 9, 10, 11), 90.0, graph, RULES).running(graph) == whole
+    assert begun(now, cores(*range(20, 24)), 90.0, graph, RULES).running(graph) == whole
+
+
+def test_queries_that_run_stay_before_those_that_come_later_when_all_fits() -> None:
+    """What runs has caught up so far; what is worth more comes behind it, and not in its place."""
+    graph = densest_first()
+    outage = Outage(10.0, 4.0, running=("parsed", "weekly"))
+    before = Situation(cores(0), 4.0, 4, 3, outage)
+    now = observed(before, cores(0, 1, 2, 3), 20.0, graph, RULES)
+    assert now.outage is None
+    assert now.running(graph) == ("parsed", "weekly", "alarms", "hourly", "archive")
 
 
 @given(st.data())

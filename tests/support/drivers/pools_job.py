@@ -130,7 +130,8 @@ def main(order: dict[str, Any]) -> None:
     session = start_session("local[1]", **FAIR)
     pools = session._jvm.org.apache.spark.sql.cecstore.fleet.Pools
     context = session.sparkContext._jsc.sc()
-    for query in ("first", "second", "third"):
+    pools.arrange(context, ["first", "second", "third"])
+    for query in ("third", "second", "first"):
         pools.enter(context, query, True)
     pools.leave(context)
     queued = ["second, behind", "first, behind", "third"]
@@ -138,6 +139,8 @@ def main(order: dict[str, Any]) -> None:
     pools.enter(context, "first", True)
     pools.leave(context)
     said["first anew"] = served(session, folder / "two", queued)
+    pools.arrange(context, ["second", "first", "third"])
+    said["arranged anew"] = served(session, folder / "three", queued)
     session.stop()
     for in_turn in (True, False):
         session = start_session("local[1]", **FAIR)

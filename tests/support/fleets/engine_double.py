@@ -83,6 +83,8 @@ class EngineDouble:
         """By name: what the next call of `spent` tells."""
         self._runs = 0
 
+        self.arranged: list[str] = []
+        """In which order queries that are behind get what the others leave."""
     def enter(self, folder: str, storage_options: Any) -> Any:
         self.on_entering()
         return self.lease
@@ -110,6 +112,9 @@ class EngineDouble:
             raise RuntimeError(self.refuses[query.name])
         self._runs += 1
         made = QueryDouble(query.name, f"run {self._runs}", query.reads, checkpoint)
+    def arrange(self, order: Sequence[str]) -> None:
+        self.arranged = list(order)
+
         self.queries[query.name] = made
         return made
 
