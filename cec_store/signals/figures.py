@@ -49,7 +49,9 @@ METRICS = {
     "cec_fleet_query_failures": Metric("failures one after the other", ("query",)),
     "cec_fleet_executors": Metric("executors at the driver's last look"),
     "cec_fleet_cores": Metric("their cores"),
-    "cec_fleet_checkpoint_age_seconds": Metric("age of the newest global checkpoint"),
+    "cec_fleet_checkpoint_age_seconds": Metric(
+        "since the newest global checkpoint had all that was done"
+    ),
 }
 
 
@@ -121,6 +123,6 @@ def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
         yield Figure("cec_fleet_query_failures", each.failures, (each.name,))
     yield Figure("cec_fleet_executors", found.executors)
     yield Figure("cec_fleet_cores", found.cores)
-    if found.checkpoint_us is not None:
-        age_s = max(0.0, time.time() - found.checkpoint_us / 1e6)
+    if found.checkpointed_us is not None:
+        age_s = max(0.0, time.time() - found.checkpointed_us / 1e6)
         yield Figure("cec_fleet_checkpoint_age_seconds", age_s)

@@ -33,6 +33,9 @@ from cec_store.storage.stores.folders import StorageOptions, folder_at
 
 __all__ = ["KeepAlive", "Lease", "Leases", "Sighting", "Sign", "Watch", "leases_of"]
 
+_FREE_PERIODS = 3
+"""Without a sign of life a lease looks free."""
+
 
 @dataclass(frozen=True)
 class KeepAlive:
@@ -130,6 +133,28 @@ class Leases:
             rule.misses,
         )
         return Lease(name, tenure, objects.claim(tenure), objects, is_alive)
+
+    def check_is_free(self, name: str) -> None:
+        """Return where the holder gives no sign of life within a few of its periods.
+
+        It becomes nobody's by that: :meth:`hold` alone is sure. A look before dear preparations.
+
+        Raises:
+            LeaseHeld: its holder is alive.
+            StorageError: the place cannot be read.
+        """
+        objects = LeaseObjects(self._place, self._options, name)
+        watch = Watch(objects, name, None)
+        try:
+            seen = watch.look()
+            end_s = time.monotonic() + _FREE_PERIODS * watch.keep_alive.period_s
+            while seen.sign is Sign.ALIVE and time.monotonic() < end_s:
+                time.sleep(watch.pause_s)
+                seen = watch.look()
+                if seen.has_moved and seen.sign is Sign.ALIVE:
+                    raise objects.held(seen.holder)
+        finally:
+            watch.close()
 
     def _over(self, objects: LeaseObjects, name: str) -> int:
         """The number of the last tenure, once nobody is in it."""

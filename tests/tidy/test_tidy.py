@@ -135,7 +135,7 @@ ORDER = {
         consumers trim reindex fork moving demo standby sizing fleet
     """,
     "verbs.spark": "session stored_state spark",
-    "verbs.fleet": "going_back monitor fleet",
+    "verbs.fleet": "stopping going_back checkpoints monitor fleet",
     "verbs.standby": "advise passive",
     "verbs.sizing": "size",
 }
@@ -178,7 +178,7 @@ IMPORTERS: dict[str, set[str]] = {
     **{name: {"storage.local_files"} for name in ("mmap", "fcntl")},
     "shutil": {"storage.trees", MACHINE},
     # The demos kill a child of their own.
-    "signal": {"demos.embedded", "demos.spark"},
+    "signal": {"demos.embedded", "demos.spark", "verbs.fleet.stopping"},
     "subprocess": {"demos.embedded", "demos.spark", MACHINE},
     "os": {
         "storage.caches",

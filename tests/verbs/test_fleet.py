@@ -1,9 +1,14 @@
 """`cec-store fleet`: what people see of a fleet, and its rollback and forks."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import jsonschema
@@ -12,10 +17,14 @@ from typer.testing import CliRunner
 
 from cec_store.cli import app
 from cec_store.connectors.spark.fleet import checkpointing
+from cec_store.connectors.spark.fleet.driver import FleetDriver
 from cec_store.connectors.spark.fleet.fleet import Fleet
-from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.fleet_folder import CHECKPOINT, STOP, FleetFolder
+from cec_store.recovery_plans.density import best_density
 from cec_store.standby.leases import leases_of
+from cec_store.verbs.fleet import fleet as verb
 from support.command_line.json_schemas import check
+from support.fleets.engine_double import EngineDouble
 from support.fleets.plain_spark import SHAPE
 from support.fleets.walks import Walk
 from support.stores.s3_server import BUCKET, options_of
@@ -71,7 +80,7 @@ def test_stop_waits_until_the_driver_has_stopped(folder: Path) -> None:
     with leases_of(folder).hold("driver"):
         assert not document("stop", folder, "--wait", "0", status=1)["stopped"]
         assert "recovering" in run("stop", folder, "--wait", "0", status=1)
-    assert FleetFolder(folder).is_asked_to_stop()
+    assert STOP in FleetFolder(folder).requests()
 
 
 def test_a_fork_and_a_rollback_are_only_told_unless_asked_for(folder: Path, tmp_path: Path) -> None:
@@ -120,6 +129,98 @@ def test_a_file_that_cannot_run_starts_no_session(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["fleet.toml"]
 
 
+def test_global_checkpoints_are_listed_and_asked_for(tmp_path: Path) -> None:
+    walk = Walk(tmp_path, 3)
+    place = walk.folder / "fleet"
+    assert "no global checkpoint yet" in run("checkpoints", place)
+    walk.until_checkpoint()
+    kept = document("checkpoints", place)["checkpoints"]
+    assert [each["checkpoint"] for each in kept] == walk.fleet.folder.checkpoints()
+    assert kept[-1]["batches"].keys() == SHAPE.keys()
+    assert "last batch of each query" in run("checkpoints", place)
+    assert "no driver is alive" in run("checkpoints", place, "--take", status=2)
+    with leases_of(place).hold("driver", holder="somebody"):
+        said = run("checkpoints", place, "--take", "--wait", "0", status=2)
+        assert "no global checkpoint within 0 s" in said
+        assert FleetFolder(place).requests() == set()
+        asked = Thread(target=run, args=("checkpoints", place, "--take"))
+        asked.start()
+        while CHECKPOINT not in FleetFolder(place).requests():
+            time.sleep(0.01)
+        walk.driver.look(walk.now_s, is_checkpoint_asked=True)
+        asked.join(60.0)
+        assert not asked.is_alive()
+
+
+def test_an_unchanged_cut_counts_as_taken_once_no_batch_is_under_way(tmp_path: Path) -> None:
+    walk = Walk(tmp_path, 3)
+    walk.settle()
+    for _ in range(3):
+        walk.look()
+        walk.now_s += 10.0
+    folder = walk.fleet.folder
+    number, noted = folder.checkpoints()[-1], walk.driver.notes.checkpointed_us
+    walk.look()
+    later = walk.driver.notes.checkpointed_us
+    assert folder.checkpoints()[-1] == number
+    assert None not in (noted, later)
+    assert folder.checkpoint(number).at_us < (noted or 0) < (later or 0)
+    # A batch that is begun and never done is no idle fleet.
+    offsets = Path(folder.checkpoint_of("a", 0)) / "offsets"
+    newest = max(offsets.iterdir(), key=lambda each: int(each.name))
+    (offsets / str(int(newest.name) + 1)).write_bytes(newest.read_bytes())
+    walk.now_s += 10.0
+    walk.look()
+    assert walk.driver.notes.checkpointed_us == later
+    assert document("status", folder.path)["checkpointed_us"] <= later
+
+
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> list[FleetDriver]:
+    """`fleet run` starts no session, and drives an engine double; its drivers, once they run."""
+    drivers: list[FleetDriver] = []
+
+    def begun(fleet: Fleet, session: Any, **_: Any) -> FleetDriver:
+        fleet.folder.make()
+        noted = partial(fleet.noted, fleet.checked())
+        driver = FleetDriver(session, fleet.folder, noted, best_density, 0.05)
+        drivers.append(driver.begin())
+        return driver
+
+    monkeypatch.setattr(verb, "spark_session", lambda *_: nullcontext(EngineDouble(4)))
+    monkeypatch.setattr(Fleet, "start", begun)
+    return drivers
+
+
+def test_sigterm_stops_a_fleet_and_is_no_crash(
+    tmp_path: Path, without_spark: list[FleetDriver]
+) -> None:
+    Walk(tmp_path, 1)
+
+    def terminate() -> None:
+        while not without_spark:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    killer = Thread(target=terminate)
+    killer.start()
+    assert "runs" in run("run", tmp_path / "fleet")
+    killer.join()
+    [driver] = without_spark
+    assert driver.wait(0.0), "it was stopped, and its lease released: nobody starts it again"
+    assert not any(each.is_active for each in driver.notes.queries.values())
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_fleet_that_runs_is_refused_before_a_session_is_started(
+    tmp_path: Path, without_spark: list[FleetDriver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Walk(tmp_path, 1)
+    monkeypatch.setattr(verb, "spark_session", lambda *_: pytest.fail("a session is started"))
+    with leases_of(tmp_path / "fleet").hold("driver", holder="somebody else"):
+        assert "is held by somebody else" in run("run", tmp_path / "fleet", status=2)
+
+
 @pytest.fixture
 def in_store(s3_address: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Runs words with what the store's client needs, of which the environment says nothing."""
@@ -152,7 +253,8 @@ def test_a_fleet_in_a_store_takes_the_options_of_its_file_system(
     notes = opened.read()
     taken = checkpointing.taken(opened, notes, notes.graph, time.time_ns() // 1_000)
     assert taken is not None
-    opened.add_checkpoint(taken, 3)
+    assert taken.new is not None
+    opened.add_checkpoint(taken.new, 3)
     in_store("fleet", "rollback", first, "--yes")
     assert opened.read().generation == 1
     in_store("fleet", "fork", first, second, "--yes")

@@ -12,15 +12,19 @@ from typing import Annotated
 import typer
 
 from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.fleet_folder import STOP
 from cec_store.connectors.spark.fleet.status import FleetStatus, QueryStatus, status_of
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import moment
 from cec_store.verbs.arguments import AsJson, StorageOptions, storage_options_of
+from cec_store.verbs.fleet.checkpoints import checkpoints_verb
 from cec_store.verbs.fleet.going_back import Folder, folder_of, fork_fleet_verb, rollback_verb
 from cec_store.verbs.fleet.monitor import FleetMonitor
+from cec_store.verbs.fleet.stopping import asked_to_end
 from cec_store.verbs.spark.session import settings_of, spark_session
 
+_LOOK_S = 0.5
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -29,6 +33,7 @@ def _fleet() -> None:
     """Run Spark queries that are joined by queues as one, and bring them back one by one."""
 
 
+app.command("checkpoints")(checkpoints_verb)
 app.command("rollback")(rollback_verb)
 app.command("fork")(fork_fleet_verb)
 
@@ -54,18 +59,23 @@ def run_verb(
     ] = False,
     storage_options: StorageOptions = None,
 ) -> None:
-    """Start all of a fleet's queries, or go on where its last driver was, until it is stopped."""
+    """Start all of a fleet's queries, or go on where its last driver was, until it is stopped.
+
+    SIGTERM and Ctrl-C stop it as `cec-store fleet stop` does.
+    """
     fleet = _fleet_at(place, storage_options)
     # So that queries which are behind do not hold up the others.
     settings = {"spark.scheduler.mode": "FAIR", **fleet.spark, **settings_of(conf)}
-    with ExitStack() as opened:
+    with asked_to_end() as is_over, ExitStack() as opened:
         with wrong_use():
             fleet.checked()
+            fleet.check_is_free()
             name = f"fleet {fleet.folder.path}"
             session = opened.enter_context(spark_session(name, settings))
         with fleet.start(session, accept=accept) as driver:
             Screen().note(f"{fleet.folder.path}: runs; `cec-store fleet status | stop` it")
-            driver.wait()
+            while not (is_over() or driver.wait(_LOOK_S)):
+                pass
 
 
 @app.command("watch")
@@ -98,7 +108,7 @@ def stop_verb(
     end_s = time.monotonic() + wait_s
     found = status_of(folder, time.time())
     if found.is_driven:
-        folder.ask_to_stop()
+        folder.ask(STOP)
     while found.is_driven and time.monotonic() < end_s:
         found = status_of(folder, time.time())
     if as_json:

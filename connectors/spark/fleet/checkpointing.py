@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from cec_store.connectors.spark.fleet.cuts import latest_cut, needed
 from cec_store.connectors.spark.fleet.declaration import Graph
@@ -71,20 +72,32 @@ class Holds:
                 self._consumers[queue].acknowledge(effects_saved=dict(enumerate(offsets)))
 
 
-def taken(folder: FleetFolder, notes: Notes, graph: Graph, at_us: int) -> GlobalCheckpoint | None:
-    """The latest consistent cut, as a global checkpoint; ``None`` where there is no newer one."""
+@dataclass(frozen=True)
+class Taken:
+    """The latest consistent cut through a fleet."""
+
+    new: GlobalCheckpoint | None
+    """To be recorded; ``None`` where the newest one that is kept is this cut already, or where no
+    batch is done."""
+    has_all: bool
+    """Nothing that was begun lies behind an unchanged cut: it counts as taken now."""
+
+
+def taken(folder: FleetFolder, notes: Notes, graph: Graph, at_us: int) -> Taken | None:
+    """Return the latest consistent cut; ``None`` where no query can go back as far as one."""
     history = FleetHistory(folder, notes, graph)
     cut = latest_cut(graph, history)
+    if cut is None:
+        return None
     last = folder.newest_checkpoint()
-    if cut is None or (last is not None and dict(last.batches) == cut):
-        return None
-    if all(batch is None for batch in cut.values()):
-        return None
+    before = dict.fromkeys(cut) if last is None else dict(last.batches)
+    if before == cut:
+        return Taken(None, not any(map(history.is_in_batch, graph.queries)))
     commits = {
         queue: history.reached(writer, cut[writer]).commit
         for queue, writer in graph.writers.items()
     }
-    return GlobalCheckpoint(
+    new = GlobalCheckpoint(
         number=0 if last is None else last.number + 1,
         at_us=at_us,
         generation=notes.generation,
@@ -92,6 +105,7 @@ def taken(folder: FleetFolder, notes: Notes, graph: Graph, at_us: int) -> Global
         commits=commits,
         needed={queue: _needed(graph, history, cut, queue) for queue in graph.read_queues},
     )
+    return Taken(new, has_all=False)
 
 
 def _needed(

@@ -14,7 +14,7 @@ from cec_store.connectors.spark.fleet import recovery
 from cec_store.connectors.spark.fleet.checkpointing import Holds, now_us, taken
 from cec_store.connectors.spark.fleet.costs import is_caught_up
 from cec_store.connectors.spark.fleet.declaration import function_of
-from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.fleet_folder import CHECKPOINT, STOP, FleetFolder
 from cec_store.connectors.spark.fleet.going_back import finished
 from cec_store.connectors.spark.fleet.notes import Notes, QueryNotes
 from cec_store.connectors.spark.fleet.running import Engine, Running, Seen
@@ -58,7 +58,7 @@ class FleetDriver:
         try:
             # Before anything is taken from whoever drives the fleet by now.
             self._lease.check()
-            folder.withdraw_stop()
+            folder.withdraw(STOP)
             self._notes = finished(folder, noted(), self._lease.check)
             self._graph = self._notes.graph
             self._lease.check()
@@ -114,9 +114,10 @@ class FleetDriver:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def look(self, now_s: float) -> None:
+    def look(self, now_s: float, *, is_checkpoint_asked: bool = False) -> None:
         """One look at executors and queries at this moment, wall clock, and what follows from it.
 
+        A global checkpoint that was asked for is taken now, unless a recovery is under way.
         For the thread that drives; else only before :meth:`begin`.
         """
         if not self._is_held():
@@ -138,28 +139,32 @@ class FleetDriver:
         for name in list(self._running):
             self._watch(name, now_s)
         self._spent()
-        for name in wanted:
         if wanted != self._arranged:
             self._engine.arrange(wanted)
             self._arranged = wanted
+        for name in wanted:
             if name not in self._running:
                 self._start(name, now_s)
-        if situation.outage is None and now_s - self._checkpointed_s >= rules.checkpoint_s:
-            self._checkpoint(now_s)
+        is_due = now_s - self._checkpointed_s >= rules.checkpoint_s
+        if situation.outage is None and (is_due or is_checkpoint_asked):
+            self._checkpoint(now_s, is_asked=is_checkpoint_asked)
         self._note(now_s)
 
     # -- the thread ---------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            while not (self._wanted_end.is_set() or self._is_asked_to_stop()):
+            while not self._wanted_end.is_set():
                 began_s = time.monotonic()
-                self.look(time.time())
+                asked = self._requests()
+                if STOP in asked:
+                    break
+                self.look(time.time(), is_checkpoint_asked=CHECKPOINT in asked)
                 self._wanted_end.wait(max(0.0, self._period_s - (time.monotonic() - began_s)))
             self._stop(list(self._running))
             if self._is_held():
                 self._note(time.time(), is_over=True)
-                self._folder.withdraw_stop()
+                self._folder.withdraw(STOP)
         except Exception as error:  # whatever a session that ends may raise
             self.failure = error
             _log.error("%s: this fleet is driven no more: %s", self._folder.path, error)
@@ -170,12 +175,12 @@ class FleetDriver:
             self._lease.release() if self.failure is None else self._lease.abandon()
             self._ended.set()
 
-    def _is_asked_to_stop(self) -> bool:
+    def _requests(self) -> set[str]:
         try:
-            return self._folder.is_asked_to_stop()
+            return self._folder.requests()
         except StorageError as error:  # as with the lease
             _log.warning("%s: %s", self._folder.path, error)
-            return False
+            return set()
 
     def _is_held(self) -> bool:
         """Whether it can be shown that nobody has taken over; raises :class:`Fenced` if one has."""
@@ -207,7 +212,7 @@ class FleetDriver:
 
     def _watch(self, name: str, now_s: float) -> None:
         seen, notes = self._running[name].look(), self._notes.of(name)
-        if seen.progress is not None and seen.progress.batchId != notes.batch:
+        if seen.batch is not None and seen.batch != notes.batch:
             notes = self._progressed(notes, seen, now_s)
         if not seen.is_active:
             del self._running[name]
@@ -220,9 +225,8 @@ class FleetDriver:
         cost = notes.cost
         if self._notes.situation.outage is None and is_caught_up(seen.progress):
             cost = cost.caught_up(now_s, self._notes.rules.cost_window_s)
-        batch, sources = int(seen.progress.batchId), seen.sources
         failures = notes.failures.forgiven()
-        return replace(notes, cost=cost, batch=batch, sources=sources, failures=failures)
+        return replace(notes, cost=cost, batch=seen.batch, sources=seen.sources, failures=failures)
 
     def _spent(self) -> None:
         names = {each.run_id: name for name, each in self._running.items()}
@@ -263,15 +267,22 @@ class FleetDriver:
             notes = replace(self._notes.of(name), is_active=False)
             self._notes = self._notes.having(name, notes)
 
-    def _checkpoint(self, now_s: float) -> None:
+    def _checkpoint(self, now_s: float, *, is_asked: bool) -> None:
         self._checkpointed_s = now_s
         try:
-            new = taken(self._folder, self._notes, self._graph, now_us())
-            if new is not None:
-                self._lease.check()
-                self._folder.add_checkpoint(new, self._notes.rules.kept_checkpoints)
-                self._notes = replace(self._notes, situation=self._notes.situation.checkpointed())
+            at_us = now_us()
+            found = taken(self._folder, self._notes, self._graph, at_us)
+            if found is None:
+                return
+            self._lease.check()
+            if found.new is not None:
+                self._folder.add_checkpoint(found.new, self._notes.rules.kept_checkpoints)
                 self._holds.release(self._folder.checkpoint(self._folder.checkpoints()[0]))
+            if found.new is not None or found.has_all:
+                situation = self._notes.situation.checkpointed()
+                self._notes = replace(self._notes, situation=situation, checkpointed_us=at_us)
+            if is_asked:
+                self._folder.withdraw(CHECKPOINT)
         except Fenced:
             raise
         except (CecError, OSError) as error:

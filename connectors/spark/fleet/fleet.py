@@ -24,12 +24,14 @@ from cec_store.connectors.spark.fleet.recovery import Situation
 from cec_store.connectors.spark.fleet.rules import Rules
 from cec_store.connectors.spark.fleet.running import SparkEngine
 from cec_store.connectors.spark.fleet.toml_file import read_toml
+from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import BadFleet, NotAFleet, NotAQueue
+from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.recovery_plans.density import best_density
 from cec_store.recovery_plans.plans import Planner
 from cec_store.storage.paths import AnyPath, is_url
-from cec_store.storage.stores.folders import StorageOptions
+from cec_store.storage.stores.folders import StorageOptions, folder_at
 
 
 class Fleet:
@@ -156,6 +158,13 @@ class Fleet:
             )
         for each in graph.queries.values():
             function_of(each)
+        for queue in dict.fromkeys((*graph.read_queues, *graph.writers)):
+            if newest_epoch(folder_at(queue, self.folder.options_of(queue))) is not None:
+                raise BadFleet(
+                    f"{queue}: a queue without partitions, and a fleet's queries are joined by "
+                    "queues of many, whose commits say which batch has written what; make one by "
+                    "open_queue(PATH, 'a', schema=..., partitions=N), and append the rows to it"
+                )
         for queue in graph.inputs:
             readers = ", ".join(name for name in graph.queries if queue in graph.reads(name))
             try:
@@ -166,6 +175,14 @@ class Fleet:
                     f"query of the fleet writes it: {error}"
                 ) from error
         return graph
+
+    def check_is_free(self) -> None:
+        """Look whether another driver runs this fleet, before a session is started for it.
+
+        Raises:
+            LeaseHeld: one does.
+        """
+        self.folder.leases().check_is_free(LEASE)
 
     def start(
         self,

@@ -37,6 +37,7 @@ QUERIES = "queries"
 CHECKPOINTS = "checkpoints"
 REQUESTS = "requests"
 STOP = "stop"
+CHECKPOINT = "checkpoint"
 VERSION = 1
 _FIRST_LAYOUT = "fleet.json"
 """Where the notes were while the folder was on a disk, and they were replaced."""
@@ -259,16 +260,17 @@ class FleetFolder:
 
     # -- requests -----------------------------------------------------------------------------
 
-    def ask_to_stop(self) -> None:
-        """Whoever drives the fleet stops all of it."""
+    def ask(self, request: str) -> None:
+        """Ask the fleet's driver to `STOP` all of it, or to take a global `CHECKPOINT` now."""
         with suppress(FileExistsError):
-            self._store.create(f"{REQUESTS}/{STOP}", [secrets.token_hex(8).encode()])
+            self._store.create(f"{REQUESTS}/{request}", [secrets.token_hex(8).encode()])
 
-    def is_asked_to_stop(self) -> bool:
-        return any(each.name == STOP for each in self._store.list(REQUESTS))
+    def requests(self) -> set[str]:
+        """Return what the driver is asked for and has not done yet."""
+        return {each.name for each in self._store.list(REQUESTS)} & {STOP, CHECKPOINT}
 
-    def withdraw_stop(self) -> None:
-        self._store.delete([f"{REQUESTS}/{STOP}"])
+    def withdraw(self, request: str) -> None:
+        self._store.delete([f"{REQUESTS}/{request}"])
 
     # -- files --------------------------------------------------------------------------------
 

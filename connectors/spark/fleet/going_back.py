@@ -133,6 +133,7 @@ def finished(folder: FleetFolder, notes: Notes, check_lease: Callable[[], None])
         notes,
         generation=back.generation,
         going_back=None,
+        checkpointed_us=None,
         queries={name: _begun_anew(each) for name, each in notes.queries.items()},
     )
     folder.write(done, check_lease)
@@ -175,6 +176,7 @@ def fork_fleet(folder: FleetFolder, new: AnyPath, wanted: GlobalCheckpoint) -> N
         situation=Situation({}),
         queries={name: _of_fork(each, places) for name, each in notes.queries.items()},
         going_back=None,
+        checkpointed_us=None,
     )
     target.make()
     _hold_inputs(folder, graph, forked.consumer, wanted)

@@ -46,6 +46,14 @@ class FleetHistory:
         checkpoint = self.checkpoint(query)
         return [] if checkpoint is None else checkpoint.committed_batches()
 
+    def is_in_batch(self, query: str) -> bool:
+        """Return True where a batch of the query was begun and is not done."""
+        checkpoint = self.checkpoint(query)
+        if checkpoint is None:
+            return False
+        begun, done = checkpoint.logged_batches(), checkpoint.committed_batches()
+        return begun[-1:] != done[-1:]
+
     def read(self, query: str, batch: int, queue: str) -> Offsets:
         checkpoint = self.checkpoint(query)
         assert checkpoint is not None

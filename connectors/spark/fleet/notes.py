@@ -59,6 +59,9 @@ class Notes:
     going_back: GoingBack | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of the session, for whoever starts it."""
+    checkpointed_us: int | None = None
+    """When a global checkpoint was taken last, or was found to have all that was done since;
+    microseconds since 1970."""
     written_s: float = 0.0
     """Wall clock."""
 
@@ -133,8 +136,13 @@ def notes_of(said: Mapping[str, Any]) -> Notes:
         queries={name: _query_notes(each) for name, each in said["queries"].items()},
         going_back=None if back is None else _made(GoingBack, back),
         spark=dict(said["spark"]),
+        checkpointed_us=_optional(said["checkpointed_us"]),
         written_s=float(said["written_s"]),
     )  # fmt: skip
+
+
+def _optional(said: object) -> int | None:
+    return None if said is None else int(str(said))
 
 
 def _query(said: Mapping[str, Any]) -> Query:

@@ -30,6 +30,19 @@ class Seen:
     """Spark's, of its last batch in this run; ``None``: none yet."""
 
     @property
+    def batch(self) -> int | None:
+        """Return the last batch that is done; ``None``: none that Spark has told of.
+
+        A query without new input tells of the batch that it would run next, which has not begun.
+        """
+        if self.progress is None:
+            return None
+        number = int(self.progress.batchId)
+        if "addBatch" not in self.progress.durationMs:
+            number -= 1
+        return None if number < 0 else number
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The queue of each source, empty for one that is none."""
         found = [_SOURCE.fullmatch(each.description) for each in self.progress.sources]
@@ -62,6 +75,8 @@ class Engine(Protocol):
 
     def spent(self) -> dict[str, float]: ...
 
+    def arrange(self, order: Sequence[str]) -> None: ...
+
     def start(self, query: Query, function: Function, checkpoint: str) -> Running: ...
 
 
@@ -75,8 +90,6 @@ class RunningQuery:
     def look(self) -> Seen:
         if self._query.isActive:
             return Seen(True, "", self._query.lastProgress)
-    def arrange(self, order: Sequence[str]) -> None: ...
-
         failure = self._query.exception()
         what = "it has ended" if failure is None else str(failure)
         return Seen(False, what, self._query.lastProgress)
@@ -134,6 +147,10 @@ class SparkEngine:
         """Processor time of each query since the last call, in seconds, by run id."""
         return self._meter.read()
 
+    def arrange(self, order: Sequence[str]) -> None:
+        """Serve queries that are behind in this order, those that run already among them."""
+        self._pools.arrange(self._session.sparkContext._jsc.sc(), list(order))
+
     def start(self, query: Query, function: Function, checkpoint: str) -> RunningQuery:
         """Start a query, or go on with it, from its checkpoint.
 
@@ -147,10 +164,6 @@ class SparkEngine:
             frames.append(reader.options(**query.read_options).load(_spark_name(queue)))
         writer = function(*frames).writeStream.format("cec").queryName(query.name)
         writer = writer.outputMode(query.output_mode)
-    def arrange(self, order: Sequence[str]) -> None:
-        """Serve queries that are behind in this order, those that run already among them."""
-        self._pools.arrange(self._session.sparkContext._jsc.sc(), list(order))
-
         writer = writer.option("checkpointLocation", _spark_name(checkpoint))
         writer = writer.trigger(processingTime=f"{round(query.every_s * 1000)} milliseconds")
         context = self._session.sparkContext._jsc.sc()

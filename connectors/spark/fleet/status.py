@@ -61,6 +61,8 @@ class FleetStatus:
     checkpoint: int | None
     """The number of the newest global checkpoint."""
     checkpoint_us: int | None
+    checkpointed_us: int | None
+    """When it was taken, or was found last to have all that was done since."""
 
     @property
     def is_driven(self) -> bool:
@@ -98,6 +100,7 @@ def status_of(folder: FleetFolder, now_s: float, look_s: float = _LOOK_S) -> Fle
         queries_of(notes, is_alive, now_s),
         None if newest is None else newest.number,
         None if newest is None else newest.at_us,
+        None if newest is None else max(newest.at_us, notes.checkpointed_us or newest.at_us),
     )
 
 

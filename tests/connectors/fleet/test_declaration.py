@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cec_store import open_queue
 from cec_store.connectors.spark.fleet.declaration import Graph, Query
 from cec_store.connectors.spark.fleet.fleet import Fleet
 from cec_store.connectors.spark.fleet.rules import Rules
@@ -95,6 +96,17 @@ def test_nothing_is_made_by_a_fleet_that_cannot_start(tmp_path: Path) -> None:
     with pytest.raises(BadFleet, match="give a list"):
         fleet.query("text", PLACE, reads="in", writes="out")
     assert [each.name for each in tmp_path.iterdir()] == ["input"]
+
+
+@pytest.mark.parametrize("name", ["in", "out"])
+def test_a_queue_without_partitions_is_named_as_such(tmp_path: Path, name: str) -> None:
+    diamond.make_queue(tmp_path / ("in" if name == "out" else "out"))
+    with open_queue(tmp_path / name, "x", schema=diamond.ROWS, timestamp_column="at"):
+        pass
+    fleet = Fleet(tmp_path / "fleet")
+    fleet.query("even", PLACE, reads=[str(tmp_path / "in")], writes=str(tmp_path / "out"))
+    with pytest.raises(BadFleet, match=rf"/{name}: a queue without partitions"):
+        fleet.checked()
 
 
 def test_options_of_stores_are_refused_where_a_fleet_has_none(tmp_path: Path) -> None:

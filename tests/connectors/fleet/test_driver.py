@@ -9,6 +9,7 @@ import pytest
 
 from cec_store.connectors.spark.fleet.driver import FleetDriver
 from cec_store.connectors.spark.fleet.fleet import Fleet
+from cec_store.connectors.spark.fleet.fleet_folder import STOP
 from cec_store.connectors.spark.fleet.status import message_of, queries_of
 from cec_store.errors import Fenced
 from cec_store.recovery_plans.density import best_density
@@ -45,7 +46,6 @@ def test_queries_are_started_after_those_that_they_read(fleet: Fleet) -> None:
     assert engine.queries["odd"].checkpoint == f"{fleet.folder.path}/queries/odd/0"
 
 
-def test_after_a_correlated_failure_what_the_plan_leaves_out_is_held_back(fleet: Fleet) -> None:
 def test_queries_that_are_behind_are_served_in_the_order_of_the_plan(fleet: Fleet) -> None:
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)
@@ -68,6 +68,7 @@ def test_queries_that_are_behind_are_served_in_the_order_of_the_plan(fleet: Flee
     assert taken_over.started == taken_over.arranged == whole
 
 
+def test_after_a_correlated_failure_what_the_plan_leaves_out_is_held_back(fleet: Fleet) -> None:
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)
     driver.look(0.0)
@@ -235,16 +236,51 @@ def test_costs_are_measured_while_queries_keep_up_and_kept_for_the_next_driver(
     assert again.notes.costs() == driver.notes.costs()
 
 
+def test_the_next_batch_of_an_idle_query_is_not_taken_for_done(fleet: Fleet) -> None:
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    engine.queries["odd"].idles(0)
+    driver.look(1.0)
+    assert driver.notes.of("odd").batch is None
+    engine.queries["odd"].does(0)
+    driver.look(2.0)
+    engine.queries["odd"].idles(1)
+    driver.look(3.0)
+    assert driver.notes.of("odd").batch == 0
+    engine.cpu_s = {"odd": 0.5}
+    engine.queries["odd"].does(1)
+    driver.look(4.0)
+    assert driver.notes.of("odd").batch == 1
+    assert driver.notes.of("odd").cost.caught_up_at_s == 4.0, "it was done, and is counted"
+
+
+def test_losses_of_an_idle_fleet_that_are_an_hour_apart_are_not_correlated(tmp_path: Path) -> None:
+    diamond.make_input(tmp_path)
+    engine = EngineDouble(6)
+    fleet = diamond.declared(tmp_path, COSTS, checkpoint_s=10.0)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+    for hour, lost in enumerate((1, 2, 3, 4), 1):
+        engine.lose(lost)
+        driver.look(3600.0 * hour)
+        driver.look(3600.0 * hour + 20.0)
+    assert driver.notes.situation.outage is None
+    engine.lose(0, 5)
+    driver.look(20_000.0)
+    assert driver.notes.situation.outage is not None
+
+
 def test_it_stops_all_when_it_is_asked_to(fleet: Fleet) -> None:
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)
     driver.look(0.0)
-    fleet.folder.ask_to_stop()
+    fleet.folder.ask(STOP)
     driver.begin()
     assert driver.wait(60.0)
     assert engine.running() == set()
     assert not engine.lease.is_held
-    assert not fleet.folder.is_asked_to_stop()
+    assert STOP not in fleet.folder.requests()
     assert not any(each.is_active for each in fleet.folder.read().queries.values())
 
 
@@ -265,13 +301,13 @@ def test_one_that_lost_the_lease_before_it_began_takes_nothing_from_the_holder(
     """It was stopped behind taking the lease: what the next driver was asked stays asked."""
     driver_of(fleet, EngineDouble(6), 0.0)
     before = fleet.folder.read()
-    fleet.folder.ask_to_stop()
+    fleet.folder.ask(STOP)
     engine = EngineDouble(6)
     engine.lease.is_fenced = True
     with pytest.raises(Fenced):
         driver_of(fleet, engine, 10.0)
     assert engine.discarded == []
-    assert fleet.folder.is_asked_to_stop()
+    assert STOP in fleet.folder.requests()
     assert fleet.folder.read() == before
 
 
@@ -303,9 +339,9 @@ def test_one_that_was_taken_over_from_leaves_the_wish_to_stop_to_the_other(fleet
     engine = EngineDouble(6)
     driver = driver_of(fleet, engine, 0.0)
     driver.look(0.0)
-    fleet.folder.ask_to_stop()
+    fleet.folder.ask(STOP)
     learn_of_a_takeover(fleet, engine, driver)
-    assert fleet.folder.is_asked_to_stop()
+    assert STOP in fleet.folder.requests()
 
 
 def test_a_session_that_ends_is_told(fleet: Fleet) -> None:

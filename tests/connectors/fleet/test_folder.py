@@ -10,7 +10,7 @@ import pytest
 from cec_store.connectors.spark.fleet.backoff import Failures
 from cec_store.connectors.spark.fleet.costs import QueryCost
 from cec_store.connectors.spark.fleet.declaration import Query
-from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.fleet_folder import STOP, FleetFolder
 from cec_store.connectors.spark.fleet.notes import (
     ELSEWHERE,
     GlobalCheckpoint,
@@ -187,13 +187,13 @@ def test_a_reader_goes_on_to_newer_notes_where_its_own_were_deleted(
 
 
 def test_a_wish_to_stop_is_there_until_it_is_withdrawn(folder: FleetFolder) -> None:
-    assert not folder.is_asked_to_stop()
-    folder.withdraw_stop()
+    assert STOP not in folder.requests()
+    folder.withdraw(STOP)
     for _ in range(2):
-        folder.ask_to_stop()
-        assert folder.is_asked_to_stop()
-    folder.withdraw_stop()
-    assert not folder.is_asked_to_stop()
+        folder.ask(STOP)
+        assert STOP in folder.requests()
+    folder.withdraw(STOP)
+    assert STOP not in folder.requests()
 
 
 def test_a_fleet_of_the_first_layout_goes_on(on_disk: FleetFolder) -> None:
@@ -236,6 +236,7 @@ def test_each_damage_is_named(on_disk: FleetFolder, name: str) -> None:
         "generation",
         "fleet_id",
         "written_s",
+        "checkpointed_us",
         "write_id",
     }:
         path.write_text(json.dumps({**said, key: 17}))

@@ -40,6 +40,7 @@ class SourceDouble:
 class ProgressDouble:
     batchId: int  # noqa: N815
     sources: list[SourceDouble]
+    durationMs: dict[str, int] = field(default_factory=lambda: {"addBatch": 1})  # noqa: N815
 
 
 @dataclass
@@ -65,6 +66,11 @@ class QueryDouble:
         sources = [SourceDouble(f"cec[{queue}]") for queue in self.reads]
         self.seen = Seen(True, "", ProgressDouble(batch, sources))
 
+    def idles(self, next_batch: int) -> None:
+        """Spark tells of the batch that it would run next."""
+        sources = [SourceDouble(f"cec[{queue}]", 0) for queue in self.reads]
+        self.seen = Seen(True, "", ProgressDouble(next_batch, sources, {"latestOffset": 1}))
+
 
 class EngineDouble:
     def __init__(self, executors: int) -> None:
@@ -77,14 +83,14 @@ class EngineDouble:
         self.queries: dict[str, QueryDouble] = {}
         """By name, those that run."""
         self.started: list[str] = []
+        self.arranged: list[str] = []
+        """In which order queries that are behind get what the others leave."""
         self.refuses: dict[str, str] = {}
         """Reasons by name."""
         self.cpu_s: dict[str, float] = {}
         """By name: what the next call of `spent` tells."""
         self._runs = 0
 
-        self.arranged: list[str] = []
-        """In which order queries that are behind get what the others leave."""
     def enter(self, folder: str, storage_options: Any) -> Any:
         self.on_entering()
         return self.lease
@@ -106,15 +112,15 @@ class EngineDouble:
         told, self.cpu_s = self.cpu_s, {}
         return {self.queries[name].run_id: each for name, each in told.items()}
 
+    def arrange(self, order: Sequence[str]) -> None:
+        self.arranged = list(order)
+
     def start(self, query: Query, function: Any, checkpoint: str) -> QueryDouble:
         self.started.append(query.name)
         if query.name in self.refuses:
             raise RuntimeError(self.refuses[query.name])
         self._runs += 1
         made = QueryDouble(query.name, f"run {self._runs}", query.reads, checkpoint)
-    def arrange(self, order: Sequence[str]) -> None:
-        self.arranged = list(order)
-
         self.queries[query.name] = made
         return made
 

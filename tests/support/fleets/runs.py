@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.fleet_folder import STOP, FleetFolder
 from cec_store.connectors.spark.fleet.notes import Notes
 from support.fleets import diamond
 from support.spark import archive
@@ -86,7 +86,7 @@ class FleetRun:
         return self.await_notes(is_so, "not all queries run")
 
     def stop_driver(self) -> None:
-        self.fleet.ask_to_stop()
+        self.fleet.ask(STOP)
         assert [each for each in self._events if "stopped" in each], self.tail()
         assert self.driver.close() == 0, self.tail()
 
