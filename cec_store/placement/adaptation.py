@@ -15,7 +15,14 @@ from cec_store.placement.layout import NOWHERE, Floats, Layout
 from cec_store.placement.plans import Nodes, Plan, Rules
 
 
-def plan(layout: Layout, load: Floats, nodes: Nodes, rules: Rules | None = None) -> Plan:
+def plan(
+    layout: Layout,
+    load: Floats,
+    nodes: Nodes,
+    rules: Rules | None = None,
+    *,
+    may_free: bool = True,
+) -> Plan:
     """What the adaptation algorithm would do now.
 
     Nodes that drain are emptied, overloaded ones relieved; then a node that owns too little gets
@@ -23,6 +30,7 @@ def plan(layout: Layout, load: Floats, nodes: Nodes, rules: Rules | None = None)
 
     Args:
         load: of each group now, in the unit of the capacities; shape (groups,).
+        may_free: False where loads are not known well enough to do with fewer nodes.
 
     Raises:
         ValueError: loads or nodes that do not fit the layout.
@@ -41,7 +49,7 @@ def plan(layout: Layout, load: Floats, nodes: Nodes, rules: Rules | None = None)
     freed: tuple[int, ...] = ()
     if rules.fills:
         _fill(draft)
-    if rules.scales and not draft.moves and not stuck:
+    if may_free and rules.scales and not draft.moves and not stuck:
         freed = _free(draft)
     done = np.flatnonzero(nodes.draining & ~draft.layout.owned.any(axis=0)).tolist()
     names = [layout.nodes[node] for node in dict.fromkeys([*done, *freed])]

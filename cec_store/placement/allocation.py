@@ -20,26 +20,29 @@ from cec_store.placement.loads import Reading, costs, mean_loads
 ROUNDING = 1e-9
 
 
-def allowed_places(layout: Layout, copies: int, may_hold: Bools | None = None) -> Bools:
+def allowed_places(layout: Layout, copies: int | Ints, may_hold: Bools | None = None) -> Bools:
     """Where a copy of each group may be; shape (groups, nodes).
 
     Args:
+        copies: of each group, or of all alike.
         may_hold: of each node, whether it takes copies at all; all do unless given.
 
     Raises:
         ValueError: some group has fewer nodes to go to than copies.
     """
-    if copies < 0:
+    asked = np.broadcast_to(np.asarray(copies, np.int64), (len(layout.groups),))
+    if np.min(copies, initial=0) < 0:
         raise ValueError(f"copies is {copies}: give at least 0")
     taking = np.ones(len(layout.nodes), np.bool_) if may_hold is None else may_hold
     if taking.shape != (len(layout.nodes),):
         raise ValueError(f"{len(layout.nodes)} nodes, but may_hold of shape {taking.shape}")
     allowed: Bools = taking[None, :] & ~layout.owned
-    fewest = int(allowed.sum(axis=1).min(initial=copies))
-    if fewest < copies:
+    places = allowed.sum(axis=1)
+    if (short := np.flatnonzero(places < asked)).size:
+        group = int(short[np.argmin(places[short])])
         raise ValueError(
-            f"{copies} copies of each group, and {int(taking.sum())} nodes that take them: none "
-            f"may be where its group or another of its copies is, so at most {fewest}"
+            f"{asked[group]} copies of each group, and {int(taking.sum())} nodes that take them: "
+            f"none may be where its group or another of its copies is, so at most {places[group]}"
         )
     return allowed
 
@@ -111,7 +114,7 @@ def _push(node: int, reached: dict[int, tuple[int, int] | None], held: Bools, co
 def correlated(
     layout: Layout,
     loads: Floats,
-    copies: int = 1,
+    copies: int | Ints = 1,
     *,
     spread: float = math.inf,
     may_hold: Bools | None = None,
@@ -122,6 +125,7 @@ def correlated(
 
     Args:
         loads: shape (groups, samples), in a unit that adds up.
+        copies: of all groups alike, or of each; shape (groups,).
         spread: constraint 2; without a bound unless given, as in the paper's evaluation.
         may_hold: of each node, whether it takes copies at all; all do unless given.
         reading: what the correlation with a node is.
@@ -140,14 +144,16 @@ def correlated(
     return layout.with_holders(algorithm_3(priced, weights, allowed, copies, room))
 
 
-def room_of_a_node(weights: Floats, copies: int, nodes: int, spread: float) -> float:
+def room_of_a_node(weights: Floats, copies: int | Ints, nodes: int, spread: float) -> float:
     """Constraint 2's bound: what the groups of a node's copies may load in all."""
     if math.isinf(spread):
         return math.inf
-    return spread * copies * float(weights.sum()) / max(1, nodes) * (1 + ROUNDING)
+    return spread * float((weights * copies).sum()) / max(1, nodes) * (1 + ROUNDING)
 
 
-def algorithm_3(priced: Floats, weights: Floats, allowed: Bools, copies: int, room: float) -> Ints:
+def algorithm_3(
+    priced: Floats, weights: Floats, allowed: Bools, copies: int | Ints, room: float
+) -> Ints:
     """The copy that loses most if it does not get its best place is placed first.
 
     A copy's places stand in levels of equal cost. Levels have only nodes where its group is not, so
@@ -156,10 +162,11 @@ def algorithm_3(priced: Floats, weights: Floats, allowed: Bools, copies: int, ro
     levels = [_levels(each, may) for each, may in zip(priced, allowed, strict=True)]
     carried = np.zeros(priced.shape[1])
     held = np.zeros_like(allowed)
+    asked = np.broadcast_to(np.asarray(copies, np.int64), (len(priced),))
     queue = [
         (-_loss(levels[group], 0), -float(weights[group]), group, copy, 0)
         for group in range(len(priced))
-        for copy in range(copies)
+        for copy in range(int(asked[group]))
     ]
     heapq.heapify(queue)
     while queue:
@@ -179,7 +186,7 @@ def algorithm_3(priced: Floats, weights: Floats, allowed: Bools, copies: int, ro
             node = int(fits[np.argmin(carried[fits])])
         held[group, node] = True
         carried[node] += load
-    return _as_holders(held, copies)
+    return _as_holders(held, int(asked.max(initial=0)))
 
 
 def _levels(each: Floats, may: Bools) -> list[tuple[float, Ints]]:
@@ -200,7 +207,10 @@ def _loss(levels: Sequence[tuple[float, Ints]], level: int) -> float:
 
 
 def _as_holders(held: Bools, copies: int) -> Ints:
-    """Nodes of each row, in order; every row has so many."""
-    if not held.size or not copies:
-        return np.full((len(held), copies), NOWHERE, np.int64)
-    return np.nonzero(held)[1].reshape(len(held), copies).astype(np.int64)
+    """Return the nodes of each row, in order, and NOWHERE behind fewer than ``copies``."""
+    found = np.full((len(held), copies), NOWHERE, np.int64)
+    rows, nodes = np.nonzero(held)
+    if len(rows):
+        firsts = np.searchsorted(rows, rows)
+        found[rows, np.arange(len(rows)) - firsts] = nodes
+    return found

@@ -43,8 +43,9 @@ def updated(
 ) -> Update:
     """Move the copies that improve the score most, until it is within the threshold of a proposal.
 
-    In any case, copies that are missing are made, and those that are with their owner or at a node
-    that takes none leave. Constraint 1 holds after each move, so a prefix of them can be made too.
+    In any case, copies that are missing are made, and those that are more than the proposal has of
+    their group, are with their owner or at a node that takes none leave. Constraint 1 holds after
+    each move, so a prefix of them can be made too.
 
     Args:
         proposed: by `correlated`, with the same groups, nodes and owners.
@@ -63,7 +64,7 @@ def updated(
         raise ValueError("the proposal is for other owners")
     nodes = len(layout.nodes)
     takes = [*(np.ones(nodes, np.bool_) if may_hold is None else may_hold).tolist(), False]
-    kept = _with_copies(layout, proposed.holders.shape[1], takes)
+    kept = _with_copies(layout, proposed, takes)
     needed, wanted = _pairs(kept, proposed, priced, takes)
     before, aim = score(kept, priced), score(proposed, priced)
     taken, now = [*needed], before - sum(each.gain for each in needed)
@@ -79,15 +80,17 @@ def updated(
     return Update(found, tuple(taken), before, score(found, priced), aim)
 
 
-def _with_copies(layout: Layout, copies: int, takes: list[bool]) -> Layout:
-    """So many columns; without copies that stand where their owner is, or stand there twice.
+def _with_copies(layout: Layout, proposed: Layout, takes: list[bool]) -> Layout:
+    """Return as many copies of each group as proposed, none where its owner is, and none twice.
 
-    If there are more copies than columns, those that have to leave are dropped first.
+    If there are more copies, those that have to leave are dropped first.
     """
-    holders = np.full((len(layout.groups), copies), NOWHERE, np.int64)
+    holders = np.full(proposed.holders.shape, NOWHERE, np.int64)
+    asked = (proposed.holders != NOWHERE).sum(axis=1).tolist()
     for group, (owner, row) in enumerate(
         zip(layout.owner.tolist(), layout.holders.tolist(), strict=True)
     ):
+        copies = asked[group]
         found = [node for node in dict.fromkeys(row) if node not in (NOWHERE, owner)]
         there = sorted(found, key=lambda node: not takes[node])[:copies]
         holders[group, : len(there)] = there
@@ -108,6 +111,8 @@ def _pairs(
         zip(kept.holders.tolist(), proposed.holders.tolist(), strict=True)
     ):
         cost = priced[group]
+        then = [node for node in then if node != NOWHERE]
+        now = now[: len(then)]
         dearest = float(cost.max(initial=0.0))
         targets = sorted((node for node in then if node not in now), key=lambda n: float(cost[n]))
         free = [copy for copy, node in enumerate(now) if node == NOWHERE or node not in then]

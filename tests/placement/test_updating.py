@@ -85,3 +85,19 @@ def test_a_proposal_for_something_else_is_refused() -> None:
         updated(case.layout, Layout.of({"g": 0}, [0, 1]), priced)
     with pytest.raises(ValueError, match="threshold is -1"):
         updated(case.layout, case.layout, priced, -1)
+
+
+def test_groups_may_have_different_numbers_of_copies() -> None:
+    """What is more than the proposal has leaves, and nothing goes nowhere."""
+    nodes = ("a", "b", "c", "d")
+    layout = Layout.of({0: "a", 1: "b", 2: "c"}, nodes, {0: ["b", "c"], 1: [], 2: ["a"]})
+    loads = np.ones((3, 4))
+    proposed = correlated(layout, loads, np.array([1, 2, 0]))
+    assert (proposed.holders != NOWHERE).sum(axis=1).tolist() == [1, 2, 0]
+    found = updated(layout, proposed, costs(loads, layout), threshold=100.0)
+    names = found.layout.holder_names()
+    assert [len(names[group]) for group in range(3)] == [1, 2, 0]
+    assert names[0] in (("b",), ("c",)), "one that is there stays"
+    assert violations(found.layout) == []
+    with pytest.raises(ValueError, match="4 copies of each group, and 4 nodes"):
+        correlated(layout, loads, np.array([1, 4, 0]))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
 
+from cec_store.connectors.spark.executors.batch_loads import BatchLoads
 from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import order_all
-from cec_store.connectors.spark.executors.planning import (
-    loads_per_s,
-    placed,
-    planned,
-    recent_loads,
-)
+from cec_store.connectors.spark.executors.planning import placed, planned
 from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
 from cec_store.errors import CecError
 from cec_store.placement.loads import LoadHistory
@@ -47,6 +44,7 @@ class Adaptation:
         driver: DriverSide,
         *,
         every_s: float,
+        min_batches: int,
         rules: Rules,
         threshold: float,
         dry_run: bool,
@@ -59,6 +57,7 @@ class Adaptation:
         self._session = session
         self._driver = driver
         self._meter = LoadMeter(session)
+        self._batches = BatchLoads(min_batches)
         self._history = LoadHistory()
         self._every_s = every_s
         self._rules = rules
@@ -67,6 +66,9 @@ class Adaptation:
         self._say = say
         self._on_scale = on_scale
         self._freed: set[str] = set()
+        """Executors that are being emptied, or are empty, so that they can go."""
+        self._told: set[str] = set()
+        """Of these, those that ``on_scale`` was told of."""
         self._ended = Event()
         self._thread = Thread(target=self._run, name="cec-adaptation", daemon=True)
         self._thread.start()
@@ -98,14 +100,23 @@ class Adaptation:
 
     def _look(self) -> None:
         snapshot = self._driver.snapshot()
-        found, passed_s = self._meter.read()
-        self._history.add(loads_per_s(found, passed_s))
+        spent = {of: cost.cpu_s for of, cost in self._meter.totals().items()}
+        sample = self._batches.see(snapshot, spent, time.monotonic())
+        if sample is not None:
+            self._history.add(sample)
         if any(not each.is_over for each in snapshot.moves):
             return  # one adaptation at a time: what moves has no load to go by
         self._freed &= set(snapshot.usable)
-        loads = recent_loads(snapshot, self._history)
-        plan = planned(snapshot, loads, cores_of(self._session), self._rules, self._freed)
-        self._tell_scale(plan)
+        self._told &= self._freed
+        plan = planned(
+            snapshot,
+            self._batches.loads(),
+            cores_of(self._session),
+            self._rules,
+            self._freed,
+            may_free=self._batches.is_measured,
+        )
+        self._tell_scale(plan, snapshot)
         if plan.moves:
             self._say(str(plan))
             if not self._dry_run:
@@ -115,20 +126,27 @@ class Adaptation:
         elif len(self._history) >= SAMPLES_BEFORE_PLACING:
             self._place(snapshot)
 
-    def _tell_scale(self, plan: Plan) -> None:
+    def _tell_scale(self, plan: Plan, snapshot: Snapshot) -> None:
+        """Tell how many more are needed, and who is empty: not yet those that this plan empties."""
+        if self._on_scale is None:
+            return
         if plan.nodes_wanted:
             self._freed.clear()
-        new = tuple(str(each) for each in plan.freed if str(each) not in self._freed)
-        if self._on_scale is None or not (plan.nodes_wanted or new):
+        busy = {each.owner for each in snapshot.partitions}
+        freed = tuple(str(each) for each in plan.freed if str(each) not in self._told)
+        empty = tuple(each for each in freed if each not in busy)
+        if not self._dry_run and set(freed) - self._freed:
+            self._freed |= set(freed)
+            self._batches.begin_anew()
+        if not (plan.nodes_wanted or empty):
             return
         self._say(str(plan))
         if not self._dry_run:
-            self._freed |= set(new)
-            self._on_scale(plan.nodes_wanted, new)
+            self._told |= set(empty)
+            self._on_scale(plan.nodes_wanted, empty)
 
     def _place(self, snapshot: Snapshot) -> None:
-        copies = max((each.replicas_wanted for each in snapshot.partitions), default=0)
-        for each in placed(snapshot, self._history, copies, self._threshold, self._freed):
+        for each in placed(snapshot, self._history, self._threshold, self._freed):
             self._say(str(each))
             if not self._dry_run:
                 self._driver.place(each.id, each.executors)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.connectors.spark.executors.adaptation import Adaptation, cores_of
+from cec_store.connectors.spark.executors.batch_loads import MIN_BATCHES
 from cec_store.connectors.spark.executors.driver_side import DriverSide
 from cec_store.connectors.spark.executors.loads import LoadMeter
 from cec_store.connectors.spark.executors.migration import await_all, order, order_all
@@ -162,6 +163,7 @@ class Cluster:
         self,
         *,
         every_s: float = 2.0,
+        min_batches: int = MIN_BATCHES,
         rules: Rules | None = None,
         threshold: float = 0.05,
         dry_run: bool = False,
@@ -175,13 +177,15 @@ class Cluster:
 
         Args:
             every_s: Between two looks.
+            min_batches: A query's load is the mean over at least so many whole batches, however
+                long they take. Before, nothing is moved because of load, and no executor is freed.
             rules: Thresholds of overload and underload; those of ``Rules`` without.
             threshold: θ: how much better another allocation of replicas has to be, as a share of
                 all load, before replicas are moved.
             dry_run: Only say what would be done.
             say: Gets what is planned, as text.
-            on_scale: Called with how many more executors are needed, and with those that are freed
-                and can be taken away. Without it executors are neither.
+            on_scale: Called with how many more executors are needed, and with those that own
+                nothing any more and can be taken away. Without it executors are neither.
 
         Returns:
             What runs; stop it, or use it as a context manager.
@@ -194,8 +198,8 @@ class Cluster:
             raise ValueError(f"every_s must be above 0, not {every_s}")
         chosen = rules or Rules(scales=on_scale is not None)
         return Adaptation(
-            self._session, self._driver, every_s=every_s, rules=chosen, threshold=threshold,
-            dry_run=dry_run, say=say, on_scale=on_scale,
+            self._session, self._driver, every_s=every_s, min_batches=min_batches,
+            rules=chosen, threshold=threshold, dry_run=dry_run, say=say, on_scale=on_scale,
         )  # fmt: skip
 
     def place(self, query: Any, operator: int, partition: int, on: Sequence[str | int]) -> None:

@@ -42,18 +42,19 @@ class LoadMeter:
     def __init__(self, session: Any) -> None:
         task_loads = session._jvm.org.apache.spark.sql.cecstore.replicas.TaskLoads
         self._counted = task_loads.of(session.sparkContext._jsc.sc())
-        self._last, self._at_s = self._read(), time.monotonic()
+        self._last, self._at_s = self.totals(), time.monotonic()
 
     def read(self) -> tuple[dict[PartitionId, Cost], float]:
         """What each has cost since the last reading, and how many seconds that was ago."""
-        now, at_s = self._read(), time.monotonic()
+        now, at_s = self.totals(), time.monotonic()
         none = Cost()
         found = {of: cost.since(self._last.get(of, none)) for of, cost in now.items()}
         passed_s = at_s - self._at_s
         self._last, self._at_s = now, at_s
         return found, passed_s
 
-    def _read(self) -> dict[PartitionId, Cost]:
+    def totals(self) -> dict[PartitionId, Cost]:
+        """Return what each has cost since the driver began to count."""
         return counted(json.loads(self._counted.text()))
 
 

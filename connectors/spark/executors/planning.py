@@ -16,15 +16,12 @@ from cec_store.placement.loads import LoadHistory, costs, mean_loads
 from cec_store.placement.plans import Nodes, Plan, Rules
 from cec_store.placement.updating import updated
 
-SAMPLES_AVERAGED = 6
-"""Loads that jitter around a threshold move partitions to and fro."""
 
-
-def layout_of(snapshot: Snapshot) -> Layout:
-    """Partitions, executors, and the replicas that are warm."""
+def layout_of(snapshot: Snapshot, states: Collection[str] = ("warm",)) -> Layout:
+    """Return partitions, executors, and the replicas that are in one of these states."""
     owners: dict[Hashable, Hashable | None] = {each.id: each.owner for each in snapshot.partitions}
     holders: dict[Hashable, list[Hashable]] = {
-        each.id: [replica.executor_id for replica in each.replicas if replica.state == "warm"]
+        each.id: [replica.executor_id for replica in each.replicas if replica.state in states]
         for each in snapshot.partitions
     }
     return Layout.of(owners, [each.executor_id for each in snapshot.executors], holders)
@@ -47,24 +44,24 @@ def loads_per_s(found: Mapping[PartitionId, Cost], passed_s: float) -> dict[Hash
     return {of: max(0.0, cost.cpu_s) / max(passed_s, 1e-3) for of, cost in found.items()}
 
 
-def recent_loads(snapshot: Snapshot, history: LoadHistory) -> dict[Hashable, float]:
-    """The mean over the last samples: one of them may have had a whole batch, or none."""
-    groups = [each.id for each in snapshot.partitions]
-    means = mean_loads(history.series(groups)[:, -SAMPLES_AVERAGED:])
-    return dict(zip(groups, means.tolist(), strict=True))
-
-
 def planned(
     snapshot: Snapshot,
     loads: Mapping[Hashable, float],
     cores: Mapping[str, float],
     rules: Rules,
     freed: Collection[str] = (),
+    *,
+    may_free: bool = True,
 ) -> Plan:
-    """What the paper's adaptation algorithm would do now."""
+    """Return what the paper's adaptation algorithm would do now.
+
+    Args:
+        freed: Executors that are to be emptied.
+        may_free: Without it no other one is: the loads are not all known.
+    """
     layout = layout_of(snapshot)
     load = np.array([loads.get(group, 0.0) for group in layout.groups], np.float64)
-    return plan(layout, load, nodes_of(snapshot, cores, freed), rules)
+    return plan(layout, load, nodes_of(snapshot, cores, freed), rules, may_free=may_free)
 
 
 @dataclass(frozen=True)
@@ -81,32 +78,37 @@ class Placing:
 def placed(
     snapshot: Snapshot,
     history: LoadHistory,
-    copies: int,
     threshold: float,
     freed: Collection[str] = (),
 ) -> list[Placing]:
-    """Replicas that Algorithm 3 would have elsewhere, as far as the threshold θ asks for it.
+    """Return replicas that Algorithm 3 would have elsewhere, as far as the threshold θ asks for it.
+
+    Each partition has as many as its own query asks for. One that is loading is there already.
 
     Args:
         threshold: as a share of all load, in the unit of the score.
         freed: executors that are to go, and get no replicas any more.
     """
-    layout = layout_of(snapshot)
+    layout = layout_of(snapshot, ("warm", "loading"))
     staying = [
         not each.is_draining and each.executor_id not in freed for each in snapshot.executors
     ]
     may_hold = np.array(staying, np.bool_)
-    count = min(copies, int(may_hold.sum()) - 1)
-    if count < 1 or not layout.groups:
+    asked = np.array([each.replicas_wanted for each in snapshot.partitions], np.int64)
+    copies = np.clip(asked, 0, max(0, int(may_hold.sum()) - 1))
+    if not copies.any():
         return []
     series = history.series(layout.groups)
-    proposed = correlated(layout, series, count, may_hold=may_hold)
+    proposed = correlated(layout, series, copies, may_hold=may_hold)
     worth = threshold * float(mean_loads(series).sum())
     found = updated(layout, proposed, costs(series, layout), worth, may_hold)
     names = found.layout.holder_names()
     changed = dict.fromkeys(found.layout.groups[move.group] for move in found.moves)
-    return [
+    wanted = [
         Placing(group, tuple(str(node) for node in names[group]))
         for group in changed
         if isinstance(group, PartitionId)
     ]
+    # One that fails, or has no room, counts as missing: ordering it again would change nothing.
+    now = {each.id: {one.executor_id for one in each.replicas} for each in snapshot.partitions}
+    return [each for each in wanted if set(each.executors) != now[each.id]]

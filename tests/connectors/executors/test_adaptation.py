@@ -9,12 +9,8 @@ from typing import Any
 import pytest
 
 from cec_store.connectors import spark
-from cec_store.connectors.spark.executors.planning import (
-    SAMPLES_AVERAGED,
-    placed,
-    planned,
-    recent_loads,
-)
+from cec_store.connectors.spark.executors.batch_loads import BatchLoads
+from cec_store.connectors.spark.executors.planning import placed, planned
 from cec_store.connectors.spark.executors.snapshot import PartitionId, parsed
 from cec_store.placement.loads import LoadHistory
 from cec_store.placement.plans import Rules
@@ -71,12 +67,12 @@ def test_replicas_go_where_load_falls_while_theirs_rises() -> None:
     for at in range(20):
         up, down = at / 20, 1 - at / 20
         history.add({group(0): up, group(1): up, group(2): down, group(3): down})
-    found = {each.id: each.executors for each in placed(snapshot_of(driver), history, 1, 0.0)}
+    found = {each.id: each.executors for each in placed(snapshot_of(driver), history, 0.0)}
     assert set(found) == {group(number) for number in range(4)}
     for key, on in found.items():
         assert len(on) == 1
         assert (key.partition < 2) is (int(on[0]) >= 2)
-    assert placed(snapshot_of(driver), history, 1, 100.0) == []
+    assert placed(snapshot_of(driver), history, 100.0) == []
 
 
 def test_no_more_replicas_are_placed_than_there_are_other_executors() -> None:
@@ -86,10 +82,10 @@ def test_no_more_replicas_are_placed_than_there_are_other_executors() -> None:
     )
     history = LoadHistory()
     history.add({group(0): 1.0, group(1): 1.0})
-    found = placed(snapshot_of(driver), history, 3, 0.0)
+    found = placed(snapshot_of(driver), history, 0.0)
     assert [(each.id, each.executors) for each in found] == [(group(0), ("1",)), (group(1), ("0",))]
     driver.lists["executors"] = [executor("0")]
-    assert placed(snapshot_of(driver), history, 3, 0.0) == []
+    assert placed(snapshot_of(driver), history, 0.0) == []
 
 
 def test_replicas_leave_an_executor_that_drains_whatever_the_threshold() -> None:
@@ -100,13 +96,13 @@ def test_replicas_leave_an_executor_that_drains_whatever_the_threshold() -> None
     )
     history = LoadHistory()
     history.add({group(0): 1.0, group(1): 1.0})
-    found = placed(snapshot_of(driver), history, 1, 100.0)
+    found = placed(snapshot_of(driver), history, 100.0)
     assert [(each.id, each.executors) for each in found] == [(group(0), ("1",))]
     # So they do where it is the adaptation that has freed it.
     driver.lists["executors"][2]["state"] = "alive"
-    found = placed(snapshot_of(driver), history, 1, 100.0, freed={"2"})
+    found = placed(snapshot_of(driver), history, 100.0, freed={"2"})
     assert [(each.id, each.executors) for each in found] == [(group(0), ("1",))]
-    assert placed(snapshot_of(driver), history, 1, 100.0) == []
+    assert placed(snapshot_of(driver), history, 100.0) == []
 
 
 def test_replicas_may_all_go_to_the_one_executor_that_suits_them() -> None:
@@ -119,26 +115,130 @@ def test_replicas_may_all_go_to_the_one_executor_that_suits_them() -> None:
     for at in range(20):
         up, down = 1 + at / 20, 2 - at / 20
         history.add({group(number): up if number < 4 else down for number in range(5)})
-    found = {each.id: each.executors for each in placed(snapshot_of(driver), history, 1, 0.0)}
+    found = {each.id: each.executors for each in placed(snapshot_of(driver), history, 0.0)}
     assert [found[group(number)] for number in range(4)] == [("4",)] * 4
 
 
-def test_one_busy_look_does_not_make_an_executor_overloaded() -> None:
+OTHER = "4d0f1c52-0000-0000-0000-000000000002"
+
+
+def test_each_query_has_as_many_replicas_as_it_asks_for() -> None:
     driver = DriverDouble(
-        executors=[executor("0"), executor("1")],
-        assignments=[partition(0, "0"), partition(1, "0"), partition(2, "1")],
+        executors=[executor(name) for name in "0123"],
+        assignments=[
+            partition(0, "0", replicas_wanted=1),
+            partition(1, "1", replicas_wanted=0),
+            partition(0, "2", replicas_wanted=3, query=OTHER),
+        ],
     )
-    snapshot, history = snapshot_of(driver), LoadHistory()
-    rules = Rules(fills=False, scales=False)
+    history = LoadHistory()
+    history.add({group(0): 1.0, group(1): 1.0, PartitionId(OTHER, 0, 0): 1.0})
+    found = {each.id: each.executors for each in placed(snapshot_of(driver), history, 0.0)}
+    assert found.keys() == {group(0), PartitionId(OTHER, 0, 0)}
+    assert len(found[group(0)]) == 1
+    assert sorted(found[PartitionId(OTHER, 0, 0)]) == ["0", "1", "3"]
 
-    def moves_after(load: float) -> int:
-        history.add({group(0): load, group(1): load, group(2): 0.1})
-        loads = recent_loads(snapshot, history)
-        return len(planned(snapshot, loads, dict.fromkeys("01", 1.0), rules).moves)
 
-    found = [moves_after(load) for load in [0.2] * SAMPLES_AVERAGED + [0.6] * SAMPLES_AVERAGED]
-    assert found[: SAMPLES_AVERAGED + 1] == [0] * (SAMPLES_AVERAGED + 1)
-    assert found[-1] == 1
+@pytest.mark.parametrize("state", ["loading", "no_room", "failing"])
+def test_a_replica_that_is_not_warm_is_not_ordered_again_at_each_look(state: str) -> None:
+    driver = DriverDouble(
+        executors=[executor(name) for name in "012"],
+        assignments=[partition(number, str(number)) for number in range(3)],
+        replicas=[replica(number, str((number + 1) % 3), state=state) for number in range(3)],
+    )
+    history = LoadHistory()
+    for at in range(20):
+        history.add({group(0): 1.0, group(1): 1 + at / 100, group(2): 1.2 - at / 100})
+    first = {each.id: each.executors for each in placed(snapshot_of(driver), history, 5.0)}
+    if state == "loading":
+        assert first == {}, "it is there, and nothing gains as much as the threshold asks for"
+    for each in driver.lists["replicas"]:
+        each["executor"] = first.get(group(each["partition"]), (each["executor"],))[0]
+    assert placed(snapshot_of(driver), history, 5.0) == []
+
+
+class Query:
+    """A query on a clock of the test's own; each of its batches costs a partition so much."""
+
+    def __init__(self, every_s: float, cpu_s: float, query: str = QUERY, owners: str = "01"):
+        self.every_s, self.cpu_s, self.query = every_s, cpu_s, query
+        self.partitions = [
+            partition(number, owner, query=query, version=0) for number, owner in enumerate(owners)
+        ]
+        self.spent = {PartitionId(query, 0, n): 0.0 for n in range(len(owners))}
+
+    def run_to(self, at_s: float) -> None:
+        while (self.partitions[0]["version"] + 1) * self.every_s <= at_s:
+            for each in self.partitions:
+                each["version"] += 1
+            for of in self.spent:
+                self.spent[of] += self.cpu_s
+
+
+def looked(batches: BatchLoads, at_s: float, *queries: Query) -> dict[Any, float] | None:
+    for each in queries:
+        each.run_to(at_s)
+    lists = [one for each in queries for one in each.partitions]
+    spent = {of: cpu_s for each in queries for of, cpu_s in each.spent.items()}
+    return batches.see(snapshot_of(DriverDouble(assignments=lists)), spent, at_s)
+
+
+@pytest.mark.parametrize("every_s", [0.5, 3.0, 60.0])
+def test_a_load_counts_over_whole_batches_whatever_the_trigger(every_s: float) -> None:
+    batches, query = BatchLoads(4), Query(every_s, 0.4 * every_s)
+    measured_s = None
+    for look in range(1, 400):
+        looked(batches, 2.0 * look, query)
+        if batches.is_measured:
+            measured_s = measured_s or 2.0 * look
+            assert batches.loads()[group(0)] == pytest.approx(0.4, rel=0.25)
+        else:
+            assert batches.loads() == {}
+    assert measured_s is not None
+    assert measured_s >= 5 * every_s - 2.0, "the first span begins with the end of a batch"
+
+
+def test_nothing_is_measured_before_all_queries_have_had_their_batches() -> None:
+    batches, fast, slow = BatchLoads(4), Query(1.0, 0.5), Query(100.0, 1.0, OTHER)
+    samples = 0
+    for look in range(1, 300):
+        samples += looked(batches, 2.0 * look, fast, slow) is not None
+        assert batches.is_measured is (look >= 250), look
+        assert (group(0) in batches.loads()) is (look >= 4)
+    assert samples == 4, "a span of each query in each"
+
+
+def test_a_query_that_stands_still_is_idle_and_not_unknown() -> None:
+    batches, query = BatchLoads(2), Query(10.0, 5.0)
+    for look in range(1, 30):
+        looked(batches, 2.0 * look, query)
+    assert batches.loads()[group(0)] == pytest.approx(0.5)
+    query.every_s = float("inf")
+    for look in range(30, 100):
+        looked(batches, 2.0 * look, query)
+    assert batches.loads()[group(0)] == 0.0
+    assert batches.is_measured
+
+
+def test_a_query_that_begins_anew_is_measured_anew() -> None:
+    batches, query = BatchLoads(2), Query(1.0, 0.5)
+    for look in range(1, 10):
+        looked(batches, 2.0 * look, query)
+    assert batches.is_measured
+    looked(batches, 20.0, Query(1000.0, 0.5))
+    assert not batches.is_measured
+    with pytest.raises(ValueError, match="min_batches=0"):
+        BatchLoads(0)
+
+
+def test_without_known_loads_no_executor_is_freed() -> None:
+    driver = DriverDouble(
+        executors=[executor(name) for name in "01"],
+        assignments=[partition(number, str(number)) for number in range(2)],
+    )
+    snapshot, cores = snapshot_of(driver), dict.fromkeys("01", 1.0)
+    assert planned(snapshot, {}, cores, Rules()).freed
+    assert planned(snapshot, {}, cores, Rules(), may_free=False).freed == ()
 
 
 def joined() -> DriverDouble:
@@ -173,7 +273,12 @@ def test_nothing_is_planned_while_something_moves() -> None:
     assert len(driver.ordered) == 2
 
 
-def test_it_tells_what_is_idle_and_does_not_fill_it_again() -> None:
+def end_a_batch(driver: DriverDouble) -> None:
+    for each in driver.lists["assignments"]:
+        each["version"] += 1
+
+
+def test_it_frees_what_is_idle_after_whole_batches_and_tells_once_it_is_empty() -> None:
     driver = DriverDouble(
         executors=[executor("0"), executor("1")],
         assignments=[partition(number, str(number % 2)) for number in range(2)],
@@ -181,19 +286,33 @@ def test_it_tells_what_is_idle_and_does_not_fill_it_again() -> None:
     scaled: list[tuple[int, tuple[str, ...]]] = []
     adapting = spark.cluster(driver.session()).adapt(
         every_s=0.01,
+        min_batches=3,
         say=lambda _: None,
         on_scale=lambda more, freed: scaled.append((more, freed)),
     )
+
+    def await_looks(running: Any, count: int = 5) -> None:
+        rounds = running.rounds
+        await_so(lambda: running.rounds >= rounds + count)
+
     with adapting as running:
-        await_so(lambda: bool(scaled))
+        await_looks(running, 20)
+        for _ in range(3):
+            end_a_batch(driver)
+            await_looks(running)
+        assert driver.ordered == [], "two whole batches are fewer than three"
+        end_a_batch(driver)
+        await_so(lambda: bool(driver.ordered))
+        await_looks(running)
+        assert scaled == [], "its partition has yet to move"
         [(_, number, to, _)] = [each for each in driver.ordered if each[0] == "move"][:1]
         driver.lists["assignments"][number]["owner"] = to
-        rounds = running.rounds
-        await_so(lambda: running.rounds >= rounds + 5)
+        await_so(lambda: bool(scaled))
+        await_looks(running)
     [(more, (freed,))] = scaled
     assert more == 0
     assert freed != to
-    assert len(driver.ordered) == 1
+    assert {each[1] for each in driver.ordered} == {number}
 
 
 def test_it_ends_with_its_session() -> None:

@@ -1,0 +1,142 @@
+"""Loads of state partitions over whole batches: what the adaptation manager goes by.
+
+Pure: from the versions of queries' states, what their tasks have cost and a clock. A look in the
+middle of a batch says nothing of the load, and two looks between two batches say that there is
+none, whatever the trigger is. So a query's load counts from the end of a batch to that of another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
+
+MIN_BATCHES = 6
+"""Loads of fewer jitter around a threshold, and move partitions to and fro."""
+_IDLE_SPANS = 3.0
+"""A query without a batch for so many of its longest spans has none to do: that counts as one."""
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The time between the ends of two batches of a query."""
+
+    batches: int
+    seconds: float
+    cpu_s: Mapping[PartitionId, float]
+
+
+@dataclass
+class _Query:
+    """One run of a query. Its first span begins with the first batch that is seen to end."""
+
+    version: int
+    at_s: float
+    cpu_s: Mapping[PartitionId, float]
+    has_begun: bool = False
+    spans: deque[_Span] = field(default_factory=deque)
+    is_new: bool = False
+    """It has a span that is in no sample yet."""
+
+    @property
+    def batches(self) -> int:
+        return sum(each.batches for each in self.spans)
+
+
+class BatchLoads:
+    """What partitions have cost over the newest whole batches of their queries.
+
+    Args:
+        min_batches: A query of fewer has no load that is known.
+    """
+
+    def __init__(self, min_batches: int = MIN_BATCHES) -> None:
+        if type(min_batches) is not int or min_batches < 1:
+            raise ValueError(f"min_batches={min_batches!r}: a whole number, 1 or more")
+        self._min_batches = min_batches
+        self._queries: dict[str, _Query] = {}
+
+    def see(
+        self, snapshot: Snapshot, cpu_s: Mapping[PartitionId, float], at_s: float
+    ) -> dict[Hashable, float] | None:
+        """Take in a look at all queries; return a sample of all loads, where one is complete.
+
+        A sample has a span of each query that ended since the last one, in processor seconds a
+        second.
+
+        Args:
+            cpu_s: Processor time of each partition's tasks so far.
+            at_s: Now, by any clock that does not jump.
+        """
+        versions = _versions(snapshot)
+        self._queries = {name: each for name, each in self._queries.items() if name in versions}
+        for name, version in versions.items():
+            own = {of: spent for of, spent in cpu_s.items() if of.query == name}
+            known = self._queries.get(name)
+            if known is None or version < known.version:
+                self._queries[name] = _Query(version, at_s, own)
+            else:
+                self._see(known, version, own, at_s)
+        if not self._queries or not all(each.is_new for each in self._queries.values()):
+            return None
+        sample: dict[Hashable, float] = {}
+        for each in self._queries.values():
+            sample |= _loads([each.spans[-1]])
+            each.is_new = False
+        return sample
+
+    def _see(
+        self, query: _Query, version: int, cpu_s: Mapping[PartitionId, float], at_s: float
+    ) -> None:
+        longest_s = max((each.seconds for each in query.spans), default=float("inf"))
+        is_idle = at_s - query.at_s > _IDLE_SPANS * longest_s
+        if version == query.version and not is_idle:
+            return
+        if query.has_begun and at_s > query.at_s:
+            spent = {of: max(0.0, now - query.cpu_s.get(of, 0.0)) for of, now in cpu_s.items()}
+            span = _Span(max(1, version - query.version), at_s - query.at_s, spent)
+            query.spans.append(span)
+            query.is_new = True
+            while query.batches - query.spans[0].batches >= self._min_batches:
+                query.spans.popleft()
+        query.version, query.at_s, query.cpu_s = version, at_s, cpu_s
+        query.has_begun = True
+
+    @property
+    def is_measured(self) -> bool:
+        """Return True where the load of each query is known."""
+        known = self._queries.values()
+        return bool(known) and all(each.batches >= self._min_batches for each in known)
+
+    def loads(self) -> dict[Hashable, float]:
+        """Return the loads that are known, in processor seconds a second."""
+        found: dict[Hashable, float] = {}
+        for each in self._queries.values():
+            if each.batches >= self._min_batches:
+                found |= _loads(each.spans)
+        return found
+
+    def begin_anew(self) -> None:
+        """Forget what was measured: after this other executors do the work."""
+        for each in self._queries.values():
+            each.spans.clear()
+            each.is_new = False
+
+
+def _versions(snapshot: Snapshot) -> dict[str, int]:
+    """Return the version of each query that all of its partitions have."""
+    found: dict[str, int] = {}
+    for each in snapshot.partitions:
+        found[each.id.query] = min(found.get(each.id.query, each.version), each.version)
+    return found
+
+
+def _loads(spans: deque[_Span] | list[_Span]) -> dict[Hashable, float]:
+    seconds = sum(each.seconds for each in spans)
+    found: dict[Hashable, float] = {}
+    for span in spans:
+        for of, cpu_s in span.cpu_s.items():
+            found[of] = found.get(of, 0.0) + cpu_s / seconds
+    return found
