@@ -15,19 +15,6 @@ ARROW_ERRORS = (
 )  # fmt: skip
 
 
-def holds_dictionary(kind: pa.DataType) -> bool:
-    """Whether a dictionary stands anywhere in the type: its values would not be in the body."""
-    if pa.types.is_dictionary(kind):
-        return True
-    if isinstance(kind, pa.BaseExtensionType):
-        return holds_dictionary(kind.storage_type)
-    if pa.types.is_map(kind):
-        return holds_dictionary(kind.key_type) or holds_dictionary(kind.item_type)
-    if pa.types.is_struct(kind) or pa.types.is_union(kind):
-        return any(holds_dictionary(kind.field(i).type) for i in range(kind.num_fields))
-    return hasattr(kind, "value_type") and holds_dictionary(kind.value_type)
-
-
 def is_plain_batch(message: pa.ipc.Message) -> bool:
     """Whether this is a record batch whose buffers are not compressed one by one.
 

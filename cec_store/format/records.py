@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cec_store.errors import SchemaMismatch
+from cec_store.format.arrow_values import as_stored, check_column, readable, stored_type
 from cec_store.format.columns import values_of
 from cec_store.format.schema import (
     TIMESTAMP_TYPE,
@@ -39,12 +40,42 @@ def to_timestamps(values: pa.Array) -> pa.Array:
         raise SchemaMismatch(f"timestamps: {error}") from error
 
 
-def as_batches(rows: pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:
-    """A batch as it is; a table as few, one as far as its columns fit in arrays.
+def fit_batches(
+    schema: pa.Schema, rows: pa.RecordBatch | pa.Table, first_row: int = 0
+) -> list[pa.RecordBatch]:
+    """Return a user's rows in the schema's columns and types, as readers will take them.
+
+    A batch stays one; a table becomes as few as its columns fit in. ``first_row``: its number, for
+    errors.
 
     Raises:
-        SchemaMismatch: neither.
+        SchemaMismatch: columns missing, unknown or of another type, or a value that no reader
+            would take; names its column and row.
     """
+    batches = []
+    for batch in _as_batches(rows):
+        columns = fit_columns(schema, batch)
+        records = pa.RecordBatch.from_arrays(columns, schema=schema)
+        batches.append(readable(records, first_row))
+        first_row += batch.num_rows
+    return batches
+
+
+def stored_table(table: pa.Table) -> pa.Table:
+    """Return the table with columns in the types as which they are stored.
+
+    Raises:
+        SchemaMismatch: a column of views is no sound one, or more than fits.
+    """
+    for place, field in enumerate(table.schema):
+        wanted = field.with_type(stored_type(field.type))
+        if wanted.type != field.type:
+            chunks = [_fit_column(chunk, wanted) for chunk in table.column(place).chunks]
+            table = table.set_column(place, wanted, pa.chunked_array(chunks, wanted.type))
+    return table
+
+
+def _as_batches(rows: pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:
     if isinstance(rows, pa.RecordBatch):
         return [rows]
     if not isinstance(rows, pa.Table):
@@ -71,7 +102,7 @@ def data_records(
 
 
 def fit_columns(schema: pa.Schema, batch: pa.RecordBatch) -> list[pa.Array]:
-    """The batch's columns in the schema's order.
+    """The batch's columns in the schema's order, in the types as which they are stored.
 
     Raises:
         SchemaMismatch: columns missing, unknown or of another type.
@@ -82,11 +113,19 @@ def fit_columns(schema: pa.Schema, batch: pa.RecordBatch) -> list[pa.Array]:
         missing = [n for n in schema.names if n not in batch.schema.names]
         unknown = [n for n in batch.schema.names if n not in schema.names]
         raise SchemaMismatch(f"columns do not fit: missing {missing}, unknown {unknown}")
-    columns = [batch.column(name) for name in schema.names]
-    for column, wanted in zip(columns, schema, strict=True):
-        if column.type != wanted.type:
-            raise SchemaMismatch(f"column {wanted.name!r} is {column.type}, not {wanted.type}")
-    return columns
+    return [_fit_column(batch.column(wanted.name), wanted) for wanted in schema]
+
+
+def _fit_column(column: pa.Array, wanted: pa.Field) -> pa.Array:
+    if column.type == wanted.type:
+        return column
+    if stored_type(column.type) != wanted.type:
+        raise SchemaMismatch(f"column {wanted.name!r} is {column.type}, not {wanted.type}")
+    try:
+        check_column(column)  # a cast follows views and runs wherever they point
+        return as_stored(column)
+    except pa.ArrowInvalid as error:
+        raise SchemaMismatch(f"column {wanted.name!r} is {column.type}: {error}") from error
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:

@@ -9,7 +9,8 @@ from enum import IntEnum
 import pyarrow as pa
 
 from cec_store.errors import SchemaMismatch
-from cec_store.format.arrow_limits import ARROW_ERRORS, holds_dictionary
+from cec_store.format.arrow_limits import ARROW_ERRORS
+from cec_store.format.arrow_values import stored_field
 from cec_store.format.frame import BadHeader
 
 KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
@@ -70,6 +71,8 @@ class RecordSchema:
     """The record schema as stored."""
 
     def __post_init__(self) -> None:
+        for part in ("data", "key", "state"):
+            object.__setattr__(self, part, _stored(getattr(self, part)))
         self._check()
         columns = [pa.field(KIND, pa.uint8()), pa.field(TIMESTAMP, TIMESTAMP_TYPE)]
         columns += [pa.field(input_column(i), pa.int64()) for i in range(self.inputs)]
@@ -95,12 +98,6 @@ class RecordSchema:
             if column.name.startswith("_"):
                 raise SchemaMismatch(
                     f"column {column.name!r}: names that start with _ are reserved"
-                )
-        for column in (*self.data, *(self.key or ()), *(self.state or ())):
-            if holds_dictionary(column.type):
-                raise SchemaMismatch(
-                    f"column {column.name!r} is {column.type}: dictionary-encoded columns cannot "
-                    "be stored; cast to the type of their values first"
                 )
         if self.timestamp_column is not None:
             if self.timestamp_column not in names:
@@ -150,6 +147,12 @@ class RecordSchema:
             return cls.from_arrow(pa.ipc.read_schema(pa.py_buffer(body)))
         except (*ARROW_ERRORS, SchemaMismatch) as error:
             raise BadHeader(f"schema message: {error}") from error
+
+
+def _stored(schema: pa.Schema | None) -> pa.Schema | None:
+    if schema is None:
+        return None
+    return pa.schema([stored_field(field) for field in schema], schema.metadata)
 
 
 def check_timestamp_type(kind: pa.DataType) -> None:

@@ -232,7 +232,7 @@ class Replay(Iterator[pa.RecordBatch]):
         wanted = self._wanted(records)
         if not is_all_of_time:
             wanted = pc.and_(wanted, self._times.wanted(records))
-        return columns if pc.all(wanted).as_py() else columns.filter(wanted)
+        return columns if pc.all(wanted, min_count=0).as_py() else columns.filter(wanted)
 
     def _needed(self, is_all_of_time: bool) -> list[str] | None:
         """The columns of a frame that are looked at; others are not even decompressed."""

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cec_store.format.arrow_values import as_stored, stored_schema
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import Effects, Operator, Step
@@ -36,7 +37,7 @@ class _Stateless(Operator):
     can_be_followed = True
 
     def __init__(self, output_schema: pa.Schema, inputs: int = 1) -> None:
-        self.output_schema = output_schema
+        self.output_schema = stored_schema(output_schema)
         self.inputs = inputs
 
     def snapshot(self, slots: Ints) -> tuple[pa.StructArray, pa.StructArray]:
@@ -71,7 +72,9 @@ class Filter(_Stateless):
     def __init__(self, predicate: Formula, input_schema: pa.Schema) -> None:
         super().__init__(input_schema)
         self._predicate = {"keep": predicate}
-        mask = _evaluate(self._predicate, pa.RecordBatch.from_pylist([], input_schema))[0]
+        mask = _evaluate(
+            self._predicate, pa.RecordBatch.from_pylist([], stored_schema(input_schema))
+        )[0]
         if not pa.types.is_boolean(mask.type):
             raise ValueError(f"a filter needs a predicate, not values of type {mask.type}")
 
@@ -94,12 +97,14 @@ class Map(_Stateless):
 
     def __init__(self, columns: Mapping[str, Formula], input_schema: pa.Schema) -> None:
         self._columns = dict(columns)
-        values = _evaluate(self._columns, pa.RecordBatch.from_pylist([], input_schema))
+        values = _evaluate(
+            self._columns, pa.RecordBatch.from_pylist([], stored_schema(input_schema))
+        )
         names_and_types = zip(columns, values, strict=True)
         super().__init__(pa.schema([pa.field(name, each.type) for name, each in names_and_types]))
 
     def apply(self, step: Step) -> Effects:
-        values = _evaluate(self._columns, step.in_order())
+        values = [as_stored(column) for column in _evaluate(self._columns, step.in_order())]
         rows = pa.record_batch(values, schema=self.output_schema)
         return Effects(rows=rows, keys=None, causes=np.arange(step.rows))
 

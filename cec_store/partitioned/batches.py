@@ -60,7 +60,8 @@ def write_segments(
     Where it fails nothing stays, unless the store fails as well.
 
     Raises:
-        SchemaMismatch: columns of another type, or a null where the timestamp should be.
+        SchemaMismatch: columns of another type, a value that no reader would take, or a null where
+            the timestamp should be.
         FrameTooLarge: a single row that does not fit in a frame.
     """
     made: list[Segment] = []
@@ -72,8 +73,10 @@ def write_segments(
 
     try:
         maker = SegmentMaker(schema, clock_us)
+        first_row = 0
         for part in rows:
-            maker.append(part)
+            maker.append(part, first_row)
+            first_row += part.num_rows
             if maker.stored_bytes >= segment_bytes:
                 finish(maker)
                 maker = SegmentMaker(schema, clock_us)

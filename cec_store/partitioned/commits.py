@@ -41,8 +41,8 @@ def more_than_committed(path: str, end: int, committed: int) -> CorruptLog:
 
 
 def _commits(chain: Chain, frame: Frame) -> list[Commit]:
-    rows = chain.records(frame).select(COMMIT_SCHEMA.data.names).to_pylist()
     try:
+        rows = chain.records(frame).select(COMMIT_SCHEMA.data.names).to_pylist()
         return [Commit.from_row(row) for row in rows]
     except (TypeError, ValueError, KeyError) as error:
         path = chain.reader(frame.address.segment_id).path

@@ -10,6 +10,7 @@ from weakref import finalize
 import pyarrow as pa
 
 from cec_store.errors import CecError, NotAQueue, QueueLocked, ReadOnly, SchemaMismatch
+from cec_store.format.arrow_values import readable
 from cec_store.format.retention import FOREVER, Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.by_object.opening import open_in_store
@@ -159,7 +160,8 @@ class AppendableQueue(ConsumableQueue):
         rows writes nothing.
 
         Raises:
-            SchemaMismatch: columns or timestamps of another type.
+            SchemaMismatch: columns or timestamps of another type, or a value that no reader would
+                take, such as a decimal of too many digits; nothing is written.
             FrameTooLarge: a single row is more than a frame may hold; nothing is written.
             OutOfRange: the numbers of frames or records, below 2^63, are used up.
             Fenced: another writer has taken over; said by every later call too.
@@ -171,7 +173,7 @@ class AppendableQueue(ConsumableQueue):
                 f"{self.folder.path}: an operator writes this queue; run it by a Runner"
             )
         parts = records_of(self.schema, batch, timestamps, self._clock_us, self.folder.path)
-        seq = self.append_step(parts, FrameMarks()) if parts else pipeline.end.seq - 1
+        seq = self._submit(parts, FrameMarks()) if parts else pipeline.end.seq - 1
         if sync:
             self.await_durable(seq)
         return seq
@@ -187,15 +189,18 @@ class AppendableQueue(ConsumableQueue):
         Returns the number of the last frame. A step that is left in the middle, by an error of
         ``parts`` too, ends this writer: the next opening finds nothing of it.
         """
+        return self._submit(map(self._fitting, parts), marks)
+
+    def _submit(self, parts: Iterable[pa.RecordBatch], marks: FrameMarks) -> int:
         pipeline = self._writing()
-        seq = pipeline.submit(map(self._fitting, parts), marks)
+        seq = pipeline.submit(parts, marks)
         self._retaining.after(pipeline.writer.manifest.newest_segment, self._trim)
         return seq
 
     def _fitting(self, records: pa.RecordBatch) -> pa.RecordBatch:
         if records.schema != self.schema.arrow:
             raise SchemaMismatch(f"records of\n{records.schema}\nnot\n{self.schema.arrow}")
-        return records
+        return readable(records)
 
     def sync(self) -> None:
         """Return once everything appended is on disk.

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cec_store.errors import SchemaMismatch
 from cec_store.format.bodies import RECORDS_BYTES_MAX, check_body_size, cut_to_frames
-from cec_store.format.records import as_batches, data_records, fit_columns, to_timestamps
+from cec_store.format.records import data_records, fit_batches, to_timestamps
 from cec_store.format.schema import RecordSchema
 
 
@@ -26,10 +26,10 @@ def records_of(
     one the time of this call. None at all for no rows. ``path`` is the queue's, for errors.
 
     Raises:
-        SchemaMismatch: columns or timestamps of another type.
+        SchemaMismatch: columns, values or timestamps of another type.
         FrameTooLarge: a single row is more than a frame may hold.
     """
-    parts = list(_parts(schema, as_batches(rows), timestamps, clock_us))
+    parts = list(records_of_batches(schema, fit_batches(schema.data, rows), timestamps, clock_us))
     if len(parts) > 1:
         # The pipeline finds what is too large as it comes to it: too late for a step.
         for part in parts:
@@ -37,14 +37,13 @@ def records_of(
     return parts
 
 
-def _parts(
+def records_of_batches(
     schema: RecordSchema,
     batches: list[pa.RecordBatch],
     timestamps: pa.Array | None,
     clock_us: Callable[[], int],
 ) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        fit_columns(schema.data, batch)
+    """Yield the records of batches that :func:`.records.fit_batches` returned."""
     rows = sum(batch.num_rows for batch in batches)
     if timestamps is None and schema.timestamp_column is None:
         timestamps = pa.array(np.full(rows, clock_us(), np.int64))

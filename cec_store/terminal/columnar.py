@@ -35,7 +35,7 @@ class CsvWriter:
         names = [str(place) for place in range(len(columns))]
         data = io.BytesIO()
         pa_csv.write_csv(pa.RecordBatch.from_arrays(columns, names), data, self._options)
-        self._out.write(data.getvalue().decode())
+        self._out.write(data.getvalue().decode(errors="backslashreplace"))
 
     def close(self) -> None:
         """Each line is whole."""

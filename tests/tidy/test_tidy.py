@@ -30,8 +30,9 @@ ORDER = {
         read_ahead store_folder by_url folders new_trees
     """,
     "format": """
-        checksum columns arrow_metadata arrow_limits frame manifest durable_end acknowledgement
-        retention offset_lengths schema records zstd_frames by_columns bodies commit by_reference
+        checksum columns arrow_metadata arrow_limits arrow_values frame manifest durable_end
+        acknowledgement retention offset_lengths schema records zstd_frames by_columns bodies commit
+        by_reference
     """,
     "format.by_columns": "messages dictionaries body",
     "format.by_reference": "whole_segment commits acknowledgements",

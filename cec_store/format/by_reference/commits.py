@@ -182,6 +182,10 @@ def _taken_apart(
     """The commit of the first row, and the segments of the others."""
     byte, _ = whole.frames[0]
     commits, segments = records.column("commit"), records.column("segment").slice(1)
+    try:
+        records.validate(full=True)  # names of files and queries are UTF-8
+    except pa.ArrowInvalid as error:
+        raise CorruptLog(whole.path, byte, f"a commit: {error}") from error
     row = commits[0].as_py()
     if row is None or commits.null_count != len(commits) - 1 or segments.null_count:
         raise CorruptLog(whole.path, byte, "not one commit and its segments")

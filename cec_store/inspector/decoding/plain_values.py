@@ -41,8 +41,19 @@ def rows_of(column: pa.Array) -> list[Any]:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return column.to_pylist()  # type: ignore[no-any-return]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return column.to_pylist()  # type: ignore[no-any-return]
+        return _texts(column)
     return [_nested(scalar) for scalar in column]
+
+
+def _texts(column: pa.Array) -> list[str | None]:
+    """Strings; bytes that are not UTF-8 are escaped as ``\\xe9``."""
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except UnicodeDecodeError:
+        stored = column.cast(pa.large_binary()).to_pylist()
+        return [
+            None if text is None else text.decode("utf-8", "backslashreplace") for text in stored
+        ]
 
 
 def _moment(value: int | None, unit: str) -> str | None:

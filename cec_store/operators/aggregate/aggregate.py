@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from cec_store.format.arrow_values import stored_schema
 from cec_store.format.columns import Ints, values_of
 from cec_store.format.schema import RecordKind
 from cec_store.operators.aggregate.accumulators import Accumulators
@@ -71,6 +72,7 @@ class Aggregate(Operator):
         self._group_by = list(group_by)
         self._window = window
         self._event_time = event_time
+        input_schema = stored_schema(input_schema)
         groups = [pa.field(name, key_type(_field(input_schema, name).type)) for name in group_by]
         self._accumulators = Accumulators(aggregates, input_schema)
         self._slots: Slots

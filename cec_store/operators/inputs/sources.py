@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
+from cec_store.format.arrow_values import readable
 from cec_store.format.columns import Ints, values_of
-from cec_store.format.records import kinds_of, to_timestamps
+from cec_store.format.records import kinds_of, stored_table, to_timestamps
 from cec_store.format.schema import TIMESTAMP, RecordKind
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
@@ -32,19 +33,23 @@ class ArrowSource:
         self, table: pa.Table, timestamp_column: str, batch_rows_max: int = 65_536
     ) -> None:
         """Raises :class:`SchemaMismatch` where the column holds no timestamps."""
-        self.schema: pa.Schema = table.schema
-        self._table = table
+        self._table = stored_table(table)
+        self.schema: pa.Schema = self._table.schema
         self._timestamp_column = timestamp_column
         self._batch_rows_max = batch_rows_max
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
-        """Rows ``[start, stop)``."""
+        """Rows ``[start, stop)``.
+
+        Raises:
+            SchemaMismatch: a value that no log would take; names its column and row.
+        """
         stop = self._table.num_rows if stop is None else min(stop, self._table.num_rows)
         rows = self._table.slice(start, max(0, stop - start))
         for batch in rows.to_batches(max_chunksize=self._batch_rows_max):
             times = to_timestamps(batch.column(self._timestamp_column)).cast(pa.int64())
             offsets = np.arange(start, start + batch.num_rows)
-            yield InputBatch(batch, offsets, values_of(times, "i8"))
+            yield InputBatch(readable(batch, start), offsets, values_of(times, "i8"))
             start += batch.num_rows
 
     def end(self) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cec_store.format.arrow_values import stored_schema
 from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import Effects, InputBatch, Operator, Step
@@ -74,6 +75,7 @@ class WindowJoin(Operator):
         self._within_us = within_us
         self._kept_us = (within_us, within_us)
         """By input how far below the watermark a row can still match."""
+        left_schema, right_schema = stored_schema(left_schema), stored_schema(right_schema)
         self._keys = KeyEncoder(key_schema(left_schema, right_schema, self._on))
         self.output_schema = joined_schema(left_schema, right_schema, self._on, suffixes)
         self._waiting = (WaitingRows.none(left_schema), WaitingRows.none(right_schema))

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from cec_store.format.arrow_values import stored_schema
 from cec_store.format.columns import Ints
 from cec_store.operators.aggregate.accumulators import Accumulators
 from cec_store.operators.contract import Effects, Step
@@ -51,6 +52,7 @@ class Resample(WindowJoin):
         within_us: int,
         aggregates: Mapping[str, Sequence[str]],
     ) -> None:
+        left_schema, right_schema = stored_schema(left_schema), stored_schema(right_schema)
         super().__init__(left_schema, right_schema, on=on, within_us=within_us)
         # The earliest row that a left one may still ask for.
         self._kept_us = (within_us, 2 * within_us)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cec_store.format.arrow_values import stored_schema
 from cec_store.format.columns import Ints, values_of
 from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Step
@@ -50,6 +51,7 @@ class BSort(Operator):
             raise ValueError(f"a buffer of {slack} rows sorts nothing")
         if not 1 <= inputs <= INPUTS_MAX:
             raise ValueError(f"{inputs} inputs, and 1 to {INPUTS_MAX} can be sorted")
+        input_schema = stored_schema(input_schema)
         if input_schema.get_field_index(by) < 0:
             raise ValueError(f"no column {by!r} in the input; there are {input_schema.names}")
         data_type = input_schema.field(by).type

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cec_store.errors import Poisoned, StorageError
 from cec_store.format.by_reference.commits import ReferenceObject
-from cec_store.format.records import as_batches, fit_columns
+from cec_store.format.records import fit_batches
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_commits import batch_after
@@ -107,14 +107,12 @@ class ReferenceWriter:
     def _makers(
         self, state: QueueState, rows: pa.RecordBatch | pa.Table
     ) -> dict[int, SegmentMaker]:
-        batches = as_batches(rows)
-        for batch in batches:
-            fit_columns(self._schema.data, batch)
+        batches = fit_batches(self._schema.data, rows)
         makers: dict[int, SegmentMaker] = {}
         for batch in batches:
             for number, part in self._parts(batch, len(state.commit.ends)):
                 maker = makers.setdefault(number, SegmentMaker(self._schema, self._clock_us))
-                maker.append(part)
+                maker.append_fitted(part)
         return makers
 
     def _parts(self, batch: pa.RecordBatch, count: int) -> Iterator[tuple[int, pa.RecordBatch]]:

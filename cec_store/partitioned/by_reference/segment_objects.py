@@ -32,8 +32,9 @@ from cec_store.format.frame import (
     body_is_sound,
     decode_frame_header,
 )
+from cec_store.format.records import fit_batches
 from cec_store.format.schema import RecordSchema
-from cec_store.queues.user_rows import records_of
+from cec_store.queues.user_rows import records_of_batches
 from cec_store.storage.names import data_object_name
 from cec_store.storage.stores.store import Store
 
@@ -58,14 +59,20 @@ class SegmentMaker:
         self.stored_bytes = 0
         """Of the frames so far, without those of rows that share the next."""
 
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows, in order.
+    def append(self, batch: pa.RecordBatch, first_row: int = 0) -> None:
+        """Add rows, in order. ``first_row``: the number of the first one, for errors.
 
         Raises:
-            SchemaMismatch: columns of another type, or a null where the timestamp should be.
+            SchemaMismatch: columns of another type, a value that no reader would take, or a null
+                where the timestamp should be.
             FrameTooLarge: a single row that does not fit in a frame.
         """
-        for records in records_of(self._schema, batch, None, self._clock_us, ""):
+        for fitted in fit_batches(self._schema.data, batch, first_row):
+            self.append_fitted(fitted)
+
+    def append_fitted(self, batch: pa.RecordBatch) -> None:
+        """Add rows that :func:`.records.fit_batches` returned; raises as :meth:`append` does."""
+        for records in records_of_batches(self._schema, [batch], None, self._clock_us):
             self.append_records(records)
 
     def append_records(self, records: pa.RecordBatch) -> None:

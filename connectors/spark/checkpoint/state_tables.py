@@ -216,7 +216,7 @@ class _Reader:
         (family, key), (value, _) = (footprints.column(n).flatten() for n in (KEY, STATE))
         stored = pa.table({"family": family, "key": key, "value": value})
         is_operators = in_default_family(family)
-        if not pc.all(is_operators).as_py():
+        if not pc.all(is_operators, min_count=0).as_py():
             rows = rows[flags_of(is_operators.combine_chunks())[rows]]
         return pa.table(self._columns(log, partition, stored, rows))
 
@@ -251,4 +251,4 @@ class _Reader:
 
 def _operators_rows(stored: pa.Table) -> pa.Table:
     is_operators = in_default_family(stored["family"])
-    return stored if pc.all(is_operators).as_py() else stored.filter(is_operators)
+    return stored if pc.all(is_operators, min_count=0).as_py() else stored.filter(is_operators)

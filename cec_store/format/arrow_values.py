@@ -1,0 +1,234 @@
+"""The types and values that records may have: one rule for writers and for readers.
+
+Values of strings are not looked at: Spark and Parquet keep whatever bytes a string has, and so does
+a log. docs/format.md §6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cec_store.errors import SchemaMismatch
+
+_Leaf = Callable[[pa.DataType], pa.DataType]
+_STORED = {pa.lib.Type_STRING_VIEW: pa.string(), pa.lib.Type_BINARY_VIEW: pa.binary()}
+_BYTES = {
+    pa.lib.Type_STRING: pa.binary(),
+    pa.lib.Type_LARGE_STRING: pa.large_binary(),
+    pa.lib.Type_STRING_VIEW: pa.binary_view(),
+}
+
+
+# -- types --------------------------------------------------------------------------------------
+
+
+def stored_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type as which a log stores columns of this type.
+
+    pyarrow cannot select rows of views and of run ends: those become strings, bytes and plain
+    values.
+    """
+    if pa.types.is_run_end_encoded(kind):
+        return stored_type(kind.value_type)
+    return _rebuilt(kind, lambda leaf: _STORED.get(leaf.id, leaf))
+
+
+def stored_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with each column in its :func:`stored_type`."""
+    fields = [field.with_type(stored_type(field.type)) for field in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def stored_field(field: pa.Field) -> pa.Field:
+    """Return the field as it is stored.
+
+    Raises:
+        SchemaMismatch: its type cannot be stored.
+    """
+    kind = stored_type(field.type)
+    if _holds(kind, pa.types.is_dictionary):
+        raise SchemaMismatch(
+            f"column {field.name!r} is {field.type}: dictionary-encoded columns cannot be stored; "
+            "cast to the type of their values first"
+        )
+    if _holds(kind, _lacks_kernels) or not _is_castable(field.type):
+        raise SchemaMismatch(
+            f"column {field.name!r} is {field.type}: pyarrow {pa.__version__} cannot select rows "
+            "of such a column; cast it to another type first"
+        )
+    return field if kind == field.type else field.with_type(kind)
+
+
+def as_stored(column: pa.Array) -> pa.Array:
+    """Return the column in its :func:`stored_type`.
+
+    Raises:
+        pa.ArrowInvalid: values are more than that type holds in one array.
+    """
+    kind = stored_type(column.type)
+    if column.type == kind:
+        return column
+    if pa.types.is_run_end_encoded(column.type):
+        rows = np.arange(column.offset, column.offset + len(column))
+        runs = np.searchsorted(column.run_ends.to_numpy(), rows, side="right")
+        return as_stored(column.values).take(pa.array(runs))
+    return column.cast(options=pc.CastOptions(kind, allow_invalid_utf8=True))
+
+
+def _rebuilt(kind: pa.DataType, leaf: _Leaf) -> pa.DataType:
+    """The type with other leaves; the same object where no leaf changes."""
+    if isinstance(kind, pa.BaseExtensionType) or not kind.num_fields:
+        return leaf(kind)
+    fields = [kind.field(place) for place in range(kind.num_fields)]
+    changed = []
+    for field in fields:
+        below = _rebuilt(field.type, leaf)
+        changed.append(field if below is field.type else field.with_type(below))
+    if all(new is old for new, old in zip(changed, fields, strict=True)):
+        return kind
+    return _composed(kind, changed)
+
+
+def _composed(kind: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
+    """A nested type like ``kind``, of these fields."""
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct(fields)
+    if types.is_map(kind):
+        key, item = fields[0].type
+        return pa.map_(key, item, kind.keys_sorted)
+    if types.is_fixed_size_list(kind):
+        return pa.list_(fields[0], kind.list_size)
+    if types.is_union(kind):
+        return pa.union(fields, kind.mode, kind.type_codes)
+    lists = {
+        pa.lib.Type_LIST: pa.list_, pa.lib.Type_LARGE_LIST: pa.large_list,
+        pa.lib.Type_LIST_VIEW: pa.list_view, pa.lib.Type_LARGE_LIST_VIEW: pa.large_list_view,
+    }  # fmt: skip
+    return lists[kind.id](fields[0]) if kind.id in lists else kind
+
+
+def _holds(kind: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
+    """Whether such a type stands anywhere in this one."""
+    if test(kind):
+        return True
+    if isinstance(kind, pa.BaseExtensionType):
+        return _holds(kind.storage_type, test)
+    if pa.types.is_dictionary(kind):
+        return _holds(kind.value_type, test)
+    return any(_holds(kind.field(place).type, test) for place in range(kind.num_fields))
+
+
+def _lacks_kernels(kind: pa.DataType) -> bool:
+    try:
+        pa.nulls(0, kind).filter(pa.array([], pa.bool_()))
+    except pa.ArrowNotImplementedError:
+        return True
+    return False
+
+
+def _is_castable(kind: pa.DataType) -> bool:
+    try:
+        as_stored(pa.nulls(0, kind))
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
+# -- values -------------------------------------------------------------------------------------
+
+
+def check_column(column: pa.Array) -> None:
+    """Prove that each value lies within its buffers, and is one of its type.
+
+    Raises:
+        pa.ArrowInvalid: offsets, counts or indices that point elsewhere; decimals of more digits,
+            times of day beyond 24 h, dates in milliseconds that are no whole days.
+    """
+    _viewed(column, _as_bytes).validate(full=True)
+
+
+def check_records(records: pa.RecordBatch) -> None:
+    """Check each column as :func:`check_column` does; raises the same."""
+    for column in records.columns:
+        check_column(column)
+
+
+def readable(records: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
+    """Return the records if readers will take them, before they are written.
+
+    Values that no row of a list has, such as those of a slice's neighbours, are left out where they
+    are in the way. ``first_row``: the number of the first row among those that a user has passed.
+
+    Raises:
+        SchemaMismatch: there is a value that readers refuse; names its column and row.
+    """
+    for place, column in enumerate(records.columns):
+        try:
+            check_column(column)
+        except pa.ArrowInvalid as error:
+            field = records.schema.field(place)
+            compact = _compact(field.name, column, first_row, error)
+            records = records.set_column(place, field, compact)
+    return records
+
+
+def _compact(name: str, column: pa.Array, first_row: int, error: pa.ArrowInvalid) -> pa.Array:
+    try:
+        _viewed(column, _as_numbers).validate(full=True)
+    except pa.ArrowInvalid:
+        # Nothing of such an array may be looked at.
+        what = f"column {name!r} is no sound Arrow array of {column.type}: {error}"
+        raise SchemaMismatch(what) from error
+    # Taken, not sliced: a slice of lists has the values of all rows.
+    taken = column.take(pa.array(np.arange(len(column))))
+    if _is_sound(taken):
+        return taken
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _is_sound(column.take(pa.array(np.arange(low, middle)))):
+            low = middle
+        else:
+            high = middle
+    raise SchemaMismatch(
+        f"column {name!r}, row {first_row + low}: no value of the type {column.type}, and no "
+        f"reader would take it ({error}); mend the row, or cast the column"
+    ) from error
+
+
+def _is_sound(column: pa.Array) -> bool:
+    try:
+        check_column(column)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _as_bytes(leaf: pa.DataType) -> pa.DataType:
+    if isinstance(leaf, pa.BaseExtensionType):
+        return _rebuilt(leaf.storage_type, _as_bytes)
+    return _BYTES.get(leaf.id, leaf)
+
+
+def _as_numbers(leaf: pa.DataType) -> pa.DataType:
+    """A type of the same layout, of which every value is one."""
+    if isinstance(leaf, pa.BaseExtensionType):
+        return _rebuilt(leaf.storage_type, _as_numbers)
+    if pa.types.is_decimal(leaf):
+        return pa.binary(leaf.bit_width // 8)
+    if pa.types.is_date64(leaf) or pa.types.is_time64(leaf):
+        return pa.int64()
+    return pa.int32() if pa.types.is_time32(leaf) else _as_bytes(leaf)
+
+
+def _viewed(column: pa.Array, leaf: _Leaf) -> pa.Array:
+    """The same buffers as another type of their layout."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    kind = _rebuilt(column.type, leaf)
+    return column if kind is column.type else column.view(kind)
