@@ -8,7 +8,6 @@ ends. What is shared by all schemes, such as the query's own work, is in none of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cec_store.format.frame import FRAME_HEADER_BYTES
@@ -115,19 +114,6 @@ def costs(
     return {each.scheme: each for each in found}
 
 
-def cheapest(
-    found: Iterable[Cost], system: System, recovery_time_s: float, *, may_lose: bool = False
-) -> Cost | None:
-    """Of those back in time, the one whose bandwidth and processor, as shares, come to least."""
-    fit = [
-        each
-        for each in found
-        if each.outage_s(system) <= recovery_time_s and (may_lose or not each.lost_tuples)
-    ]
-    return min(fit, key=lambda each: (each.bandwidth_share + each.processor_share, each.recovery_s),
-               default=None)  # fmt: skip
-
-
 def _cost(
     system: System,
     query: Query,
@@ -147,7 +133,7 @@ def _cost(
 ) -> Cost:
     """``tuples_per_s`` and ``ids`` an interval are what its messages hold."""
     each_bytes = system.tuple_bytes if record_bytes is None else record_bytes
-    ids_per_s = ids * _messages_per_s(system)
+    ids_per_s = ids * messages_per_s(system)
     sent = tuples_per_s * each_bytes + ids_per_s * system.id_bytes + other_bytes_per_s
     handled = 2 * (tuples_per_s + ids_per_s) * system.window_tuple_s
     return Cost(
@@ -156,7 +142,7 @@ def _cost(
     )  # fmt: skip
 
 
-def _messages_per_s(system: System) -> float:
+def messages_per_s(system: System) -> float:
     """Of each kind: one an interval, and none where nothing came meanwhile."""
     return min(1 / system.interval_s, system.tuples_per_s)
 
@@ -166,19 +152,19 @@ def _redirected_s(system: System) -> float:
     return system.redirect_s + system.delay_s
 
 
-def _advance_s(query: Query) -> float:
+def advance_of(query: Query) -> float:
     """Between two results, but no longer than a window."""
     return min(1 / query.results_per_s, query.window_s)
 
 
-def _state_tuples(system: System, query: Query) -> float:
+def state_tuples(system: System, query: Query) -> float:
     """In windows that are open: the oldest of them is between W and one advance less old."""
-    return system.tuples_per_s * (query.window_s - _advance_s(query) / 2)
+    return system.tuples_per_s * (query.window_s - advance_of(query) / 2)
 
 
 def _still_open_share(system: System, query: Query) -> float:
     """Of the tuples that came in an interval, those in a window at its end."""
-    interval_s, window_s, advance_s = system.interval_s, query.window_s, _advance_s(query)
+    interval_s, window_s, advance_s = system.interval_s, query.window_s, advance_of(query)
     all_s = min(interval_s, window_s - advance_s)
     some_s = min(max(0.0, interval_s - all_s), advance_s)
     return (all_s + some_s * (1 - some_s / (2 * advance_s))) / interval_s if advance_s else 0.0
@@ -186,14 +172,14 @@ def _still_open_share(system: System, query: Query) -> float:
 
 def _amnesia(system: System, query: Query) -> Cost:
     away = system.tuples_per_s * (system.detection_s + system.redirect_s)
-    return _cost(system, query, Scheme.AMNESIA, 0.0, lost=away + _state_tuples(system, query))
+    return _cost(system, query, Scheme.AMNESIA, 0.0, lost=away + state_tuples(system, query))
 
 
 def _passive(system: System, query: Query, is_precise: bool) -> Cost:
     """Q = Mλ/2; a checkpoint has the tuples that came and are in a window still."""
     again = system.tuples_per_s * system.interval_s / 2
     came = system.tuples_per_s * _still_open_share(system, query)
-    state = _state_tuples(system, query)
+    state = state_tuples(system, query)
     queued = system.tuples_per_s * (system.interval_s / 2 + 2 * system.delay_s)
     stateful = 1 if query.open_windows else 0
     return _cost(
@@ -214,7 +200,7 @@ def _unacknowledged(system: System, query: Query) -> float:
 def _upstream(system: System, query: Query, is_precise: bool) -> Cost:
     """Q = |state| + Mλ + 2dλ; while windows open again, a tuple goes into half of them."""
     state = system.tuples_per_s * query.window_s
-    since_s = system.interval_s + 2 * system.delay_s + _advance_s(query) / 2
+    since_s = system.interval_s + 2 * system.delay_s + advance_of(query) / 2
     after = system.tuples_per_s * since_s
     again = state + after
     watermarks = system.tuples_per_s * system.id_bytes if is_precise else 0.0
@@ -237,7 +223,7 @@ def _active(system: System, query: Query, is_precise: bool) -> Cost:
         ids=3 * query.streams,
         other_bytes_per_s=system.input_bytes_per_s,
         processor_share=system.tuples_per_s * query.tuple_s,
-        memory_bytes=(_state_tuples(system, query) + kept) * system.tuple_bytes,
+        memory_bytes=(state_tuples(system, query) + kept) * system.tuple_bytes,
         repeated=0 if is_precise else kept,
     )  # fmt: skip
 
@@ -255,7 +241,23 @@ def _footprint_ages(span_s: float, interval_s: float) -> tuple[float, float]:
     return whole_s, sum_s / span_s
 
 
-def _eventual(system: System, query: Query, extent_factor: float) -> Cost:
+@dataclass(frozen=True)
+class LogCost:
+    """What writing a log with footprints costs, and reading it back after a failure."""
+
+    records_per_s: float
+    frame_bytes: float
+    """Of all that an interval has, with the COMMIT."""
+    extent_records: float
+    read_s: float
+    """Reading the extent."""
+    rows_again: float
+    """Input rows between the oldest footprint and the failure."""
+    rows_into_windows: float
+    """The same as rows that each go into all open windows: younger windows lack fewer."""
+
+
+def log_cost(system: System, query: Query, extent_factor: float) -> LogCost:
     """Without CHECKs the extent is 2 N; a smaller Q asks for one of each window every (Q/N - 1) W.
 
     No window can be checked more often than there are frames.
@@ -268,20 +270,28 @@ def _eventual(system: System, query: Query, extent_factor: float) -> Cost:
     opens_per_s = query.results_per_s * min(1.0, window_s / interval_s)
     records_per_s = query.results_per_s + opens_per_s + checks_per_s
     oldest_s, mean_s = _footprint_ages(min(window_s, checked_s), interval_s)
-    again = system.tuples_per_s * (oldest_s + interval_s / 2)
-    into = system.tuples_per_s * (mean_s + interval_s / 2)
     extent = min(2.0, max(1.0, extent_factor)) * query.open_windows
-    read_s = 2 * system.delay_s + extent * (
-        8 * query.footprint_bytes / system.bits_per_s + system.window_tuple_s
+    return LogCost(
+        records_per_s=records_per_s,
+        frame_bytes=records_per_s * interval_s * query.footprint_bytes + FRAME_BYTES,
+        extent_records=extent,
+        read_s=2 * system.delay_s
+        + extent * (8 * query.footprint_bytes / system.bits_per_s + system.window_tuple_s),
+        rows_again=system.tuples_per_s * (oldest_s + interval_s / 2),
+        rows_into_windows=system.tuples_per_s * (mean_s + interval_s / 2),
     )
-    frame_bytes = records_per_s * interval_s * query.footprint_bytes + FRAME_BYTES
+
+
+def _eventual(system: System, query: Query, extent_factor: float) -> Cost:
+    log = log_cost(system, query, extent_factor)
+    again_s = log.rows_again * system.tuple_s + log.rows_into_windows * query.tuple_s
     return _cost(
         system, query, Scheme.EVENTUAL,
-        max(_redirected_s(system), read_s) + again * system.tuple_s + into * query.tuple_s,
-        tuples_per_s=records_per_s,
+        max(_redirected_s(system), log.read_s) + again_s,
+        tuples_per_s=log.records_per_s,
         record_bytes=query.footprint_bytes,
-        other_bytes_per_s=FRAME_BYTES * _messages_per_s(system),
+        other_bytes_per_s=FRAME_BYTES * messages_per_s(system),
         ids=query.streams,
-        disk_bytes=extent * query.footprint_bytes,
-        held_s=interval_s / 2 + 8 * frame_bytes / system.bits_per_s + system.delay_s,
+        disk_bytes=log.extent_records * query.footprint_bytes,
+        held_s=system.interval_s / 2 + 8 * log.frame_bytes / system.bits_per_s + system.delay_s,
     )  # fmt: skip

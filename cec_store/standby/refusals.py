@@ -100,7 +100,17 @@ def refuse_operator(scheme: Scheme, operator: Operator) -> None:
 
 
 def refuse_log(scheme: Scheme, chain: Chain) -> None:
-    """Raises :class:`RecoveryError` where the primary writes with, or without, checkpoints."""
+    """See that a log is one that its scheme can go on from.
+
+    Raises:
+        RecoveryError: the primary writes with, or without, checkpoints, and has to do the other.
+        StandbyRefused: it has logged what chance decided, so that nobody else does the same.
+    """
+    if scheme is Scheme.ACTIVE and chain.schema().determinants:
+        raise StandbyRefused(
+            f"{chain.path}: its operator depends on chance (the log has determinants), and a "
+            "second one would be lucky in another way; 'passive standby' follows what was decided"
+        )
     last = chain.last()
     if last is None or scheme is Scheme.AMNESIA:
         return
@@ -145,3 +155,18 @@ def needed_input(scheme: Scheme, chain: Chain, sources: Sequence[Source]) -> Int
         position: Ints = positions[first]
         return position
     return input_taken(header, positions)
+
+
+def why_refused(scheme: Scheme, operator: Operator | None, chains: Sequence[Chain]) -> str:
+    """Return why a :class:`.Standby` of this scheme would be refused; empty where it would not.
+
+    An ``operator`` that is not known is refused nothing.
+    """
+    try:
+        if operator is not None:
+            refuse_operator(scheme, operator)
+        for chain in chains:
+            refuse_log(scheme, chain)
+    except (StandbyRefused, RecoveryError) as error:
+        return str(error)
+    return ""

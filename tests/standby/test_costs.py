@@ -5,7 +5,8 @@ from functools import cache
 
 import pytest
 
-from cec_store.standby.costs import Cost, Query, cheapest, costs, windowed
+from cec_store.standby.costs import Cost, Query, costs, windowed
+from cec_store.standby.costs_here import FENCE_S, cheapest, costs_here
 from cec_store.standby.model.networks import aggregate_network, filter_network
 from cec_store.standby.model.protocols import Readings
 from cec_store.standby.model.runs import Point, Size, simulate
@@ -72,24 +73,46 @@ def found(system: System, query: Query, **how: bool) -> dict[Scheme, Cost]:
 
 def test_the_cheapest_is_the_slowest_that_is_in_time() -> None:
     system = System()
-    every = found(system, windowed(system, 0.5, 0.01)).values()
-    best = cheapest(every, system, 1.0)
-    assert best is not None
-    assert best.scheme is Scheme.UPSTREAM
-    fast = cheapest(every, system, 0.251)
-    assert fast is not None
-    assert fast.scheme is Scheme.ACTIVE
-    assert cheapest(every, system, 0.249) is None
+    every = costs_here(system, windowed(system, 0.5, 0.01)).values()
+    for within_s, scheme in (
+        (1.0, Scheme.UPSTREAM), (0.45, Scheme.EVENTUAL), (0.31, Scheme.PASSIVE),
+        (0.295, Scheme.ACTIVE),
+    ):  # fmt: skip
+        best = cheapest(every, system, within_s)
+        assert best is not None
+        assert best.scheme is scheme
+    assert cheapest(every, system, 0.289) is None
 
 
 def test_amnesia_is_named_only_where_input_may_be_lost() -> None:
     system = System()
-    every = found(system, windowed(system, 0.1, 0.01)).values()
+    every = costs_here(system, windowed(system, 0.1, 0.01)).values()
     lossy = cheapest(every, system, 1.0, may_lose=True)
     assert lossy is not None
     assert lossy.scheme is Scheme.AMNESIA
-    # It takes input again only once that is redirected.
-    assert cheapest(every, system, 0.28, may_lose=True) != lossy
+    assert lossy.lost_rows > system.tuples_per_s * system.detection_s
+    assert cheapest(every, system, 0.28, may_lose=True) is None
+
+
+@pytest.mark.parametrize("extent_factor", [1.0, 1.5, 2.0])
+def test_costs_here_are_of_a_log_that_all_output_waits_for(extent_factor: float) -> None:
+    system = System()
+    query = windowed(system, 0.1, 0.01)
+    here = costs_here(system, query, extent_factor=extent_factor)
+    paper = costs(system, query, extent_factor=extent_factor)
+    assert all(each.held_s > system.interval_s / 2 for each in here.values())
+    # The primary writes footprints where somebody may read them back.
+    bare = {Scheme.AMNESIA, Scheme.UPSTREAM}
+    written = {each.log_bytes_per_s for each in here.values() if each.scheme not in bare}
+    assert len(written) == 1
+    assert written.pop() > here[Scheme.UPSTREAM].log_bytes_per_s
+    # Only these read while nothing fails: the log, and all input.
+    reading = {each.scheme for each in here.values() if each.read_bytes_per_s}
+    assert reading == {Scheme.PASSIVE, Scheme.ACTIVE}
+    assert here[Scheme.PASSIVE].read_bytes_per_s > system.input_bytes_per_s
+    # Reading the log back is the paper's, without redirected streams.
+    slower_s = here[Scheme.EVENTUAL].outage_s - paper[Scheme.EVENTUAL].outage_s(system)
+    assert -system.redirect_s <= slower_s <= FENCE_S
 
 
 def test_precise_recovery_repeats_nothing_and_costs_upstream_backup_watermarks() -> None:

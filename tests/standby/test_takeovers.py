@@ -5,12 +5,16 @@ By amnesia: of one that lost exactly what the takeovers said.
 
 import random
 from contextlib import ExitStack
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cec_store import Standby, Targets, open_queue
+from cec_store.operators import ArrowSource, Resample, Runner, record_schema
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.join.join import WindowJoin
@@ -243,3 +247,40 @@ def test_what_a_primary_does_up_to_the_fence_counts(folder, scheme, window, sees
     assert output_of(done.queue) == output
     assert state_of(done.runner) == state
     done.queue.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scheme", [Scheme.PASSIVE, Scheme.ACTIVE, Scheme.EVENTUAL])
+def test_resampled_rows_survive_a_takeover(tmp_path: Path, scheme: Scheme, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    times = [np.cumsum(rng.choice([0, 1, 3], 150)) + rng.integers(0, 3, 150) for _ in range(2)]
+    sides = [
+        pa.table({"k": rng.integers(0, 3, 150), "v": np.arange(150), "t": at.astype("M8[us]")})
+        for at in times
+    ]
+    sources = [ArrowSource(side, "t") for side in sides]
+
+    def make() -> Resample:
+        totals = {"total": ("sum", "v")}
+        return Resample(sides[0].schema, sides[1].schema, on=["k"], within_us=9, aggregates=totals)
+
+    with open_queue(tmp_path / "whole", "a", schema=record_schema(make())) as whole:
+        Runner(make(), sources, whole).run()
+        expected = output_of(whole)
+    policy = Targets(extent_factor=1.5, extent_floor=1, replay_rows=20)
+    queue = open_queue(tmp_path / "queue", "a", schema=record_schema(make()))
+    runner = Runner(make(), sources, queue, policy, step_rows_max=10)
+    first, *steps = (
+        step for step, _ in zip(runner._steps(runner._position), "123456", strict=False)
+    )
+    runner.step(first)
+    queue.sync()
+    with Standby(tmp_path / "queue", make, sources, scheme, policy) as standby:
+        for step in steps:
+            runner.step(step)
+            queue.sync()
+            standby.follow()
+        taken = standby.take_over()
+    taken.runner.run()
+    assert output_of(taken.queue) == expected
+    taken.queue.close()

@@ -68,7 +68,7 @@ ORDER = {
     "operators.join": "waiting arrival_clocks schemas join resample",
     "operators.ordering": "bubble sort",
     "standby": """
-        schemes costs model lease_format beats lease_objects lease leases
+        schemes costs costs_here model lease_format beats lease_objects lease leases
         followers skipping queue_input refusals takeover standby
     """,
     "standby.followers": "followed_log footprint_ledger warm_state held_output shadow",

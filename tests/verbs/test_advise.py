@@ -5,10 +5,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from cec_store import open_queue
 from cec_store.cli import app
+from cec_store.operators import (
+    Aggregate,
+    ArrowSource,
+    RandomFilter,
+    Runner,
+    TimeWindow,
+    record_schema,
+)
 from support.command_line.json_schemas import check
 from support.places import damaged_queues as made
 from support.places.made_checkpoints import grown
@@ -38,7 +48,8 @@ def document(*arguments: object) -> Any:
 
 
 def test_a_short_recovery_time_asks_for_active_standby() -> None:
-    assert document(*AGGREGATE, "--recovery-time", 0.251)["cheapest"] == "active standby"
+    assert document(*AGGREGATE, "--recovery-time", 0.2901)["cheapest"] == "active standby"
+    assert document(*AGGREGATE, "--recovery-time", 0.293)["cheapest"] == "passive standby"
     assert document(*AGGREGATE, "--recovery-time", 5)["cheapest"] == "upstream backup"
     assert document(*AGGREGATE, "--recovery-time", 0.1)["cheapest"] is None
     assert document(*AGGREGATE, "--may-lose")["cheapest"] == "amnesia"
@@ -55,10 +66,10 @@ def test_whatever_fits_is_at_least_as_dear_as_what_is_named() -> None:
 def test_simulation_stands_beside_the_formula() -> None:
     found = document(*AGGREGATE, "--simulate")
     for each in found["schemes"]:
-        simulated = each["simulated"]
-        assert simulated["recovery_s"] == pytest.approx(each["recovery_s"], rel=0.1, abs=1e-3)
-        assert simulated["bandwidth_share"] == pytest.approx(each["bandwidth_share"], rel=0.1)
-    assert [each["simulated"]["output"] for each in found["schemes"]] == [
+        paper, simulated = each["paper"], each["paper"]["simulated"]
+        assert simulated["recovery_s"] == pytest.approx(paper["recovery_s"], rel=0.1, abs=1e-3)
+        assert simulated["bandwidth_share"] == pytest.approx(paper["bandwidth_share"], rel=0.1)
+    assert [each["paper"]["simulated"]["output"] for each in found["schemes"]] == [
         "gap", "repeating", "convergent", "repeating", "precise",
     ]  # fmt: skip
     status, text = run(*AGGREGATE, "--simulate")
@@ -74,12 +85,93 @@ def test_a_queue_says_how_many_windows_it_has_and_nothing_is_written(queue: Path
     assert made.hash_of(queue) == before
 
 
+def by_scheme(found: Any, name: str) -> dict[str, str | None]:
+    return {each["scheme"]: each[name] for each in found["schemes"]}
+
+
+def test_what_a_standby_refuses_is_not_named(queue: Path) -> None:
+    """The queue has checkpoints, so that upstream backup, the cheapest, cannot take it over."""
+    found = document(queue, "--rate", 500, "--recovery-time", 100)
+    refused, condition = by_scheme(found, "refused"), by_scheme(found, "condition")
+    assert "with checkpoints" in refused.pop("upstream backup")
+    assert set(refused.values()) == {None}
+    # Its log does not say whether the operator can be followed.
+    assert {name for name, text in condition.items() if text} == {
+        "passive standby", "active standby",
+    }  # fmt: skip
+    assert found["cheapest"] == "eventual checkpoint"
+    _, text = run(queue, "--rate", 500)
+    assert "upstream backup is refused: " in text
+
+
+def test_the_operator_is_asked_as_a_standby_asks_it(
+    queue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "advised_operators.py").write_text(
+        "import pyarrow as pa\n"
+        "from cec_store.operators import Aggregate, BSort, CountWindow\n"
+        "SCHEMA = pa.schema([('k', pa.int64())])\n"
+        "def sort(): return BSort('k', 3, SCHEMA)\n"
+        "def counts():\n"
+        "    return Aggregate(group_by=['k'], aggregates={'n': ('count',)},\n"
+        "                     window=CountWindow(3), input_schema=SCHEMA)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    sort = document(queue, "--rate", 500, "--operator", "advised_operators:sort")
+    for scheme in ("passive standby", "active standby"):
+        assert "cannot be kept close" in by_scheme(sort, "refused")[scheme]
+    assert set(by_scheme(sort, "condition").values()) == {None}
+    counts = document(*AGGREGATE, "--operator", "advised_operators:counts", "--recovery-time", 5)
+    assert "is deterministic" in by_scheme(counts, "refused")["upstream backup"]
+    assert counts["cheapest"] == "eventual checkpoint"
+    for wrong in ("advised_operators:nothing", "advised_operators", "nowhere:sort"):
+        status, text = run(queue, "--operator", wrong)
+        assert (status, "--operator" in text) == (2, True)
+
+
+def test_a_queue_without_checkpoints_says_who_could_take_it_over(tmp_path: Path) -> None:
+    rows = pa.table({"k": [1, 2] * 50, "t": pa.array(range(100)).cast(pa.timestamp("us"))})
+    operator = Aggregate(
+        group_by=["k"], aggregates={"n": ("count",)}, window=TimeWindow(10),
+        input_schema=rows.schema,
+    )  # fmt: skip
+    with open_queue(tmp_path / "queue", "a", schema=record_schema(operator)) as queue:
+        Runner(operator, [ArrowSource(rows, "t")], queue, checkpoints=False).run()
+    status, text = run(tmp_path / "queue", "--rate", 10)
+    assert status == 2
+    assert "take over by 'upstream backup'" in " ".join(text.split())
+
+
+def test_a_log_with_determinants_has_no_active_standby(tmp_path: Path) -> None:
+    rows = pa.table({"k": range(100), "t": pa.array(range(100)).cast(pa.timestamp("ms"))})
+    operator = RandomFilter(0.5, rows.schema)
+    with open_queue(tmp_path / "queue", "a", schema=record_schema(operator)) as queue:
+        Runner(operator, [ArrowSource(rows, "t")], queue).run()
+    refused = by_scheme(document(tmp_path / "queue", "--rate", 10), "refused")
+    assert "depends on chance" in refused["active standby"]
+
+
+def test_output_waits_for_the_disk_in_every_scheme_and_is_never_there_twice() -> None:
+    found = document(*AGGREGATE)
+    for each in found["schemes"]:
+        assert each["held_s"] > 0.025
+        assert "repeated_tuples" not in each
+        assert (each["paper"]["held_s"] > 0) is (each["scheme"] == "eventual checkpoint")
+    _, text = run(*AGGREGATE)
+    assert "the paper's protocols" in text
+
+
 def test_a_checkpoint_does_not_say_how_much_input_there_is(tmp_path: Path) -> None:
     grown(tmp_path / "checkpoint")
     status, text = run(tmp_path / "checkpoint")
     assert status == 2
     assert "--rate" in text
-    assert document(tmp_path / "checkpoint", "--rate", 100)["query"]["open_windows"] > 0
+    found = document(tmp_path / "checkpoint", "--rate", 100, "--recovery-time", 100)
+    assert found["query"]["open_windows"] > 0
+    # No driver of Spark's begins without the checkpoint.
+    refused = by_scheme(found, "refused")
+    assert {name for name, text in refused.items() if text} == {"amnesia", "upstream backup"}
+    assert found["cheapest"] == "eventual checkpoint"
 
 
 def test_a_damaged_queue_gives_no_advice(queue: Path, tmp_path: Path) -> None:
