@@ -7,7 +7,7 @@ its owner writes to it, and each row that is read is checked again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from weakref import finalize
@@ -29,11 +29,12 @@ class _Opened:
     ``_sharing`` guards ``_shared`` and every ``users``.
     """
 
-    _shared: dict[str, _Opened] = {}  # noqa: RUF012
+    _shared: dict[Hashable, _Opened] = {}  # noqa: RUF012
     _sharing = RLock()  # a collector that runs while it is held may release another file
 
-    def __init__(self, path: str, size: int, writable: bool) -> None:
-        self.path = path
+    def __init__(self, path: str, size: int, writable: bool, file: Hashable = None) -> None:
+        """``file`` tells a file that is shared from all others, by whatever path."""
+        self._file = file
         self.users = 0
         self.map_bytes = _MAP_BYTES_MIN
         while self.map_bytes < 2 * size:
@@ -59,15 +60,17 @@ class _Opened:
 
     @classmethod
     def begin_child(cls) -> None:
-        """What the parent of this process has open is not shared with it."""
-        cls._shared, cls._sharing = {}, RLock()
+        """Close what the parent has open; it stays open there. LMDB opens no file twice."""
+        inherited, cls._shared, cls._sharing = cls._shared, {}, RLock()
+        for each in inherited.values():
+            each.environment.close()
 
     @classmethod
-    def share(cls, path: str, size: int) -> _Opened:
+    def share(cls, path: str, size: int, file: Hashable) -> _Opened:
         """An unchanging file, open for reading."""
         with cls._sharing:
-            opened = cls._shared.get(path) or cls(path, size, writable=False)
-            cls._shared[path] = opened
+            opened = cls._shared.get(file) or cls(path, size, writable=False, file=file)
+            cls._shared[file] = opened
             opened.users += 1
             return opened
 
@@ -76,8 +79,8 @@ class _Opened:
         with self._sharing:
             self.users -= 1
             if self.users <= 0:
-                if self._shared.get(self.path) is self:
-                    del self._shared[self.path]
+                if self._shared.get(self._file) is self:
+                    del self._shared[self._file]
                 self.environment.close()
 
 
@@ -103,7 +106,10 @@ class LmdbFile:
         path, size = f"{folder.path}/{name}", folder.size(name)
         if not writable and not size:
             raise BadIndex(f"{path} is empty")
-        self._opened = _Opened(path, size, True) if writable else _Opened.share(path, size)
+        if writable:
+            self._opened = _Opened(path, size, writable=True)
+        else:
+            self._opened = _Opened.share(path, size, folder.identity(name)[:2])
         # Also for who forgets to close: a descriptor and a mapping would stay for good.
         self._release = finalize(self, self._opened.release)
         self._release.atexit = False

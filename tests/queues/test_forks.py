@@ -10,8 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cec_store import Forked, OutputQueue, open_queue
+from cec_store import Forked, OutputQueue, Position, open_queue
+from cec_store.inspector.verifying.index import check_index
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
+from cec_store.storage.local import LocalFolder
 
 SCHEMA = pa.schema({"n": pa.int64()})
 BUSY_S = 30
@@ -139,3 +141,26 @@ def test_a_child_cannot_run_its_parents_operator(path: Path) -> None:
 
         with child(work):
             runner.run()
+
+
+def test_the_index_is_used_in_a_child_and_by_another_path(path: Path, tmp_path: Path) -> None:
+    """LMDB opens no file twice in a process, and a child has what its parent had open."""
+    schema = pa.schema([("at", pa.timestamp("us"))])
+    with open_queue(path, "x", schema=schema, timestamp_column="at") as queue:
+        for moment in range(30):
+            queue.append(pa.record_batch([pa.array([moment], schema.types[0])], schema=schema))
+        queue.sync()
+        queue.position_at(5)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+
+    def look() -> None:
+        for each in path, link:
+            index, fault = check_index(LocalFolder(each))
+            assert (index, fault) == ("covers 30 of 30 frames", None)
+
+    with open_queue(path) as held:
+        held.position_at(15)
+        look()
+        with child(look):
+            assert held.position_at(15) == Position(15)
