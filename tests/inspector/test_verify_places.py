@@ -52,6 +52,33 @@ def test_a_batch_that_is_not_committed_yet_is_no_fault(tmp_path: Path, version: 
     assert document(query.path)["batches"] == {"first": 0, "last": 2}
 
 
+@pytest.mark.parametrize("release", ["2", "3.2"])
+def test_what_older_sparks_did_not_write_is_a_note(tmp_path: Path, release: str) -> None:
+    """Spark notes schemas since release 3.1, and operators since release 4."""
+    query = MadeCheckpoint(tmp_path / "c", places.KEY, places.VALUE)
+    query.batch({(1,): (1,)}, {(2,): (2,)})
+    query.close()
+    place = place_at(query.path)
+    assert place.checkpoint is not None
+    shutil.rmtree(query.path / "state" / "0" / "_metadata")
+    if release == "2":
+        shutil.rmtree(state_of(query.path, 0) / "_metadata")
+    files = SparkFiles(place.checkpoint, place.logs, is_built_in=True)
+    files.check()
+    assert files.faults == []
+    [note] = files.notes
+    assert note.path == str(query.path / "state/0/_metadata/metadata")
+    assert "from release 4 on" in note.what
+    ours = SparkFiles(place.checkpoint, place.logs)
+    ours.check()
+    assert [fault.kind for fault in ours.faults] == ["spark-schema"], "our provider needs it"
+    if release == "3.2":
+        (state_of(query.path, 0) / "_metadata" / "schema").write_bytes(b"no schema")
+        files = SparkFiles(place.checkpoint, place.logs, is_built_in=True)
+        files.check()
+        assert [fault.kind for fault in files.faults] == ["spark-schema"]
+
+
 def test_a_query_that_has_only_begun_has_no_state_yet(tmp_path: Path) -> None:
     query = MadeCheckpoint(tmp_path / "c", places.KEY, places.VALUE)
     (query.path / "offsets" / "0").write_text('v1\n{"batchTimestampMs":1,"conf":{}}\n0')

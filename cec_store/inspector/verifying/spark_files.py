@@ -12,10 +12,12 @@ from cec_store.connectors.spark.checkpoint.layout import (
     OFFSETS,
     Checkpoint,
     Commit,
+    store_folder,
 )
 from cec_store.connectors.spark.checkpoint.state_schema import (
     StateSchema,
     has_variables,
+    read_schema_file,
     read_state_schema,
     state_partitions,
 )
@@ -117,6 +119,11 @@ class SparkFiles:
 
     def _fault(self, kind: str, name: str, byte: int, what: str) -> None:
         self._add(Fault(kind, f"{self._checkpoint.path}/{name}", byte, what, True))
+
+    def _note(self, name: str, what: str) -> None:
+        note = Note(f"{self._checkpoint.path}/{name}", 0, what)
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _add(self, fault: Fault) -> None:
         if fault not in self.faults:
@@ -221,17 +228,27 @@ class SparkFiles:
             self._with_variables.append((operator, store))
             return  # each has a schema of its own
         name = f"state/{operator}/{METADATA_FOLDER}/metadata"
+        is_older = self._is_built_in and not _is_noted(state, "metadata")
+        if is_older:
+            what = "the file is missing: Spark writes it from release 4 on, and goes on without it"
+            self._note(name, what)
+        if is_older and not _is_noted(store_folder(state, 0, store), "schema"):
+            return  # before release 3.1 Spark did not write that either
         try:
-            self.schemas[operator, store] = read_state_schema(state, store)
+            self.schemas[operator, store] = (
+                read_schema_file(state, store, 0, 0)
+                if is_older
+                else read_state_schema(state, store)
+            )
         except CorruptLog as error:
             self._add(Fault("spark-schema", error.path, error.byte, error.reason, True))
         except UnsupportedVersion as error:
             if self._is_built_in:  # its state is of formats of its own
-                self.notes.append(Note(f"{self._checkpoint.path}/{name}", 0, str(error)))
+                self._note(name, str(error))
             else:
                 self._fault("version", name, 0, str(error))
         except SchemaMismatch as error:
-            self.notes.append(Note(f"{self._checkpoint.path}/{name}", 0, str(error)))
+            self._note(name, str(error))
         except (ValueError, NotAQueue) as error:
             self._fault("spark-schema", name, 0, str(error))
         for folder in _schema_folders(state, store):
@@ -242,6 +259,12 @@ class SparkFiles:
 def _numbers(names: Iterable[str]) -> list[int]:
     """Batches that files are called by, ascending."""
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+
+
+def _is_noted(folder: FolderTree, name: str) -> bool:
+    """Whether the folder's metadata has a file of this name."""
+    noted = folder.folders().get(METADATA_FOLDER) if folder.exists() else None
+    return noted is not None and name in noted.names()
 
 
 def _store_of(log: Log) -> tuple[int, str]:

@@ -103,7 +103,13 @@ def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
     stores = _stores_of(operator_folder)
     if store not in stores:
         raise ValueError(f"{operator_folder.path}: no store {store!r}; there are {sorted(stores)}")
-    prefix_fields, partitions = stores[store]
+    return read_schema_file(operator_folder, store, *stores[store])
+
+
+def read_schema_file(
+    operator_folder: FolderTree, store: str, prefix_fields: int, partitions: int
+) -> StateSchema:
+    """The schema of a store of which the rest is known; raises as :func:`read_state_schema`."""
     path, data = noted(store_folder(operator_folder, 0, store), "schema")
     texts = JavaTexts(path, data)
     version = texts.one()
