@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
 from rich.progress import Progress
 
 from cec_store.demos.embedded import RUNS as EMBEDDED_RUNS
@@ -140,7 +141,8 @@ def report_on_demo(
     """Write the report on what the demo left into the folder ``target``, and say where it is."""
     left = folder / "killed" / OPERATORS[0] if embedded else folder / CHECKPOINT / FLEETS
     page = _page_in(target)
-    write_report(make_report(screen, place_at(left), rates=rates), page, overwrite=True)
+    document = make_report(screen, place_at(left), rates=rates, cores=pa.cpu_count())
+    write_report(document, page, overwrite=True)
     what = "queue" if embedded else "checkpoint"
     screen.line(
         f"the report on the {what} {left.name} is in {page.resolve()}: open it in a browser"

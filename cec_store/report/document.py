@@ -9,9 +9,11 @@ from typing import Any
 from cec_store.errors import CecError, OutOfRange
 from cec_store.inspector.measuring.consumer_lags import consumer_lags
 from cec_store.inspector.measuring.crash_costs import LoadRates
+from cec_store.inspector.measuring.last_restart import last_restart
 from cec_store.inspector.measuring.place_extents import At
 from cec_store.inspector.places.places import Place
 from cec_store.inspector.verifying.place import verify_place
+from cec_store.inspector.verifying.results import PlaceVerification
 from cec_store.report.facts import Damage, LogFacts, read_facts, without_repeats
 from cec_store.report.restart_costs import RecoveryCurves, restart_of
 from cec_store.report.views import view
@@ -30,6 +32,7 @@ def report_on(
     top: int = 10,
     with_verify: bool = True,
     rates: LoadRates,
+    cores: int,
     done: Callable[[int], object] = lambda _: None,
 ) -> Document:
     """Look at every log of a place, damaged ones too.
@@ -38,6 +41,7 @@ def report_on(
     ``with_verify`` reads every byte; without it, the headers and what a restart needs.
     State that Spark's own providers keep has no views; each log says what its ``store`` is.
     ``top`` is how many windows are named, and how many of the logs get plots of their own.
+    ``cores`` load state at a restart at the same time.
     ``done`` is called after each log with how many have been looked at.
 
     Raises:
@@ -53,24 +57,30 @@ def report_on(
         done(len(logs))
     if at is not None and not place.is_built_in and all(facts.last is None for facts in logs):
         raise OutOfRange(f"{place.path}: {damage_in(logs)[0].what}")
-    verified = _verified(place, logs, damage) if with_verify else None
-    damage = without_repeats(damage + damage_in(logs))
+    found = verify_place(place) if with_verify else None
+    damage = _counted(found, damage + damage_in(logs))
+    for facts in logs:
+        facts.damage = [each for each in damage if each.log == facts.log.name]
+    version = _version(place, wanted, logs)
+    last = last_restart(place, version)
     return {
         "path": place.path,
         "kind": place.kind.value,
         "sound": not damage,
-        "version": _version(place, wanted, logs),
+        "version": version,
         "provider": place.provider,
         "retention": place.retention(),
         "consumers": [
             asdict(each) for each in consumer_lags([c for facts in logs for c in facts.consumers])
         ],
-        "verified": verified,
+        "verified": None if found is None else found.is_sound,
         "damage": [asdict(each) for each in damage],
+        "notes": sorted({note for facts in logs for note in facts.notes}),
         "logs": [_row(facts) for facts in logs],
         "totals": _totals(logs),
         "rates": asdict(rates),
-        "views": [] if place.is_built_in else _views(place, logs, top, rates),
+        "last_restart": None if last is None else asdict(last),
+        "views": [] if place.is_built_in else _views(place, logs, top, rates, cores),
     }
 
 
@@ -97,17 +107,15 @@ def damage_in(logs: Sequence[LogFacts]) -> list[Damage]:
     return [each for facts in logs for each in facts.damage]
 
 
-def _verified(place: Place, logs: Sequence[LogFacts], damage: list[Damage]) -> bool:
-    """Whether all is sound to the last byte; what is not goes to its log, else to ``damage``."""
-    found = verify_place(place)
-    by_name = {facts.log.name: facts for facts in logs if facts.log.name or len(logs) == 1}
-    for fault in found.faults:
-        facts = by_name.get(fault.log)
-        known = damage if facts is None else facts.damage
-        known.append(Damage.of_fault(fault.log, fault))
-    for facts in logs:
-        facts.damage = without_repeats(facts.damage)
-    return found.is_sound
+def _counted(found: PlaceVerification | None, met: list[Damage]) -> list[Damage]:
+    """The faults that `verify` counts; what the report met itself where `verify` names none.
+
+    ``met`` is that, of all logs; it is all that is known where nothing was verified.
+    """
+    faults = [] if found is None else found.faults
+    named = {fault.log for fault in faults}
+    rest = without_repeats([each for each in met if each.log not in named])
+    return [*(Damage.of_fault(fault.log, fault) for fault in faults), *rest]
 
 
 def _row(facts: LogFacts) -> Document:
@@ -145,17 +153,19 @@ def _totals(logs: Sequence[LogFacts]) -> Document:
     }
 
 
-def _views(place: Place, logs: Sequence[LogFacts], top: int, rates: LoadRates) -> list[Document]:
+def _views(
+    place: Place, logs: Sequence[LogFacts], top: int, rates: LoadRates, cores: int
+) -> list[Document]:
     """All logs together, then those with the largest extents (or most bytes) one by one."""
     chosen = sorted(logs, key=lambda f: (-f.extent_bytes, -f.history.bytes))[:top]
     groups = [("", [*logs])] if len(logs) == 1 else [("all logs", [*logs])]
     if len(logs) > 1:
         groups += [(facts.log.name, [facts]) for facts in sorted(chosen, key=logs.index)]
-    targets = RecoveryCurves(rates)
+    targets = RecoveryCurves(rates, cores)
     return [
         {
             **view(name, group, top, place.has_versions),
-            "restart": restart_of(group, rates),
+            "restart": restart_of(group, rates, cores),
             "recovery": targets.curve(group),
         }
         for name, group in groups

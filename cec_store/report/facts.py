@@ -8,7 +8,8 @@ from cec_store.errors import CecError, CorruptLog, OutOfRange
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
 from cec_store.inspector.built_in.figures import StoreFigures, figures_of
 from cec_store.inspector.built_in.store_files import StoreFiles
-from cec_store.inspector.damage.faults import EFFECTS, Fault, located
+from cec_store.inspector.damage.faults import EFFECTS, Fault, is_note, located
+from cec_store.inspector.measuring.crash_costs import LogLoad
 from cec_store.inspector.measuring.extents import reader_at
 from cec_store.inspector.measuring.footprint_statistics import (
     FootprintStatistics,
@@ -72,6 +73,8 @@ class LogFacts:
     damage: list[Damage] = field(default_factory=list)
     store: StoreFigures | None = None
     """Of a store that one of Spark's own providers keeps."""
+    notes: list[str] = field(default_factory=list)
+    """Why keys are shown as they are stored though nothing is damaged."""
 
     @property
     def open_windows(self) -> int:
@@ -102,6 +105,16 @@ class LogFacts:
     @property
     def extent_raw_bytes(self) -> int:
         return sum(segment.extent_raw_bytes for segment in self.history.segments)
+
+    @property
+    def load(self) -> LogLoad | None:
+        """What a restart reads; ``None`` without windows, or where damage hides them."""
+        if self.footprints is None:
+            return None
+        return LogLoad(
+            self.log.operator, self.log.partition, self.extent_bytes, self.extent_raw_bytes,
+            self.extent_records, self.replay_rows,
+        )  # fmt: skip
 
     @property
     def replay_rows(self) -> int:
@@ -169,7 +182,10 @@ def _read(facts: LogFacts, place: Place, at: At) -> None:
     try:
         _ = log.decoder
     except CecError as error:  # keys are shown as they are stored
-        facts.damage.append(Damage.of_error("", place.path, error))
+        if is_note(error):
+            facts.notes.append(str(error))
+        else:
+            facts.damage.append(Damage.of_error("", place.path, error))
     extent_from = 2**63
     if facts.last is not None and facts.footprints is not None:
         extent_from = facts.last.end_offset - facts.last.extent_records

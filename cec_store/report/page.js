@@ -145,10 +145,13 @@ function tiles(view) {
   const tile = tilesIn("tiles");
   const log = isAll ? report.totals : report.logs.find((each) => each.name === view.name);
   if (view.open_windows) {
-    const { load_s, replay_s, replay_rows } = view.restart;
+    const { load_s, replay_s, replay_rows, cores } = view.restart, { source, fixed_source } = report.rates, last = report.last_restart;
+    const how = `${[source, fixed_source].includes("default") ? "a guess" : "estimated"}, on ${text.count(cores, "core")}`;
     tile("a restart now", text.estimate(load_s + replay_s), replay_rows
-      ? `estimated: load ${text.estimate(load_s)}, replay ${text.count(replay_rows, "row")} (u) ${text.estimate(replay_s)}`
-      : "estimated, to load; no input is read again");
+      ? `${how}: load ${text.estimate(load_s)}, replay ${text.count(replay_rows, "row")} (u) ${text.estimate(replay_s)}`
+      : `${how}, to load; no input is read again`);
+    if (last && isAll) tile("the last restart, at most", text.estimate(last.first_batch_s), `batch ${text.whole(last.batch)}, with its work and any outage in it` +
+      (last.later_batch_s === null ? "" : `; the batches since ${text.estimate(last.later_batch_s)}`));
     if (log.extent_bytes) tile("to read", text.bytes(log.extent_bytes), `of ${text.bytes(log.bytes)}`);
     tile("open windows N", text.whole(view.open_windows), "keys with state");
     tile("extent q", text.whole(view.extent_records), `records to read, ${text.number(view.extent_records / view.open_windows)} × N`);
@@ -192,6 +195,7 @@ function header() {
   const box = at("sound");
   made("div", text.safe(report.summary), box,
     { class: !report.sound || isLate ? "verdict bad" : report.verified !== null ? "verdict good" : "verdict" });
+  for (const note of report.notes) made("div", text.safe(note), box, { class: "soft" });
   if (report.sound) return;
   const list = made("ul", null, box, { class: "faults" });
   for (const fault of report.damage) {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from cec_store.errors import CecError
-from cec_store.inspector.measuring.crash_costs import LoadRates
+from cec_store.inspector.measuring.crash_costs import LoadRates, restart_cost
 from cec_store.inspector.measuring.extent_history import WhatIf
 from cec_store.inspector.measuring.extents import reader_at
 from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate, together
@@ -22,25 +23,21 @@ _SIMULATED_LOGS_MAX = 32
 """More logs, or longer ones, are not gone through: that would take longer than all the rest."""
 
 
-def restart_of(logs: Sequence[LogFacts], rates: LoadRates) -> Document:
-    """What getting the state back takes, one log after the other."""
-    rows = sum(facts.replay_rows for facts in logs)
-    return {
-        "load_s": sum(
-            rates.load_s(facts.extent_bytes, facts.extent_raw_bytes, facts.extent_records)
-            for facts in logs
-            if facts.footprints is not None
-        ),
-        "replay_rows": rows,
-        "replay_s": rows / rates.replay_rows_per_s,
-    }
+def restart_of(logs: Sequence[LogFacts], rates: LoadRates, cores: int) -> Document | None:
+    """What getting the state back takes; ``None`` where no log has any that can be read."""
+    loads = [facts.load for facts in logs if facts.load is not None]
+    if not loads:
+        return None
+    rows = sum(load.replay_rows for load in loads)
+    return {**asdict(restart_cost(loads, rates, cores)), "replay_rows": rows}
 
 
 class RecoveryCurves:
     """What other targets would cost, of some logs together; each log is gone through once."""
 
-    def __init__(self, rates: LoadRates) -> None:
+    def __init__(self, rates: LoadRates, cores: int) -> None:
         self._rates = rates
+        self._cores = cores
         self._known: dict[str, tuple[TargetOutcome, ...]] = {}
 
     def curve(self, logs: Sequence[LogFacts]) -> Document | None:
@@ -51,14 +48,15 @@ class RecoveryCurves:
         now = sum(facts.extent_records for facts in logs)
         curve = self._simulated(logs) or self._modelled(logs)
         q = curve["extent_records"]
-        scale = sum(facts.extent_bytes for facts in logs) / max(1, now)
-        raw_scale = sum(facts.extent_raw_bytes for facts in logs) / max(1, now)
-        rates = self._rates
-        loads = [rates.load_s(int(n * scale), int(n * raw_scale), n) for n in q]
-        others = (len(logs) - 1) * rates.fixed_s
+        loads = [facts.load for facts in logs if facts.load is not None]
+
+        def load_s(records: int) -> float:
+            scaled = [load.scaled(records / max(1, now)) for load in loads]
+            return restart_cost(scaled, self._rates, self._cores).load_s
+
         return {
             **curve,
-            "load_s": [seconds + others for seconds in loads],
+            "load_s": [load_s(records) for records in q],
             "now": now,
             "open_windows": sum(facts.open_windows for facts in logs),
         }

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cec_store.checkpoints.policy import Targets
 from cec_store.format.columns import Ints
@@ -114,30 +115,59 @@ def _written(logs: Sequence[LogFacts], has_versions: bool) -> Document:
 
 
 def _written_by_time(kept: Sequence[Sequence[HistoryBucket]]) -> Document:
-    rows = np.array(
-        [(s.timestamp_us, s.bytes, s.records) for buckets in kept for s in buckets], np.float64
-    )
+    spans = _spans(kept)
     # A bin is a microsecond at least: what was written at once would have none otherwise.
-    first, last = rows[:, 0].min(), rows[:, 0].max()
+    first = spans[:, 0].min() if len(spans) else 0.0
+    last = spans[:, 1].max() if len(spans) else 0.0
     edges = np.linspace(first, max(last, first + _TIME_BINS), _TIME_BINS + 1)
-    totals = [np.histogram(rows[:, 0], edges, weights=rows[:, place])[0] for place in (1, 2)]
     return {
         "by": "time",
         "number": list(range(len(edges) - 1)),
         "timestamp_us": edges[1:].astype(np.int64).tolist(),
-        "bytes": totals[0].astype(np.int64).tolist(),
-        "records": totals[1].astype(np.int64).tolist(),
+        "bytes": _binned(spans, spans[:, 2], edges),
+        "records": _binned(spans, spans[:, 3], edges),
     }
+
+
+def _spans(kept: Sequence[Sequence[HistoryBucket]]) -> NDArray[np.float64]:
+    """Of each bucket with records: from when, until when, bytes and records.
+
+    Records stand for the time up to the next one: as far as those of the bucket are apart.
+    """
+    found = np.array(
+        [
+            (s.first_us, s.last_us, s.bytes, s.records)
+            for buckets in kept
+            for s in buckets
+            if s.records
+        ],
+        np.float64,
+    ).reshape(-1, 4)
+    found[:, 1] += (found[:, 1] - found[:, 0]) / np.maximum(1, found[:, 3] - 1)
+    return found
+
+
+def _binned(
+    spans: NDArray[np.float64], amounts: NDArray[np.float64], edges: NDArray[np.float64]
+) -> list[int]:
+    """Each amount in the bins that its span covers, in proportion; the sum stays what it is."""
+    below = np.zeros(len(edges))
+    for (first, last), amount in zip(spans[:, :2], amounts, strict=True):
+        width = last - first
+        share = np.clip((edges - first) / width, 0, 1) if width else (edges > first).astype(float)
+        share[-1] = 1
+        below += amount * share
+    return np.diff(np.rint(below).astype(np.int64)).tolist()  # type: ignore[no-any-return]
 
 
 def _throughput(logs: Sequence[LogFacts]) -> Document | None:
     """Records and bytes a second, by the records' own time; ``None`` where that stands still."""
     kept = [facts.history.buckets for facts in logs if facts.history.buckets]
-    times = [each.timestamp_us for buckets in kept for each in buckets]
-    if not times or max(times) - min(times) < _TIME_BINS:
+    spans = _spans(kept)
+    if not len(spans) or spans[:, 1].max() - spans[:, 0].min() < _TIME_BINS:
         return None
     rows = _written_by_time(kept)
-    bin_s = (max(times) - min(times)) / _TIME_BINS / 1e6
+    bin_s = (spans[:, 1].max() - spans[:, 0].min()) / _TIME_BINS / 1e6
     return {
         "until_us": rows["timestamp_us"],
         "records_per_s": [records / bin_s for records in rows["records"]],

@@ -10,13 +10,13 @@ from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import by_kind, counted, duration, moment, positions, size, value
 
 _RATES = {
-    DEFAULT: "defaults, which are a guess; --calibrate measures those of this machine",
+    DEFAULT: "a guess; --calibrate measures this machine",
     CALIBRATED: "measured on this machine just now",
     REMEMBERED: "measured on this machine by an earlier --calibrate",
 }
 
 
-def show_extent(screen: Screen, found: Overview, rates: LoadRates, top: int) -> None:
+def show_extent(screen: Screen, found: Overview, rates: LoadRates, cores: int, top: int) -> None:
     """Totals, extents, what a crash costs, the oldest windows, and what other targets had given."""
     if found.place.is_built_in:
         show_built_in(screen, found)
@@ -24,14 +24,17 @@ def show_extent(screen: Screen, found: Overview, rates: LoadRates, top: int) -> 
     if len(found.logs) == 1:
         _show_log(screen, found, found.logs[0], rates)
     else:
-        _show_logs(screen, found, rates)
+        _show_logs(screen, found, rates, cores)
     if (retention := found.place.retention()) is not None:
         screen.line(f"retention: {retention}")
     states = [each for each in found.logs if each.state is not None]
+    _show_last_restart(screen, found)
     if states:
         _show_rates(screen, rates, any(each.has_input for each in states))
     _show_windows(screen, found, rates, top)
     _show_what_if(screen, found)
+    for note in found.notes:
+        screen.line(f"note: {note}")
     for fault in found.faults:
         screen.line(f"damaged: {fault}", "bold red")
     for each in found.logs:
@@ -94,6 +97,7 @@ def _show_state(screen: Screen, each: LogExtent, state: OperatorState, rates: Lo
     cost = each.crash_cost(rates)
     crash = f"{seconds(cost.load_s)} to load"
     crash += f", {seconds(cost.replay_s)} to replay" if each.has_input else ""
+    crash += _guess(rates)
     screen.pairs(
         "a restart would read back",
         [
@@ -107,8 +111,14 @@ def _show_state(screen: Screen, each: LogExtent, state: OperatorState, rates: Lo
     )
 
 
+def _guess(rates: LoadRates) -> str:
+    return ", by a guess" if rates.is_guess else ""
+
+
 def _show_rates(screen: Screen, rates: LoadRates, has_input: bool) -> None:
     what = _RATES[rates.source]
+    if rates.fixed_source != rates.source:
+        what += f"; {seconds(rates.fixed_s)} to open a log: {_RATES[rates.fixed_source]}"
     if has_input and rates.source != DEFAULT:
         what += "; a replay at a default rate, as no log says how fast its operator is"
     screen.line(f"rates: {what}")
@@ -122,7 +132,7 @@ def _target(each: LogExtent) -> str:
     return f"not recorded; the default, {most:,} records, is {met}{priced}"
 
 
-def _show_logs(screen: Screen, found: Overview, rates: LoadRates) -> None:
+def _show_logs(screen: Screen, found: Overview, rates: LoadRates, cores: int) -> None:
     title = f"{found.place.path}: {found.place.kind.value}"
     if found.version is not None:
         title += f", version {found.version:,}"
@@ -143,14 +153,30 @@ def _show_logs(screen: Screen, found: Overview, rates: LoadRates) -> None:
              seconds(each.crash_cost(rates).load_s),
              f"{extent.records / extent.open_windows:.2f}" if extent.open_windows else None]
         )  # fmt: skip
-    total = found.totals(rates)
+    total = found.totals(rates, cores)
+    cost = found.restart_cost(rates, cores)
     rows.append(
         ["all", total["open_windows"], total["extent_records"], total["extent_frames"],
          size(total["extent_bytes"]), total["extent_segments"], None, None,
-         seconds(total["load_s"]), None]
+         None if cost is None else seconds(cost.load_s), None]
     )  # fmt: skip
     screen.table(title, names, rows)
-    screen.line(f"a crash now costs {seconds(total['load_s'])} to load all, one after the other")
+    if cost is not None:
+        on = f"on {counted(cost.cores, 'core')}{_guess(rates)}"
+        screen.line(f"a crash now costs {seconds(cost.load_s)} to load all, {on}")
+    elif not found.is_sound:
+        screen.line("a restart fails before it has loaded all, because of the damage below")
+
+
+def _show_last_restart(screen: Screen, found: Overview) -> None:
+    last = found.last_restart
+    if last is None:
+        return
+    line = f"the last restart: batch {last.batch:,}, committed {moment(last.committed_us)}, "
+    line += f"took at most {seconds(last.first_batch_s)} with its work and any outage in it"
+    if last.later_batch_s is not None:
+        line += f"; the batches since, {seconds(last.later_batch_s)}"
+    screen.line(line)
 
 
 def _show_windows(screen: Screen, found: Overview, rates: LoadRates, top: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cec_store.inspector.measuring.crash_costs import DEFAULT
 from cec_store.terminal.extent_screens import seconds
 from cec_store.terminal.wording import counted, moment
 
@@ -44,11 +45,17 @@ def _restart(of: Document) -> str:
         return ""
     restart = of["views"][0]["restart"]
     took_s, asked_s = restart["load_s"] + restart["replay_s"], of["recovery_time_s"]
-    said = f"A restart takes about {seconds(took_s)}"
-    if asked_s is None:
-        return said
-    where = "within" if took_s <= asked_s else "more than"
-    return f"{said}, {where} the {asked_s:g} s asked for"
+    rates = of["rates"]
+    is_guess = DEFAULT in (rates["source"], rates["fixed_source"])
+    said = f"A restart takes about {seconds(took_s)} on {counted(restart['cores'], 'core')}"
+    said += ", by a guess" if is_guess else ""
+    if asked_s is not None:
+        where = "within" if took_s <= asked_s else "more than"
+        said += f", {where} the {asked_s:g} s asked for"
+    if (last := of["last_restart"]) is not None:
+        took = seconds(last["first_batch_s"])
+        said += f" (the last one took at most {took} with its first batch and any outage in it)"
+    return said
 
 
 def _lower(sentence: str) -> str:

@@ -176,6 +176,10 @@ BeganAt = Annotated[
     Any,
     typer.Option(parser=_time, metavar="MOMENT", help="After the last batch begun by this time."),
 ]
+Cores = Annotated[
+    int | None,
+    typer.Option(min=1, help="How many cores load state at a restart; by default as many as here."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; docs/cli.md has the schema.")]
 Since = Annotated[
     Any,

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 
 from cec_store.inspector.measuring.crash_costs import LoadRates
@@ -27,6 +28,7 @@ from cec_store.verbs.arguments import (
     AsJson,
     AtPoint,
     AtVersion,
+    Cores,
     PlacePath,
     StorageOptions,
     place_of,
@@ -62,6 +64,7 @@ def extent_verb(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Time loads on this machine, and remember it.")
     ] = False,
+    cores: Cores = None,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:
@@ -88,12 +91,13 @@ def extent_verb(
                 )
             )  # fmt: skip
     rates = _rates(screen, found[0], calibrate)
+    cores = cores or pa.cpu_count()
     if as_json:
-        first, *rest = [extent_as_json(each, rates, top) for each in found]
+        first, *rest = [extent_as_json(each, rates, cores, top) for each in found]
         screen.document({**first, "other": rest[0] if rest else None})
     else:
         for overview in found:
-            show_extent(screen, overview, rates, top)
+            show_extent(screen, overview, rates, cores, top)
         if other is not None:
             show_beside(screen, found)
     if not all(each.is_sound for each in found):
@@ -103,9 +107,9 @@ def extent_verb(
 def _rates(screen: Screen, found: Overview, is_wanted: bool) -> LoadRates:
     if not is_wanted:
         return known_rates()
-    rates = calibrated(found)
+    rates = calibrated(found, known_rates())
     if rates is None:
-        screen.note("nothing was timed: no extent here has a MiB, so use a larger log")
+        screen.note("nothing was timed: no operator's log is here that can be read")
         return known_rates()
     keep_rates(rates)
     return rates
@@ -125,19 +129,21 @@ def _progress(screen: Screen, logs: int) -> Iterator[Any]:
         yield show
 
 
-def extent_as_json(found: Overview, rates: LoadRates, top: int) -> dict[str, Any]:
+def extent_as_json(found: Overview, rates: LoadRates, cores: int, top: int) -> dict[str, Any]:
     """The document of ``cec-store extent --json``; docs/json/extent.schema.json."""
     return document(
         found.place,
         found.is_sound,
         [_log_as_json(each, rates) for each in found.logs],
-        {**found.totals(rates), "what_if": _what_if_as_json(found.what_if())},
+        {**found.totals(rates, cores), "what_if": _what_if_as_json(found.what_if())},
         retention=found.place.retention(),
         version=found.version,
         batch_timestamp_us=found.timestamp_us,
         provider=found.place.provider,
         restart_reads=None if found.place.checkpoint is None else asdict(found.restart_reads),
         faults=list(found.faults),
+        notes=list(found.notes),
+        last_restart=None if found.last_restart is None else asdict(found.last_restart),
         rates=asdict(rates),
         oldest_windows=[
             {"log": each.log.name, **asdict(window), "saves_s": _saves(each, window, rates)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
@@ -22,6 +23,7 @@ from cec_store.verbs.arguments import (
     AsJson,
     AtPoint,
     AtVersion,
+    Cores,
     PlacePath,
     StorageOptions,
     local_path,
@@ -62,6 +64,7 @@ def report_verb(
         float | None,
         typer.Option(min=0.0, metavar="SECONDS", help="What a restart may take."),
     ] = None,
+    cores: Cores = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
@@ -75,7 +78,7 @@ def report_verb(
     fleet = None if cluster else _fleet_at(path, storage_options)
     of_places = at is not None or version is not None or not with_verify
     of_places |= bool(cluster and storage_options)  # a look at a cluster is a file of this disk
-    if (cluster or fleet) and (of_places or recovery_time is not None):
+    if (cluster or fleet) and (of_places or recovery_time is not None or cores is not None):
         what = "with --cluster" if cluster else "of a fleet"
         raise typer.BadParameter(f"{what} there are only -o, --force and --json")
     place = None if cluster or fleet else place_of(path, storage_options)
@@ -90,7 +93,7 @@ def report_verb(
     else:
         document = make_report(
             screen, place, at=wanted, top=top, with_verify=with_verify, rates=known_rates(),
-            recovery_time_s=recovery_time,
+            cores=cores or pa.cpu_count(), recovery_time_s=recovery_time,
         )  # fmt: skip
     if as_json:
         screen.document(document)

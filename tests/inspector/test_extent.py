@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,9 +20,11 @@ from cec_store.inspector.decoding.records import RecordRow
 from cec_store.inspector.measuring import oldest_footprints
 from cec_store.inspector.measuring.crash_costs import (
     LoadRates,
+    LogLoad,
     calibrate,
     rates_as_text,
     rates_of_text,
+    restart_cost,
 )
 from cec_store.inspector.measuring.extents import (
     OperatorState,
@@ -33,6 +36,7 @@ from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import FrameRow
 from cec_store.inspector.showing.dumping import dump
 from cec_store.operators.aggregate.windows import CountWindow
+from cec_store.state_logs.tree import StateTree
 from cec_store.storage.local import LocalFolder
 from support.command_line import json_schemas
 from support.disks.memory_folder import MemoryFolder
@@ -178,9 +182,28 @@ def test_of_a_queue_a_moment_is_the_last_frame_before_it(tmp_path: Path) -> None
 def test_a_load_costs_what_its_parts_cost() -> None:
     rates = LoadRates(1e6, 2e6, 1e3, 10.0, 0.5)
     assert rates.load_s(3_000_000, 8_000_000, 500) == pytest.approx(0.5 + 3 + 4 + 0.5)
-    assert rates_of_text(rates_as_text(rates)) == LoadRates(1e6, 2e6, 1e3, 10.0, 0.5, "remembered")
+    assert rates_of_text(rates_as_text(rates)) == rates, "a guess stays one"
+    measured = replace(rates, source="calibrated", fixed_source="remembered")
+    assert rates_of_text(rates_as_text(measured)) == replace(
+        rates, source="remembered", fixed_source="remembered"
+    )
     for text in ("", "[]", "{}", rates_as_text(LoadRates(0)), rates_as_text(rates)[:-9]):
         assert rates_of_text(text) is None
+
+
+def test_partitions_load_on_the_cores_that_there_are() -> None:
+    rates = LoadRates(fixed_s=0.05)
+    stores = [LogLoad(0, partition, 0, 0, 0) for partition in range(200)]
+    cost = restart_cost(stores, rates, 4)
+    assert (cost.load_s, cost.cores) == (pytest.approx(200 * 0.05 / 4), 4)
+    assert restart_cost(stores, rates, 1000).cores == 200
+    join = [LogLoad(0, partition, 0, 0, 0) for partition in (0, 0, 0, 0, 1, 1, 1, 1)]
+    assert restart_cost(join, rates, 8).load_s == pytest.approx(4 * 0.05), "a task loads all four"
+    slow = [*stores[:3], LogLoad(0, 3, 500e6, 0, 0, 4_000_000)]
+    cost = restart_cost(slow, rates, 4)
+    assert (cost.load_s, cost.replay_s) == (pytest.approx(1.05), 2.0), "the longest decides"
+    after = [*stores, LogLoad(1, 0, 0, 0, 0)]
+    assert restart_cost(after, rates, 200).load_s == pytest.approx(0.1), "operators follow"
 
 
 def test_calibration_times_an_extent(tmp_path: Path) -> None:
@@ -247,7 +270,7 @@ def document_of(path: Path, *options: Any, status: int = 0) -> dict[str, Any]:
 
 
 def test_a_checkpoint_is_recounted_log_by_log_and_altogether(checkpoint: MadeCheckpoint) -> None:
-    found = document_of(checkpoint.path, "--top", 7, "--counts", "--what-if", "Q=2x")
+    found = document_of(checkpoint.path, "--top", 7, "--counts", "--what-if", "Q=2x", "--cores", 3)
     assert (found["kind"], found["version"], found["sound"]) == ("checkpoint", 12, True)
     assert found["batch_timestamp_us"] == (START_MS + 11 * 60_000) * 1000
     logs = found["logs"]
@@ -279,7 +302,9 @@ def test_a_checkpoint_is_recounted_log_by_log_and_altogether(checkpoint: MadeChe
                        ("extent_frames", "frames"), ("extent_bytes", "bytes"),
                        ("extent_segments", "segments")):  # fmt: skip
         assert totals[name] == sum(log["state"]["extent"][part] for log in logs)
-    assert totals["load_s"] == pytest.approx(sum(log["state"]["load_s"] for log in logs))
+    assert totals["load_s"] == pytest.approx(
+        sum(log["state"]["load_s"] for log in logs) / totals["cores"], rel=1e-3
+    )
     assert totals["what_if"][1]["target"] == "Q=2x"
     text = run(checkpoint.path, "--top", 2)
     assert "operator 0 (join), partition 2, right-keyToNumValues" in text
@@ -382,7 +407,7 @@ def test_an_operators_queue(tmp_path: Path, cache: Path) -> None:
     assert "guess" in run(path)
     (cache / "cec-store").mkdir()
     (cache / "cec-store" / "rates.json").write_text(
-        rates_as_text(LoadRates(1.0, 1.0, 1.0, 1.0, 1.0))
+        rates_as_text(LoadRates(1.0, 1.0, 1.0, 1.0, 1.0, "calibrated", "calibrated"))
     )
     found = document_of(path)
     assert found["rates"]["source"] == "remembered"
@@ -398,6 +423,79 @@ def test_a_calibration_is_kept_for_later_calls(tmp_path: Path, cache: Path) -> N
     found = document_of(path, "--calibrate", "--quick")
     assert found["rates"]["source"] == "calibrated"
     again = document_of(path, "--quick")["rates"]
-    assert again == {**found["rates"], "source": "remembered"}
+    assert again == {**found["rates"], "source": "remembered", "fixed_source": "remembered"}
+    small = made.make_operator_queue(tmp_path / "small")
+    rates = document_of(small, "--calibrate")["rates"]
+    assert (rates["source"], rates["fixed_source"]) == ("remembered", "calibrated")
+    assert rates["read_bytes_per_s"] == again["read_bytes_per_s"], "of the larger log"
     (cache / "cec-store" / "rates.json").write_text("{")
     assert document_of(path, "--quick")["rates"]["source"] == "default"
+
+
+def test_a_small_log_says_what_opening_costs(tmp_path: Path) -> None:
+    path = made.make_operator_queue(tmp_path / "q")
+    text = run(path, "--calibrate")
+    assert "to open a log: measured on this machine just now" in text
+    assert "by a guess" in text, "the bytes were too few to be timed"
+    rates = document_of(path)["rates"]
+    assert (rates["source"], rates["fixed_source"]) == ("default", "remembered")
+    assert 1e-6 <= rates["fixed_s"] < 0.5
+
+
+def test_the_last_restart_is_told(tmp_path: Path) -> None:
+    """A driver begins segments in all partitions; one that is full, in one."""
+    query = MadeCheckpoint(tmp_path / "c", KEY, VALUE)
+    for batch in range(9):
+        if batch == 5:
+            query.roll()
+        if batch == 8:
+            query.roll(1)
+        query.batch({("N1", 1): (batch,)}, {("N2", 2): (batch,)})
+    query.close()
+    commits_us = {
+        frame.header.input_upto: frame.header.max_timestamp_us
+        for partition in (0, 1)
+        for segment_id in StateTree(LocalFolder(query.folder(partition))).ids
+        for frame in StateTree(LocalFolder(query.folder(partition))).segment(segment_id).frames
+    }
+    for batch in range(9):
+        took_us = 3_200_000 if batch == 5 else 400_000
+        about = {"batchTimestampMs": (commits_us[batch + 1] - took_us) // 1000, "conf": {}}
+        (query.path / "offsets" / str(batch)).write_text(f"v1\n{json.dumps(about)}\n0")
+    last = document_of(query.path)["last_restart"]
+    assert last == {
+        "batch": 5,
+        "committed_us": commits_us[6],
+        "first_batch_s": pytest.approx(3.2, abs=0.01),
+        "later_batch_s": pytest.approx(0.4, abs=0.01),
+    }
+    assert "the last restart: batch 5" in run(query.path)
+    assert document_of(query.path, "--version", 5)["last_restart"] is None
+
+
+def test_a_restart_that_damage_ends_is_not_told_to_be_short(checkpoint: MadeCheckpoint) -> None:
+    for segment in made.segments(checkpoint.folder(1, "left-keyToNumValues")):
+        made.flip(segment, 20)
+    found = document_of(checkpoint.path, status=1)["totals"]
+    assert (found["load_s"], found["replay_s"], found["cores"]) == (None, None, None)
+    text = run(checkpoint.path, status=1)
+    assert "a crash now costs" not in text
+    assert "a restart fails" in text
+
+
+@pytest.mark.parametrize("kind", ["variant", "interval"])
+def test_types_that_are_not_decoded_are_notes(checkpoint: MadeCheckpoint, kind: str) -> None:
+    about = {"type": "struct", "fields": [{"name": "v", "type": kind, "nullable": True,
+                                           "metadata": {}}]}  # fmt: skip
+    for store in checkpoint.stores:
+        checkpoint.put_schema(json.dumps(about), json.dumps(about), store)
+    found = document_of(checkpoint.path)
+    assert (found["sound"], found["faults"]) == (True, [])
+    assert len(found["notes"]) == len(checkpoint.stores)
+    assert kind in found["notes"][0]
+    assert set(found["oldest_windows"][0]["key"]) == {"family", "key"}
+    assert f"note: {found['notes'][0]}" in run(checkpoint.path)
+    report = CliRunner().invoke(app, ["report", str(checkpoint.path), "--json"])
+    said = json.loads(report.stdout)
+    json_schemas.check("report", said)
+    assert (said["sound"], said["verified"], said["notes"]) == (True, True, found["notes"])

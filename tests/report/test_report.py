@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cec_store.format.frame import FRAME_HEADER_BYTES
 from cec_store.storage import trees
 from support.paths import DOCS, SNAPSHOT_QUEUE
 from support.places import damaged_queues as made
+from support.places.damaged_places import DAMAGES, Damage
 from support.places.made_checkpoints import MadeCheckpoint
 from support.places.reported_places import KEY, VALUE, grown, partitioned
 
@@ -345,3 +347,34 @@ def test_the_library_is_as_it_was_published() -> None:
     assert hashlib.sha256(data).hexdigest() == digest
     assert b"Chart.js v4.6.1" in data[:200]
     assert "Permission is hereby granted" in page_room._part("chart.LICENSE.md")
+
+
+@pytest.mark.parametrize(
+    ("place", "damage"), DAMAGES, ids=[damage.__name__ for _, damage in DAMAGES]
+)
+def test_faults_are_counted_as_verify_counts_them(
+    tmp_path: Path, place: Callable[[Path], Path], damage: Damage
+) -> None:
+    path = place(tmp_path / "p")
+    damage(path)
+    verified = json.loads(CliRunner().invoke(app, ["verify", str(path), "--json"]).stdout)
+    reported = json.loads(CliRunner().invoke(app, ["report", str(path), "--json"]).stdout)
+    counted = [(each["log"], each["path"], each["byte"]) for each in reported["damage"]]
+    assert counted == [(each["log"], each["path"], each["byte"]) for each in verified["faults"]]
+
+
+def test_uniform_input_is_drawn_as_uniform(tmp_path: Path) -> None:
+    """Frames of a thousand rows, a row each second: there are fewer frames than bars."""
+    schema = pa.schema([("n", pa.int64())])
+    with open_queue(tmp_path / "q", "x", schema=schema) as queue:
+        for first in range(0, 20_000, 1000):
+            moments = pa.array(range(first, first + 1000))
+            times = pa.array([each.as_py() * 1_000_000 for each in moments])
+            queue.append(pa.record_batch([moments], schema=schema), times)
+        queue.sync()
+    [view] = document_of(tmp_path / "q")["views"]
+    rates = view["throughput"]["records_per_s"]
+    assert len(rates) == 60
+    assert min(rates) == pytest.approx(1, abs=0.01)
+    assert max(rates) == pytest.approx(1, abs=0.01)
+    assert view["restart"] is None, "no operator writes it"

@@ -116,8 +116,8 @@ ORDER = {
     """,
     "inspector.measuring": """
         consumer_lags crash_costs kept_rates sketches totals extent_history oldest_footprints
-        extents what_if place_extents log_history reference_totals reference_consumers overview
-        footprint_statistics measured_query
+        extents what_if last_restart place_extents log_history reference_totals reference_consumers
+        overview footprint_statistics measured_query
     """,
     "inspector.showing": """
         dump_filter dump_rows dumping following reference_dump place_dump states differences

@@ -110,7 +110,7 @@ def test_a_checkpoints_extents_are_as_pinned(tmp_path: Path) -> None:
     for batch in range(6):
         query.batch({(f"N{batch % 4}",): (batch,)}, {("N7",): None if batch == 3 else (batch,)})
     query.close()
-    result = run("extent", query.path, "--top", 3, "--what-if", "Q=1")
+    result = run("extent", query.path, "--top", 3, "--cores", 2, "--what-if", "Q=1")
     pin("extent-checkpoint", result, query.path)
 
 

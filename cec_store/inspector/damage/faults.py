@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cec_store.errors import CorruptLog, UnsupportedVersion
+from cec_store.errors import CorruptLog, SchemaMismatch, UnsupportedVersion
 
 _SPARK = (
     "the file is Spark's own: restore it from a copy, or `cec-store fork` from an earlier batch"
@@ -151,6 +151,14 @@ class Fault:
 def kind_of(error: Exception) -> str:
     """The kind of fault of a file that an error other than its damage keeps from being read."""
     return "version" if isinstance(error, UnsupportedVersion) else "unreadable"
+
+
+def is_note(error: Exception) -> bool:
+    """Return whether it is sound all the same: Spark's schema has a type that is not decoded here.
+
+    Keys and values are then shown as they are stored.
+    """
+    return isinstance(error, SchemaMismatch)
 
 
 @dataclass(frozen=True)

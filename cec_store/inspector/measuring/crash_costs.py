@@ -1,8 +1,9 @@
-"""What a crash now would cost: the time of a load and of a replay, from rates.
+"""Estimate what a crash now would cost: the time of a load and of a replay, from rates.
 
-A load reads the extent's bytes, checks and decompresses them into records, and decides which of
-them are the newest of their keys. Each of the three has a rate of its own, so that one measurement
-holds for logs with small states and with large ones.
+A load opens a log, reads the extent's bytes, checks and decompresses them into records, and decides
+which of them are the newest of their keys. Opening has a fixed cost, and each of the others a rate
+of its own, so that one measurement holds for logs with small states and with large ones. Many logs
+are loaded by several cores at the same time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 
@@ -39,12 +41,19 @@ class LoadRates:
     """Records among which the newest of each key is found."""
     replay_rows_per_s: float = 2e6
     """Rows of input that the operator takes again. No log says how fast its operator is."""
-    fixed_s: float = 0.05
-    """Opening files, reading the tail."""
+    fixed_s: float = 0.01
+    """Opening a log: its files, and the headers at its end."""
     source: str = DEFAULT
     """``default``, ``calibrated`` now, or ``remembered`` from the last time that was done here."""
+    fixed_source: str = DEFAULT
+    """The same for the fixed cost, which can be measured on any log."""
 
-    def load_s(self, stored_bytes: int, raw_bytes: int, records: int) -> float:
+    @property
+    def is_guess(self) -> bool:
+        """Whether a rate of a load was not measured on this machine."""
+        return DEFAULT in (self.source, self.fixed_source)
+
+    def load_s(self, stored_bytes: float, raw_bytes: float, records: float) -> float:
         """How long reading back so much takes."""
         reading = stored_bytes / self.read_bytes_per_s + raw_bytes / self.decode_bytes_per_s
         return self.fixed_s + reading + records / self.decide_records_per_s
@@ -59,12 +68,69 @@ class CrashCost:
     """0 of a state store: a version's state needs no input."""
 
 
+@dataclass(frozen=True)
+class LogLoad:
+    """What a load reads of one log; by operator and partition, which one task loads."""
+
+    operator: int | None
+    partition: int | None
+    stored_bytes: float
+    raw_bytes: float
+    records: float
+    replay_rows: int = 0
+
+    def scaled(self, factor: float) -> LogLoad:
+        """The load of an extent so many times as long."""
+        sizes = (self.stored_bytes, self.raw_bytes, self.records)
+        stored, raw, records = (factor * size for size in sizes)
+        return replace(self, stored_bytes=stored, raw_bytes=raw, records=records)
+
+
+@dataclass(frozen=True)
+class RestartCost(CrashCost):
+    """What getting back the state of all logs takes."""
+
+    cores: int
+    """How many load at the same time: those given, or one for each partition where that is less."""
+
+
+def restart_cost(loads: Sequence[LogLoad], rates: LoadRates, cores: int) -> RestartCost:
+    """Return the seconds of a restart: operators follow each other, their partitions share cores.
+
+    The stores of a partition, as a join has them, are loaded by one task.
+    """
+    tasks: dict[int | None, dict[int | None, float]] = defaultdict(lambda: defaultdict(float))
+    for load in loads:
+        seconds = rates.load_s(load.stored_bytes, load.raw_bytes, load.records)
+        tasks[load.operator][load.partition] += seconds
+    load_s = sum(
+        max(sum(each.values()) / min(cores, len(each)), *each.values()) for each in tasks.values()
+    )
+    replay_s = sum(load.replay_rows for load in loads) / rates.replay_rows_per_s
+    used = min(cores, max((len(each) for each in tasks.values()), default=1))
+    return RestartCost(load_s, replay_s, used)
+
+
+def fixed_seconds(open_log: Callable[[], object], seconds_max: float = 1.0) -> float:
+    """Return the seconds that opening a log takes: the best of some rounds."""
+    began = time.perf_counter()
+    best = math.inf
+    for _ in range(_ROUNDS):
+        start = time.perf_counter()
+        open_log()
+        best = min(best, time.perf_counter() - start)
+        if time.perf_counter() - began > seconds_max:
+            break
+    return max(best, 1e-6)
+
+
 def calibrate(
     log_reader: LogReader, frames: Sequence[Frame], seconds_max: float = 3.0
 ) -> LoadRates | None:
-    """Rates of this machine, timed on an extent's frames, of which a sample may stand for all.
+    """Return the rates of this machine, timed on frames of an extent; its fixed cost is a guess.
 
-    The best of some rounds, so from the page cache. ``None`` where there is too little to be timed.
+    The best of some rounds, so from the page cache. ``None`` where the extent has less than a MiB:
+    then the cost of each frame would stand for that of its bytes.
 
     Raises:
         CorruptLog, OutOfRange: the extent cannot be read.
@@ -123,12 +189,14 @@ def rates_as_text(rates: LoadRates) -> str:
 
 def rates_of_text(text: str) -> LoadRates | None:
     """What such a file says; ``None`` where it makes no sense."""
-    names = [name for name in asdict(LoadRates()) if name != "source"]
+    sources = ("source", "fixed_source")
+    names = [name for name in asdict(LoadRates()) if name not in sources]
     try:
         known = json.loads(text)
-        values = [float(known[name]) for name in names]
+        found = {name: float(known[name]) for name in names}
+        told = [DEFAULT if known[name] == DEFAULT else REMEMBERED for name in sources]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    if not all(0 < each < math.inf for each in values):
+    if not all(0 < each < math.inf for each in found.values()):
         return None
-    return replace(LoadRates(), source=REMEMBERED, **dict(zip(names, values, strict=True)))
+    return replace(LoadRates(source=told[0], fixed_source=told[1]), **found)  # type: ignore[arg-type]

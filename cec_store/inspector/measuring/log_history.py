@@ -18,6 +18,7 @@ from cec_store.inspector.damage.state_log_files import LogFiles, StateLogFiles, 
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.storage.folder import Folder
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 BUCKETS_MAX = 1024
 _NO_EXTENT = 2**63
@@ -39,6 +40,10 @@ class HistoryBucket:
     """The largest; 0 without any."""
     records: int
     bytes: int
+    first_us: int
+    """The least timestamp of its records; huge without any."""
+    last_us: int
+    """The greatest timestamp of its records; that of the smallest int64 without any."""
 
     def take(self, later: HistoryBucket) -> None:
         """Reach to the end of the next one as well."""
@@ -50,6 +55,8 @@ class HistoryBucket:
         self.extent_high = max(self.extent_high, later.extent_high)
         self.records += later.records
         self.bytes += later.bytes
+        self.first_us = min(self.first_us, later.first_us)
+        self.last_us = max(self.last_us, later.last_us)
 
 
 def merged_buckets(buckets: Iterable[HistoryBucket], shift: int) -> list[HistoryBucket]:
@@ -124,6 +131,8 @@ class LogHistory:
             extent_high=header.extent_records if is_counted else 0,
             records=header.record_count,
             bytes=header.frame_bytes,
+            first_us=header.min_timestamp_us if header.record_count else MAX_TIMESTAMP_US,
+            last_us=header.max_timestamp_us if header.record_count else MIN_TIMESTAMP_US,
         )
         last = self.buckets[-1] if self.buckets else None
         if last is not None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.errors import CecError, OutOfRange, StorageError
 from cec_store.inspector.built_in.figures import figures_of
 from cec_store.inspector.built_in.store_files import StoreFiles
-from cec_store.inspector.measuring.crash_costs import LoadRates, calibrate
+from cec_store.inspector.damage.faults import is_note
+from cec_store.inspector.measuring.crash_costs import (
+    CALIBRATED,
+    LoadRates,
+    calibrate,
+    fixed_seconds,
+)
 from cec_store.inspector.measuring.extent_history import WhatIf
 from cec_store.inspector.measuring.extents import (
     extent_of,
     inspect_extent,
     reader_at,
 )
+from cec_store.inspector.measuring.last_restart import last_restart
 from cec_store.inspector.measuring.place_extents import At, LogExtent, Overview
 from cec_store.inspector.measuring.reference_totals import reference_extent
 from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate
@@ -67,10 +74,12 @@ def overview_of(
     for log in place.logs:
         report = None if progress is None else (lambda read, log=log: progress(log, read))
         logs.append(look.at_log(log, report))
+    faults, notes = tuple(look.faults), tuple(look.notes)
     version = look.at if place.checkpoint is not None and isinstance(look.at, int) else None
     if place.kind is PlaceKind.STATE_STORE and logs[0].report is not None:
         version = logs[0].report.version
-    return Overview(place, version, timestamp_us, tuple(look.faults), tuple(logs))
+    restart = last_restart(place, version)
+    return Overview(place, version, timestamp_us, faults, tuple(logs), notes, restart)
 
 
 @dataclass
@@ -83,10 +92,12 @@ class _Look:
     counts: bool
     targets: Sequence[WhatIf]
     faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def _add_fault(self, error: Exception) -> None:
-        if str(error) not in self.faults:
-            self.faults.append(str(error))
+        known = self.notes if is_note(error) else self.faults
+        if str(error) not in known:
+            known.append(str(error))
 
     def begin_batch(self) -> int | None:
         """When the batch began that Spark's files name; sets :attr:`at` to its version."""
@@ -165,8 +176,10 @@ class _Look:
             return None
 
 
-def calibrated(overview: Overview) -> LoadRates | None:
-    """Rates timed on the largest extent here; ``None`` where none is large enough.
+def calibrated(overview: Overview, known: LoadRates) -> LoadRates | None:
+    """Rates timed on the largest extent here; of a small one the fixed cost alone, else ``known``.
+
+    ``None`` where no log has an extent.
 
     Raises:
         CorruptLog, OutOfRange: it cannot be read.
@@ -177,4 +190,6 @@ def calibrated(overview: Overview) -> LoadRates | None:
     chosen = overview.logs[max(sized)[1]]
     at = chosen.report.version if chosen.report is not None else None
     log_reader, last = reader_at(chosen.log.folder, at)
-    return calibrate(log_reader, extent_of(log_reader, last))
+    rates = calibrate(log_reader, extent_of(log_reader, last)) or known
+    fixed_s = fixed_seconds(lambda: reader_at(chosen.log.folder, at))
+    return replace(rates, fixed_s=fixed_s, fixed_source=CALIBRATED)

@@ -7,9 +7,16 @@ from typing import Any
 
 from cec_store.checkpoints.policy import Targets
 from cec_store.inspector.built_in.figures import StoreFigures
-from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
+from cec_store.inspector.measuring.crash_costs import (
+    CrashCost,
+    LoadRates,
+    LogLoad,
+    RestartCost,
+    restart_cost,
+)
 from cec_store.inspector.measuring.extent_history import FRAME_COST_RECORDS, WhatIf
 from cec_store.inspector.measuring.extents import ExtentReport, OpenWindow, OperatorState
+from cec_store.inspector.measuring.last_restart import LastRestart
 from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.measuring.what_if import TargetOutcome, together
 from cec_store.inspector.places.places import Log, Place
@@ -58,6 +65,17 @@ class LogExtent:
             return int(Targets().extent_target(n))
         return WhatIf(extent_factor=2.0).cost_max(n)
 
+    @property
+    def load(self) -> LogLoad | None:
+        """What a restart reads of it; ``None`` where there is no state, or it is out of reach."""
+        if self.state is None:
+            return None
+        extent, log = self.state.extent, self.log
+        rows = self.state.replay_rows if self.has_input else 0
+        return LogLoad(
+            log.operator, log.partition, extent.bytes, self.state.raw_bytes, extent.records, rows
+        )
+
     def crash_cost(self, rates: LoadRates) -> CrashCost:
         """What a crash now would cost; only where there is a state."""
         assert self.state is not None
@@ -89,17 +107,32 @@ class Overview:
     faults: tuple[str, ...]
     """Of Spark's own files, and what keeps a log's keys from being decoded."""
     logs: tuple[LogExtent, ...]
+    notes: tuple[str, ...] = ()
+    """Why keys of sound logs are shown as they are stored."""
+    last_restart: LastRestart | None = None
+    """Of a checkpoint whose logs show one."""
 
     @property
     def is_sound(self) -> bool:
         return not self.faults and not any(each.damage for each in self.logs)
 
-    def totals(self, rates: LoadRates) -> dict[str, Any]:
+    def restart_cost(self, rates: LoadRates, cores: int) -> RestartCost | None:
+        """What a restart takes; ``None`` where no log has a state, or damage keeps it out of reach.
+
+        Damage to what a restart reads, or to Spark's own files, would end it.
+        """
+        loads = [each.load for each in self.logs if each.load is not None]
+        is_lost = any(each.damage and each.state is None for each in self.logs)
+        if not loads or is_lost or self.faults:
+            return None
+        return restart_cost(loads, rates, cores)
+
+    def totals(self, rates: LoadRates, cores: int) -> dict[str, Any]:
         """Over all logs that could be read."""
         totals = [each.report.totals for each in self.logs if each.report is not None]
         states = [each.state for each in self.logs if each.state is not None]
         replayed = [each.state for each in self.logs if each.state is not None and each.has_input]
-        costs = [each.crash_cost(rates) for each in self.logs if each.state is not None]
+        cost = self.restart_cost(rates, cores)
         extents = [state.extent for state in states]
         extent = sums(extents, "records", "frames", "bytes", "segments")
         return {
@@ -109,7 +142,9 @@ class Overview:
             **sums(extents, "open_windows"),
             **{f"extent_{name}": total for name, total in extent.items()},
             **sums(replayed, "replay_rows"),
-            **sums(costs, "load_s", "replay_s"),
+            "load_s": None if cost is None else cost.load_s,
+            "replay_s": None if cost is None else cost.replay_s,
+            "cores": None if cost is None else cost.cores,
         }
 
     @property

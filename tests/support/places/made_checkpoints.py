@@ -151,10 +151,11 @@ class MadeCheckpoint:
             found[at] = None if row is None else b"\0" + row
         return found
 
-    def roll(self) -> None:
-        """The next batch begins new segments."""
-        for writer in self._writers.values():
-            writer.roll()
+    def roll(self, partition: int | None = None) -> None:
+        """The next batch begins new segments, in one partition or in all."""
+        for folder, writer in self._writers.items():
+            if partition is None or folder == self.folder(partition):
+                writer.roll()
 
     def close(self) -> None:
         for writer in self._writers.values():
