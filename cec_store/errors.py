@@ -26,6 +26,7 @@
     ├── SchemaMismatch            (TypeError) columns or types do not fit
     ├── FrameTooLarge             (ValueError) more than a frame may hold
     ├── OutOfRange                (LookupError) a position that is trimmed, or not there yet
+    │   └── QueueReplaced         another queue stands at this path now
     ├── RecoveryError             the log is sound but cannot rebuild this state
     ├── BadFleet                  (ValueError) a declaration that cannot run; nothing was started
     ├── NoGlobalCheckpoint        (LookupError) the fleet has none there, or lost what it needs
@@ -168,6 +169,10 @@ class FrameTooLarge(CecError, ValueError):
 
 class OutOfRange(CecError, LookupError):
     """A position that has been trimmed or does not exist yet."""
+
+
+class QueueReplaced(OutOfRange):
+    """Another queue stands at this path now, or an older copy of this one, or none."""
 
 
 class RecoveryError(CecError):

@@ -234,6 +234,7 @@ def read_queue(
         SchemaMismatch: there is no such column.
         ValueError: a position in a queue of many partitions.
         OutOfRange: a position that is trimmed or does not exist yet.
+        QueueReplaced: a position of another queue, which stood here before.
         CorruptLog: damage; from the reader, once everything before it has been returned.
 
     Examples:

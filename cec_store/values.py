@@ -5,7 +5,8 @@ Every offset says *next unread*: offset ``p`` stands before record ``p``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from numbers import Integral
 
@@ -24,7 +25,10 @@ class Address:
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """The next unread record offset of a stream. Can be stored and resumed from.
+    """The next unread record offset of a queue's partition. Can be stored and resumed from.
+
+    Store it by :meth:`to_json`: with the queue's id, by which another queue at the same path is
+    refused. Two positions are equal where their offsets and partitions are.
 
     Examples:
         >>> read_queue("queues/trades", since=Position(2)).read_all().to_pylist()
@@ -32,9 +36,26 @@ class Position:
     """
 
     offset: int
+    partition: int = 0
+    queue: str = field(default="", compare=False)
+    """Id of the queue, 32 hex digits; empty in a position made by hand, which fits every queue."""
 
     def __str__(self) -> str:
         return str(self.offset)
+
+    def to_json(self) -> str:
+        """Return it as in the checkpoints of Spark's sources: ``{"<queue>": {"0": 17}}``."""
+        return json.dumps({self.queue: {str(self.partition): self.offset}})
+
+    @classmethod
+    def from_json(cls, text: str) -> Position:
+        """Return what :meth:`to_json` wrote; raises ``ValueError`` for anything else."""
+        try:
+            ((queue, offsets),) = json.loads(text).items()
+            ((partition, offset),) = offsets.items()
+            return cls(to_offset(offset), int(partition), queue)
+        except (TypeError, ValueError, AttributeError):
+            raise ValueError(f"not a position: {text!r}") from None
 
 
 @dataclass(frozen=True)

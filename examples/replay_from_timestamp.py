@@ -33,8 +33,8 @@ def main() -> None:
             first = next(replay)
             print("from", since.time(), "on:", first.column("c").to_pylist())
 
-            stored = replay.cursor.offset  # a number: keep it anywhere
-            rest = queue.replay(since=since, from_moment=Position(stored))
+            stored = replay.cursor.to_json()  # a text that names the queue: keep it anywhere
+            rest = queue.replay(since=since, from_moment=Position.from_json(stored))
             print("the rest:", [c for batch in rest for c in batch.column("c").to_pylist()])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cec_store.errors import CorruptLog, OutOfRange
+from cec_store.errors import CorruptLog, OutOfRange, QueueReplaced
 from cec_store.format.manifest import Manifest
 from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
@@ -41,6 +41,10 @@ class Chain(LogReader):
         return self._visible_end.end
 
     @property
+    def queue_id(self) -> str:
+        return self.manifest.log_id.hex()
+
+    @property
     def written_offset(self) -> int:
         """Where whole frames ended then, of which the newest may not be on disk."""
         return self._visible_end.written_offset
@@ -50,11 +54,17 @@ class Chain(LogReader):
 
         Raises:
             CorruptLog: damage where the log was acknowledged.
+            QueueReplaced: another queue stands here now.
         """
         if self._newest >= 0 and self.manifest.by_object:
             return self._refresh_by_name()
         while True:
             known = read_known_end(self.folder)
+            if self._newest >= 0 and known.manifest.log_id != self.manifest.log_id:
+                raise QueueReplaced(
+                    f"{self.folder.path}: another queue stands here since it was opened; open it "
+                    "again, and read it from its beginning"
+                )
             self.manifest = known.manifest
             newest = self.manifest.newest_segment
             try:

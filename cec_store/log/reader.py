@@ -24,6 +24,7 @@ from cec_store.format.frame import (
 )
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame, LogEnd
+from cec_store.log.positions import Bounds
 from cec_store.log.segment import Bad, BadFrame, SegmentReader, refusal
 from cec_store.storage.folder import Folder
 from cec_store.values import Address
@@ -54,6 +55,14 @@ class ReplayedLog(FrameLookup, Protocol):
     @property
     def segments(self) -> Sequence[int]: ...
 
+    @property
+    def queue_id(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    def bounds(self) -> Bounds: ...
+
     def refresh(self) -> LogEnd: ...
 
     def schema(self) -> RecordSchema: ...
@@ -69,10 +78,25 @@ class LogReader(ABC):
     """Reads frames and records. Subclasses say which segments there are and where each ends."""
 
     folder: Folder
+    partition = 0
 
     @property
     def path(self) -> str:
         return self.folder.path
+
+    @property
+    def queue_id(self) -> str:
+        """Id of the log: 32 hex digits."""
+        return self.reader(self.segments[-1]).header.log_id.hex()
+
+    @property
+    def written_offset(self) -> int:
+        """Where whole frames end, vouched for or not."""
+        return self.end.offset
+
+    def bounds(self) -> Bounds:
+        """Where a reader can go on, as of the last look."""
+        return Bounds(self.path, self.queue_id, self.first_offset(), self.written_offset)
 
     @property
     @abstractmethod

@@ -17,6 +17,7 @@ from cec_store.format.frame import SEGMENT_HEADER_BYTES
 from cec_store.format.records import empty_batch
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP
 from cec_store.log.frames import Frame
+from cec_store.log.positions import check_queue, checked
 from cec_store.log.reader import FrameLookup, ReplayedLog, despite_trims
 from cec_store.log.selection import METADATA_COLUMNS, Moment, Selection
 from cec_store.values import (
@@ -103,14 +104,15 @@ class Replay(Iterator[pa.RecordBatch]):
 
     Without ``follow`` there is at least one: without rows, where there is none to return.
 
-    :attr:`cursor` is the next unread position after the batch last returned; store it and pass it
-    as ``from_moment``, beside the same ``since`` and ``until``, to go on from there. One thread
-    iterates; any may call :meth:`stop`, which sets the event ``_stopped``.
+    :attr:`cursor` is the next unread position after the batch last returned; store it by
+    :meth:`Position.to_json` and pass it as ``from_moment``, beside the same ``since`` and
+    ``until``, to go on from there. One thread iterates; any may call :meth:`stop`, which sets the
+    event ``_stopped``.
 
     Examples:
         >>> replay = open_queue("queues/trades").replay()
-        >>> next(replay).num_rows, replay.cursor
-        (3, Position(offset=3))
+        >>> next(replay).num_rows, replay.cursor.offset
+        (3, 3)
     """
 
     def __init__(self, chain: ReplayedLog, lookup: FrameLookup, selection: Selection) -> None:
@@ -121,7 +123,7 @@ class Replay(Iterator[pa.RecordBatch]):
         self._kinds = pa.array(sorted(selection.kinds), pa.uint8())
         self._times = _Times.of(selection)
         self._stop_offset = _stop_offset(selection)
-        self.cursor = Position(self._start())
+        self.cursor = self._position(self._start())
         """The next unread record."""
         schema = chain.schema()
         extra = [n for n in (KEY, STATE) if selection.include_state and n in schema.arrow.names]
@@ -134,8 +136,13 @@ class Replay(Iterator[pa.RecordBatch]):
     def _start(self) -> int:
         """The first record that can be wanted."""
         moments = (self._selection.since, self._selection.from_moment)
+        for position in self._selection.positions():
+            check_queue(position.queue, self._chain.path, self._chain.queue_id)
         starts = [offset_at(self._chain, self._lookup, m) for m in moments if m is not None]
         return max(starts) if starts else despite_trims(self._chain, self._chain.first_offset)
+
+    def _position(self, offset: int) -> Position:
+        return Position(offset, self._chain.partition, self._chain.queue_id)
 
     def __next__(self) -> pa.RecordBatch:
         return next(self._batches)
@@ -169,8 +176,21 @@ class Replay(Iterator[pa.RecordBatch]):
             yield self._empty
 
     def _locate(self, lookup: FrameLookup) -> Address | None:
+        if self._is_beyond_end():
+            return None
         frame = despite_trims(self._chain, lambda: lookup.find_offset(self.cursor.offset))
         return frame.address if frame else None
+
+    def _is_beyond_end(self) -> bool:
+        """Return whether a writer has yet to show what was read before a power cut.
+
+        Raises:
+            OutOfRange: the log does not hold it.
+        """
+        is_beyond = self.cursor.offset > self._chain.end.offset
+        if is_beyond:
+            checked(self.cursor, self._chain.bounds())
+        return is_beyond
 
     def _wait_for_more(self, here: Address | None) -> Address | None:
         """Where to go on once the log has grown, from where the last frame ended.
@@ -180,6 +200,7 @@ class Replay(Iterator[pa.RecordBatch]):
         while not self._stopped.is_set():
             if self._chain.refresh().offset > self.cursor.offset:
                 return self._behind(here) or self._locate(self._chain)
+            self._is_beyond_end()
             self._stopped.wait(_POLL_S)
         return None
 
@@ -213,7 +234,7 @@ class Replay(Iterator[pa.RecordBatch]):
             records = self._chain.records(frame, columns=self._needed(is_all_of_time))
             part = records.slice(start - first, end - start)
             part = self._select(part, start, is_all_of_time)
-        self.cursor = Position(end)
+        self.cursor = self._position(end)
         return part if part is not None and part.num_rows else None
 
     def _at_limit(self) -> bool:

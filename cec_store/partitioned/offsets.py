@@ -1,6 +1,7 @@
 """What a reader takes of a queue: where it begins, how much at a time, how that is cut for tasks.
 
 Offsets are dictionaries from a partition to its next unread record; rules are the Kafka source's.
+A reader keeps them as :class:`Positions`, which name their queue.
 """
 
 from __future__ import annotations
@@ -9,14 +10,49 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from cec_store.errors import OutOfRange
-from cec_store.values import format_timestamp_us
+from cec_store.errors import CecError, OutOfRange, QueueReplaced
+from cec_store.log.positions import Bounds, check_queue, checked
+from cec_store.values import Position, format_timestamp_us, to_offset
 
 Offsets = dict[int, int]
 EARLIEST, LATEST = -2, -1
 """In the place of an offset."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Next unread offsets of one queue, as a reader's checkpoint has them."""
+
+    queue: str
+    """The queue's id, 32 hex digits; empty: of no queue yet."""
+    offsets: Offsets
+
+    def said(self) -> dict[str, dict[str, int]]:
+        """Return them as Spark keeps them: ``{"<queue>": {"0": 17, "1": 4}}``."""
+        if not self.queue:
+            return {}
+        return {self.queue: {str(number): self.offsets[number] for number in sorted(self.offsets)}}
+
+    @classmethod
+    def of(cls, said: Any) -> Positions:
+        """Return what :meth:`said` made.
+
+        Raises:
+            CecError: it is something else.
+        """
+        try:
+            if said == {}:
+                return cls("", {})
+            ((queue, offsets),) = said.items()
+            return cls(queue, {int(n): to_offset(offset) for n, offset in offsets.items()})
+        except (TypeError, ValueError, AttributeError):
+            raise CecError(
+                f"the checkpoint's offset {said!r} is none of a queue: is it another source's, or "
+                "of a release that did not name the queue? Begin anew with a new checkpoint"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -45,8 +81,13 @@ class Range:
 class AvailableOffsets:
     """Which offsets of each partition are in the queue now."""
 
+    path: str
+    queue: str
+    """The queue's id: 32 hex digits."""
     firsts: Offsets
     ends: Offsets
+    written: Offsets
+    """Ends of what a writer has yet to show again after a power cut; else the same."""
     offset_at: Callable[[int, int], int | None]
     """The earliest record of a partition at or after a moment (microseconds), if there is one."""
     fail_on_data_loss: bool
@@ -102,23 +143,55 @@ class AvailableOffsets:
                 "name them all, -1 for latest, -2 for earliest"
             )
 
+    def resumed(self, position: Positions) -> Offsets:
+        """Return where a reader goes on that had come so far, in every partition.
+
+        A partition that was added since is read from its beginning. Where loss is allowed, another
+        queue is read from its beginning, and an older copy from its end on.
+
+        Raises:
+            QueueReplaced: it is a position of another queue, and ``failOnDataLoss`` is on.
+            OutOfRange: it is trimmed, or beyond the end, and ``failOnDataLoss`` is on.
+        """
+        return self._here(position, self.written)
+
+    def shown(self, position: Positions) -> Offsets:
+        """Return where a batch ends that ended so far, as :meth:`resumed`; and it must be shown."""
+        return self._here(position, self.ends)
+
+    def _here(self, position: Positions, ends: Offsets) -> Offsets:
+        try:
+            check_queue(position.queue, self.path, self.queue)
+        except QueueReplaced as error:
+            self._lose(error)
+            return {**self.firsts}
+        found = {n: self._checked(n, offset, ends) for n, offset in position.offsets.items()}
+        return {number: found.get(number, first) for number, first in self.firsts.items()}
+
     def kept(self, number: int, offset: int) -> int:
         """The offset, if it is in the queue; else the nearest that is, where loss is allowed.
 
         Raises:
             OutOfRange: it is not, and ``failOnDataLoss`` is on.
         """
-        first, end = self.firsts.get(number, 0), self.ends.get(number, 0)
-        if first <= offset <= end:
-            return offset
-        why = "trimmed" if offset < first else "beyond the end"
-        what = f"partition {number}: offset {offset} is {why}; there are {first} … {end}"
+        return self._checked(number, offset, self.ends)
+
+    def _checked(self, number: int, offset: int, ends: Offsets) -> int:
+        first, end = self.firsts.get(number, 0), ends.get(number, 0)
+        path = f"{self.path}: partition {number}"
+        try:
+            return checked(Position(offset, number), Bounds(path, self.queue, first, end))
+        except OutOfRange as error:
+            self._lose(error)
+            return min(max(offset, first), self.ends.get(number, 0))
+
+    def _lose(self, error: OutOfRange) -> None:
+        """Raise the error, unless loss is allowed: then say it as a warning."""
         if self.fail_on_data_loss:
-            raise OutOfRange(
-                f"{what}. Some data may have been lost; failOnDataLoss=false goes on without it"
-            )
-        _log.warning("%s; going on without what is missing", what)
-        return min(max(offset, first), end)
+            raise type(error)(
+                f"{error}. Some data may have been lost; failOnDataLoss=false goes on without it"
+            ) from error
+        _log.warning("%s; going on without what is missing", error)
 
 
 def limited(start: Offsets, ends: Offsets, records_max: int) -> Offsets:

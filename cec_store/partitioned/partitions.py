@@ -57,6 +57,11 @@ class Partitions:
         return self.folder.path
 
     @property
+    def queue_id(self) -> str:
+        """Its id: 32 hex digits."""
+        return (self._commits or self._chain(0)).queue_id
+
+    @property
     def is_partitioned(self) -> bool:
         """Whether it is a queue of many partitions, though there may be one only as yet."""
         return self._commits is not None
@@ -110,6 +115,10 @@ class Partitions:
                 raise ahead
         self._shown = shown
         return dict(enumerate(shown))
+
+    def written(self) -> dict[int, int]:
+        """Where whole records end in each partition, of which a writer has yet to show some."""
+        return self.ends() if self._commits is not None else {0: self._chain(0).written_offset}
 
     def _shown_of(self, newest: Commit, older: Iterator[Commit]) -> tuple[int, ...]:
         """Where the newest commit ends that all partitions show."""

@@ -10,10 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
+from cec_store.log.positions import check_queue
 from cec_store.log.selection import METADATA_COLUMNS, PARTITION_COLUMN, Selection
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
 from cec_store.partitioned.holding import Holding, go_on, hold
-from cec_store.partitioned.offsets import Admission, AvailableOffsets, Offsets, Range, cut
+from cec_store.partitioned.offsets import (
+    Admission,
+    AvailableOffsets,
+    Offsets,
+    Positions,
+    Range,
+    cut,
+)
 from cec_store.partitioned.partitions import Partitions
 from cec_store.partitioned.read_options import ReadOptions
 from cec_store.storage.folder import FolderTree
@@ -50,13 +58,18 @@ def columns_of(options: ReadOptions) -> pa.Schema:
     return pa.schema(fields)
 
 
-def read(options: ReadOptions, piece: Range) -> Iterator[pa.RecordBatch]:
-    """The rows of one range, in order."""
+def read(options: ReadOptions, piece: Range, queue_id: str) -> Iterator[pa.RecordBatch]:
+    """Return the rows of one range, in order.
+
+    Raises:
+        QueueReplaced: the queue of this id is not there any more.
+    """
     selection = Selection(
         Position(piece.start), Position(piece.stop), options.kinds,
         options.include_metadata, options.has_control_records,
     )  # fmt: skip
     with closing(queue_in(folder_at(options.path, options.storage))) as queue:
+        check_queue(queue_id, queue.path, queue.queue_id)
         for batch in queue.replay(piece.partition, selection):
             if options.include_metadata:
                 place = batch.schema.get_field_index(KIND)
@@ -82,7 +95,12 @@ class QueueReader:
     def _available(self) -> AvailableOffsets:
         queue, ends = self.queue, self.ends()
         firsts = {number: queue.first(number) for number in ends}
-        return AvailableOffsets(firsts, ends, queue.offset_at, self._options.fail_on_data_loss)
+        # A plain queue may grow meanwhile; then both are true.
+        written = queue.written()
+        return AvailableOffsets(
+            queue.path, queue.queue_id, firsts, ends, written, queue.offset_at,
+            self._options.fail_on_data_loss,
+        )  # fmt: skip
 
     def starting(self) -> Offsets:
         """Where a new query begins; raises as :meth:`.offsets.AvailableOffsets.starting`."""
@@ -137,49 +155,69 @@ class StreamReader(QueueReader):
             go_on(self._folder)
             self.queue = queue_in(self._folder)
         self._last: Offsets | None = None
+        self._seen: Offsets = {}
+        """Where the queue ended at the last look."""
         self._holding: Holding | None = None
         self._admission = Admission(
             options.min_offsets_per_trigger, options.max_offsets_per_trigger,
             options.max_trigger_delay_s, time.monotonic,
         )  # fmt: skip
 
-    def begin(self) -> Offsets:
+    def _available(self) -> AvailableOffsets:
+        available = super()._available()
+        self._seen = available.ends
+        return available
+
+    def _position(self, offsets: Offsets) -> Positions:
+        return Positions(self.queue.queue_id, offsets)
+
+    def begin(self) -> Positions:
         """Where a new query begins; one that is restarted goes on where its checkpoint says."""
         start = self.starting()
         self._hold(start)
-        return start
+        return self._position(start)
+
+    def reached(self) -> Positions:
+        """Return where the queue ends now."""
+        return self._position(self.ends())
 
     def end_here(self) -> None:
         """What comes later is for the next run."""
         self._last = self.ends()
 
-    def next_end(self, start: Offsets, *, takes_all: bool) -> Offsets:
-        """Where the batch ends that begins here; everything below has been processed."""
-        ends = self.ends()
-        self.acknowledge(start)
-        begin = self._beginning(start, ends)
-        self._hold(begin)
+    def next_end(self, start: Positions, *, takes_all: bool) -> Positions:
+        """Where the batch ends that begins here; everything below has been processed.
+
+        Raises:
+            QueueReplaced, OutOfRange: as :meth:`.offsets.AvailableOffsets.resumed`.
+        """
+        available = self._available()
+        begin, ends = available.resumed(start), available.ends
+        # A recovery may end with this call: the consumer must be held before it acknowledges.
+        self._hold(self._shown(begin))
+        self.acknowledge(self._position(begin))
         if self._last is not None:
             ends = {number: self._last.get(number, begin[number]) for number in ends}
-        # Offsets must not go back, even where the queue has lost records: batch() tells then.
+        # A writer may have yet to show again what was read before a power cut.
         ends = {number: max(end, begin[number]) for number, end in ends.items()}
-        if takes_all:
-            return ends
-        return self._admission.next(begin, ends, is_bounded=self._last is not None)
+        if not takes_all:
+            ends = self._admission.next(begin, ends, is_bounded=self._last is not None)
+        return self._position(ends)
 
-    def batch(self, start: Offsets, ends: Offsets) -> list[Range]:
+    def batch(self, start: Positions, end: Positions) -> list[Range]:
         """What is read of it; raises :class:`OutOfRange` where that is gone."""
         available = self._available()
-        begin = self._beginning(start, ends)
-        return self._cut(
-            Range(number, available.kept(number, begin[number]), available.kept(number, stop))
-            for number, stop in sorted(ends.items())
-        )
+        begin, stops = available.resumed(start), available.shown(end)
+        return self._cut(Range(n, begin[n], stop) for n, stop in sorted(stops.items()))
 
-    def acknowledge(self, ends: Offsets) -> None:
+    def acknowledge(self, position: Positions) -> None:
         """Effects of everything below are in the query's checkpoint."""
-        if self._holding is not None:
-            self._holding.acknowledge(ends)
+        if self._holding is not None and position.queue == self.queue.queue_id:
+            self._holding.acknowledge(self._shown(position.offsets))
+
+    def _shown(self, offsets: Offsets) -> Offsets:
+        """Return the offsets, as far as the queue shows them."""
+        return {n: min(offset, self._seen[n]) for n, offset in offsets.items() if n in self._seen}
 
     def close(self) -> None:
         """The queue keeps what the consumer has not acknowledged."""
@@ -193,8 +231,3 @@ class StreamReader(QueueReader):
         if name is not None and self._holding is None:
             is_strict = self._options.fail_on_data_loss
             self._holding = hold(self.queue, name, start, fail_on_data_loss=is_strict)
-
-    def _beginning(self, start: Offsets, ends: Offsets) -> Offsets:
-        """``start``, with partitions that were added since, from their beginning."""
-        first = self.queue.first
-        return {number: start[number] if number in start else first(number) for number in ends}

@@ -16,11 +16,12 @@ from cec_store.format.schema import RecordSchema
 from cec_store.log.by_object.opening import open_in_store
 from cec_store.log.chain import Chain
 from cec_store.log.creating import check_free, create
-from cec_store.log.epochs import newest_epoch
+from cec_store.log.epochs import newest_epoch, read_manifest
 from cec_store.log.frames import FrameMarks
 from cec_store.log.notes import refuse_if_held
 from cec_store.log.options import QueueOptions
 from cec_store.log.pipeline.pipeline import Pipeline
+from cec_store.log.positions import check_queue
 from cec_store.log.reopening import RecoveryReport, check_schema, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumable_queue import ConsumableQueue
@@ -236,10 +237,14 @@ class AppendableQueue(ConsumableQueue):
 
         Raises:
             OutOfRange: ``before`` is above the end.
+            QueueReplaced: it is a position of another queue.
             ValueError: no such time or size.
             CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs, or the
                 queue's setting cannot be read.
         """
+        if isinstance(before, Position):
+            here = read_manifest(self.folder).log_id.hex()
+            check_queue(before.queue, self.folder.path, here)
         offset = before.offset if isinstance(before, Position) else before
         asked = Asked(offset, None if keep is None else Retention.of(keep))
         return self._trim(asked)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from cec_store.errors import OutOfRange, QueueLocked
 from cec_store.format.acknowledgement import ACKNOWLEDGEMENT_BYTES, Acknowledgement, damaged
 from cec_store.log.chain import Chain
+from cec_store.log.positions import check_queue
 from cec_store.queues.holding import Holding, acknowledgement_files, remove_acknowledgements
 from cec_store.storage.folder import Folder
 from cec_store.storage.forking import OwnProcess
@@ -129,7 +130,7 @@ class Consumer:
         try:
             said = read_acknowledgement(self._folder, self.name, log_id)
         except FileNotFoundError:
-            at = oldest if start is None else to_offset(start)
+            at = oldest if start is None else self._offset_of(start)
             if not oldest <= at <= end:
                 raise OutOfRange(
                     f"{self._folder.path}: consumer {self.name!r} cannot start at {at}, which is "
@@ -145,7 +146,20 @@ class Consumer:
                 "queue's retention or a trim said, or its file was restored from an old copy. Drop "
                 f"the consumer and register it anew to go on from {oldest}"
             )
+        written = self._chain.written_offset
+        if said.received > written:
+            raise OutOfRange(
+                f"{self._folder.path}: consumer {self.name!r} has received records up to "
+                f"{said.received}, and the queue has them up to {written}: an older copy of the "
+                "queue was put back. Drop the consumer and register it anew to go on from there"
+            )
         return said
+
+    def _offset_of(self, position: Position | int) -> int:
+        """Return an offset of this queue; raises :class:`QueueReplaced` for another queue's."""
+        if isinstance(position, Position):
+            check_queue(position.queue, self._folder.path, self._chain.queue_id)
+        return to_offset(position)
 
     def _take_name(self, holding: Holding) -> None:
         """Put what counts under the holder's own number, where others cannot replace it."""
@@ -182,6 +196,7 @@ class Consumer:
 
         Raises:
             OutOfRange: above the queue's durable end.
+            QueueReplaced: a position of another queue.
             Fenced: somebody has taken over the name; this was not acknowledged.
             Forked: the parent of this process is the consumer.
             ValueError: effects of records that were not received, or a consumer that is closed.
@@ -191,8 +206,8 @@ class Consumer:
         if holding is None:
             raise ValueError(f"consumer {self.name!r} is closed; it acknowledges no more")
         holding.check()
-        saved = 0 if effects_saved is None else to_offset(effects_saved)
-        got = saved if received is None else to_offset(received)
+        saved = 0 if effects_saved is None else self._offset_of(effects_saved)
+        got = saved if received is None else self._offset_of(received)
         if saved > got:
             raise ValueError(f"effects saved up to {saved}, and only received up to {got}")
         got = max(got, self.received)

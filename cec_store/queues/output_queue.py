@@ -78,6 +78,7 @@ class OutputQueue(AppendableQueue):
 
         Raises:
             OutOfRange: a position that is trimmed or does not exist yet.
+            QueueReplaced: a position of another queue, which stood here before.
             SchemaMismatch: there is no such column.
             CorruptLog: damage on the way; everything before it has been returned.
         """
@@ -95,7 +96,8 @@ class OutputQueue(AppendableQueue):
     def position_at(self, moment: datetime | int) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""
         chain = self.chain()
-        return Position(offset_at(chain, self._timestamp_index().lookup(chain), moment))
+        offset = offset_at(chain, self._timestamp_index().lookup(chain), moment)
+        return Position(offset, queue=chain.queue_id)
 
     def rebuild(self, at: int | None = None) -> EventualCheckpoint:
         """The eventual checkpoint at the end of frame ``at`` (a number that append returned).

@@ -126,7 +126,11 @@ class StateLog:
 
     def position_at(self, moment: datetime | int, at: int | str | None = None) -> Position:
         """The position of the earliest record at or after the moment; the end if there is none."""
-        return self._read(at, lambda lineage: Position(offset_at(lineage, lineage, moment)))
+
+        def position(lineage: VersionReader) -> Position:
+            return Position(offset_at(lineage, lineage, moment), queue=lineage.queue_id)
+
+        return self._read(at, position)
 
     def version_reader(self, at: int | str | None = None) -> VersionReader:
         """A reader of the frames that a version builds on."""

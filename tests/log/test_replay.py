@@ -294,6 +294,10 @@ def test_an_upstream_queue_is_read_again_from_any_offset(start, stop):
     with averaged(FLOW, MemoryFolder()) as queue:
         source = QueueSource(queue.chain)
         (whole,) = [[(o, v) for b in source.read(0) for o, v in pairs(b)]]
+        if start > queue.end_offset:
+            with pytest.raises(OutOfRange, match=f"offset {start} .* beyond the end"):
+                next(source.read(start, stop))
+            return
         part = [(o, v) for b in source.read(start, stop) for o, v in pairs(b)]
         end = queue.end_offset if stop is None else stop
         assert part == [(offset, value) for offset, value in whole if start <= offset < end]

@@ -33,7 +33,8 @@ def available(fail: bool = True) -> AvailableOffsets:
             return None
         return max(10, -(-timestamp_us // 100))
 
-    return AvailableOffsets({0: 10, 1: 0}, {0: 100, 1: 0}, offset_at, fail)
+    firsts, ends = {0: 10, 1: 0}, {0: 100, 1: 0}
+    return AvailableOffsets("/q", "a1", firsts, ends, {**ends, 0: 104}, offset_at, fail)
 
 
 def start(fail: bool = True, is_stream: bool = True, **given: str) -> dict[int, int]:
@@ -114,7 +115,9 @@ def test_a_batch_cannot_begin_at_the_latest() -> None:
 
 
 def test_a_start_that_is_trimmed_is_lost_data() -> None:
-    with pytest.raises(OutOfRange, match=r"offset 3 is trimmed.*failOnDataLoss"):
+    with pytest.raises(
+        OutOfRange, match=r"offset 3 is not in 10 … 100: it is trimmed.*failOnDataLoss"
+    ):
         start(startingOffsets='{"0":3,"1":0}')
     assert start(fail=False, startingOffsets='{"0":3,"1":0}') == {0: 10, 1: 0}
 

@@ -37,8 +37,8 @@ ORDER = {
     "format.by_columns": "messages dictionaries body",
     "format.by_reference": "whole_segment commits acknowledgements",
     "log": """
-        frames options segment epochs notes known_end forward_scan reader visible_end chain tail
-        writer creating reopening by_object pipeline selection replay
+        frames options segment epochs notes known_end forward_scan positions reader visible_end
+        chain tail writer creating reopening by_object pipeline selection replay
     """,
     "log.by_object": "writer opening",
     "log.pipeline": "line pipeline",

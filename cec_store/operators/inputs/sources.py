@@ -14,11 +14,12 @@ from cec_store.format.records import kinds_of, stored_table, to_timestamps
 from cec_store.format.schema import TIMESTAMP, RecordKind
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
+from cec_store.log.positions import check_queue, checked
 from cec_store.log.reader import despite_trims
 from cec_store.operators.contract import InputBatch, Source, Step
 from cec_store.operators.inputs.merge import merge
 from cec_store.queues.consumers import Consumer
-from cec_store.values import Address
+from cec_store.values import Address, Position
 
 
 class ArrowSource:
@@ -79,14 +80,18 @@ class QueueSource:
         self._last: Frame | None = None
         """The frame that was read last."""
         self.schema: pa.Schema = self._idle.schema().data
+        self._queue_id = self._idle.queue_id
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
         """Output records with offsets in ``[start, stop)``; footprints are passed over.
 
         Raises:
-            OutOfRange: ``start`` is trimmed.
+            OutOfRange: ``start`` is trimmed, or beyond the end.
+            QueueReplaced: another queue stands there now.
         """
         with self._reader() as chain:
+            if start > chain.end.offset:
+                checked(Position(start), chain.bounds())
             if start >= chain.end.offset:
                 return
             for frame in chain.frames(self._address_of(max(start, 0), chain)):
@@ -123,6 +128,7 @@ class QueueSource:
         chain, self._idle = self._idle, None
         if chain is None:
             chain, self._last = self._open(), None
+            check_queue(self._queue_id, chain.path, chain.queue_id)
         else:
             chain.refresh()
         try:

@@ -24,6 +24,7 @@ from cec_store.format.commit import Commit
 from cec_store.format.retention import FOREVER
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
+from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import Frame
 from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
@@ -74,7 +75,8 @@ def go_on_by_reference(
     def go_on(last: Commit) -> None:
         count = max(1, len(last.ends))
         chains = [Chain(folder.folder(partition_name(n))) for n in range(count)]
-        log_id = secrets.token_bytes(16)
+        # Readers' positions name the queue by its id, and go on.
+        log_id = read_manifest(folder.folder(COMMITS_FOLDER)).log_id
         settings = _consumers(store, chains, log_id)
         retention = read_retention(folder.folder(COMMITS_FOLDER))
         if retention != FOREVER:

@@ -17,6 +17,7 @@ from cec_store.errors import OutOfRange
 from cec_store.format.frame import FrameHeader, FrameType
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame, LogEnd
+from cec_store.log.positions import Bounds
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.segment_objects import read_segment
@@ -72,6 +73,18 @@ class PartitionLog:
     @property
     def path(self) -> str:
         return f"{self._store.url}: partition {self._number}"
+
+    @property
+    def queue_id(self) -> str:
+        return self._state.log_id.hex()
+
+    @property
+    def partition(self) -> int:
+        return self._number
+
+    def bounds(self) -> Bounds:
+        """Where a reader can go on, as of the last look."""
+        return Bounds(self.path, self.queue_id, self._start, self._end)
 
     @property
     def end(self) -> LogEnd:

@@ -42,6 +42,11 @@ class ReferenceQueue:
         return self.store.url
 
     @property
+    def queue_id(self) -> str:
+        """Its id: 32 hex digits."""
+        return self._state.log_id.hex()
+
+    @property
     def is_partitioned(self) -> bool:
         return True
 
@@ -60,6 +65,10 @@ class ReferenceQueue:
     def ends(self) -> dict[int, int]:
         """Next unread offset of each partition."""
         return dict(enumerate(self._state.commit.ends))
+
+    def written(self) -> dict[int, int]:
+        """The same: what is committed is shown."""
+        return self.ends()
 
     def partition(self, number: int) -> PartitionLog:
         """One partition."""

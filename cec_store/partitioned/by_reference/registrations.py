@@ -107,7 +107,14 @@ def saved_by(store: Store, state: QueueState, name: str) -> tuple[int, ...]:
 
 
 def check_is_there(path: str, state: QueueState, name: str, saved: tuple[int, ...]) -> None:
-    """Raises :class:`OutOfRange` where records that a consumer needs are gone."""
+    """Raises :class:`OutOfRange` where records that a consumer needs or had are gone."""
+    ahead = [n for n, end in enumerate(state.commit.ends) if saved[n] > end]
+    for n in ahead:
+        raise OutOfRange(
+            f"{path}: consumer {name!r} has received records of partition {n} up to {saved[n]}, "
+            f"and the queue has them up to {state.commit.ends[n]}: an older copy of the queue was "
+            "put back. Drop the consumer and register it anew"
+        )
     for n, (needed, oldest) in enumerate(zip(saved, state.commit.starts, strict=True)):
         if needed < oldest:
             raise OutOfRange(

@@ -16,7 +16,8 @@ from cec_store.format.records import inputs_of
 from cec_store.format.schema import KEY, KIND, STATE, RecordKind, input_column
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
-from cec_store.values import Extent
+from cec_store.log.positions import checked
+from cec_store.values import Extent, Position
 
 GROUP_RECORDS = 1 << 18
 """Records that are taken at once."""
@@ -89,12 +90,18 @@ class FollowedLog:
         """What has been made durable since, in the order of the log.
 
         Raises:
-            OutOfRange: it has been trimmed already, or the state was given up; begin anew.
+            OutOfRange: it has been trimmed already, an older copy was put back, or the state was
+                given up; begin anew.
+            QueueReplaced: another queue stands there now.
             RecoveryError: the log is written without checkpoints.
         """
         assert self._last is not None, "begin first"
-        if self.chain.refresh().seq == self._last.header.seq + 1:
+        end = self.chain.refresh()
+        if end.seq == self._last.header.seq + 1:
             return
+        if end.offset < self.end_offset:
+            checked(Position(self.end_offset), self.chain.bounds())
+            return  # a writer has yet to show again what was read before a power cut
         group: list[Frame] = []
         for frame in self.chain.frames(self._last.next_address):
             group.append(frame)

@@ -104,6 +104,7 @@ def taken(folder: FleetFolder, notes: Notes, graph: Graph, at_us: int) -> Taken 
         batches=cut,
         commits=commits,
         needed={queue: _needed(graph, history, cut, queue) for queue in graph.read_queues},
+        queues={queue: history.queue_id(queue) for queue in sorted({*commits, *graph.read_queues})},
     )
     return Taken(new, has_all=False)
 

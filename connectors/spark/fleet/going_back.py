@@ -18,6 +18,7 @@ from cec_store.connectors.spark.fleet.checkpointing import now_us
 from cec_store.connectors.spark.fleet.costs import QueryCost
 from cec_store.connectors.spark.fleet.declaration import Graph, Query, queue_path
 from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
+from cec_store.connectors.spark.fleet.history import id_of
 from cec_store.connectors.spark.fleet.notes import (
     GlobalCheckpoint,
     GoingBack,
@@ -26,6 +27,7 @@ from cec_store.connectors.spark.fleet.notes import (
 )
 from cec_store.connectors.spark.fleet.recovery import Situation
 from cec_store.errors import NoGlobalCheckpoint, NotAQueue, OutOfRange
+from cec_store.log.positions import Bounds, check_queue, checked
 from cec_store.partitioned.by_reference.earlier import (
     copy_at,
     forget_consumers,
@@ -38,6 +40,7 @@ from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import folder_at
 from cec_store.storage.stores.new_trees import check_new_folder
 from cec_store.storage.stores.store import Store
+from cec_store.values import Position
 
 
 def check_is_kept(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -> None:
@@ -50,6 +53,9 @@ def check_is_kept(folder: FleetFolder, notes: Notes, wanted: GlobalCheckpoint) -
             f"{', '.join(sorted(strange))}"
         )
     try:
+        for queue, queue_id in wanted.queues.items():
+            if here := id_of(folder, queue):
+                check_queue(queue_id, queue, here)
         for name, batch in wanted.batches.items():
             if batch is not None:
                 old = folder.checkpoint_of(name, wanted.generation)
@@ -76,12 +82,15 @@ def _written(folder: FleetFolder, queue: str, number: int) -> Store | None:
 
 
 def _check_input(folder: FleetFolder, queue: str, offsets: tuple[int, ...]) -> None:
-    starts = ReferenceLog(folder.queue(queue)).open().commit.starts
-    for number, (start, needed) in enumerate(zip(starts, offsets, strict=False)):
-        if start > needed:
-            raise OutOfRange(
-                f"{queue}: partition {number} begins at {start}, and is read again from {needed} on"
-            )
+    state = ReferenceLog(folder.queue(queue)).open()
+    starts, ends = dict(enumerate(state.commit.starts)), dict(enumerate(state.commit.ends))
+    for number, needed in enumerate(offsets):
+        path, start, end = (
+            f"{queue}: partition {number}",
+            starts.get(number, 0),
+            ends.get(number, 0),
+        )
+        checked(Position(needed, number), Bounds(path, state.log_id.hex(), start, end))
 
 
 def roll_back(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
@@ -13,7 +13,9 @@ from cec_store.connectors.spark.fleet.fleet_folder import FleetFolder
 from cec_store.connectors.spark.fleet.notes import Notes
 from cec_store.errors import NotACheckpoint, NotAQueue
 from cec_store.format.by_reference.commits import ReferenceCommit
+from cec_store.log.positions import check_queue
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.partitioned.offsets import Positions
 
 
 class Reached(NamedTuple):
@@ -30,6 +32,13 @@ class FleetHistory:
         self._folder = folder
         self._notes = notes
         self._graph = graph
+        self._ids: dict[str, str] = {}
+
+    def queue_id(self, queue: str) -> str:
+        """The id of the queue that is there: 32 hex digits; empty where there is none."""
+        if queue not in self._ids:
+            self._ids[queue] = id_of(self._folder, queue)
+        return self._ids[queue]
 
     def checkpoint(self, query: str) -> Checkpoint | None:
         """Spark's; ``None`` where the query has left none yet."""
@@ -55,15 +64,18 @@ class FleetHistory:
         return begun[-1:] != done[-1:]
 
     def read(self, query: str, batch: int, queue: str) -> Offsets:
+        """See :class:`.cuts.History`; raises :class:`QueueReplaced` where it read another queue."""
         checkpoint = self.checkpoint(query)
         assert checkpoint is not None
         texts = checkpoint.offsets(batch).sources
         found: dict[int, int] = {}
         for place, name in enumerate(self._notes.of(query).sources):
             if name == queue:
-                said: Mapping[str, int] = json.loads(texts.get(str(place)) or "{}")
-                for number, offset in said.items():
-                    found[int(number)] = max(found.get(int(number), 0), int(offset))
+                position = Positions.of(json.loads(texts.get(str(place)) or "{}"))
+                where = f"query {query!r}, batch {batch}: {queue}"
+                check_queue(position.queue, where, self.queue_id(queue))
+                for number, offset in position.offsets.items():
+                    found[number] = max(found.get(number, 0), offset)
         return found
 
     def written(self, query: str, batch: int | None) -> Offsets:
@@ -87,6 +99,14 @@ class FleetHistory:
             number -= 1
             commit = log.commit(number).commit
         return Reached(number, _ends(commit))
+
+
+def id_of(folder: FleetFolder, queue: str) -> str:
+    """Return a queue's id, 32 hex digits; empty where there is none."""
+    try:
+        return ReferenceLog(folder.queue(queue)).open().log_id.hex()
+    except NotAQueue:
+        return ""
 
 
 def _ends(commit: ReferenceCommit) -> Offsets:

@@ -103,6 +103,8 @@ class GlobalCheckpoint:
     """Of each queue the number of the last commit inside."""
     needed: Mapping[str, tuple[int, ...]]
     """Of each queue from where on it is read again, by partition; inputs among them."""
+    queues: Mapping[str, str]
+    """Of each queue its id, 32 hex digits; empty: it was not there yet."""
 
 
 def notes_json(notes: Notes) -> dict[str, Any]:
@@ -167,6 +169,7 @@ def checkpoint_of(said: Mapping[str, Any]) -> GlobalCheckpoint:
         },
         commits={queue: int(number) for queue, number in said["commits"].items()},
         needed={queue: tuple(map(int, each)) for queue, each in said["needed"].items()},
+        queues={queue: str(queue_id) for queue, queue_id in said["queues"].items()},
     )
 
 

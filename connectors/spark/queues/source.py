@@ -13,10 +13,11 @@ from pyspark.sql.streaming import datasource as limits
 from pyspark.sql.types import StructType
 
 from cec_store.connectors.spark.queues.spark_types import fit
-from cec_store.partitioned.offsets import Offsets, Range
+from cec_store.partitioned.offsets import Positions, Range
 from cec_store.partitioned.read_options import ReadOptions
 from cec_store.partitioned.reading import ALL_MOMENTS_US, QueueReader, StreamReader, read
 
+_Said = dict[str, dict[str, int]]
 _LOW = (spark.EqualTo, spark.GreaterThan, spark.GreaterThanOrEqual)
 _HIGH = (spark.EqualTo, spark.LessThan, spark.LessThanOrEqual)
 
@@ -26,6 +27,7 @@ class Slice(spark.InputPartition):
     """What one task reads."""
 
     range: Range
+    queue_id: str
 
 
 class _Rows:
@@ -42,7 +44,7 @@ class _Rows:
     def read(self, partition: spark.InputPartition) -> Iterator[pa.RecordBatch]:
         """On an executor: one slice, in order."""
         if isinstance(partition, Slice):  # Spark passes something else where there are none
-            for batch in read(self._options, partition.range):
+            for batch in read(self._options, partition.range, partition.queue_id):
                 yield fit(batch.select(self._wanted.names), self._wanted)
 
 
@@ -71,7 +73,8 @@ class BatchSource(_Rows, spark.DataSourceReader):
 
     def partitions(self) -> Sequence[Slice]:
         """On the driver: the slices, of what is there now."""
-        return [Slice(each) for each in self._reader.ranges(self._span_us)]
+        queue_id = self._reader.queue.queue_id
+        return [Slice(each, queue_id) for each in self._reader.ranges(self._span_us)]
 
 
 class _FilterPushdown:
@@ -87,14 +90,14 @@ class _FilterPushdown:
 
 
 class StreamSource(_Rows, spark.DataSourceStreamReader, limits.SupportsTriggerAvailableNow):
-    """``spark.readStream``. Offsets are ``{"<partition>": next unread offset}``."""
+    """``spark.readStream``. Offsets are ``{"<queue>": {"<partition>": next unread offset}}``."""
 
     @cached_property
     def _reader(self) -> StreamReader:
         return StreamReader(self._options)
 
-    def initialOffset(self) -> dict[str, int]:
-        return _for_spark(self._reader.begin())
+    def initialOffset(self) -> _Said:
+        return self._reader.begin().said()
 
     def getDefaultReadLimit(self) -> limits.ReadLimit:
         """As the options say. Spark passes another limit where it wants all."""
@@ -108,30 +111,24 @@ class StreamSource(_Rows, spark.DataSourceStreamReader, limits.SupportsTriggerAv
     def prepareForTriggerAvailableNow(self) -> None:
         self._reader.end_here()
 
-    def latestOffset(self, start: dict[str, int], limit: limits.ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: _Said, limit: limits.ReadLimit) -> _Said:
         # Spark asks once the batch before is in its checkpoint: after the last one of a run, and
         # while it waits, as well. It calls commit() only when the next batch has rows.
         takes_all = isinstance(limit, limits.ReadAllAvailable)
-        return _for_spark(self._reader.next_end(_from_spark(start), takes_all=takes_all))
+        return self._reader.next_end(Positions.of(start), takes_all=takes_all).said()
 
-    def reportLatestOffset(self) -> dict[str, int]:
+    def reportLatestOffset(self) -> _Said:
         """For the query's progress."""
-        return _for_spark(self._reader.ends())
+        return self._reader.reached().said()
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Slice]:
-        return [Slice(each) for each in self._reader.batch(_from_spark(start), _from_spark(end))]
+    def partitions(self, start: _Said, end: _Said) -> Sequence[Slice]:
+        ranges = self._reader.batch(Positions.of(start), Positions.of(end))
+        queue_id = self._reader.queue.queue_id
+        return [Slice(each, queue_id) for each in ranges]
 
-    def commit(self, end: dict[str, int]) -> None:
-        self._reader.acknowledge(_from_spark(end))
+    def commit(self, end: _Said) -> None:
+        self._reader.acknowledge(Positions.of(end))
 
     def stop(self) -> None:
         if "_reader" in vars(self):
             self._reader.close()
-
-
-def _for_spark(offsets: Offsets) -> dict[str, int]:
-    return {str(number): offset for number, offset in sorted(offsets.items())}
-
-
-def _from_spark(offsets: dict[str, int]) -> Offsets:
-    return {int(number): offset for number, offset in offsets.items()}

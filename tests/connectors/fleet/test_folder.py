@@ -52,7 +52,13 @@ NOTES = Notes(
 
 def checkpoint(number: int, at_us: int = 0) -> GlobalCheckpoint:
     return GlobalCheckpoint(
-        number, at_us, 0, {"a": 3, "b": None}, {"/a": 7, "/b": 0}, {"/in": (5, 6), "/a": ()}
+        number,
+        at_us,
+        0,
+        {"a": 3, "b": None},
+        {"/a": 7, "/b": 0},
+        {"/in": (5, 6), "/a": ()},
+        {"/a": "a1", "/b": "", "/in": "b2"},
     )
 
 

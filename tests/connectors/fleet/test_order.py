@@ -6,6 +6,7 @@ and the queue that it writes back to the same cut, so whatever the batches after
 their rows is there already.
 """
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,11 @@ def numbers(folder: Path, name: str) -> list[int]:
 def cuts(fleet: Fleet, generation: int) -> list[int]:
     """Where the batches of the second query end."""
     checkpoint = Checkpoint(fleet.folder.checkpoint_of("second", generation))
-    return [
-        int((checkpoint.offsets(batch).sources["0"] or "").strip("{}").split(":")[1])
-        for batch in checkpoint.committed_batches()
-    ]
+    found = []
+    for batch in checkpoint.committed_batches():
+        (offsets,) = json.loads(checkpoint.offsets(batch).sources["0"] or "").values()
+        found.append(int(offsets["0"]))
+    return found
 
 
 def run_until_all_is_there(spark: Any, folder: Path, fleet: Fleet) -> None:

@@ -1,13 +1,16 @@
 """Options of the source in the JVM mean what they mean in Python, in the same words."""
 
+import json
 from itertools import combinations
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from py4j.protocol import Py4JJavaError
 
-from cec_store.partitioned.offsets import Bound, Range, cut, limited
+from cec_store.errors import CecError
+from cec_store.partitioned.offsets import Bound, Positions, Range, cut, limited
 from cec_store.partitioned.read_options import ReadOptions, parse
 from support.runs.counts import CRASH_FULL
 
@@ -180,12 +183,24 @@ def test_a_path_is_needed(source: Any) -> None:
 
 def offsets(source: Any, values: dict[int, int]) -> Any:
     text = ", ".join(f'"{number}": {offset}' for number, offset in sorted(values.items()))
-    found = source.QueueOffset.parse(f"{{{text}}}")
-    assert found.json() == f"{{{text}}}"
+    found = source.QueueOffset.parse(f'{{"a1": {{{text}}}}}')
+    assert found.json() == f'{{"a1": {{{text}}}}}' == json.dumps(Positions("a1", values).said())
     return found.offsets()
 
 
 counts = st.dictionaries(st.integers(0, 9), st.integers(0, 10**9), min_size=1)
+
+
+NO_POSITIONS = ['{"0": 5}', '{"a": {"0": -1}}', '{"a": {"x": 1}}', "7", "[3]", '{"a": {"0": 1.5}}',
+                '{"a": {"0": 1}, "b": {"0": 1}}']  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_POSITIONS)
+def test_what_is_no_position_of_a_queue_is_refused_as_in_python(source: Any, text: str) -> None:
+    with pytest.raises(Py4JJavaError, match="is none of a queue"):
+        source.QueueOffset.parse(text)
+    with pytest.raises(CecError, match="is none of a queue"):
+        Positions.of(json.loads(text))
 
 
 @given(counts, st.integers(1, 2 * 10**9))

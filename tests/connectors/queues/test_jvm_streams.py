@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.connectors import spark as cec_spark
-from cec_store.opening import open_queue
+from cec_store.opening import open_queue, queue_at
 from support.runs.minors import needs_python_sources
 from support.spark.jvm_queues import FORMAT, append, drain, refused
 
@@ -61,7 +61,8 @@ def test_a_checkpoint_of_the_python_source_goes_on(spark: Any, tmp_path: Path) -
     run(FORMAT)
     assert sorted(seen) == list(range(150))
     text = (tmp_path / "c" / "offsets" / "1").read_text().splitlines()[-1]
-    assert sum(json.loads(text).values()) == 150
+    assert list(json.loads(text)) == [queue_at(tmp_path / "q").queue_id]
+    assert sum(json.loads(text)[queue_at(tmp_path / "q").queue_id].values()) == 150
 
 
 def test_a_continuous_trigger_is_refused_by_name(spark: Any, tmp_path: Path) -> None:

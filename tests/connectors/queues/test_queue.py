@@ -3,6 +3,7 @@
 The contract of the source and sink of the jar, and of those in Python.
 """
 
+import shutil
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -387,7 +388,7 @@ def test_a_start_below_what_is_kept_is_lost_data(session: Any, form: str, tmp_pa
     first = trimmed(tmp_path / "q")
     assert first == 50
     start = {"startingOffsets": '{"0":7}'}
-    assert "offset 7 is trimmed" in refused(
+    assert "offset 7 is not in 50 … 100: it is trimmed" in refused(
         lambda: read(session, form, tmp_path / "q", **start).count()
     )
     assert "failOnDataLoss" in refused(
@@ -410,8 +411,121 @@ def test_what_is_trimmed_while_a_query_is_stopped_is_lost_data(
         queue.append(pa.record_batch({"n": [2]}))
         queue.roll()
         assert queue.trim(2) == 2
-    assert "offset 1 is trimmed" in refused(lambda: drain(session, form, path, tmp_path / "c"))
+    said = refused(lambda: drain(session, form, path, tmp_path / "c"))
+    assert "offset 1 is not in 2 … 3: it is trimmed" in said
     assert drain(session, form, path, tmp_path / "c", failOnDataLoss="false") == [[2]]
+
+
+# -- a queue that is not the one that was read -------------------------------------------------
+
+EARLIEST = {"startingOffsets": "earliest"}
+
+
+def append(session: Any, form: str, path: Path, first: int, count: int) -> None:
+    frame(session, first, count, 1).write.format(form).mode("append").save(str(path))
+
+
+def append_to_plain(session: Any, form: str, path: Path, first: int, count: int) -> None:
+    with open_queue(path, "a", schema=pa.schema([("n", pa.int64())])) as queue:
+        queue.append(pa.record_batch({"n": list(range(first, first + count))}), sync=True)
+
+
+KINDS = [
+    pytest.param(append, {}, id="partitions"),
+    pytest.param(append, {"consumer": "me"}, id="consumer"),
+    pytest.param(append_to_plain, {}, id="plain"),
+]
+
+
+@pytest.mark.parametrize(("write", "more"), KINDS)
+def test_a_checkpoint_ahead_of_an_older_copy_is_lost_data(
+    session: Any, form: str, tmp_path: Path, write: Callable[..., None], more: dict[str, str]
+) -> None:
+    path, checkpoint, options = tmp_path / "q", tmp_path / "c", {**EARLIEST, **more}
+    write(session, form, path, 0, 20)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(20))]
+    shutil.copytree(path, tmp_path / "copy")
+    write(session, form, path, 20, 10)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(20, 30))]
+    shutil.rmtree(path)
+    shutil.copytree(tmp_path / "copy", path)
+    said = refused(lambda: drain(session, form, path, checkpoint, **options))
+    assert "partition 0: offset 30 is not in 0 … 20: it is beyond the end" in said
+    assert str(path) in said
+    assert "failOnDataLoss=false goes on without it" in said
+    write(session, form, path, 100, 5)
+    assert "beyond the end" in refused(lambda: drain(session, form, path, checkpoint, **options))
+    goes_on = {**options, "failOnDataLoss": "false"}
+    assert drain(session, form, path, checkpoint, **goes_on) == []
+    write(session, form, path, 200, 10)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(200, 210))]
+
+
+@pytest.mark.parametrize(("write", "more"), KINDS)
+def test_a_checkpoint_of_another_queue_is_lost_data(
+    session: Any, form: str, tmp_path: Path, write: Callable[..., None], more: dict[str, str]
+) -> None:
+    path, checkpoint, options = tmp_path / "q", tmp_path / "c", {**EARLIEST, **more}
+    write(session, form, path, 0, 20)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(20))]
+    former = queue_at(path).queue_id
+    shutil.rmtree(path)
+    write(session, form, path, 1000, 40)  # more than were read of the other
+    said = refused(lambda: drain(session, form, path, checkpoint, **options))
+    assert f"of queue {former}, and another one is here now, {queue_at(path).queue_id}" in said
+    assert str(path) in said
+    assert "failOnDataLoss=false goes on without it" in said
+    goes_on = {**options, "failOnDataLoss": "false"}
+    found = drain(session, form, path, checkpoint, **goes_on)
+    assert found == [list(range(1000, 1040))]
+    write(session, form, path, 1040, 10)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(1040, 1050))]
+
+
+# -- acknowledging -----------------------------------------------------------------------------
+
+LEGS = ["more", "idle", "stop", "die before commit", "idle", "die after commit", "idle",
+        "die before commit", "more", "die after commit", "stop", "stop", "idle"]  # fmt: skip
+
+
+def test_a_batch_is_acknowledged_once_it_is_in_the_checkpoint(
+    session: Any, form: str, tmp_path: Path
+) -> None:
+    """The last one too, whatever ended the run before: a stop, a kill, or nothing new."""
+    path, checkpoint, written, failures = tmp_path / "q", tmp_path / "c", 0, []
+
+    def act(rows: Any, batch: int) -> None:
+        rows.collect()
+        if failures:
+            raise RuntimeError("killed")
+
+    for leg in LEGS:
+        if leg != "idle":
+            append(session, form, path, written, 10)
+            written += 10
+        failures[:] = ["yes"] if leg.startswith("die") else []
+        rows = session.readStream.format(form).options(consumer="me", **EARLIEST)
+        writer = rows.load(str(path)).writeStream.foreachBatch(act)
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        query = writer.start() if leg == "stop" else writer.trigger(availableNow=True).start()
+        if leg == "stop":
+            query.processAllAvailable()
+            query.stop()
+        elif failures:
+            assert "killed" in refused(query.awaitTermination)
+        else:
+            query.awaitTermination()
+        if leg == "die after commit":
+            commits = checkpoint / "commits"
+            done = max((int(p.name) for p in commits.glob("[0-9]*")), default=None)
+            if done is None:
+                text, done = 'v1\n{"nextBatchWatermarkMs":0}', -1
+            else:
+                text = (commits / str(done)).read_text()
+            (commits / str(done + 1)).write_text(text)
+        elif not failures:
+            (state,) = open_queue(path).consumers()
+            assert (sum(state.effects_saved), state.lag_records) == (written, 0), leg
 
 
 def test_progress_tells_how_far_the_queue_reaches(

@@ -63,7 +63,7 @@ def made_checkpoint(folder: Path, batches: int = 1) -> Path:
     (folder / "metadata").write_text('{"id":"00000000-0000-0000-0000-000000000000"}')
     head = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
     for batch in range(batches):
-        (folder / "offsets" / str(batch)).write_text(f'v1\n{head}\n{{"0": 0}}')
+        (folder / "offsets" / str(batch)).write_text(f'v1\n{head}\n{{"a1": {{"0": 0}}}}')
         (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
     return folder
 

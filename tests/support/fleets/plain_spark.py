@@ -25,6 +25,7 @@ from cec_store.connectors.spark.fleet.running import Seen
 from cec_store.log.selection import OUTPUT_KINDS, Selection
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
+from cec_store.partitioned.offsets import Positions
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.values import Position
 from support.fleets.engine_double import EngineDouble, ProgressDouble, SourceDouble
@@ -115,7 +116,7 @@ class PlainQuery:
         if batch < 0:
             return [{} for _ in self._query.reads]
         lines = (self._place / "offsets" / str(batch)).read_text().split("\n")[2:]
-        return [{int(number): at for number, at in json.loads(each).items()} for each in lines]
+        return [Positions.of(json.loads(each)).offsets for each in lines]
 
     def step(self) -> None:
         if not self._pending:
@@ -141,7 +142,9 @@ class PlainQuery:
         if after == before or all(not any(each.values()) for each in after):
             return
         head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": batch, "conf": {}})
-        said = "\n".join(json.dumps({str(n): at for n, at in each.items()}) for each in after)
+        ids = [self._inputs[queue].queue_id for queue in self._query.reads]
+        positions = [Positions(each, ends) for each, ends in zip(ids, after, strict=True)]
+        said = "\n".join(json.dumps(each.said()) for each in positions)
         (self._place / "offsets" / str(batch)).write_text(f"v1\n{head}\n{said}")
         self._pending = [batch]
 

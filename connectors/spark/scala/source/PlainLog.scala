@@ -30,6 +30,8 @@ private[cecstore] final class PlainLog(store: Store, folder: String, partition: 
     var isRead = false
     while (!isRead) {
       val known = KnownEnd.read(store, folder)
+      if (manifest != null && known.manifest.logId != manifest.logId) throw new QueueReplaced(
+        s"${store.url}/$folder: another queue stands here since it was opened; start the query again")
       def isStill = known.manifest.isSameEnd(KnownEnd.readManifest(store, folder))
       try {
         if (newest == null || newest.id != known.manifest.newest) newest = scan(known.manifest, known.manifest.newest)

@@ -132,6 +132,8 @@ private[cecstore] final class PlainQueue(override val path: String, override val
         s"it has ${each.end} records, and ${ends.lift(n).getOrElse(0L)} are committed")
     }
 
+  override def id: String = ReadableQueue.hex(commits.getOrElse(logs(0)).logId)
+  override def written: Map[Int, Long] = if (commits.isEmpty) Map(0 -> logs(0).written) else ends
   override def firsts: Map[Int, Long] = shown.indices.map(n => n -> logOf(n).fold(0L)(_.first)).toMap
   override def ends: Map[Int, Long] = shown.zipWithIndex.map { case (end, n) => n -> end }.toMap
   override def segments(partition: Int): IndexedSeq[Segment] =

@@ -77,6 +77,12 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
 
   private def checkWhatIsNeeded(): Unit = {
     val oldest = state.commit.starts
+    val ends = state.commit.ends
+    ends.indices.find(n => said.effectsSaved(n) > ends(n)).foreach { n =>
+      throw new ConsumerBehind(s"${store.url}: consumer '$name' has received records of partition $n up to " +
+        s"${said.effectsSaved(n)}, and the queue has them up to ${ends(n)}: an older copy of the queue was put back. " +
+        "Drop the consumer and register it anew")
+    }
     said.effectsSaved.indices.find(n => said.effectsSaved(n) < oldest(n)).foreach { n =>
       throw new ConsumerBehind(s"${store.url}: consumer '$name' needs records of partition $n from " +
         s"${said.effectsSaved(n)} on, and the oldest is ${oldest(n)}: they were deleted, as the queue's retention or " +

@@ -12,6 +12,8 @@ private[cecstore] trait ReadableQueue {
   def store: Store
   /** Its path with the scheme: what tasks open it by. */
   def path: String
+  /** 32 hex digits. */
+  def id: String
   /** The body of a SCHEMA frame: the record schema. */
   def schemaMessage: Array[Byte]
   def fields: RecordFields
@@ -23,6 +25,8 @@ private[cecstore] trait ReadableQueue {
   def firsts: Map[Int, Long]
   /** Next unread offset of each partition. */
   def ends: Map[Int, Long]
+  /** The same, with whole records that a writer has yet to show again after a power cut. */
+  def written: Map[Int, Long] = ends
   /**
    * Act under a consumer's name, and get what acknowledges its effects: everything below these offsets.
    *
@@ -61,7 +65,7 @@ private[cecstore] trait ReadableQueue {
 
   /** As far as an end of a range says; raises or gives way as `failOnDataLoss` says. */
   def available(failOnDataLoss: Boolean): AvailableOffsets =
-    new AvailableOffsets(firsts, ends, offsetAt, failOnDataLoss)
+    new AvailableOffsets(store.url, id, firsts, ends, written, offsetAt, failOnDataLoss)
 }
 
 private[cecstore] object ReadableQueue {
@@ -76,6 +80,8 @@ private[cecstore] object ReadableQueue {
     val (qualified, store) = placeOf(path)
     try Some(open(qualified, store)) catch { case _: NotAQueue if store.list("").isEmpty => None }
   }
+
+  def hex(id: IndexedSeq[Byte]): String = id.map(byte => f"${byte & 0xff}%02x").mkString
 
   private def placeOf(path: String): (String, Store) = {
     val configuration = SparkSession.active.sessionState.newHadoopConf()
@@ -134,6 +140,7 @@ private[cecstore] final class ReferenceView private (override val path: String, 
     }
   }
 
+  override def id: String = ReadableQueue.hex(state.logId)
   override def firsts: Map[Int, Long] = numbered(state.commit.starts)
   override def ends: Map[Int, Long] = numbered(state.commit.ends)
   private def numbered(offsets: Array[Long]): Map[Int, Long] =

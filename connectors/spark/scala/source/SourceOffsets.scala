@@ -9,14 +9,21 @@ import org.apache.spark.sql.cecstore.CecLogException
 /** Records `start` until `stop` of a partition. */
 private[cecstore] final case class OffsetRange(partition: Int, start: Long, stop: Long)
 
+/** Another queue stands at this path than the one that a position is of. */
+private[cecstore] final class QueueReplaced(message: String) extends CecLogException(message)
+
 /**
  * Which offsets of each partition are in the queue now. Offsets are next-unread ones, by partition; the rules are
  * the Kafka source's.
  *
+ * @param path of the queue, for errors
+ * @param queue its id, 32 hex digits
+ * @param written ends of what a writer has yet to show again after a power cut; else the same as `ends`
  * @param offsetAt the earliest record of a partition at or after a moment (microseconds), if there is one
  */
-private[cecstore] final class AvailableOffsets(firsts: Map[Int, Long], ends: Map[Int, Long],
-    offsetAt: (Int, Long) => Option[Long], failOnDataLoss: Boolean) extends Logging {
+private[cecstore] final class AvailableOffsets(path: String, queue: String, firsts: Map[Int, Long],
+    ends: Map[Int, Long], written: Map[Int, Long], offsetAt: (Int, Long) => Option[Long], failOnDataLoss: Boolean)
+    extends Logging {
   import AvailableOffsets._
 
   /** Where a new query begins; raises where there is no record at or after a moment, or an offset is not there. */
@@ -34,7 +41,7 @@ private[cecstore] final class AvailableOffsets(firsts: Map[Int, Long], ends: Map
         TreeMap(moments.toSeq: _*).map { case (number, moment) =>
           number -> offsetAt(number, moment).getOrElse {
             if (!withoutMatchIsLatest) throw new CecLogException(s"partition $number has no record at or after " +
-              s"${shown(moment)}; startingOffsetsByTimestampStrategy=latest begins at its end then")
+              s"${asText(moment)}; startingOffsetsByTimestampStrategy=latest begins at its end then")
             ends(number)
           }
         }
@@ -55,18 +62,46 @@ private[cecstore] final class AvailableOffsets(firsts: Map[Int, Long], ends: Map
       "name them all, -1 for latest, -2 for earliest")
   }
 
+  /**
+   * Where a reader goes on that had come so far, in every partition; one that was added since is read from its
+   * beginning. Where loss is allowed, another queue is read from its beginning, and an older copy from its end on.
+   * Else raises QueueReplaced for a position of another queue, CecLogException for one that is trimmed or beyond the
+   * end.
+   */
+  def resumed(position: QueueOffset): Map[Int, Long] = here(position, written)
+
+  /** Where a batch ends that ended so far, as `resumed`; and it must be shown. */
+  def shown(position: QueueOffset): Map[Int, Long] = here(position, ends)
+
+  private def here(position: QueueOffset, until: Map[Int, Long]): Map[Int, Long] =
+    if (position.queue.nonEmpty && position.queue != queue) {
+      lose(s"$path: the position is of queue ${position.queue}, and another one is here now, $queue: the queue was made " +
+        "anew, or another was put in its place. Put that queue back, or forget the position and begin anew",
+        new QueueReplaced(_))
+      firsts
+    } else {
+      val found = position.offsets.map { case (n, offset) => n -> checked(n, offset, until) }
+      firsts.map { case (n, first) => n -> found.getOrElse(n, first) }
+    }
+
   /** The offset, if it is in the queue; else the nearest that is, where loss is allowed. */
-  def kept(number: Int, offset: Long): Long = {
-    val (first, end) = (firsts.getOrElse(number, 0L), ends.getOrElse(number, 0L))
+  def kept(number: Int, offset: Long): Long = checked(number, offset, ends)
+
+  private def checked(number: Int, offset: Long, until: Map[Int, Long]): Long = {
+    val (first, end) = (firsts.getOrElse(number, 0L), until.getOrElse(number, 0L))
     if (first <= offset && offset <= end) offset
     else {
-      val why = if (offset < first) "trimmed" else "beyond the end"
-      val what = s"partition $number: offset $offset is $why; there are $first … $end"
-      if (failOnDataLoss) throw new CecLogException(
-        s"$what. Some data may have been lost; failOnDataLoss=false goes on without it")
-      logWarning(s"cec: $what; going on without what is missing")
-      math.min(math.max(offset, first), end)
+      val why = if (offset < first) "it is trimmed"
+        else "it is beyond the end, as where an older copy of the queue was put back"
+      lose(s"$path: partition $number: offset $offset is not in $first … $end: $why", new CecLogException(_))
+      math.min(math.max(offset, first), ends.getOrElse(number, 0L))
     }
+  }
+
+  /** Raise the error, unless loss is allowed: then say it as a warning. */
+  private def lose(what: String, error: String => CecLogException): Unit = {
+    if (failOnDataLoss) throw error(s"$what. Some data may have been lost; failOnDataLoss=false goes on without it")
+    logWarning(s"cec: $what; going on without what is missing")
   }
 }
 
@@ -76,7 +111,7 @@ private[cecstore] object AvailableOffsets {
   private val Seconds = DateTimeFormatter.ofPattern("yyyy-MM-dd'T'HH:mm:ss")
 
   /** ISO 8601 in UTC, with six digits of a second where it is no whole one. */
-  private def shown(timestampUs: Long): String = {
+  private def asText(timestampUs: Long): String = {
     val us = Math.floorMod(timestampUs, 1000000L)
     val at = Instant.ofEpochSecond(Math.floorDiv(timestampUs, 1000000L)).atOffset(ZoneOffset.UTC)
     if (at.getYear < 1 || at.getYear > 9999) timestampUs.toString

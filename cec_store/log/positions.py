@@ -1,0 +1,56 @@
+"""Checks a position that a reader kept against the queue that it is used for.
+
+A position is right for one queue only. Another queue at the same path, or an older copy put in its
+place, would otherwise be read from somewhere in the middle, without a word about what is missing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cec_store.errors import OutOfRange, QueueReplaced
+from cec_store.values import Position
+
+
+class Bounds(NamedTuple):
+    """Offsets of one partition at which a reader can go on."""
+
+    path: str
+    queue: str
+    """The queue's id: 32 hex digits."""
+    start: int
+    """Offset of the oldest record that is left."""
+    end: int
+    """Next offset. Includes whole records behind the durable end that a writer has yet to vouch
+    for after a power cut: a reader may have had them before it."""
+
+
+def check_queue(queue: str, path: str, here: str) -> None:
+    """Check that a position of ``queue`` fits the queue ``here``; an empty id fits every queue.
+
+    Raises:
+        QueueReplaced: it is another queue's.
+    """
+    if queue not in ("", here):
+        raise QueueReplaced(
+            f"{path}: the position is of queue {queue}, and another one is here now, {here}: the "
+            "queue was made anew, or another was put in its place. Put that queue back, or forget "
+            "the position and begin anew"
+        )
+
+
+def checked(position: Position, bounds: Bounds) -> int:
+    """Return the offset of a position, of this queue and within these bounds.
+
+    Raises:
+        QueueReplaced: it is another queue's.
+        OutOfRange: it is trimmed, or beyond the end.
+    """
+    check_queue(position.queue, bounds.path, bounds.queue)
+    offset, start, end = position.offset, bounds.start, bounds.end
+    if start <= offset <= end:
+        return offset
+    why = "it is trimmed"
+    if offset > end:
+        why = "it is beyond the end, as where an older copy of the queue was put back"
+    raise OutOfRange(f"{bounds.path}: offset {offset} is not in {start} … {end}: {why}")
