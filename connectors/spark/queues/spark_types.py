@@ -15,9 +15,7 @@ from cec_store.errors import SchemaMismatch
 _WIDER = {
     pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0), pa.float16(): pa.float32(),
-    pa.large_string(): pa.string(), pa.string_view(): pa.string(),
-    pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary(),
-    pa.date64(): pa.date32(),
+    pa.large_string(): pa.string(), pa.large_binary(): pa.binary(), pa.date64(): pa.date32(),
 }  # fmt: skip
 """What Spark has in the place of types that it lacks."""
 

@@ -86,7 +86,7 @@ def all_types() -> pa.Schema:
         pa.null(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(),
         pa.uint16(), pa.uint32(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(),
         pa.decimal128(9, 2), pa.decimal128(30, 2), pa.string(), pa.large_string(),
-        pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(5),
+        pa.binary(), pa.large_binary(), pa.binary(5),
         pa.date32(), pa.date64(), pa.timestamp("s", "UTC"), pa.timestamp("ms"),
         pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ns"), pa.duration("s"),
         pa.duration("us"), pa.duration("ns"),

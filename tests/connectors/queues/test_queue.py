@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cec_store.connectors import spark as cec_spark
-from cec_store.opening import open_queue, queue_at
+from cec_store.opening import open_queue, queue_at, read_queue
+from support.runs.minors import HAS_TIMES
 from support.spark.jvm_queues import write_sums
 from support.spark.jvm_sink import rubbish
 
@@ -137,6 +139,57 @@ def test_every_type_comes_back_as_it_was(session: Any, form: str, tmp_path: Path
     assert found.schema.simpleString() == rows.schema.simpleString()
     by_null = lambda row: row[0] is None  # noqa: E731
     assert sorted(found.collect(), key=by_null) == sorted(rows.collect(), key=by_null)
+
+
+@pytest.mark.parametrize("count", [1, 4000])
+def test_bytes_of_strings_are_kept_as_they_are(
+    session: Any, form: str, count: int, tmp_path: Path
+) -> None:
+    few, many = "cast(unhex('636166e9') as string)", "cast(unhex(hex(-id - 1)) as string)"
+    rows = session.range(count).selectExpr(
+        "id", f"{few} as few", f"{many} as many", f"array({few}, {many}) as list",
+        f"named_struct('s', {many}) as pair", f"map({many}, {few}) as map",
+    )  # fmt: skip
+    shown = [
+        "hex(few)", "hex(many)", "hex(list[1])", "hex(pair.s)", "hex(map_keys(map)[0])",
+        "length(few)",
+    ]  # fmt: skip
+    path = tmp_path / "q"
+    rows.write.format(form).mode("append").save(str(path))
+    found = read(session, form, path)
+    due = rows.orderBy("id").selectExpr("id", *shown).collect()
+    assert found.orderBy("id").selectExpr("id", *shown).collect() == due
+    assert due[0][1:3] == ("636166E9", "FF" * 8)
+    assert found.where(f"many = {many}").count() == count
+    assert found.groupBy("few").count().collect()[0]["count"] == count
+    table = read_queue(path).read_all().sort_by("id")
+    texts = table.column("few").cast(pa.binary()).to_pylist()
+    assert texts == [b"caf\xe9"] * count
+    parquet = tmp_path / "parquet"
+    rows.write.parquet(str(parquet))
+    theirs = session.read.parquet(str(parquet)).orderBy("id").selectExpr(*shown).collect()
+    assert theirs == found.orderBy("id").selectExpr(*shown).collect()
+
+
+@pytest.mark.skipif(not HAS_TIMES, reason="Spark has times of day from 4.1 on")
+def test_times_beyond_a_day_fail_the_write_and_show_nothing(
+    session: Any, form: str, tmp_path: Path
+) -> None:
+    day_us = 24 * 3600 * 10**6
+    stored = pa.array([0, day_us - 1, day_us])
+    times = pa.Array.from_buffers(pa.time64("us"), 3, stored.buffers())
+    pq.write_table(pa.table({"n": [1, 2, 3], "at": times}), tmp_path / "times.parquet")
+    session.conf.set("spark.sql.timeType.enabled", "true")
+    try:
+        rows = session.read.parquet(str(tmp_path / "times.parquet")).coalesce(1)
+        assert rows.count() == 3
+        for column, name in (("at", "at"), ("array(at) as list", "list"), ("struct(at) as s", "s")):
+            write = rows.selectExpr("n", column).write.format(form).mode("append")
+            said = refused(lambda write=write, name=name: write.save(str(tmp_path / name)))
+            assert f"column '{name}', row 2" in said
+            assert queue_at(tmp_path / name).ends() == {0: 0}
+    finally:
+        session.conf.unset("spark.sql.timeType.enabled")
 
 
 def test_the_time_of_writing_is_the_timestamp_by_default(

@@ -40,11 +40,6 @@ private[cecstore] final class BatchMessage(batch: RecordBatch, bytes: Array[Byte
   val rows: Long = batch.length
   val nodes: Int = batch.nodesLength
   val buffers: Int = batch.buffersLength
-  val variadic: IndexedSeq[Int] = (0 until batch.variadicBufferCountsLength).map { i =>
-    val count = batch.variadicBufferCounts(i)
-    if (count < 0 || count > buffers) throw new BadFrame(s"body: a view column with $count buffers")
-    count.toInt
-  }
   private val node = new FieldNode
   private val place = new Buffer
   if ((batch.compression != null) != isCompressed) {

@@ -20,8 +20,9 @@ private[cecstore] final class Scratch {
 
   def rewind(): Unit = taken = 0
 
-  /** An array of at least so many bytes, whose content is anything. */
-  def take(bytes: Int): Array[Byte] = {
+  /** An array of at least so many bytes, whose content is anything, and `RoomBytes` behind them. */
+  def take(size: Int): Array[Byte] = {
+    val bytes = Math.addExact(size, Scratch.RoomBytes)
     if (taken == arrays.length) arrays += new Array[Byte](bytes)
     // Frames hardly differ, and are taken apart in one order: with some room more, few arrays are made anew.
     else if (arrays(taken).length < bytes) {
@@ -31,4 +32,9 @@ private[cecstore] final class Scratch {
     taken += 1
     arrays(taken - 1)
   }
+}
+
+private[cecstore] object Scratch {
+  /** More than a character of UTF-8 has. */
+  val RoomBytes = 8
 }

@@ -5,8 +5,6 @@ import org.apache.spark.unsafe.Platform
 
 /** What is proven of a buffer before it is read raw. Each is one loop, which stops for nothing. */
 private[cecstore] object Checks {
-  private val HighBits = 0x8080808080808080L
-
   private def fail(reason: String) = throw new BadFrame(s"body: $reason")
 
   def enough(span: ByteSpan, needed: Long, what: => String): ByteSpan = {
@@ -92,55 +90,15 @@ private[cecstore] object Checks {
   private def setAt(bits: ByteSpan, row: Int): Int =
     Platform.getByte(bits.array, bits.base + (row >> 3)) >> (row & 7) & 1
 
-  /** Strings are UTF-8: Spark goes by what their first bytes say, beyond their ends as well. */
-  def utf8(offsets: ByteSpan, rows: Int, data: ByteSpan, what: => String): Unit = if (rows > 0) {
-    val from = Platform.getInt(offsets.array, offsets.base)
-    val until = Platform.getInt(offsets.array, offsets.base + rows * 4L)
-    if (!isAscii(data, from, until)) {
-      if (!isUtf8(data.array, data.from + from, data.from + until)) fail(s"$what is not UTF-8")
-      var i = 0
-      while (i < rows) { // a string begins where a character does
-        val at = Platform.getInt(offsets.array, offsets.base + i * 4L)
-        if (at < until && (data.array(data.from + at) & 0xc0) == 0x80) fail(s"$what is not UTF-8")
-        i += 1
-      }
+  /**
+   * The bytes of strings, which may be any. Spark goes by what the first byte of a character says, beyond the string's
+   * end as well: behind the last one there is room for that.
+   */
+  def withRoom(data: ByteSpan, scratch: Scratch): ByteSpan =
+    if (data.array.length - data.from - data.length >= Scratch.RoomBytes) data
+    else {
+      val copy = scratch.take(data.length)
+      System.arraycopy(data.array, data.from, copy, 0, data.length)
+      new ByteSpan(copy, 0, data.length)
     }
-  }
-
-  private def isAscii(data: ByteSpan, from: Int, until: Int): Boolean = {
-    var seen = 0L
-    var at = from
-    while (at <= until - 8) {
-      seen |= Platform.getLong(data.array, data.base + at)
-      at += 8
-    }
-    while (at < until) {
-      seen |= Platform.getByte(data.array, data.base + at)
-      at += 1
-    }
-    (seen & HighBits) == 0
-  }
-
-  private def isUtf8(bytes: Array[Byte], from: Int, until: Int): Boolean = {
-    var at = from
-    var isSound = true
-    while (at < until && isSound) {
-      val lead = bytes(at) & 0xff
-      if (lead < 0x80) at += 1
-      else {
-        val size = if (lead < 0xc2 || lead > 0xf4) 0 else if (lead < 0xe0) 2 else if (lead < 0xf0) 3 else 4
-        isSound = size > 0 && size <= until - at && isSequence(bytes, at, lead, size)
-        at += size
-      }
-    }
-    isSound
-  }
-
-  private def isSequence(bytes: Array[Byte], at: Int, lead: Int, size: Int): Boolean = {
-    val second = bytes(at + 1) & 0xff
-    // The second byte rules out forms that are too long, surrogates, and what is above U+10FFFF.
-    val low = if (lead == 0xe0) 0xa0 else if (lead == 0xf0) 0x90 else 0x80
-    val high = if (lead == 0xed) 0x9f else if (lead == 0xf4) 0x8f else 0xbf
-    second >= low && second <= high && (2 until size).forall(i => (bytes(at + i) & 0xc0) == 0x80)
-  }
 }

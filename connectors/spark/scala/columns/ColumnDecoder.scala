@@ -57,7 +57,6 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
       case _: ArrowType.Utf8 | _: ArrowType.LargeUtf8 | _: ArrowType.Binary | _: ArrowType.LargeBinary =>
         val (offsets, data) = bytesOf(message, layout, layout.buffer, n)
         new BytesVector(kind, nulls, offsets, data)
-      case _: ArrowType.Utf8View | _: ArrowType.BinaryView => new Views(message, layout, n, nulls, scratch).vector
       case _ => nested(layout, n, nulls)
     }
   }
@@ -101,10 +100,7 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
     val offsets = offsetsOf(from.buffer(buffer + 1), n, isLarge, name)
     val data = from.buffer(buffer + 2)
     Checks.offsets(offsets, n, data.length, name)
-    if (layout.kind.isInstanceOf[ArrowType.Utf8] || layout.kind.isInstanceOf[ArrowType.LargeUtf8]) {
-      Checks.utf8(offsets, n, data, name)
-    }
-    (offsets, data)
+    (offsets, Checks.withRoom(data, scratch))
   }
 
   private def offsetsOf(stored: ByteSpan, n: Int, isLarge: Boolean, name: String): ByteSpan =

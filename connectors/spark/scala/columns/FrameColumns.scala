@@ -14,9 +14,8 @@ import org.apache.spark.unsafe.Platform
  */
 private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends AutoCloseable {
   private val inflater = new Inflater
-  private val plain = Layout.of(fields, Map.empty, IndexedSeq.empty)
+  private val plain = Layout.of(fields, Map.empty)
   private val strings = Layout.strings(plain)
-  private val hasViews = Layout.hasViews(fields)
   // Frames of one writer hardly differ in what they store as dictionaries.
   private val layouts = mutable.Map.empty[Map[Int, Int], IndexedSeq[Layout]]
 
@@ -92,8 +91,7 @@ private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends Au
   }
 
   private def layoutOf(listed: Map[Int, Int]): IndexedSeq[Layout] =
-    if (hasViews) Layout.of(fields, listed, message.variadic)
-    else layouts.getOrElseUpdate(listed, Layout.of(fields, listed, IndexedSeq.empty))
+    layouts.getOrElseUpdate(listed, Layout.of(fields, listed))
 
   /** Codec 2: what was stored as lengths in `_key` and `_state` becomes offsets; they are checked as such later. */
   private def restoreOffsets(): Unit = for {

@@ -27,10 +27,8 @@ private[cecstore] object Layout {
    * The columns of a message.
    *
    * @param listed index bytes of the fields that are stored as dictionary and indices, by number
-   * @param variadic how many data buffers each field of a view type has, in order
    */
-  def of(fields: Seq[Field], listed: Map[Int, Int], variadic: IndexedSeq[Int]): IndexedSeq[Layout] =
-    new Layouts(listed, variadic).siblings(fields, 0, 0)
+  def of(fields: Seq[Field], listed: Map[Int, Int]): IndexedSeq[Layout] = new Layouts(listed).siblings(fields, 0, 0)
 
   /** The fields that may be stored as dictionary and indices, by number: columns, and what is in structs only. */
   def strings(columns: Seq[Layout]): Set[Int] = columns.flatMap { column =>
@@ -42,15 +40,7 @@ private[cecstore] object Layout {
     }
   }.toSet
 
-  def hasViews(fields: Seq[Field]): Boolean =
-    fields.exists(f => isView(f.getType) || hasViews(f.getChildren.asScala.toSeq))
-
-  private def isView(kind: ArrowType): Boolean =
-    kind.isInstanceOf[ArrowType.Utf8View] || kind.isInstanceOf[ArrowType.BinaryView]
-
-  private final class Layouts(listed: Map[Int, Int], variadic: IndexedSeq[Int]) {
-    private var views = 0
-
+  private final class Layouts(listed: Map[Int, Int]) {
     def siblings(fields: Seq[Field], number: Int, buffer: Int): IndexedSeq[Layout] = {
       var (nextNumber, nextBuffer) = (number, buffer)
       fields.toIndexedSeq.map { field =>
@@ -69,9 +59,6 @@ private[cecstore] object Layout {
     }
 
     private def ownBuffers(kind: ArrowType): Int = kind match {
-      case _ if isView(kind) =>
-        views += 1
-        2 + (if (views > variadic.length) 0 else variadic(views - 1))
       // Metadata of version 5: a union has no validity of its own.
       case union: ArrowType.Union => if (union.getMode == org.apache.arrow.vector.types.UnionMode.Dense) 2 else 1
       case _: ArrowType.Null => 0

@@ -28,9 +28,8 @@ private[cecstore] object SparkTypes {
       if (float.getPrecision == FloatingPointPrecision.DOUBLE) DoubleType else FloatType
     case decimal: ArrowType.Decimal if decimal.getPrecision <= DecimalType.MAX_PRECISION && decimal.getScale >= 0 &&
       decimal.getScale <= decimal.getPrecision => DecimalType(decimal.getPrecision, decimal.getScale)
-    case _: ArrowType.Utf8 | _: ArrowType.LargeUtf8 | _: ArrowType.Utf8View => StringType
-    case _: ArrowType.Binary | _: ArrowType.LargeBinary | _: ArrowType.BinaryView | _: ArrowType.FixedSizeBinary =>
-      BinaryType
+    case _: ArrowType.Utf8 | _: ArrowType.LargeUtf8 => StringType
+    case _: ArrowType.Binary | _: ArrowType.LargeBinary | _: ArrowType.FixedSizeBinary => BinaryType
     case _: ArrowType.Date => DateType
     case timestamp: ArrowType.Timestamp =>
       if (timestamp.getTimezone == null || timestamp.getTimezone.isEmpty) TimestampNTZType else TimestampType

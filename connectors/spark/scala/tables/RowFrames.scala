@@ -31,6 +31,7 @@ private[tables] final class RowFrames(columns: StoredColumns, rowType: StructTyp
   private val times = new TimeStampMicroTZVector("_timestamp", allocator, "UTC")
   private val timestamps: Option[FieldVector] = columns.timestampColumn.map(name => root.getVector(name))
   private val encoder = new BodyEncoder(CompressionLevel)
+  private var written = 0L
   private lazy val projection = UnsafeProjection.create(rowType)
 
   kinds.allocateNew(FrameRowsMax)
@@ -45,6 +46,7 @@ private[tables] final class RowFrames(columns: StoredColumns, rowType: StructTyp
       val row = unsafe(rows.head)
       bytes += row.getSizeInBytes
       try writer.write(row) catch {
+        case e: UnsupportedOperationException => throw RowValues.decimalRefused(rowType, written + count, e)
         case e: OversizedAllocationException if count == 0 =>
           throw new CecLogException(s"one row of ${row.getSizeInBytes} bytes is more than a frame may hold: keep " +
             "such a value elsewhere, and a reference to it here", e)
@@ -53,8 +55,10 @@ private[tables] final class RowFrames(columns: StoredColumns, rowType: StructTyp
       count += 1
     }
     writer.finish()
+    RowValues.check(root.getFieldVectors.asScala.toSeq, count, written)
     val frame = encoded(count)
     writer.reset()
+    written += count
     frame
   }
 
