@@ -234,6 +234,10 @@ class LogWriter:
             running_crc=segment.running_crc,
         )  # fmt: skip
 
+    def check(self) -> None:
+        """Raise :class:`Fenced` if another writer has taken over; see by a look at the folder."""
+        self._refuse_if_fenced()
+
     def _refuse_if_fenced(self) -> None:
         """By all names there are: a manifest of an older epoch may just have been published."""
         epoch = newest_claim(self.folder.names())

@@ -16,7 +16,7 @@ import numpy as np
 from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.policy import Policy, Targets
 from cec_store.checkpoints.rates import Rates
-from cec_store.errors import ended_by
+from cec_store.errors import OutOfRange, ended_by
 from cec_store.format.columns import Ints
 from cec_store.format.frame import NOT_COUNTED
 from cec_store.format.schema import RecordSchema
@@ -158,6 +158,14 @@ class Runner:
     def _steps(self, start: Ints) -> Iterator[Step]:
         return self._choosing.steps(start)
 
+    def _steps_unless_fenced(self) -> Iterator[Step]:
+        try:
+            yield from self._steps(self._position)
+        except OutOfRange:
+            # Whoever has taken over needs less of the input than this one, and let go of the rest.
+            self.queue.check_writer()
+            raise
+
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """Take all the input there is, and return once its output is durable.
 
@@ -169,7 +177,7 @@ class Runner:
         """
         self._refuse_if_unfinished()
         acknowledged_s = self._clock_s()
-        for step in self._steps(self._position):
+        for step in self._steps_unless_fenced():
             self.step(step)
             if progress is not None:
                 progress(step.rows)

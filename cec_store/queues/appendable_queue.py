@@ -260,6 +260,11 @@ class AppendableQueue(ConsumableQueue):
 
     # -- state --------------------------------------------------------------------------------
 
+    def check_writer(self) -> None:
+        """Raise :class:`Fenced` if another writer has taken over, by a look at the place."""
+        pipeline = self._writing()
+        pipeline.call(pipeline.writer.check)
+
     @property
     def durable_offset(self) -> int:
         """Every record below this offset is on disk."""

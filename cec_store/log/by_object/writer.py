@@ -116,8 +116,11 @@ class ObjectWriter(LogWriter):
         self._has_failed = False
 
     def _refuse_if_succeeded(self) -> None:
-        if time.monotonic() - self._looked_s < _LOOK_S:
-            return
+        if time.monotonic() - self._looked_s >= _LOOK_S:
+            self.check()
+
+    def check(self) -> None:
+        """As :meth:`LogWriter.check`, by one request."""
         self._looked_s = time.monotonic()
         name = manifest_name(self.manifest.epoch + 1)
         if _is_there(lambda: self._objects.size(name)):
