@@ -205,6 +205,8 @@ class Cluster:
     def place(self, query: Any, operator: int, partition: int, on: Sequence[str | int]) -> None:
         """Have the replicas of a partition on these executors; :meth:`release` undoes it.
 
+        A warm replica that is replaced stays until the new one is warm.
+
         Raises:
             NoSuchExecutor, NoSuchPartition, MigrationRefused: as :meth:`migrate`; nothing changed.
 

@@ -29,6 +29,9 @@ RULES = (
     "a newcomer gets replicas, and the old ones stay until those are warm",
     "too few executors are told",
     "placed replicas stay where they are until they are released",
+    "a warm replica that is replaced stays until the new one is warm",
+    "a replica that is replaced goes where another one has no room",
+    "the arrival of a join is told by a store whose metrics Spark shows",
     "an owner hears of the lag and memory of its replicas, and once of its arrival",
     "messages survive the wire",
 )

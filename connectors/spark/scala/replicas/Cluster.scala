@@ -36,7 +36,7 @@ import com.fasterxml.jackson.module.scala.DefaultScalaModule
  *    (`cpa`: the executor has none that is warm), `no_such_protocol`.
  *  - `cancel(id)`: the migration, or `no_such_migration`; one that has ended stays as it is.
  *  - `place(query, operator, partition, executors)`: have replicas on exactly these, names between commas; an empty
- *    text for none. Replies `{"query": …, "operator": 0, "partition": 3, "executors": ["2"]}`. Kinds:
+ *    text for none. A warm one that is replaced stays until the new one is warm. Replies `{"query": …, "operator": 0, "partition": 3, "executors": ["2"]}`. Kinds:
  *    `no_such_partition`, `no_such_executor`, `draining`, `owns_it`.
  *  - `addReplica(query, operator, partition, executor)`, `dropReplica(…)`: the same with one more or less.
  *  - `release(query, operator, partition)`: the driver chooses again by itself.

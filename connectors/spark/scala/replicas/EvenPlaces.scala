@@ -21,12 +21,22 @@ private[cecstore] final class EvenPlaces(roster: Roster) {
 
   private def settle(entry: PartitionEntry, goal: Option[String]): Unit = {
     val before = entry.targets
-    val asked = entry.placed.fold(before)(_ ++ goal.filter(before.contains)).distinct
+    val asked = entry.placed.fold(before)(there => there ++ goal.filter(before.contains) ++ leaving(entry, there)).distinct
     val kept = asked.filter(id => roster.executors.get(id).exists(isFit(entry)))
     val wanted = entry.placed.fold(entry.replicas)(_.size)
     val all = filled(entry, kept, wanted)
     entry.targets = if (goal.isEmpty) withoutSurplus(entry, all, wanted) else all
     if (entry.targets != before) roster.changed()
+  }
+
+  /**
+   * Warm replicas that are replaced by others, one for each of these that is not warm yet. None stays where a replica
+   * that is wanted has no room: two that wait for each other's would wait for good.
+   */
+  private def leaving(entry: PartitionEntry, placed: Vector[String]): Vector[String] = {
+    def isFull(id: String) = roster.executors.get(id).exists(_.held.valuesIterator.exists(_.state == ReplicaHost.NoRoom))
+    entry.targets.filter(id => !placed.contains(id) && roster.lag(entry, id).nonEmpty && !isFull(id))
+      .take(placed.count(roster.lag(entry, _).isEmpty))
   }
 
   private def filled(entry: PartitionEntry, kept: Vector[String], wanted: Int): Vector[String] =

@@ -140,7 +140,7 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
     System.nanoTime() >= trouble.untilNs && bytesOf(replica => wanted.contains(replica.key)) + trouble.bytes <= memoryBytesMax)
 
   private def noRoom(bytes: Long): Trouble =
-    Trouble("no_room", s"it has $bytes bytes, all together may have $memoryBytesMax", 0, bytes)
+    Trouble(NoRoom, s"it has $bytes bytes, all together may have $memoryBytesMax", 0, bytes)
 
   def memoryBytes: Long = bytesOf(_ => true)
 
@@ -161,6 +161,8 @@ private[cecstore] final class ReplicaHost(val memoryBytesMax: Long, folderOf: (S
 private[cecstore] object ReplicaHost {
   /** Set while the plugin's executor side is up in this process; tests set others. */
   @volatile private[cecstore] var ofProcess: Option[ReplicaHost] = None
+  /** The state of a replica that is wanted, and that the others leave no memory for. */
+  private[cecstore] val NoRoom = "no_room"
   private val SpareNs = 10L * 1000 * 1000 * 1000
   private val AgainNs = 1000L * 1000 * 1000
 

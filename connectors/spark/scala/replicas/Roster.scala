@@ -158,12 +158,17 @@ private[cecstore] final class Roster(clockMs: () => Long) {
   private def newsOf(entry: PartitionEntry, key: StoreKey, head: Head): OwnerNews = {
     val held = entry.targets.flatMap(executors.get).map(_.held.get(key))
     val behind = held.map(_.filter(_.version >= 0).fold(head.version)(each => math.max(0L, head.version - each.version)))
-    val isFirst = entry.stores.headOption.exists(_._1 == key.name)
-    OwnerNews(behind.maxOption.getOrElse(0L), held.flatten.map(_.memoryBytes).sum, if (entry.hasArrived && isFirst) 1 else 0)
+    val isTold = Roster.toldOf(entry.stores.keys).contains(key.name)
+    OwnerNews(behind.maxOption.getOrElse(0L), held.flatten.map(_.memoryBytes).sum, if (entry.hasArrived && isTold) 1 else 0)
   }
 }
 
 private object Roster {
   private val RunsKept = 20
   private val EndedMs = 60L * 1000
+  /** Of a join's four stores Spark shows the metrics of those that hold its rows, and of no others. */
+  private val RowsOfJoin = "-keyWithIndexToValue"
+
+  /** Which one of a partition's stores tells what is counted once for the partition. */
+  private def toldOf(stores: Iterable[String]): Option[String] = stores.find(_.endsWith(RowsOfJoin)).orElse(stores.headOption)
 }

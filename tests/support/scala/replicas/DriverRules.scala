@@ -29,6 +29,9 @@ object DriverRules {
     "a newcomer gets replicas, and the old ones stay until those are warm" -> newcomer,
     "too few executors are told" -> shortage,
     "placed replicas stay where they are until they are released" -> placed,
+    "a warm replica that is replaced stays until the new one is warm" -> replaced,
+    "a replica that is replaced goes where another one has no room" -> replacedWithoutRoom,
+    "the arrival of a join is told by a store whose metrics Spark shows" -> arrivalOfJoin,
     "an owner hears of the lag and memory of its replicas, and once of its arrival" -> ownerNews,
     "messages survive the wire" -> wire)
 
@@ -305,6 +308,49 @@ object DriverRules {
     Check.equal("as it likes", targets.size, 1)
   }
 
+  private def replaced(fleet: Fleet): Unit = {
+    import fleet._
+    join(4)
+    owns(0, 0, 5)
+    place(0, "1")
+    holds(1, 0, 5)
+    place(0, "2")
+    driver.tick()
+    Check.equal("both", targets, Seq(0 -> "2", 0 -> "1"))
+    Check.equal("the old one is followed", wanted(1).map(_.key.partition), Seq(0))
+    holds(2, 0, 5)
+    Check.equal("the new one alone", targets, Seq(0 -> "2"))
+    place(0, "3")
+    place(0, "1")
+    Check.equal("a cold one does not stay", targets, Seq(0 -> "1"))
+  }
+
+  private def replacedWithoutRoom(fleet: Fleet): Unit = {
+    import fleet._
+    join(3)
+    owns(0, 0, 5)
+    place(0, "1")
+    holds(1, 0, 5)
+    place(0, "2")
+    owns(2, 1, 5)
+    place(1, "1")
+    Check.equal("both", targets, Seq(0 -> "2", 0 -> "1", 1 -> "1"))
+    holds(1, 1, -1, "no_room")
+    Check.equal("it makes room", targets, Seq(0 -> "2", 1 -> "1"))
+  }
+
+  private def arrivalOfJoin(fleet: Fleet): Unit = {
+    import fleet._
+    stores = Seq("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
+    join(2)
+    owns(0, 0, 5)
+    holds(1, 0, 5)
+    driver.move(Run, 0, 0, "1", "cpa")
+    owns(1, 0, 5)
+    val arrivals = instructed(1).content.get.news.map { case (key, news) => key.name -> news.arrivals }.toMap
+    Check.equal("arrivals", arrivals, stores.map(_ -> 0L).toMap + ("left-keyWithIndexToValue" -> 1L))
+  }
+
   private def ownerNews(fleet: Fleet): Unit = {
     import fleet._
     join(2)
@@ -364,8 +410,8 @@ final class Fleet {
     report(executor)
   }
 
-  def holds(executor: Int, partition: Int, version: Long): Unit = {
-    held(executor) = held(executor) ++ stores.map(name => key(partition, name) -> Report.Held(key(partition, name), version, 100, "warm", ""))
+  def holds(executor: Int, partition: Int, version: Long, state: String = "warm"): Unit = {
+    held(executor) = held(executor) ++ stores.map(name => key(partition, name) -> Report.Held(key(partition, name), version, 100, state, ""))
     report(executor)
   }
 
