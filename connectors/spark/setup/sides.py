@@ -79,6 +79,13 @@ CHOICES: tuple[tuple[Side, ...], ...] = (
         Side("sparks/store_errors/without_stamps"),
     ),
     (
+        Side(
+            "sparks/snapshot_reports/present",
+            Mark(f"{_STATE}/StateStoreCoordinatorRef", "snapshotUploaded"),
+        ),
+        Side("sparks/snapshot_reports/absent"),
+    ),
+    (
         Side("sparks/instance_metrics/present", Mark(f"{_STATE}/StateStoreInstanceMetric")),
         Side("sparks/instance_metrics/absent"),
     ),

@@ -21,7 +21,7 @@ from support.spark.runs import (
     differences,
     unproven,
 )
-from support.spark.session import CEC
+from support.spark.session import CEC, put_back
 
 # Fewer in the quick tier: what the others show is shown by these as well.
 NAMES = [name for name in QUERIES if CRASH_FULL or not QUERIES[name].is_extra]
@@ -166,3 +166,41 @@ def test_differences_are_found() -> None:
     ]:  # fmt: skip
         bad = replace(good, **{field: {**getattr(good, field), batch: value}})
         assert len(differences(bad, good)) == 1
+
+
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_sparks_coordinator_misses_no_snapshot_of_ours(
+    spark: Any, tmp_path: Path, is_reported: bool
+) -> None:
+    """It warns of stores that have told of none for long; a commit is as good as one.
+
+    Where it is not to be told it would miss one of each store: so the question can fail.
+    """
+    before = dict(spark.conf.getAll)
+    for number in range(6):
+        spark.range(number, number + 2).coalesce(1).write.mode("append").parquet(f"{tmp_path}/in")
+    prefix = "spark.sql.streaming.stateStore"
+    try:
+        spark.conf.set(f"{prefix}.providerClass", CEC)
+        spark.conf.set(f"{prefix}.minDeltasForSnapshot", "2")
+        spark.conf.set(f"{prefix}.multiplierForMinVersionDiffToLog", "1")
+        # Spark refuses to force what nobody reports.
+        spark.conf.set(f"{prefix}.forceSnapshotUploadOnLag", "false")
+        spark.conf.set(f"{prefix}.coordinatorReportSnapshotUploadLag", str(is_reported).lower())
+        rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", "1")
+        counts = rows.parquet(f"{tmp_path}/in").groupBy("id").count()
+        writer = counts.writeStream.format("noop").outputMode("update")
+        query = writer.option("checkpointLocation", f"{tmp_path}/checkpoint").start()
+        try:
+            query.processAllAvailable()
+            versions = query.lastProgress["batchId"]
+            assert versions >= 5
+            run_id = spark._jvm.java.util.UUID.fromString(query.runId)
+            spark.conf.set(f"{prefix}.coordinatorReportSnapshotUploadLag", "true")
+            coordinator = spark._jsparkSession.streams().stateStoreCoordinator()
+            lagging = coordinator.getLaggingStoresForTesting(run_id, versions, True)
+            assert lagging.size() == (0 if is_reported else 2)
+        finally:
+            query.stop()
+    finally:
+        put_back(spark, before)

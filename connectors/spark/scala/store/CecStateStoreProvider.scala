@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
 import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
-import org.apache.spark.sql.cecstore.sparks.{NewestProvider, StoreErrors, StoreSettings}
+import org.apache.spark.sql.cecstore.sparks.{NewestProvider, SnapshotReports, StoreErrors, StoreSettings}
 import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, StateLoader}
 import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, LoadErrors, Settings, SparksSettings}
 import org.apache.spark.sql.errors.QueryExecutionErrors
@@ -46,6 +46,8 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private var replicas = Option.empty[(ReplicaHost, OwnedStore)]
   @volatile private var isValidated = false
   @volatile private var hasWarned = false
+  /** The last version that Spark's coordinator was told of. */
+  @volatile private var toldVersion = Option.empty[Long]
 
   override def init(stateStoreId: StateStoreId, keySchema: StructType, valueSchema: StructType,
       keyStateEncoderSpec: KeyStateEncoderSpec, useColumnFamilies: Boolean, storeConf: StateStoreConf,
@@ -192,10 +194,20 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     maintenance.committed(instance.base, instance.grows)
     owned.foreach(_.committed(instance.base, instance.state.openWindows, instance.state.memoryBytes))
     StoreSettings.report(conf, version, id_, hadoopConf)
+    tellSnapshot(version)
     if (!hasWarned) settings.target.unmet(instance.state.openWindows).foreach { why =>
       hasWarned = true
       logWarning(s"cec: $id_ has ${instance.state.openWindows} open windows: more than the extent target: $why. The extent " +
         "is kept near the number of open windows instead. Use more partitions, or allow a longer recovery time")
+    }
+  }
+
+  /** As often as Spark's own stores make snapshots: the driver asks no more of any store, and most commits send nothing. */
+  private def tellSnapshot(version: Long): Unit = if (SnapshotReports.areAsked(conf)) {
+    val isDue = toldVersion.forall(told => version < told || version - told >= conf.minDeltasForSnapshot)
+    for (runId <- Option(hadoopConf.get(CecStateStoreProvider.RunId)) if isDue) {
+      SnapshotReports.tell(id_, runId, version)
+      toldVersion = Some(version)
     }
   }
 

@@ -19,8 +19,7 @@ private[cecstore] object SparksSettings extends Logging {
     "autoSnapshotRepair.enabled" -> NoSnapshots,
     "autoSnapshotRepair.numFailuresBeforeActivating" -> NoSnapshots,
     "autoSnapshotRepair.maxChangeFileReplay" -> NoSnapshots,
-    "forceSnapshotUploadOnLag" -> NoSnapshots,
-    "coordinatorReportSnapshotUploadLag" -> NoSnapshots)
+    "forceSnapshotUploadOnLag" -> NoSnapshots)
   private val UnsafeRows = "unsaferow"
   private val said = ConcurrentHashMap.newKeySet[String]
 
