@@ -42,6 +42,7 @@ SPARK_FILES = (
     "connectors/executors/test_cluster_events.py",
     "connectors/executors/test_replicas_in_stores.py",
     "connectors/executors/test_task_loads.py",
+    "connectors/executors/test_local_sessions.py",
     "connectors/queues/test_jvm_stores.py",
     "connectors/queues/test_jvm_refusals.py",
     "connectors/fleet/test_running.py",

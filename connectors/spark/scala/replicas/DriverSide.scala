@@ -6,6 +6,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.util.Utils
 import scala.jdk.CollectionConverters._
 
 /** Connects the [[Driver]] with Spark: messages of executors, executors that are lost, time. */
@@ -24,6 +25,9 @@ private[cecstore] final class DriverSide(context: SparkContext) extends Logging 
     val provider = context.conf.get("spark.sql.streaming.stateStore.providerClass", "")
     if (provider.split('.').last != Provider) logWarning(s"cec: spark.plugins names the plugin for replicas, but " +
       s"the state store provider is '$provider': replicas are kept of the state that $Provider has")
+    if (Utils.isDynamicAllocationEnabled(context.conf)) logWarning("cec: with dynamic allocation Spark takes executors away that " +
+      "run no tasks, and with them the replicas that they hold: set spark.dynamicAllocation.minExecutors to as many as hold " +
+      "state and replicas, or spark.dynamicAllocation.executorIdleTimeout longer than the pauses of the queries")
     // A queue of its own: other listeners may be slow.
     context.listenerBus.addToQueue(losses, "cecReplicas")
     ticking.setDaemon(true)

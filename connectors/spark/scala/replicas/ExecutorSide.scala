@@ -50,15 +50,12 @@ private[cecstore] final class ExecutorSide(plugin: PluginContext) extends Loggin
     task.addTaskCompletionListener[Unit](_ => spare.taskEnded())
   }
 
-  private def ask(): Unit = {
-    val answer = Instructions.decode(plugin.ask(report.encoded).asInstanceOf[Array[AnyRef]])
+  private def ask(): Unit = ExecutorSide.hostOf(SparkEnv.get).foreach { there =>
+    val answer = Instructions.decode(plugin.ask(host.report(plugin.executorID, there, seen).encoded).asInstanceOf[Array[AnyRef]])
     answer.content.foreach(host.instructed)
     if (answer.content.nonEmpty) news.release()
     seen = answer.generation
   }
-
-  /** With the host by which Spark's own stores report themselves; an executor's RPC has no address of its own. */
-  private def report: Report = host.report(plugin.executorID, SparkEnv.get.blockManager.blockManagerId.host, seen)
 
   private def thread(name: String, pauseMs: Long)(work: => Unit): Thread = {
     val made = new Thread(() => while (!isStopped) {
@@ -86,6 +83,13 @@ private[cecstore] object ExecutorSide {
   private val AgainMs = 1000L
   /** Of the heap, where nothing is said. */
   private val HeapShare = 4
+
+  /**
+   * The host by which Spark's own stores report themselves; an executor's RPC has no address of its own. None where it is
+   * not known yet: where the driver runs the tasks itself, plugins begin before its block manager has a name.
+   */
+  private def hostOf(env: SparkEnv): Option[String] =
+    for (known <- Option(env); manager <- Option(known.blockManager); id <- Option(manager.blockManagerId)) yield id.host
 
   def memoryBytesMax(text: Option[String]): Long =
     text.map(JavaUtils.byteStringAsBytes).getOrElse(Runtime.getRuntime.maxMemory / HeapShare)
