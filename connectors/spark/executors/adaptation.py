@@ -10,7 +10,7 @@ from typing import Any
 
 from cec_store.connectors.spark.executors.batch_loads import BatchLoads
 from cec_store.connectors.spark.executors.driver_side import DriverSide
-from cec_store.connectors.spark.executors.loads import LoadMeter
+from cec_store.connectors.spark.executors.loads import LoadMeter, is_of_batch
 from cec_store.connectors.spark.executors.migration import order_all
 from cec_store.connectors.spark.executors.planning import placed, planned
 from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
@@ -101,7 +101,7 @@ class Adaptation:
     def _look(self) -> None:
         snapshot = self._driver.snapshot()
         spent = {of: cost.cpu_s for of, cost in self._meter.totals().items()}
-        sample = self._batches.see(snapshot, spent, time.monotonic())
+        sample = self._batches.see(snapshot, spent, time.monotonic(), self._idle())
         if sample is not None:
             self._history.add(sample)
         if any(not each.is_over for each in snapshot.moves):
@@ -125,6 +125,15 @@ class Adaptation:
                 order_all(self._driver, wanted, "cpal")
         elif len(self._history) >= SAMPLES_BEFORE_PLACING:
             self._place(snapshot)
+
+    def _idle(self) -> dict[str, str]:
+        """Return when a query had no batch to run, by run id, where it told of that last."""
+        newest = {str(each.runId): each.lastProgress for each in self._session.streams.active}
+        return {
+            run: str(progress.timestamp)
+            for run, progress in newest.items()
+            if progress is not None and not is_of_batch(progress)
+        }
 
     def _tell_scale(self, plan: Plan, snapshot: Snapshot) -> None:
         """Tell how many more are needed, and who is empty: not yet those that this plan empties."""

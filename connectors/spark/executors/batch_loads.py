@@ -15,8 +15,6 @@ from cec_store.connectors.spark.executors.snapshot import PartitionId, Snapshot
 
 MIN_BATCHES = 6
 """Loads of fewer jitter around a threshold, and move partitions to and fro."""
-_IDLE_SPANS = 3.0
-"""A query without a batch for so many of its longest spans has none to do: that counts as one."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,8 @@ class _Query:
     version: int
     at_s: float
     cpu_s: Mapping[PartitionId, float]
+    idle_at: str | None
+    """When a trigger had no batch to run last."""
     has_begun: bool = False
     spans: deque[_Span] = field(default_factory=deque)
     is_new: bool = False
@@ -59,7 +59,11 @@ class BatchLoads:
         self._queries: dict[str, _Query] = {}
 
     def see(
-        self, snapshot: Snapshot, cpu_s: Mapping[PartitionId, float], at_s: float
+        self,
+        snapshot: Snapshot,
+        cpu_s: Mapping[PartitionId, float],
+        at_s: float,
+        idle: Mapping[str, str] | None = None,
     ) -> dict[Hashable, float] | None:
         """Take in a look at all queries; return a sample of all loads, where one is complete.
 
@@ -69,16 +73,19 @@ class BatchLoads:
         Args:
             cpu_s: Processor time of each partition's tasks so far.
             at_s: Now, by any clock that does not jump.
+            idle: When a trigger had no batch to run, by the run ids of queries whose last trigger
+                had none. It counts as a batch that has cost nothing.
         """
         versions = _versions(snapshot)
         self._queries = {name: each for name, each in self._queries.items() if name in versions}
         for name, version in versions.items():
             own = {of: spent for of, spent in cpu_s.items() if of.query == name}
-            known = self._queries.get(name)
+            known, idle_at = self._queries.get(name), (idle or {}).get(name)
             if known is None or version < known.version:
-                self._queries[name] = _Query(version, at_s, own)
-            else:
-                self._see(known, version, own, at_s)
+                self._queries[name] = _Query(version, at_s, own, idle_at)
+            elif version > known.version or idle_at not in (None, known.idle_at):
+                self._end_span(known, version, own, at_s)
+                known.idle_at = idle_at
         if not self._queries or not all(each.is_new for each in self._queries.values()):
             return None
         sample: dict[Hashable, float] = {}
@@ -87,13 +94,9 @@ class BatchLoads:
             each.is_new = False
         return sample
 
-    def _see(
+    def _end_span(
         self, query: _Query, version: int, cpu_s: Mapping[PartitionId, float], at_s: float
     ) -> None:
-        longest_s = max((each.seconds for each in query.spans), default=float("inf"))
-        is_idle = at_s - query.at_s > _IDLE_SPANS * longest_s
-        if version == query.version and not is_idle:
-            return
         if query.has_begun and at_s > query.at_s:
             spent = {of: max(0.0, now - query.cpu_s.get(of, 0.0)) for of, now in cpu_s.items()}
             span = _Span(max(1, version - query.version), at_s - query.at_s, spent)

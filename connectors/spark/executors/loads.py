@@ -13,6 +13,11 @@ from cec_store.connectors.spark.executors.snapshot import PartitionId
 TASK_LOADS = "org.apache.spark.sql.cecstore.replicas.TaskLoads"
 
 
+def is_of_batch(progress: Any) -> bool:
+    """Return True where Spark tells of a batch that has run, and not of a trigger without one."""
+    return "addBatch" in progress.durationMs
+
+
 @dataclass(frozen=True)
 class Cost:
     """Of all tasks of a partition."""

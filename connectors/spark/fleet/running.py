@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from cec_store.connectors.spark.checkpoint.rewriting import hadoop_url
 from cec_store.connectors.spark.executors.adaptation import cores_of
+from cec_store.connectors.spark.executors.loads import is_of_batch
 from cec_store.connectors.spark.fleet.costs import CpuMeter
 from cec_store.connectors.spark.fleet.declaration import Function, Query, queue_path
 from cec_store.connectors.spark.fleet.rules import KEEP_ALIVE
@@ -38,7 +39,7 @@ class Seen:
         if self.progress is None:
             return None
         number = int(self.progress.batchId)
-        if "addBatch" not in self.progress.durationMs:
+        if not is_of_batch(self.progress):
             number -= 1
         return None if number < 0 else number
 

@@ -180,7 +180,8 @@ def looked(batches: BatchLoads, at_s: float, *queries: Query) -> dict[Any, float
         each.run_to(at_s)
     lists = [one for each in queries for one in each.partitions]
     spent = {of: cpu_s for each in queries for of, cpu_s in each.spent.items()}
-    return batches.see(snapshot_of(DriverDouble(assignments=lists)), spent, at_s)
+    idle = {each.query: str(at_s // 10) for each in queries if each.every_s == float("inf")}
+    return batches.see(snapshot_of(DriverDouble(assignments=lists)), spent, at_s, idle)
 
 
 @pytest.mark.parametrize("every_s", [0.5, 3.0, 60.0])
@@ -208,16 +209,26 @@ def test_nothing_is_measured_before_all_queries_have_had_their_batches() -> None
     assert samples == 4, "a span of each query in each"
 
 
-def test_a_query_that_stands_still_is_idle_and_not_unknown() -> None:
-    batches, query = BatchLoads(2), Query(10.0, 5.0)
+def test_a_query_whose_triggers_have_no_batch_to_run_is_idle_and_not_unknown() -> None:
+    """One that has never run a batch as well; Spark tells of such triggers every ten seconds."""
+    batches, query, idle = BatchLoads(2), Query(10.0, 5.0), Query(float("inf"), 1.0, OTHER)
     for look in range(1, 30):
-        looked(batches, 2.0 * look, query)
+        looked(batches, 2.0 * look, query, idle)
+    assert batches.is_measured
     assert batches.loads()[group(0)] == pytest.approx(0.5)
+    assert batches.loads().get(PartitionId(OTHER, 0, 0)) == 0.0
     query.every_s = float("inf")
-    for look in range(30, 100):
-        looked(batches, 2.0 * look, query)
+    for look in range(30, 50):
+        looked(batches, 2.0 * look, query, idle)
     assert batches.loads()[group(0)] == 0.0
     assert batches.is_measured
+
+
+def test_a_query_that_runs_its_first_batch_for_long_is_unknown_and_not_idle() -> None:
+    batches = BatchLoads(2)
+    for look in range(1, 100):
+        looked(batches, 2.0 * look, Query(1e6, 1.0))
+    assert not batches.is_measured
 
 
 def test_a_query_that_begins_anew_is_measured_anew() -> None:

@@ -106,7 +106,7 @@ class DriverDouble:
                 sql=SimpleNamespace(cecstore=SimpleNamespace(replicas=replicas)),
             )
         )
-        query = SimpleNamespace(name="counts", id="4d0f1c52", runId=QUERY)
+        query = SimpleNamespace(name="counts", id="4d0f1c52", runId=QUERY, lastProgress=None)
         return SimpleNamespace(
             _jsparkSession=None,
             _jvm=SimpleNamespace(org=SimpleNamespace(apache=apache)),
