@@ -62,7 +62,7 @@ def test_what_older_sparks_did_not_write_is_a_note(tmp_path: Path, release: str)
     assert place.checkpoint is not None
     shutil.rmtree(query.path / "state" / "0" / "_metadata")
     if release == "2":
-        shutil.rmtree(state_of(query.path, 0) / "_metadata")
+        shutil.rmtree(query.path / "state/0/0/_metadata")
     files = SparkFiles(place.checkpoint, place.logs, is_built_in=True)
     files.check()
     assert files.faults == []
@@ -73,7 +73,7 @@ def test_what_older_sparks_did_not_write_is_a_note(tmp_path: Path, release: str)
     ours.check()
     assert [fault.kind for fault in ours.faults] == ["spark-schema"], "our provider needs it"
     if release == "3.2":
-        (state_of(query.path, 0) / "_metadata" / "schema").write_bytes(b"no schema")
+        (query.path / "state/0/0/_metadata/schema").write_bytes(b"no schema")
         files = SparkFiles(place.checkpoint, place.logs, is_built_in=True)
         files.check()
         assert [fault.kind for fault in files.faults] == ["spark-schema"]

@@ -21,7 +21,7 @@ from cec_store.inspector.damage.state_log_files import StateLogFiles, files_of
 from cec_store.inspector.decoding.records import RecordDecoder
 from cec_store.inspector.measuring.crash_costs import CrashCost, LoadRates
 from cec_store.inspector.measuring.oldest_footprints import OldestFootprints, oldest_footprints
-from cec_store.inspector.measuring.totals import LogTotals, Progress, totals_of
+from cec_store.inspector.measuring.totals import BytesSinceLast, LogTotals, totals_of
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
@@ -111,7 +111,7 @@ def inspect_extent(
     top: int = 10,
     counts: bool = False,
     decoder: StateDecoder | None = None,
-    progress: Progress | None = None,
+    progress: BytesSinceLast | None = None,
 ) -> ExtentReport:
     """Totals, the extent, and the ``top`` windows with the oldest footprints.
 
@@ -175,7 +175,7 @@ def _state(
     last: Frame | None,
     top: int,
     decoder: StateDecoder | None,
-    progress: Progress | None,
+    progress: BytesSinceLast | None,
 ) -> OperatorState:
     schema = log_reader.schema()
     frames = extent_of(log_reader, last)

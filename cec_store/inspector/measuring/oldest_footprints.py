@@ -23,7 +23,7 @@ from cec_store.format.records import kinds_of, of_windows
 from cec_store.format.schema import KEY, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.sketches import sketches_of
-from cec_store.inspector.measuring.totals import Progress
+from cec_store.inspector.measuring.totals import BytesSinceLast
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
@@ -47,7 +47,10 @@ class OldestFootprints:
 
 
 def oldest_footprints(
-    log_reader: LogReader, frames: Sequence[Frame], count: int, progress: Progress | None = None
+    log_reader: LogReader,
+    frames: Sequence[Frame],
+    count: int,
+    progress: BytesSinceLast | None = None,
 ) -> OldestFootprints:
     """Of the ``count`` windows with the oldest footprints, in their order.
 

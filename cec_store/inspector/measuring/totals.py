@@ -19,7 +19,7 @@ from cec_store.inspector.damage.segment_scan import ScannedFrame
 from cec_store.inspector.damage.state_log_files import LogFiles, StateLogFiles
 from cec_store.storage.names import segment_name
 
-Progress = Callable[[int], None]
+BytesSinceLast = Callable[[int], None]
 """Called with the bytes read since the last call."""
 
 
@@ -94,7 +94,7 @@ class _Sum(LogTotals):
 
 
 def totals_of(
-    files: LogFiles, counts: bool = False, progress: Progress | None = None
+    files: LogFiles, counts: bool = False, progress: BytesSinceLast | None = None
 ) -> tuple[LogTotals, str]:
     """The totals, and the first thing that could not be read; empty if all could.
 

@@ -28,7 +28,7 @@ from cec_store.inspector.measuring.extent_history import (
     SimulatedStoreExtent,
     WhatIf,
 )
-from cec_store.inspector.measuring.totals import Progress
+from cec_store.inspector.measuring.totals import BytesSinceLast
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
@@ -102,7 +102,7 @@ def simulate(
     log_reader: LogReader,
     last: Frame | None,
     targets: Sequence[WhatIf],
-    progress: Progress | None = None,
+    progress: BytesSinceLast | None = None,
 ) -> Simulation:
     """Goes through all records up to ``last`` once, with every target at the same time.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
 from cec_store.inspector.verifying.queue import verify_queue
-from cec_store.inspector.verifying.results import Progress, Verification
+from cec_store.inspector.verifying.results import BytesSoFar, Verification
 from cec_store.inspector.verifying.state_log import verify_state_log
 from cec_store.state_logs.segments import is_state_log
 from cec_store.storage.folder import Folder
@@ -19,7 +19,7 @@ def verify(
     rebuilds: bool = False,
     committed: Sequence[tuple[int, int | str]] = (),
     decoder: StateDecoder | None = None,
-    progress: Progress = lambda _: None,
+    progress: BytesSoFar = lambda _: None,
 ) -> Verification:
     """Check every header, body, link and mark; with ``records`` also what the records say.
 

@@ -17,8 +17,8 @@ from cec_store.inspector.verifying.log import verify
 from cec_store.inspector.verifying.partitioned import PartitionedQueue
 from cec_store.inspector.verifying.reference_queue import verify_reference
 from cec_store.inspector.verifying.results import (
+    BytesSoFar,
     PlaceVerification,
-    Progress,
     Verification,
     VerifiedLog,
 )
@@ -29,7 +29,7 @@ _LOOKS = 4
 
 
 def verify_place(
-    place: Place, *, deep: bool = False, records: bool = False, progress: Progress | None = None
+    place: Place, *, deep: bool = False, records: bool = False, progress: BytesSoFar | None = None
 ) -> PlaceVerification:
     """Check every log, and that they fit each other and the files around them.
 
@@ -40,7 +40,7 @@ def verify_place(
 
 
 class _PlaceVerifier:
-    def __init__(self, place: Place, deep: bool, records: bool, progress: Progress) -> None:
+    def __init__(self, place: Place, deep: bool, records: bool, progress: BytesSoFar) -> None:
         self._place = place
         self._deep = deep
         self._records = records

@@ -19,17 +19,17 @@ from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
 from cec_store.inspector.damage.whole_segments import SoundFrames, read_whole
 from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.index import check_index
-from cec_store.inspector.verifying.results import Progress, Verification
+from cec_store.inspector.verifying.results import BytesSoFar, Verification
 from cec_store.storage.folder import Folder
 
 
-def verify_queue(folder: Folder, records: bool, progress: Progress) -> Verification:
+def verify_queue(folder: Folder, records: bool, progress: BytesSoFar) -> Verification:
     """As :func:`cec_store.inspector.verifying.log.verify`."""
     return _QueueVerifier(QueueFiles(folder), records, progress).run()
 
 
 class _QueueVerifier:
-    def __init__(self, files: QueueFiles, with_records: bool, progress: Progress) -> None:
+    def __init__(self, files: QueueFiles, with_records: bool, progress: BytesSoFar) -> None:
         self._files = files
         self._with_records = with_records
         self._progress = progress

@@ -9,7 +9,7 @@ from cec_store.inspector.damage.faults import Fault, Note, kind_of
 from cec_store.inspector.places.places import Log, Place
 from cec_store.inspector.verifying.reference_commits import CommitChecks
 from cec_store.inspector.verifying.reference_segments import SegmentChecks, rubbish
-from cec_store.inspector.verifying.results import Progress, VerifiedLog
+from cec_store.inspector.verifying.results import BytesSoFar, VerifiedLog
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.registrations import acknowledged, registered
 from cec_store.storage.names import LOG_FOLDER, commit_object_name
@@ -36,7 +36,7 @@ def _consumer_faults(store: Store, state: QueueState) -> list[Fault]:
 
 
 def verify_reference(
-    place: Place, records: bool, progress: Progress
+    place: Place, records: bool, progress: BytesSoFar
 ) -> tuple[list[Fault], list[Note], list[VerifiedLog]]:
     """Faults and notes of all of it, and what was found in each partition."""
     store = store_of(place.folder)

@@ -28,7 +28,7 @@ from cec_store.inspector.damage.reference_objects import (
     read_all,
     segments_of_partition,
 )
-from cec_store.inspector.verifying.results import Progress, Verification
+from cec_store.inspector.verifying.results import BytesSoFar, Verification
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.storage.names import DATA_FOLDER
 from cec_store.storage.stores.store import Store
@@ -59,7 +59,7 @@ class SegmentChecks:
         state: QueueState,
         schema: RecordSchema,
         with_records: bool,
-        progress: Progress,
+        progress: BytesSoFar,
     ) -> None:
         self._store = store
         self._state = state

@@ -9,7 +9,7 @@ from cec_store.inspector.built_in.figures import StoreFigures
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.places.places import Log, Place
 
-Progress = Callable[[int], None]
+BytesSoFar = Callable[[int], None]
 """Called with the bytes read so far."""
 
 

@@ -15,7 +15,7 @@ from cec_store.inspector.damage.state_log_files import StateLogFiles
 from cec_store.inspector.damage.whole_segments import Batches, RunningCrcs, SoundFrames, read_whole
 from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.kept_versions import KeptVersions
-from cec_store.inspector.verifying.results import Progress, Verification
+from cec_store.inspector.verifying.results import BytesSoFar, Verification
 from cec_store.inspector.verifying.state_record_checks import BranchChecks
 from cec_store.inspector.verifying.version_faults import VersionFaults
 from cec_store.log.frames import Frame
@@ -32,7 +32,7 @@ def verify_state_log(
     rebuilds: bool,
     committed: Sequence[tuple[int, int | str]],
     decoder: StateDecoder | None,
-    progress: Progress,
+    progress: BytesSoFar,
 ) -> Verification:
     """As :func:`cec_store.inspector.verifying.log.verify`, again where segments went meanwhile."""
     looks_left = _LOOKS
@@ -51,7 +51,7 @@ def verify_state_log(
 
 
 class _StateLogVerifier:
-    def __init__(self, files: StateLogFiles, progress: Progress) -> None:
+    def __init__(self, files: StateLogFiles, progress: BytesSoFar) -> None:
         self._files = files
         self._tree = files.tree
         self._progress = progress
