@@ -39,7 +39,7 @@ def exit_if_damaged(problems: Iterable[str]) -> None:
 
 @contextmanager
 def wrong_use() -> Iterator[None]:
-    """A caller's mistake becomes one line and a status."""
+    """Turn a refusal of what was asked for into one line and a status."""
     try:
         yield
     except ValueError as error:

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from cec_store.errors import CecError
-from cec_store.terminal.exit_status import CUT_OFF, INTERRUPTED, status_of
+from cec_store.terminal.exit_status import CUT_OFF, INTERRUPTED, WRONG_USE, status_of
 from cec_store.terminal.streams import close_output
 
 
@@ -78,6 +78,11 @@ class LazyGroup(TyperGroup):
             raise typer.Exit(CUT_OFF) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+        except typer.BadParameter as error:
+            if error.param is not None:  # of one option or argument, which the parser names
+                raise
+            sys.stderr.write(f"cec-store: {error.message}\n")
+            raise typer.Exit(WRONG_USE) from error
         except (CecError, FileExistsError, FileNotFoundError) as error:
             sys.stderr.write(f"cec-store: {error}\n")
             raise typer.Exit(status_of(error)) from error

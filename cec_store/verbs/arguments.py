@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.errors import NotAQueue
+from cec_store.connectors.spark.checkpoint.providers import require_logs
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.measuring import overview
 from cec_store.inspector.measuring.place_extents import At
@@ -121,11 +121,8 @@ def place_of(path: str, given: list[Any] | None) -> Place:
 def logs_of(path: str, given: list[Any] | None) -> Place:
     """As :func:`place_of`; raises :class:`NotAQueue` where Spark's own providers keep the state."""
     place = place_of(path, given)
-    if place.is_built_in:
-        raise NotAQueue(
-            f"{place.path}: its state is kept by {place.provider}, which has no logs; extent, "
-            "verify, state, diff and report take it, and adopt makes a checkpoint of ours"
-        )
+    verbs = "extent, verify, state, diff and report take it, and adopt makes a checkpoint of ours"
+    require_logs(place.path, place.provider, verbs)
     return place
 
 

@@ -211,7 +211,7 @@ def test_wrong_use(tmp_path: Path) -> None:
         ((a, queue), "cannot be compared"),
         ((a, "--from", 77), "1 to 6"),
         ((a, "--from", "@4"), "is an offset"),
-        ((a, tmp_path / "none"), "neither a queue"),
+        ((a, tmp_path / "none"), "does not exist"),
         ((tmp_path / "plain", "--from", "@0"), ""),
     ):
         result = run("diff", *arguments)

@@ -96,13 +96,13 @@ ORDER = {
     "connectors.spark.setup": "environment settings java sides compiler session",
     "connectors.spark.queues": "spark_types sink source data_source",
     "connectors.spark.checkpoint": """
-        parsing java_texts row_places unsafe_rows layout source_logs state_schema variables
-        variable_rows rewriting fork_plan fork state_rows
+        parsing java_texts row_places unsafe_rows layout providers source_logs state_schema
+        variables variable_rows rewriting fork_plan fork state_rows
         state_tables
     """,
     "signals": "figures prometheus",
     "inspector": "places damage decoding built_in verifying measuring showing",
-    "inspector.places": "providers places points",
+    "inspector.places": "places points",
     "inspector.built_in": "store_files changed_rows snapshots loads figures checks",
     "inspector.damage": """
         faults hadoop_checksums segment_scan log_segment queue_files whole_segments state_log_files

@@ -25,7 +25,7 @@ from cec_store.values import Position
 from cec_store.verbs.arguments import moment_of
 from support.paths import DOCS, SNAPSHOT_QUEUE, SNAPSHOTS
 from support.places import damaged_queues as made
-from support.places.made_checkpoints import MadeCheckpoint
+from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint
 
 CLI_PAGE = (DOCS / "cli.md").read_text(encoding="utf-8")
 
@@ -333,11 +333,14 @@ def test_bad_moments_are_wrong_use(golden: Path, moment: str) -> None:
 @pytest.mark.parametrize("verb", ["verify", "dump", "replay", "reindex", "consumers", "trim"])
 def test_what_is_no_queue_is_wrong_use(tmp_path, verb: str) -> None:
     (tmp_path / "file").write_text("x")
-    for path in (tmp_path, tmp_path / "missing"):
+    for path, said in (
+        (tmp_path, "neither a queue, nor a state store, nor a checkpoint of a Spark query"),
+        (tmp_path / "missing", "does not exist"),
+        (tmp_path / "file", "is a file and no folder"),
+    ):
         result = run(verb, path)
         assert result.exit_code == 2
-        (line,) = result.stderr.splitlines()
-        assert re.match(rf"cec-store: {path}: (no queue here|neither a queue)", line)
+        assert result.stderr == f"cec-store: {path}: {said}\n"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
 
 
@@ -350,6 +353,33 @@ def test_wrong_use(golden: Path, arguments) -> None:
     result = run(arguments[0], golden, *arguments[1:])
     assert result.exit_code == 2
     assert "Traceback" not in result.output
+
+
+def test_a_refusal_is_one_line_and_no_usage(golden: Path) -> None:
+    result = run("extent", golden, "--version", 3)
+    assert result.exit_code == 2
+    assert result.stderr == f"cec-store: {golden}: a queue has no versions; give --at\n"
+    typed = run("dump", golden, "--kinds", "foo")
+    assert "Invalid value for '--kinds'" in typed.stderr, "the parser says which option it was"
+
+
+def test_places_around_and_inside_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "streams"
+    for name in ("b", "a"):
+        made.make_operator_queue(folder / name, 30)
+    checkpoint = MadeCheckpoint(folder / "c", KEY, VALUE)
+    checkpoint.batch({("ann", 1): (1, "")})
+    checkpoint.close()
+    said = run("verify", folder)
+    assert said.exit_code == 2
+    assert said.stderr == (
+        f"cec-store: {folder}: a folder with places in it: name one of "
+        "a (queue), b (queue), c (checkpoint)\n"
+    )
+    for inside in ("offsets", "commits", "state", "state/0/_metadata"):
+        said = run("extent", folder / "c" / inside)
+        around = f"cec-store: {folder}/c/{inside}: lies inside the checkpoint {folder}/c"
+        assert said.stderr == f"{around}: give that path\n"
 
 
 def test_damage_ends_a_replay_with_one_line(golden: Path) -> None:

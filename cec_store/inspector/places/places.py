@@ -13,12 +13,12 @@ from cec_store.connectors.spark.checkpoint.layout import (
     OFFSETS,
     Checkpoint,
 )
+from cec_store.connectors.spark.checkpoint.providers import provider_of
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, decoder_of
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name
 from cec_store.connectors.spark.setup.settings import BUILT_IN
 from cec_store.errors import CecError, NotAQueue
 from cec_store.format.retention import FOREVER
-from cec_store.inspector.places.providers import provider_of
 from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.partitions import is_partitioned
@@ -36,6 +36,11 @@ from cec_store.storage.names import (
 )
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import StorageOptions, folder_at, store_of
+
+_INSIDE_MAX = 64
+_NAMED_MAX = 8
+_LEVELS_MAX = 4
+"""As deep as files of a checkpoint lie: state/OPERATOR/PARTITION/STORE."""
 
 
 class PlaceKind(str, Enum):
@@ -229,7 +234,10 @@ def place_at(path: AnyPath | FolderTree, storage_options: StorageOptions | None 
         Unreadable: this user may not read its logs.
         ValueError: no such path or URL, or options for local files.
     """
-    place = _place_at(folder_at(path, storage_options))
+    folder = folder_at(path, storage_options)
+    place = _found_at(folder)
+    if place is None:
+        raise NotAQueue(f"{folder.path}: {_instead(folder)}")
     for log in place.logs:
         log.folder.require_readable(_is_of_log)
     return place
@@ -248,7 +256,27 @@ def _is_of_log(name: str) -> bool:
     return segment_id_of(name) is not None or manifest_epoch_of(name) is not None
 
 
-def _place_at(folder: FolderTree) -> Place:
+def _instead(folder: FolderTree) -> str:
+    """What is at a path that is no place."""
+    if not folder.exists():
+        above = folder.above()
+        is_file = above.exists() and folder.path.rpartition("/")[2] in above.names()
+        return "is a file and no folder" if is_file else "does not exist"
+    inside = sorted(folder.folders().items())[:_INSIDE_MAX]
+    found = [f"{name} ({at.kind.value})" for name, each in inside if (at := _found_at(each))]
+    if found:
+        more = ", …" if len(found) > _NAMED_MAX else ""
+        return f"a folder with places in it: name one of {', '.join(found[:_NAMED_MAX])}{more}"
+    outer = folder
+    for _ in range(_LEVELS_MAX):
+        outer = outer.above()
+        if (around := _found_at(outer)) is not None:
+            return f"lies inside the {around.kind.value} {outer.path}: give that path"
+    return "neither a queue, nor a state store, nor a checkpoint of a Spark query"
+
+
+def _found_at(folder: FolderTree) -> Place | None:
+    """The place; ``None`` where there is none."""
     names = folder.names() if folder.exists() else []
     if OFFSETS in names:
         return _checkpoint(Checkpoint(folder))
@@ -261,9 +289,7 @@ def _place_at(folder: FolderTree) -> Place:
         return Place(folder, PlaceKind.STATE_STORE, (Log("", folder),))
     if newest_epoch(folder) is not None or any(segment_id_of(n) is not None for n in names):
         return Place(folder, PlaceKind.QUEUE, (Log("", folder),))
-    raise NotAQueue(
-        f"{folder.path}: neither a queue, nor a state store, nor a checkpoint of a Spark query"
-    )
+    return None
 
 
 def _reference_queue(folder: FolderTree) -> Place:

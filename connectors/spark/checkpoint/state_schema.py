@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.java_texts import JavaTexts
-from cec_store.connectors.spark.checkpoint.layout import METADATA_FOLDER, store_folder
+from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, METADATA_FOLDER, store_folder
 from cec_store.connectors.spark.checkpoint.parsing import damaged, read_whole
 from cec_store.errors import CecError, NotAQueue, SchemaMismatch, UnsupportedVersion
 from cec_store.storage.folder import FolderTree
@@ -102,7 +102,12 @@ def read_state_schema(operator_folder: FolderTree, store: str) -> StateSchema:
         raise ValueError(f"{operator_folder.path}: it keeps variables; name one with variable=…")
     stores = _stores_of(operator_folder)
     if store not in stores:
-        raise ValueError(f"{operator_folder.path}: no store {store!r}; there are {sorted(stores)}")
+        is_join = not stores.keys().isdisjoint(JOIN_SIDES.values())
+        sides = " (of a join, store='left' and store='right' are what each side waits with)"
+        raise ValueError(
+            f"{operator_folder.path}: no store {store!r}; there are {sorted(stores)}"
+            f"{sides if is_join else ''}"
+        )
     return read_schema_file(operator_folder, store, *stores[store])
 
 

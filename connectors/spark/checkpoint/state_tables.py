@@ -17,6 +17,7 @@ from cec_store.connectors.spark.checkpoint.layout import (
     Checkpoint,
     store_folder,
 )
+from cec_store.connectors.spark.checkpoint.providers import provider_of, require_logs
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder, in_default_family
 from cec_store.connectors.spark.checkpoint.state_schema import operator_name, read_state_schema
 from cec_store.connectors.spark.checkpoint.variable_rows import variable_rows
@@ -67,7 +68,7 @@ def read_state(
     """
     if version is not None and at is not None:
         raise ValueError("give version or at, not both")
-    found = Checkpoint(checkpoint, storage_options)
+    found = _of_ours(checkpoint, storage_options)
     batch = found.batch_at(at) if at is not None else _batch_of(found, version)
     number = _only_operator(found) if operator is None else operator
     if variable is not None:
@@ -105,10 +106,18 @@ def read_changes(
     """
     if not 1 <= from_version <= to_version:
         raise ValueError(f"versions {from_version} to {to_version} are no range of versions")
-    found = Checkpoint(checkpoint, storage_options)
+    found = _of_ours(checkpoint, storage_options)
     number = _only_operator(found) if operator is None else operator
     reader = _Reader(found, _batch_of(found, to_version), number, store)
     return reader.table(lambda each: reader.changes(each, from_version), partition)
+
+
+def _of_ours(path: AnyPath, storage_options: StorageOptions | None) -> Checkpoint:
+    """The checkpoint; raises :class:`NotAQueue` where Spark's own providers keep its state."""
+    found = Checkpoint(path, storage_options)
+    instead = "Spark's own reader `statestore` reads it, and spark.adopt makes a checkpoint of ours"
+    require_logs(found.path, provider_of(found), instead)
+    return found
 
 
 def _only_operator(checkpoint: Checkpoint) -> int:

@@ -74,9 +74,16 @@ def asked(what: str, call: Callable[[], str]) -> dict[str, Any]:
 
 
 def reason_of(error: Exception) -> str:
-    """The innermost line that says what was wrong, without the stacks around it."""
-    causes = [line for line in str(error).splitlines() if line.startswith("Caused by: ")]
-    return (causes[-1].removeprefix("Caused by: ") if causes else str(error).splitlines()[0])[:500]
+    """Return the innermost line that says what was wrong, without the stacks around it.
+
+    Py4J puts a line of its own before that of the error: "An error occurred while calling …".
+    """
+    first, *rest = str(error).splitlines() or [type(error).__name__]
+    causes = [line for line in rest if line.startswith("Caused by: ")]
+    if causes:
+        return causes[-1].removeprefix("Caused by: ")[:500]
+    thrown = rest[0].removeprefix(": ") if rest and rest[0].startswith(": ") else first
+    return thrown[:500]
 
 
 class StateJob:

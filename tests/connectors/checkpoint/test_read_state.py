@@ -163,7 +163,7 @@ def test_sides_of_a_join_come_without_what_the_join_notes_for_itself(tmp_path: P
         assert [row["value"] for row in rows] == [{"user": "ann", "n": n} for n in (4, 5)]
         store = read_state(made.path, store=f"{side}-keyWithIndexToValue")
         assert store["value"].to_pylist()[0] == {"user": "ann", "n": 4, "matched": True}
-    with pytest.raises(ValueError, match=r"no store 'default'; there are .*left-keyToNumValues"):
+    with pytest.raises(ValueError, match=r"no store 'default'; .*store='left' and store='right'"):
         read_state(made.path)
 
 
@@ -401,6 +401,20 @@ def test_limit_has_one_partition_however_many_spark_notes(tmp_path: Path) -> Non
     shutil.rmtree(made.folder(1))
     [row] = read_state(made.path).to_pylist()
     assert row["value"] == {"count": 7, "last": "x"}
+
+
+def test_state_of_sparks_own_provider_is_said_to_be_that(tmp_path: Path) -> None:
+    made = MadeCheckpoint(tmp_path / "c", KEY, VALUE)
+    made.batch({("ann", 1): (1, "")})
+    rocksdb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    about = {
+        "batchTimestampMs": START_MS,
+        "conf": {"spark.sql.streaming.stateStore.providerClass": rocksdb},
+    }
+    (made.path / "offsets" / "0").write_text(f"v1\n{json.dumps(about)}\n0")
+    for read_it in (read_state, lambda path: read_changes(path, 1, 1)):
+        with pytest.raises(NotAQueue, match=r"kept by .*RocksDBStateStoreProvider.*spark.adopt"):
+            read_it(made.path)
 
 
 def test_what_is_not_there_is_refused_by_name(tmp_path: Path) -> None:

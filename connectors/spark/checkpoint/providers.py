@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
-from cec_store.connectors.spark.setup.settings import PROVIDER, PROVIDER_KEY
-from cec_store.errors import CecError
+from cec_store.connectors.spark.setup.settings import BUILT_IN, PROVIDER, PROVIDER_KEY
+from cec_store.errors import CecError, NotAQueue
 
 
 def provider_of(checkpoint: Checkpoint) -> str:
@@ -15,3 +15,9 @@ def provider_of(checkpoint: Checkpoint) -> str:
         with suppress(CecError):
             return checkpoint.offsets(batch).conf.get(PROVIDER_KEY, PROVIDER)
     return PROVIDER
+
+
+def require_logs(path: str, provider: str | None, instead: str) -> None:
+    """Raise :class:`NotAQueue` where one of Spark's own providers keeps the state."""
+    if provider in BUILT_IN.values():
+        raise NotAQueue(f"{path}: its state is kept by {provider}, which has no logs; {instead}")
