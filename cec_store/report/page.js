@@ -182,7 +182,7 @@ function readers() {
   const columns = ["consumer", "partitions", "records not received", "waiting since, by the clock", "behind in event time", "acknowledged"];
   table(made("figure", null, box), "Consumers", { columns, texts: [0], rows: report.consumers.map((each) => [text.safe(each.name),
     text.whole(each.partitions), text.whole(each.lag_records), each.waiting_since_us === null ? "nothing waits" : text.moment(each.waiting_since_us),
-    text.duration(each.lag_us), text.moment(each.acknowledged_us)]) });
+    text.duration(each.lag_us), each.acknowledged_us ? text.moment(each.acknowledged_us) : "never"]) });
 }
 
 function header() {

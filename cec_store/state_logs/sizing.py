@@ -61,6 +61,8 @@ class StateSize:
     """With the rows of live keys alone in memory."""
     heap_bytes_most: int
     disk_bytes_most: int
+    unrolled_bytes_most: int
+    """Of these the segments that are not full yet: one for each store."""
     extent_records_most: int
     extent_raw_bytes_most: int
     """Before compression: what a restart decodes."""
@@ -86,6 +88,7 @@ def state_size(shape: StateShape) -> StateSize:
         heap_bytes_most=shape.keys * (HEAP_BYTES_PER_KEY + HEAP_ROWS_MOST * row),
         # Segments go as a whole, so that of each store one more may be there.
         disk_bytes_most=round(kept * row / shape.compression) + shape.stores * SEGMENT_BYTES,
+        unrolled_bytes_most=shape.stores * SEGMENT_BYTES,
         extent_records_most=extent,
         extent_raw_bytes_most=extent * row,
         extent_bytes_most=round(extent * row / shape.compression),

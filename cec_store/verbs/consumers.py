@@ -28,6 +28,7 @@ from cec_store.verbs.upkeep.by_log import (
     Trim,
     add_consumer,
     carry_out_drops,
+    plan_addition,
     plan_drops,
     plan_trim_of,
     queues_of,
@@ -35,6 +36,7 @@ from cec_store.verbs.upkeep.by_log import (
 from cec_store.verbs.upkeep.by_reference import (
     add_reference_consumer,
     carry_out_reference_drop,
+    plan_reference_addition,
     plan_reference_drop,
     plan_reference_trim,
 )
@@ -59,7 +61,8 @@ def consumers_verb(
         str | None, typer.Option(metavar="NAME", help="Forget this consumer, with --yes.")
     ] = None,
     add: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Register this consumer before it starts.")
+        str | None,
+        typer.Option(metavar="NAME", help="Register this consumer before it starts, with --yes."),
     ] = None,
     retention: Annotated[
         Any,
@@ -83,7 +86,7 @@ def consumers_verb(
         if sum(each is not None for each in (drop, add, retention)) > 1:
             raise ValueError("give one of --drop, --add and --retention")
         if add is not None:
-            _add(screen, place, add, as_json)
+            _add(screen, place, add, yes, as_json)
             return
         if retention is not None:
             _set_retention(screen, place, retention, yes, as_json)
@@ -137,7 +140,7 @@ def _show(
     screen.table(f"{place.path}: consumers", ("partition", *_NAMES), cells)
     sums: list[list[Cell]] = [
         [each.name, each.partitions, each.lag_records, _waits_s(each.waiting_since_us),
-         _seconds(each.lag_us), format_timestamp_us(each.acknowledged_us)]
+         _seconds(each.lag_us), _acknowledged(each.acknowledged_us)]
         for each in totals
     ]  # fmt: skip
     names = ("name", "partitions", "lag", "longest lag s", "longest event-time lag s",
@@ -146,10 +149,14 @@ def _show(
 
 
 def _row(state: ConsumerState) -> tuple[Cell, ...]:
-    when = format_timestamp_us(state.acknowledged_us)
+    when = _acknowledged(state.acknowledged_us)
     waits_s, event_s = _waits_s(state.waiting_since_us), _seconds(state.lag_us)
     lag = state.lag_records
     return (state.name, state.received, state.effects_saved, lag, waits_s, event_s, when)
+
+
+def _acknowledged(timestamp_us: int) -> str:
+    return format_timestamp_us(timestamp_us) if timestamp_us else "never"
 
 
 def _waits_s(since_us: int | None) -> str:
@@ -161,14 +168,21 @@ def _seconds(span_us: int) -> str:
     return f"{span_us / 1e6:,.1f}"
 
 
-def _add(screen: Screen, place: Place, name: str, as_json: bool) -> None:
+def _add(screen: Screen, place: Place, name: str, yes: bool, as_json: bool) -> None:
     is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
-    found = (add_reference_consumer if is_reference else add_consumer)(place, name)
+    if yes:
+        found = (add_reference_consumer if is_reference else add_consumer)(place, name)
+    else:
+        found = (plan_reference_addition if is_reference else plan_addition)(place, name)
     if as_json:
         logs = [{**log.fields(), "effects_saved": at} for log, at in found.items()]
-        screen.document(document(place, True, logs, {"logs": len(logs)}, added=name))
+        totals = {"logs": len(logs)}
+        screen.document(document(place, True, logs, totals, added=name, done=yes))
         return
-    screen.line(f"{place.path}: consumer {name!r} is registered")
+    if yes:
+        screen.line(f"{place.path}: consumer {name!r} is registered")
+    else:
+        screen.line(f"{place.path}: would register consumer {name!r}; do it with --yes")
     for log, at in found.items():
         screen.line(f"  {log.name or 'the queue'}: records are kept for it from offset {at:,} on")
     if (kept := place.retention()) not in ("forever", "consumers"):

@@ -9,7 +9,7 @@ import typer
 
 from cec_store.format.retention import Retention
 from cec_store.inspector.measuring.totals import sums
-from cec_store.inspector.places.places import Log, PlaceKind
+from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.selection import Moment
 from cec_store.queues.trimming import Asked
 from cec_store.terminal.exit_status import wrong_use
@@ -84,7 +84,7 @@ def trim_verb(
         screen.document(found.as_json(_as_json, totals, done=is_done))
     else:
         for each in trims:
-            _show(screen, each, is_done)
+            _show(screen, place, each, is_done)
         if len(queues) > 1:
             did = "removed" if is_done else "would remove"
             what = f"{counted(totals['segments'], 'segment')} ({size(totals['bytes'])})"
@@ -108,7 +108,7 @@ def _as_json(trim: Trim) -> dict[str, Any]:
     }
 
 
-def _show(screen: Screen, trim: Trim, is_done: bool) -> None:
+def _show(screen: Screen, place: Place, trim: Trim, is_done: bool) -> None:
     plan = trim.plan
     did = "removed" if is_done else "would remove"
     what = counted(plan.segments, "segment")
@@ -116,7 +116,7 @@ def _show(screen: Screen, trim: Trim, is_done: bool) -> None:
         what += (
             f" ({size(trim.bytes)}), offsets {trim.oldest_offset:,} to {plan.first_offset - 1:,}"
         )
-    path = trim.log.folder.path
-    screen.line(f"{path}: {did} {what}; the oldest offset left is {plan.first_offset:,}")
+    what = trim.log.named(f"{did} {what}; the oldest offset left is {plan.first_offset:,}")
+    screen.line(f"{place.path}: {what}")
     for name in plan.held_by:
         screen.line(f"  consumer {name!r} needs the oldest segment that stays")

@@ -477,8 +477,16 @@ def test_a_trim_is_planned_and_then_one_commit(path: str) -> None:
 
 def test_a_consumer_is_added_and_dropped(path: str) -> None:
     store = store_at(path)
-    added = json.loads(run("consumers", path, "--add", "hourly", "--json").stdout)
+    before = contents(store)
+    planned = json.loads(run("consumers", path, "--add", "hourly", "--json").stdout)
+    assert contents(store) == before
+    assert "would register consumer 'hourly'" in run("consumers", path, "--add", "hourly").stdout
+    added = json.loads(run("consumers", path, "--add", "hourly", "--yes", "--json").stdout)
     check("consumers", added)
+    assert added == {**planned, "done": True}
+    listed = run("consumers", path).stdout
+    assert "never" in listed
+    assert "1970" not in listed
     assert (added["added"], [log["effects_saved"] for log in added["logs"]]) == ("hourly", [0] * 3)
     with open_queue(path, "a", partitions=3) as queue:
         assert isinstance(queue, PartitionedQueue)
@@ -518,7 +526,7 @@ def test_a_consumer_whose_object_is_damaged_is_dropped(path: str) -> None:
 
 
 def test_a_consumer_that_comes_too_late_is_not_added(path: str) -> None:
-    assert run("consumers", path, "--add", "hourly").exit_code == 0
+    assert run("consumers", path, "--add", "hourly", "--yes").exit_code == 0
     with open_queue(path, "a", partitions=3, clock_us=lambda: 10**18) as queue:
         queue.trim()  # as its retention says, which waits for nobody
     said = run("consumers", path, "--add", "hourly")

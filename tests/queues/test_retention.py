@@ -321,7 +321,7 @@ def test_a_partition_that_is_added_is_kept_for_consumers_of_the_first(tmp_path: 
     committer = Committer(LocalFolder(path), PARTITIONED, segment_bytes=600, retention=kept)
     commit(committer, 0, 1)
     runner = CliRunner()
-    added = runner.invoke(app, ["consumers", str(path), "--add", "nightly", "--json"])
+    added = runner.invoke(app, ["consumers", str(path), "--add", "nightly", "--yes", "--json"])
     assert [log["effects_saved"] for log in json.loads(added.stdout)["logs"]] == [0]
     commit(committer, 1, 2)
     for batch in range(2, 12):
@@ -362,7 +362,11 @@ def test_a_consumer_is_registered_before_it_starts(tmp_path: Path) -> None:
     path = tmp_path / "queue"
     with open_queue(path, "x", schema=SCHEMA, retention="consumers") as queue:
         fill(queue, 3)
-    assert "records are kept for it from offset 0 on" in run("consumers", path, "--add", "nightly")
+    said = run("consumers", path, "--add", "nightly")
+    assert "would register consumer 'nightly'; do it with --yes" in said
+    assert open_queue(path).consumers() == []
+    said = run("consumers", path, "--add", "nightly", "--yes")
+    assert "records are kept for it from offset 0 on" in said
     with open_queue(path, "a") as queue, queue.consumer("hourly") as hourly:
         hourly.acknowledge(effects_saved=3)
         fill(queue, 3)

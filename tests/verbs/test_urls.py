@@ -108,7 +108,7 @@ def test_damage_in_a_copy_is_named(whole: dict[str, tuple[Path, str]]) -> None:
 
 
 CHANGES = (
-    ["trim", "--keep", "1B", "--yes"], ["consumers", "--add", "x"],
+    ["trim", "--keep", "1B", "--yes"], ["consumers", "--add", "x", "--yes"],
     ["consumers", "--drop", "hourly", "--yes"], ["consumers", "--retention", "7d", "--yes"],
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cec_store.inspector.measuring.kept_rates import known_rates
-from cec_store.state_logs.sizing import StateShape, state_size
+from cec_store.state_logs.sizing import SEGMENT_BYTES, StateShape, state_size
 from cec_store.terminal.exit_status import wrong_use
 from cec_store.terminal.extent_screens import seconds
 from cec_store.terminal.screens import Screen
@@ -53,7 +53,9 @@ def size_verb(
         f"{keys:,} keys, {changes:,} changed by a batch, {shape.stores:,} stores",
         [
             ("heap, all executors", f"{size(found.heap_bytes)} to {size(found.heap_bytes_most)}"),
-            ("disk, at most", size(found.disk_bytes_most)),
+            ("disk, at most", f"{size(found.disk_bytes_most)}, of which "
+                              f"{size(found.unrolled_bytes_most)} are segments not yet rolled: "
+                              f"one of {size(SEGMENT_BYTES)} for each store"),
             ("a batch writes, at most", size(found.batch_bytes_most)),
             ("a restart reads, at most", f"{found.extent_records_most:,} records, "
                                          f"{size(found.extent_bytes_most)}"),

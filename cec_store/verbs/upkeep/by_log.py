@@ -7,7 +7,7 @@ nobody else writing. Where one partition cannot be read, nothing is done to any.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 from cec_store.errors import CecError
@@ -206,6 +206,24 @@ def _saved(log: Log, name: str) -> int | None:
         return read_acknowledgement(log.folder, name, chain.manifest.log_id).effects_saved
     except CecError:
         return None
+
+
+def plan_addition(place: Place, name: str) -> dict[Log, int]:
+    """Return where :func:`add_consumer` would let it begin in every partition; writes nothing.
+
+    Raises:
+        CorruptLog, UnsupportedVersion: a partition, or what it has acknowledged, cannot be read.
+        ValueError: not a name.
+    """
+    check_consumer_name(name)
+    found = {}
+    for log in queues_of(place):
+        chain = Chain(log.folder)
+        found[log] = chain.first_offset()
+        with suppress(FileNotFoundError):  # it is not registered yet
+            known = read_acknowledgement(log.folder, name, chain.manifest.log_id)
+            found[log] = known.effects_saved
+    return found
 
 
 def add_consumer(place: Place, name: str) -> dict[Log, int]:

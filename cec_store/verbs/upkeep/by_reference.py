@@ -129,6 +129,19 @@ def carry_out_reference_drop(place: Place, name: str) -> None:
     drop_consumer(store, ReferenceLog(store), name, now_us)
 
 
+def plan_reference_addition(place: Place, name: str) -> dict[Log, int]:
+    """Return where :func:`add_reference_consumer` would let it begin; writes nothing.
+
+    Raises as that does.
+    """
+    store, state = place.reference.store, place.reference.state
+    saved = state.commit.starts
+    if check_consumer_name(name) in registered(state, place.path):
+        saved = saved_by(store, state, name)
+        check_is_there(store.url, state, name, saved)
+    return {each: saved[_number(each)] for each in place.logs}
+
+
 def add_reference_consumer(place: Place, name: str) -> dict[Log, int]:
     """Register a consumer of every partition, at the oldest offset there is; returns where it
     begins. One that is registered already goes on where it is, and whoever acts under its name.
