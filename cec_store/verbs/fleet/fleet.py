@@ -21,10 +21,9 @@ from cec_store.verbs.arguments import AsJson, StorageOptions, storage_options_of
 from cec_store.verbs.fleet.checkpoints import checkpoints_verb
 from cec_store.verbs.fleet.going_back import Folder, folder_of, fork_fleet_verb, rollback_verb
 from cec_store.verbs.fleet.monitor import FleetMonitor
-from cec_store.verbs.fleet.stopping import asked_to_end
+from cec_store.verbs.fleet.stopping import Sigterm
 from cec_store.verbs.spark.session import settings_of, spark_session
 
-_LOOK_S = 0.5
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -66,16 +65,16 @@ def run_verb(
     fleet = _fleet_at(place, storage_options)
     # So that queries which are behind do not hold up the others.
     settings = {"spark.scheduler.mode": "FAIR", **fleet.spark, **settings_of(conf)}
-    with asked_to_end() as is_over, ExitStack() as opened:
+    with Sigterm() as sigterm, ExitStack() as opened:
         with wrong_use():
             fleet.checked()
             fleet.check_is_free()
             name = f"fleet {fleet.folder.path}"
             session = opened.enter_context(spark_session(name, settings))
         with fleet.start(session, accept=accept) as driver:
+            sigterm.calls(driver.end_soon)
             Screen().note(f"{fleet.folder.path}: runs; `cec-store fleet status | stop` it")
-            while not (is_over() or driver.wait(_LOOK_S)):
-                pass
+            driver.wait()
 
 
 @app.command("watch")

@@ -77,6 +77,7 @@ class FleetDriver:
         self._arranged: tuple[str, ...] = ()
         self._ended = Event()
         self._wanted_end = Event()
+        self._is_ending = False
         self.failure: Exception | None = None
         """Why it drives no more, where it was not told to stop."""
 
@@ -102,6 +103,10 @@ class FleetDriver:
         if ended and self.failure is not None:
             raise self.failure
         return ended
+
+    def end_soon(self) -> None:
+        """Have it stop all queries at its next look, and return; a signal's handler may call it."""
+        self._is_ending = True  # an event has a lock, which the thread of the signal may hold
 
     def stop(self) -> None:
         """Stop all queries and return; what they have begun they go on with when started again."""
@@ -154,7 +159,7 @@ class FleetDriver:
 
     def _run(self) -> None:
         try:
-            while not self._wanted_end.is_set():
+            while not self._is_to_end:
                 began_s = time.monotonic()
                 asked = self._requests()
                 if STOP in asked:
@@ -166,6 +171,12 @@ class FleetDriver:
                 self._note(time.time(), is_over=True)
                 self._folder.withdraw(STOP)
         except Exception as error:  # whatever a session that ends may raise
+            if self._is_to_end and not isinstance(error, CecError):
+                # Who stops a service may end its JVM at the same time, and the queries with it.
+                _log.warning(
+                    "%s: its session has ended as it stopped: %s", self._folder.path, error
+                )
+                return
             self.failure = error
             _log.error("%s: this fleet is driven no more: %s", self._folder.path, error)
             with suppress(Exception):  # the session may have ended, and they with it
@@ -174,6 +185,10 @@ class FleetDriver:
             # One that has failed falls silent: whoever watches the fleet starts it again.
             self._lease.release() if self.failure is None else self._lease.abandon()
             self._ended.set()
+
+    @property
+    def _is_to_end(self) -> bool:
+        return self._is_ending or self._wanted_end.is_set()
 
     def _requests(self) -> set[str]:
         try:

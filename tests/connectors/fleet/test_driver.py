@@ -353,3 +353,26 @@ def test_a_session_that_ends_is_told(fleet: Fleet) -> None:
         driver.wait(60.0)
     assert not engine.lease.is_held
     assert engine.lease.is_silent
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_session_that_ends_with_its_driver_is_no_crash(fleet: Fleet, is_asked: bool) -> None:
+    """A service manager sends its signal to the JVM as well."""
+    engine = EngineDouble(6)
+    driver = driver_of(fleet, engine, 0.0)
+    driver.look(0.0)
+
+    def gone() -> dict[str, float]:
+        if is_asked:
+            driver.end_soon()
+        raise ConnectionError("the JVM is gone")
+
+    engine.executors = gone  # type: ignore[method-assign]
+    driver.begin()
+    if is_asked:
+        assert driver.wait(60.0)
+    else:
+        with pytest.raises(ConnectionError):
+            driver.wait(60.0)
+    assert engine.lease.is_silent is not is_asked
+    assert not engine.lease.is_held
