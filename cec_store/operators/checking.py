@@ -6,7 +6,8 @@ contract that is checked: it knows no log and no scheme.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,8 @@ import numpy as np
 from cec_store.errors import WrongDeclaration
 from cec_store.format.columns import Ints
 from cec_store.operators.choosing import Choosing, Luck
-from cec_store.operators.contract import Operator, Source
+from cec_store.operators.contract import InputBatch, Operator, Source
+from cec_store.operators.inputs.reading import rows_of
 from cec_store.operators.taxonomy import NetworkType, RecoveryType
 
 _TYPE_OF = {
@@ -68,8 +70,9 @@ def observe(
 ) -> Observation:
     """Run an operator twice, cut differently, and again from points in the first half of its input.
 
-    ``make`` makes one with an empty state, ``luck`` the chances of a run. Nothing is shown by input
-    that is too short to converge, or too tidy.
+    ``make`` makes one with an empty state, ``luck`` the chances of a run. Several inputs are also
+    given as live ones are, which lag behind each other. Nothing is shown by input that is too short
+    to converge, or too tidy.
 
     Examples:
         >>> observe(averages, [source], restarts=2).type.value
@@ -77,8 +80,10 @@ def observe(
     """
     start = np.zeros(len(sources), np.int64)
     whole, ends = run(make(), sources, start, step_rows_max, luck())
-    other, _ = run(make(), sources, start, max(1, step_rows_max // 3), luck())
-    if whole.items() != other.items():
+    others = [run(make(), sources, start, max(1, step_rows_max // 3), luck())[0]]
+    if len(sources) > 1:
+        others += [run_lagging(make(), sources, step_rows_max, luck(), seed) for seed in range(2)]
+    if any(whole.items() != other.items() for other in others):
         return Observation(NetworkType.ARBITRARY, tuple(start.tolist()))
     found = Observation(NetworkType.REPEATABLE, tuple(start.tolist()))
     order = list(NetworkType)
@@ -123,14 +128,88 @@ def run(
     operator: Operator, sources: Sequence[Source], start: Ints, step_rows_max: int, luck: Luck
 ) -> tuple[Output, list[Ints]]:
     """All that comes of the input from ``start`` on, shape (inputs,), and where each step ended."""
-    positions, rows, ends = [np.empty(0, np.int64)], [], []
-    for step in Choosing(operator, sources, step_rows_max, luck).steps(start):
-        effects = operator.apply(step)
-        sums = np.append(step.positions.sum(axis=1), 0 if step.begin is None else step.begin.sum())
-        positions.append(sums[effects.causes])
-        rows += [repr(row) for row in effects.rows.to_pylist()]
-        ends.append(step.end)
-    return Output(np.concatenate(positions), rows), ends
+    whole = [_Growing(source) for source in sources]
+    for source in whole:
+        source.has_ended = True
+    taking = _Taking(operator, whole, start, step_rows_max, luck)
+    taking.take_all()
+    return taking.output(), taking.ends
+
+
+def run_lagging(
+    operator: Operator, sources: Sequence[Source], step_rows_max: int, luck: Luck, seed: int
+) -> Output:
+    """All that comes of the input where now one, now another input lags behind."""
+    rng = random.Random(seed)
+    growing = [_Growing(source) for source in sources]
+    start = np.zeros(len(sources), np.int64)
+    taking = _Taking(operator, growing, start, step_rows_max, luck)
+    while not all(source.has_ended for source in growing):
+        for source in growing:
+            source.grow(rng.choice([0, 0, 1, max(1, step_rows_max // 8), step_rows_max]))
+        taking.take_all()
+    return taking.output()
+
+
+class _Growing:
+    """A source of which there is more from time to time, and in the end all."""
+
+    def __init__(self, source: Source) -> None:
+        self.schema = source.schema
+        self.has_ended = False
+        self._source = source
+        self._there = 0
+        """Rows below this offset are there."""
+
+    def grow(self, rows: int) -> None:
+        """Let so many rows more be there, or those of the source's next batch if it is shorter."""
+        if not rows or self.has_ended:
+            return
+        for read in self._source.read(self._there):
+            if len(read.offsets):
+                self._there = int(rows_of(read, 0, rows).offsets[-1]) + 1
+                return
+        self.has_ended = True
+
+    def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
+        """As of :class:`.contract.Source`."""
+        if stop is None and not self.has_ended:
+            stop = max(start, self._there)
+        return self._source.read(start, stop)
+
+
+class _Taking:
+    """An operator, the input that it has taken, and what came of it."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        sources: Sequence[Source],
+        start: Ints,
+        step_rows_max: int,
+        luck: Luck,
+    ) -> None:
+        self.ends: list[Ints] = []
+        """Where each step ended, shape (inputs,)."""
+        self._operator = operator
+        self._choosing = Choosing(operator, sources, step_rows_max, luck)
+        self._position = start
+        self._positions = [np.empty(0, np.int64)]
+        self._rows: list[str] = []
+
+    def take_all(self) -> None:
+        """Take what is there and decided."""
+        for step in self._choosing.steps(self._position):
+            effects = self._operator.apply(step)
+            before = 0 if step.begin is None else step.begin.sum()
+            sums = np.append(step.positions.sum(axis=1), before)
+            self._positions.append(sums[effects.causes])
+            self._rows += [repr(row) for row in effects.rows.to_pylist()]
+            self._position = step.end
+            self.ends.append(step.end)
+
+    def output(self) -> Output:
+        return Output(np.concatenate(self._positions), self._rows)
 
 
 def compare(expected: Output, again: Output) -> RecoveryType:

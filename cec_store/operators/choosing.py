@@ -8,7 +8,6 @@ follows from its steps, and the steps can be taken again from the log's determin
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,12 +21,10 @@ from cec_store.format.schema import DETERMINANT_TYPE
 from cec_store.log.reader import LogReader
 from cec_store.operators.contract import Choices, Operator, Source, Step
 from cec_store.operators.inputs.arrivals import InputAgain, arrivals, runs_of
-from cec_store.operators.inputs.sources import reads_of, steps_of
+from cec_store.operators.inputs.live import LiveInputs, now_us
+from cec_store.operators.inputs.merge import BATCH_ROWS_MAX
+from cec_store.operators.inputs.sources import reads_of
 from cec_store.operators.taxonomy import Chance
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1_000
 
 
 def _any_seed() -> int:
@@ -44,7 +41,7 @@ class Luck:
         'repeatable'
     """
 
-    clock_us: Callable[[], int] = _now_us
+    clock_us: Callable[[], int] = now_us
     seed: Callable[[], int] = _any_seed
 
 
@@ -58,24 +55,32 @@ class Choosing:
         self._sources = sources
         self._step_rows_max = step_rows_max
         self._luck = luck
+        idle_timeout_us = operator.idle_timeout_us
+        self._is_by_arrival = Chance.ARRIVALS in operator.chances and idle_timeout_us is None
+        self._live = LiveInputs(sources, step_rows_max, idle_timeout_us, luck.clock_us)
         self._clock_us: int | None = None
         """Of the last step: a clock that is set back stands still here."""
 
+    @property
+    def waits_for(self) -> tuple[int, ...]:
+        """Silent inputs for which rows of the others were held back by the last steps."""
+        return self._live.waits_for
+
     def steps(self, start: Ints) -> Iterator[Step]:
-        """All the input there is from ``start`` on, shape (inputs,)."""
+        """The input that is there and decided, from ``start`` on, shape (inputs,)."""
+        read = self._by_arrival(start) if self._is_by_arrival else self._live.steps(start)
         if self._chances is Chance.NONE:
-            yield from steps_of(self._sources, start, None, self._step_rows_max)
+            yield from read
             return
-        if Chance.ARRIVALS in self._chances:
-            schemas = [source.schema for source in self._sources]
-            reads = reads_of(self._sources, start, None)
-            read = arrivals(reads, start, schemas, self._step_rows_max)
-        else:
-            read = steps_of(self._sources, start, None, self._step_rows_max)
         begin = start
         for step in read:
             yield replace(step, begin=begin, choices=self._choose())
             begin = step.end
+
+    def _by_arrival(self, start: Ints) -> Iterator[Step]:
+        schemas = [source.schema for source in self._sources]
+        reads = reads_of(self._sources, start, None, self._step_rows_max)
+        return arrivals(reads, start, schemas, self._step_rows_max)
 
     def tick(self, position: Ints) -> Step:
         """A step without rows at this position, shape (inputs,): time has passed."""
@@ -125,7 +130,7 @@ def steps_again(
         return
     begin, stop = determinants.begin, determinants.end
     schemas = [source.schema for source in sources]
-    inputs = InputAgain(reads_of(sources, begin, stop), begin, schemas)
+    inputs = InputAgain(reads_of(sources, begin, stop, BATCH_ROWS_MAX), begin, schemas)
     values = determinants.choices.to_pylist()  # one a step
     for end, value in zip(determinants.positions, values, strict=True):
         runs = value["arrivals"] if value is not None else None

@@ -37,6 +37,8 @@ class Source(Protocol):
     """An input that can be read again from any offset.
 
     One that also has a ``consumer`` (:class:`cec_store.Consumer`) is acknowledged by the runner.
+    One with ``has_ended``, which is true, gets no more rows than it has. All others are live: with
+    no rows left to read they may get some later, and other inputs wait for these.
 
     Examples:
         >>> source.schema.names
@@ -150,6 +152,9 @@ class Operator(Protocol):
     chances: Chance = Chance.NONE
     """What its output depends on beside its input. It is given in each :class:`Step` and logged,
     so that taking the same steps again does the same."""
+    idle_timeout_us: int | None = None
+    """With several inputs: for how long the others wait for one that has no rows; else for ever.
+    It needs :attr:`.Chance.ARRIVALS`, as the order of the rows then depends on when they come."""
     can_be_followed: bool = False
     """Whether it can be kept close to another one's log: :meth:`restore` may be called again, and
     :meth:`let_go` and :meth:`find` are there."""

@@ -155,6 +155,15 @@ class Runner:
         """CHECK records written since this was made."""
         return self._footprinting.checks_written if self._footprinting is not None else 0
 
+    @property
+    def waits_for(self) -> tuple[int, ...]:
+        """Numbers of the inputs without rows for which the last :meth:`run` held others' rows back.
+
+        Empty where nothing waits. An input that gets no more rows has to say so (``has_ended``),
+        or the operator for how long to wait for it (``idle_timeout_us``).
+        """
+        return self._choosing.waits_for
+
     def _steps(self, start: Ints) -> Iterator[Step]:
         return self._choosing.steps(start)
 
@@ -168,6 +177,10 @@ class Runner:
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """Take all the input there is, and return once its output is durable.
+
+        Of several inputs by time that is all up to the least of the newest timestamps of those that
+        have not ended: rows behind it are held back until the others have come so far
+        (:attr:`waits_for`), and are taken by a later call.
 
         ``progress`` is called with the number of rows after each step.
 

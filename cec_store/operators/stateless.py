@@ -16,7 +16,7 @@ from cec_store.format.arrow_values import as_stored, stored_schema
 from cec_store.format.columns import Ints, flags_of
 from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import Effects, Operator, Step
-from cec_store.operators.taxonomy import Chance, NetworkType
+from cec_store.operators.taxonomy import Chance, NetworkType, chance_of_order
 
 Formula: TypeAlias = Callable[[pa.RecordBatch], Any] | pc.Expression
 """A ``pyarrow.compute`` expression, or a function from a batch to one value a row.
@@ -113,19 +113,29 @@ class Union(_Stateless):
     """All rows of all inputs, which share a schema, in the order of their timestamps.
 
     Or ``by_arrival``: as they come, as the paper's union does (3.2). Nothing waits for anything
-    then, and the order is written down.
+    then, and the order is written down, as it is with an ``idle_timeout_us``: the others wait no
+    longer than that for an input without rows.
 
     Examples:
         >>> Union(bids.schema, inputs=3).inputs
         3
     """
 
-    def __init__(self, input_schema: pa.Schema, inputs: int, *, by_arrival: bool = False) -> None:
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        inputs: int,
+        *,
+        by_arrival: bool = False,
+        idle_timeout_us: int | None = None,
+    ) -> None:
         if inputs < 1:
             raise ValueError(f"a union needs an input, not {inputs}")
         super().__init__(input_schema, inputs)
-        if by_arrival:
-            self.operator_type, self.chances = NetworkType.ARBITRARY, Chance.ARRIVALS
+        self.idle_timeout_us = idle_timeout_us
+        self.chances = chance_of_order(by_arrival, idle_timeout_us)
+        if self.chances:
+            self.operator_type = NetworkType.ARBITRARY
 
     def apply(self, step: Step) -> Effects:
         return Effects(rows=step.in_order(), keys=None, causes=np.arange(step.rows))

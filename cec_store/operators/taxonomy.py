@@ -65,6 +65,27 @@ class Chance(Flag):
     """Numbers that are drawn."""
 
 
+def chance_of_order(by_arrival: bool, idle_timeout_us: int | None) -> Chance:
+    """ARRIVALS where the order of several inputs' rows is not in the rows alone.
+
+    Raises:
+        ValueError: both are asked for, or a timeout below a microsecond.
+
+    Examples:
+        >>> chance_of_order(by_arrival=False, idle_timeout_us=None)
+        <Chance.NONE: 0>
+    """
+    if idle_timeout_us is None:
+        return Chance.ARRIVALS if by_arrival else Chance.NONE
+    if by_arrival:
+        raise ValueError("by_arrival waits for no input: leave idle_timeout_us out")
+    if idle_timeout_us < 1:
+        raise ValueError(
+            f"an idle timeout of {idle_timeout_us} microseconds waits for no input: take by_arrival"
+        )
+    return Chance.ARRIVALS
+
+
 def type_of_network(types: Iterable[NetworkType]) -> NetworkType:
     """The most general of its operators'; a network of none passes tuples on: repeatable.
 

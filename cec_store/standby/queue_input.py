@@ -22,8 +22,10 @@ class QueueInput:
         >>> queue.close()
     """
 
-    def __init__(self, queue: ConsumableQueue, consumer: str) -> None:
+    def __init__(self, queue: ConsumableQueue, consumer: str, *, has_ended: bool = False) -> None:
         """``consumer`` is the name under which the primary acknowledges this input.
+
+        ``has_ended`` as of :class:`QueueSource`.
 
         Raises:
             NotAQueue, CorruptLog: the queue cannot be read.
@@ -32,6 +34,7 @@ class QueueInput:
         self._queue = queue
         self._source = QueueSource(queue.chain)
         self.schema = self._source.schema
+        self.has_ended = has_ended
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
         """As :meth:`QueueSource.read`."""
@@ -59,4 +62,5 @@ class QueueInput:
 
     def claimed(self) -> QueueSource:
         """The input under the consumer's name: whoever had it acknowledges nothing more."""
-        return QueueSource(self._queue.chain, self._queue.consumer(self.name, takeover=True))
+        consumer = self._queue.consumer(self.name, takeover=True)
+        return QueueSource(self._queue.chain, consumer, has_ended=self.has_ended)

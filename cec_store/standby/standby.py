@@ -301,7 +301,10 @@ class Standby:
             if shadow is not None and shadow.is_begun:
                 return self._made(queue, sources, shadow.operator, partial(shadow.complete, queue))
         except OutOfRange as error:
-            _log.warning("the standby was left behind, and reads the log from its end: %s", error)
+            _log.warning(
+                "the standby cannot go on from where it was, and reads the log: %s",
+                error,
+            )
         how = partial(skip, queue) if self.scheme is Scheme.AMNESIA else None
         return self._made(queue, sources, self._make(), how)
 

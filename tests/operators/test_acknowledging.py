@@ -489,7 +489,7 @@ def test_two_inputs_have_consumers_of_their_own():
         queue = open_queue(MemoryFolder({}), "a", schema=record_schema(both))
         with pytest.raises(ValueError, match="two inputs have one consumer"):
             Runner(both, [QueueSource(rows.chain, left), QueueSource(rows.chain, left)], queue)
-        sources = [QueueSource(rows.chain, left), QueueSource(rows.chain, right)]
+        sources = [QueueSource(rows.chain, each, has_ended=True) for each in (left, right)]
         Runner(both, sources, queue).run()
         assert left.effects_saved == right.effects_saved == 100
         assert rows.trim() > 80

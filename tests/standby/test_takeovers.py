@@ -18,7 +18,7 @@ from cec_store.operators import ArrowSource, Resample, Runner, record_schema
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.join.join import WindowJoin
-from cec_store.operators.stateless import Filter
+from cec_store.operators.stateless import Filter, Union
 from cec_store.standby.schemes import Scheme
 from support.crashes.crashing_runs import POLICIES, output_of, state_of
 from support.models.aggregate_inputs import (
@@ -157,6 +157,57 @@ def test_operators_without_state_survive_takeovers(tally, folder, seed, name, ki
     reference = RowByRow(function)
     case = run(seed, make, inputs, schemas, kind, scheme, policy, lambda: reference, folder)
     tally(len(case.takeovers))
+
+
+def lagging_run(seed, name, kind, scheme, folder) -> StandingBy:
+    """Inputs of an operator that lag behind each other, and takeovers meanwhile."""
+    rng = random.Random(seed)
+    policy = rng.choice(sorted(POLICIES))
+    if name == "join":
+        inputs = [make_side(rng, side, 100) for side in (0, 1)]
+
+        def join():
+            return WindowJoin(LEFT, RIGHT, on=["k", "s"], within_us=20)
+
+        def reference_join():
+            return ReferenceJoin(["k", "s"], 20)
+
+        schemas = [LEFT, RIGHT]
+        return run(seed, join, inputs, schemas, kind, scheme, policy, reference_join, folder)
+    window, count = LAGGING[name]
+    if window is not None:
+        return aggregate_run(seed, window, ["s"], kind, scheme, policy, folder, count)
+    inputs = [make_input(rng, number, 100) for number in range(count)]
+    reference = RowByRow(lambda values: [values])
+    return run(
+        seed, lambda: Union(SCHEMA, count), inputs, [SCHEMA] * count, kind, scheme, policy,
+        lambda: reference, folder,
+    )  # fmt: skip
+
+
+LAGGING = {
+    "join": (None, 2),
+    "union of two": (None, 2),
+    "union of three": (None, 3),
+    "count windows over two": (CountWindow(5, 2), 2),
+    "count windows over three": (CountWindow(7), 3),
+    "time windows over two": (TimeWindow(40, 20), 2),
+    "time windows over three": (TimeWindow(25), 3),
+}
+LAGGING_TAKEOVERS = 72 if CRASH_FULL else 3
+"""Of each operator by each scheme; by full size a thousand together."""
+
+
+@pytest.mark.parametrize("scheme", [Scheme.PASSIVE, Scheme.ACTIVE])
+@pytest.mark.parametrize("name", LAGGING)
+def test_takeovers_lose_and_double_nothing_where_inputs_lag(tally, folder, name, scheme):
+    takeovers, seed = 0, 0
+    while takeovers < LAGGING_TAKEOVERS:
+        kind = (RowInputs, QueueInputs)[seed % 2]
+        case = lagging_run(seed, name, kind, scheme, folder)
+        takeovers += len(case.takeovers)
+        seed += 1
+    tally(takeovers)
 
 
 @pytest.mark.parametrize("scheme", ANY)

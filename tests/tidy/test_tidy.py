@@ -62,7 +62,7 @@ ORDER = {
         taxonomy contract inputs keys aggregate join ordering stateless choosing acknowledging
         frame_builder recovery reprocessing runner checking
     """,
-    "operators.inputs": "merge arrivals sources",
+    "operators.inputs": "reading merge arrivals sources live",
     "operators.keys": "words dictionary encoder",
     "operators.aggregate": "windows accumulators slots count_slots time_slots deadlines aggregate",
     "operators.join": "waiting arrival_clocks schemas join resample",

@@ -23,7 +23,7 @@ from cec_store.operators.aggregate.time_slots import TimeSlots
 from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
 from cec_store.operators.contract import Effects, Operator, Step
 from cec_store.operators.keys.encoder import key_type, valid_of
-from cec_store.operators.taxonomy import Chance, NetworkType
+from cec_store.operators.taxonomy import Chance, NetworkType, chance_of_order
 
 ENTRIES_MAX = 1 << 20
 """Rows times open windows a row that are worked on at once."""
@@ -43,7 +43,8 @@ class Aggregate(Operator):
 
     With ``timeout_us`` a window that has been open for so long by the clock leaves its result as it
     is, before the next row is taken; rows that come for it later open it anew, for a second result.
-    With ``by_arrival`` several inputs are taken as they come, and not by their timestamps.
+    With ``by_arrival`` several inputs are taken as they come, and not by their timestamps; with
+    ``idle_timeout_us`` one without rows is waited for no longer than that.
 
     Raises ``ValueError`` for columns or functions that do not fit.
 
@@ -67,6 +68,7 @@ class Aggregate(Operator):
         inputs: int = 1,
         timeout_us: int | None = None,
         by_arrival: bool = False,
+        idle_timeout_us: int | None = None,
     ) -> None:
         self.inputs = inputs
         self._group_by = list(group_by)
@@ -87,8 +89,8 @@ class Aggregate(Operator):
         self.key_schema = self._slots.key_schema
         self.state_schema = self._slots.state_schema
         self._deadlines: Deadlines | None = None
-        if by_arrival:
-            self.chances |= Chance.ARRIVALS
+        self.idle_timeout_us = idle_timeout_us
+        self.chances |= chance_of_order(by_arrival, idle_timeout_us)
         if timeout_us is not None:
             _check_timeout(timeout_us, window)
             self.chances |= Chance.CLOCK

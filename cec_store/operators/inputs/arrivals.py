@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from cec_store.format.columns import Ints
 from cec_store.operators.contract import InputBatch, Step
-from cec_store.operators.inputs.merge import BATCH_ROWS_MAX, INPUTS_MAX, merged_rows, rows_of
+from cec_store.operators.inputs.merge import BATCH_ROWS_MAX, INPUTS_MAX, merged_rows
+from cec_store.operators.inputs.reading import joined, no_rows, rows_of
 
 Runs = list[tuple[int, int]]
 """(input, rows): so many rows of this input, then those of the next run."""
@@ -32,7 +33,7 @@ def arrivals(
     """
     if len(inputs) > INPUTS_MAX:
         raise ValueError(f"{len(inputs)} inputs, and at most {INPUTS_MAX} can be merged")
-    none = [_no_rows(schema) for schema in schemas]
+    none = [no_rows(schema) for schema in schemas]
     unread = np.array(starts, np.int64)
     going = dict(enumerate(inputs))
     while going:
@@ -74,7 +75,7 @@ class InputAgain:
         """The inputs are read from ``start`` on, shape (inputs,)."""
         self.position = np.array(start, np.int64)
         self._inputs = inputs
-        self._held = [_no_rows(schema) for schema in schemas]
+        self._held = [no_rows(schema) for schema in schemas]
 
     def step(self, stop: Ints, runs: Runs | None) -> Step | None:
         """The rows up to ``stop``, shape (inputs,), in this order, or in that of :func:`merge`.
@@ -104,7 +105,7 @@ class InputAgain:
             if read is None:
                 break
             held.append(read)
-        whole = _joined(held)
+        whole = joined(held)
         count = int(np.searchsorted(whole.offsets, stop))
         self._held[number] = rows_of(whole, count, len(whole.offsets))
         return rows_of(whole, 0, count)
@@ -132,19 +133,3 @@ def _step(taken: list[InputBatch], runs: Runs, unread: Ints) -> Step:
         after = np.concatenate([unread[number : number + 1], part.offsets + 1])
         positions[:, number] = after[np.cumsum(source == number)]
     return Step(tuple(part.batch for part in taken), source, positions, timestamps_us)
-
-
-def _no_rows(schema: pa.Schema) -> InputBatch:
-    none = np.empty(0, np.int64)
-    return InputBatch(pa.RecordBatch.from_pylist([], schema), none, none)
-
-
-def _joined(parts: list[InputBatch]) -> InputBatch:
-    parts = [part for part in parts if len(part.offsets)] or parts[:1]
-    if len(parts) == 1:
-        return parts[0]
-    return InputBatch(
-        pa.concat_batches([part.batch for part in parts]),
-        np.concatenate([part.offsets for part in parts]),
-        np.concatenate([part.timestamps_us for part in parts]),
-    )

@@ -5,6 +5,10 @@ the lowest input. Where timestamps go backward inside an input, a row waits for 
 it, so what counts is the largest timestamp of its input from its head on: the *due* time. (Rows
 before the head do not matter, so the maximum may begin anew at each head.) Rows are decided as
 soon as no row still to come can leave before them.
+
+An input that is live and has no rows now may get any row later. So nothing is decided until it
+has one again: the rows of the others that are due later are held back. Only then is the order that
+of the rows, and not that of their coming.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import pyarrow as pa
 
 from cec_store.format.columns import Ints
 from cec_store.operators.contract import InputBatch, Step
+from cec_store.operators.inputs.reading import no_rows, rows_of
 
 BATCH_ROWS_MAX = 65_536
 INPUTS_MAX = 127  # a step numbers them in one signed byte
@@ -24,19 +29,32 @@ INPUTS_MAX = 127  # a step numbers them in one signed byte
 class _PendingRows:
     """What is read of one input and not emitted yet."""
 
-    def __init__(self, source: Iterator[InputBatch], schema: pa.Schema) -> None:
-        self.is_ended = False
+    def __init__(
+        self, source: Iterator[InputBatch], schema: pa.Schema, is_live: bool = False
+    ) -> None:
+        self.is_read = False
+        """True once the source has no more rows now."""
+        self.is_live = is_live
         self._source = source
-        none = np.empty(0, np.int64)
-        self._read = InputBatch(pa.RecordBatch.from_pylist([], schema), none, none)
-        self.due_us: Ints = none
+        self._read = no_rows(schema)
+        self.due_us: Ints = self._read.timestamps_us
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if no row is pending, and rows that may yet come can be due before all others."""
+        return self.is_live and self.is_read and not len(self.due_us)
+
+    @property
+    def is_ended(self) -> bool:
+        """True if no row comes behind the pending ones."""
+        return self.is_read and not self.is_live
 
     def fill(self) -> None:
-        """Read on until there is a row, or the input ends."""
-        while not len(self.due_us) and not self.is_ended:
+        """Read on until there is a row, or the input has no more of them."""
+        while not len(self.due_us) and not self.is_read:
             read = next(self._source, None)
             if read is None:
-                self.is_ended = True
+                self.is_read = True
             elif len(read.offsets):
                 self._read = read
                 self.due_us = np.maximum.accumulate(read.timestamps_us)
@@ -47,11 +65,6 @@ class _PendingRows:
         self.due_us = due_us[count:]
         self._read = rows_of(read, count, len(due_us))
         return rows_of(read, 0, count), due_us[:count]
-
-
-def rows_of(read: InputBatch, start: int, stop: int) -> InputBatch:
-    batch = read.batch.slice(start, stop - start)
-    return InputBatch(batch, read.offsets[start:stop], read.timestamps_us[start:stop])
 
 
 def merged_rows(taken: list[InputBatch], next_unread: Ints) -> Step:
@@ -66,20 +79,25 @@ def merge(
     starts: Ints,
     schemas: Sequence[pa.Schema],
     rows_max: int = BATCH_ROWS_MAX,
+    live: Sequence[bool] | None = None,
 ) -> Iterator[Step]:
-    """Steps of at most ``rows_max`` rows that hold every row of the inputs, in order.
+    """Steps of at most ``rows_max`` rows that hold every decided row of the inputs, in order.
 
     ``starts`` has shape (inputs,): the offsets from which they are read. ``schemas`` are theirs;
     an input without rows in a step has an empty batch in it. Reading on from the positions of
-    any row gives the rows after it in the same order.
+    any row gives the rows after it in the same order. ``live`` says which inputs may get more
+    rows behind those that are there; by default none may, and then every row is decided.
     """
     if len(inputs) > INPUTS_MAX:
         raise ValueError(f"{len(inputs)} inputs, and at most {INPUTS_MAX} can be merged")
-    pending = [_PendingRows(source, schema) for source, schema in zip(inputs, schemas, strict=True)]
+    live = live or [False] * len(inputs)
+    pending = [_PendingRows(*each) for each in zip(inputs, schemas, live, strict=True)]
     next_unread = np.array(starts, np.int64)
     while True:
         for each in pending:
             each.fill()
+        if any(each.is_awaited for each in pending):
+            return
         if not any(len(each.due_us) for each in pending):
             return
         taken = [each.take(count) for each, count in zip(pending, _decided(pending), strict=True)]

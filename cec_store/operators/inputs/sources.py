@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cec_store.format.arrow_values import readable
 from cec_store.format.columns import Ints, values_of
-from cec_store.format.records import kinds_of, stored_table, to_timestamps
+from cec_store.format.records import concat, kinds_of, stored_table, to_timestamps
 from cec_store.format.schema import TIMESTAMP, RecordKind
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
@@ -18,6 +18,7 @@ from cec_store.log.positions import check_queue, checked
 from cec_store.log.reader import despite_trims
 from cec_store.operators.contract import InputBatch, Source, Step
 from cec_store.operators.inputs.merge import merge
+from cec_store.operators.inputs.reading import Reading
 from cec_store.queues.consumers import Consumer
 from cec_store.values import Address, Position
 
@@ -25,10 +26,14 @@ from cec_store.values import Address, Position
 class ArrowSource:
     """A table in memory or on disk; a row's offset is its number.
 
+    Its end is the end of the input (:attr:`has_ended`).
+
     Examples:
         >>> [batch.offsets.tolist() for batch in ArrowSource(bids, "at").read(2)]
         [[2, 3]]
     """
+
+    has_ended = True
 
     def __init__(
         self, table: pa.Table, timestamp_column: str, batch_rows_max: int = 65_536
@@ -58,6 +63,10 @@ class ArrowSource:
         return int(self._table.num_rows)
 
 
+_GROUP_RECORDS = 4096
+"""Records of small frames that are looked at together."""
+
+
 class QueueSource:
     """The output of an upstream queue, as far as it is durable (CEC paper, appendix).
 
@@ -67,13 +76,22 @@ class QueueSource:
         [1]
     """
 
-    def __init__(self, chain: Callable[[], Chain], consumer: Consumer | None = None) -> None:
+    def __init__(
+        self,
+        chain: Callable[[], Chain],
+        consumer: Consumer | None = None,
+        *,
+        has_ended: bool = False,
+    ) -> None:
         """``chain`` opens a reader of the queue, as ``OutputQueue.chain`` does.
 
         With a ``consumer`` of that queue the runner acknowledges what it has taken of it, so that
-        the queue keeps what a recovery will ask for, and can be trimmed of the rest.
+        the queue keeps what a recovery will ask for, and can be trimmed of the rest. With
+        ``has_ended`` the queue gets no more rows, so that no other input waits for them.
         """
         self.consumer = consumer
+        self.has_ended = has_ended
+        """Set it once the queue's writer has finished; a queue that is appended to has not."""
         self._open = chain
         self._idle: Chain | None = chain()
         """Kept between reads: to refresh one asks a store for far less than to open one."""
@@ -94,16 +112,25 @@ class QueueSource:
                 checked(Position(start), chain.bounds())
             if start >= chain.end.offset:
                 return
-            for frame in chain.frames(self._address_of(max(start, 0), chain)):
+            group: list[pa.RecordBatch] = []
+            end, room = max(start, 0), 0  # the first frame alone: it may be all that is asked for
+            for frame in chain.frames(self._address_of(end, chain)):
                 offset = frame.header.first_offset
                 if stop is not None and offset >= stop:
-                    return
-                self._last = frame
+                    break
                 records = chain.records(frame)
                 low = max(0, start - offset)
                 high = records.num_rows if stop is None else min(records.num_rows, stop - offset)
+                if group and high - low > room:
+                    yield from self._output(group, end)
+                    group, room = [], _GROUP_RECORDS
+                self._last = frame
                 if low < high:
-                    yield from self._output(records.slice(low, high - low), offset + low)
+                    group.append(records.slice(low, high - low))
+                    room -= high - low
+                    end = offset + high
+            if group:
+                yield from self._output(group, end)
 
     def _address_of(self, start: int, chain: Chain) -> Address:
         """Of the frame with this record: mostly where the last read ended, so nothing is sought."""
@@ -138,7 +165,10 @@ class QueueSource:
             raise
         self._idle = chain  # not after an error: what it knows then may be half of something
 
-    def _output(self, records: pa.RecordBatch, first_offset: int) -> Iterator[InputBatch]:
+    def _output(self, group: list[pa.RecordBatch], end_offset: int) -> Iterator[InputBatch]:
+        """The output among records that follow on one another, the last before ``end_offset``."""
+        records = concat(group)
+        first_offset = end_offset - records.num_rows
         kinds = kinds_of(records)
         (rows,) = np.nonzero((kinds == RecordKind.DATA) | (kinds == RecordKind.RESULT))
         if len(rows):
@@ -150,18 +180,30 @@ class QueueSource:
 def steps_of(
     sources: Sequence[Source], start: Ints, stop: Ints | None, rows_max: int
 ) -> Iterator[Step]:
-    """The rows of all sources as steps, merged; from ``start`` up to ``stop``, shape (inputs,)."""
+    """The rows of all sources as steps, merged; from ``start`` up to ``stop``, shape (inputs,).
+
+    They are those that were taken before: nothing is held back. New ones are :class:`LiveInputs`'.
+    """
     schemas = [source.schema for source in sources]
-    return merge(reads_of(sources, start, stop), start, schemas, rows_max)
+    return merge(reads_of(sources, start, stop, rows_max), start, schemas, rows_max)
 
 
 def reads_of(
-    sources: Sequence[Source], start: Ints, stop: Ints | None
-) -> list[Iterator[InputBatch]]:
-    """The rows of each source from ``start`` up to ``stop``, shape (inputs,)."""
+    sources: Sequence[Source], start: Ints, stop: Ints | None, rows_max: int
+) -> list[Reading]:
+    """The rows of each source from ``start`` up to ``stop``, shape (inputs,).
+
+    It is the one place where inputs of steps are read. One of several sources is live unless it
+    is read up to a stop or says that it has ended; a single one has nobody to wait for it.
+    """
     ends = [None] * len(sources) if stop is None else stop.tolist()
+    is_waited_for = stop is None and len(sources) > 1
     return [
-        source.read(first, end)
+        Reading(
+            source.read(first, end),
+            rows_max,
+            is_live=is_waited_for and not getattr(source, "has_ended", False),
+        )
         for source, first, end in zip(sources, start.tolist(), ends, strict=True)
     ]
 

@@ -24,7 +24,7 @@ from cec_store.operators.join.arrival_clocks import ArrivalClocks
 from cec_store.operators.join.schemas import joined_schema, key_schema
 from cec_store.operators.join.waiting import NONE, WaitingRows, pairs_in_reach
 from cec_store.operators.keys.encoder import KeyEncoder, valid_of
-from cec_store.operators.taxonomy import Chance, NetworkType
+from cec_store.operators.taxonomy import Chance, NetworkType, chance_of_order
 
 _WITHIN_MAX_US = 2**61
 _STATE = pa.schema([("low_left", pa.int64()), ("low_right", pa.int64()), ("watermark", pa.int64())])
@@ -37,7 +37,8 @@ class WindowJoin(Operator):
     suffix where both have the name. Rows leave in the order (later row, offset of the earlier
     one). A null in a key matches nothing. Timestamps beyond ±2**62 microseconds would
     wrap. With ``timeout_us`` a row that has waited for so long by the clock is given up;
-    ``by_arrival`` takes the inputs as they come.
+    ``by_arrival`` takes the inputs as they come; with ``idle_timeout_us`` one without rows is
+    waited for no longer than that.
 
     Raises ``ValueError`` for key columns that are missing or differ in type, and for two output
     columns of one name.
@@ -68,6 +69,7 @@ class WindowJoin(Operator):
         suffixes: tuple[str, str] = ("_left", "_right"),
         timeout_us: int | None = None,
         by_arrival: bool = False,
+        idle_timeout_us: int | None = None,
     ) -> None:
         if not 0 <= within_us <= _WITHIN_MAX_US:
             raise ValueError(f"within_us is {within_us}, not in 0 to {_WITHIN_MAX_US}")
@@ -85,8 +87,8 @@ class WindowJoin(Operator):
         self._lows: Ints | None = None
         """As :meth:`_needed`, or as the restored footprint has it; ``None`` before the first."""
         self._clocks: ArrivalClocks | None = None
-        if by_arrival:
-            self.chances |= Chance.ARRIVALS
+        self.idle_timeout_us = idle_timeout_us
+        self.chances |= chance_of_order(by_arrival, idle_timeout_us)
         if timeout_us is not None:
             if timeout_us < 1:
                 raise ValueError(f"a timeout of {timeout_us} microseconds lets no row wait")

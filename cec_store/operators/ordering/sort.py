@@ -13,7 +13,7 @@ from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Step
 from cec_store.operators.inputs.merge import INPUTS_MAX
 from cec_store.operators.keys.words import grown
 from cec_store.operators.ordering.bubble import pass_through
-from cec_store.operators.taxonomy import Chance, NetworkType
+from cec_store.operators.taxonomy import NetworkType, chance_of_order
 
 
 class BSort(Operator):
@@ -46,6 +46,7 @@ class BSort(Operator):
         *,
         inputs: int = 1,
         by_arrival: bool = False,
+        idle_timeout_us: int | None = None,
     ) -> None:
         if slack < 1:
             raise ValueError(f"a buffer of {slack} rows sorts nothing")
@@ -68,8 +69,10 @@ class BSort(Operator):
         self._slots: Ints = NO_SLOTS
         self._place: Ints = np.zeros(1, np.int64)
         """Where the row of each slot waits."""
-        if by_arrival:
-            self.operator_type, self.chances = NetworkType.ARBITRARY, Chance.ARRIVALS
+        self.idle_timeout_us = idle_timeout_us
+        self.chances = chance_of_order(by_arrival, idle_timeout_us)
+        if self.chances:
+            self.operator_type = NetworkType.ARBITRARY
 
     @property
     def open_windows(self) -> int:

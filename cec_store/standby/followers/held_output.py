@@ -52,8 +52,8 @@ class HeldOutput:
         self._schema = schema
         self._bytes_max = bytes_max
         self._make_folder = make_folder
-        self._memory: deque[tuple[pa.RecordBatch, int]] = deque()
-        """With the input total of each one's last record."""
+        self._memory: deque[tuple[pa.RecordBatch, Ints]] = deque()
+        """With the input position of each one's last record, shape (inputs,)."""
         self._bytes = 0
         self._disk: _Spilled | None = None
         self.spilled_rows = 0
@@ -70,33 +70,33 @@ class HeldOutput:
         """Behind those that are there."""
         if not records.num_rows:
             return
-        total = int(self._totals(records)[-1])
+        last = self._positions(records)[-1].copy()  # a view would keep them all
         has_room = self._bytes + records.nbytes <= self._bytes_max
         if has_room and self._disk is None:
-            self._memory.append((records, total))
+            self._memory.append((records, last))
             self._bytes += records.nbytes
             return
         if self._disk is None:
             self._disk = _Spilled(self._make_folder, self._schema)
-        self._disk.add(records, total)
+        self._disk.add(records, last)
         self.spilled_rows += records.num_rows
 
-    def trim(self, total: int) -> None:
-        """What input below this caused, summed over the inputs, has been written."""
-        while self._memory and self._memory[0][1] <= total:
+    def trim(self, upto: Ints) -> None:
+        """What input below this position caused, shape (inputs,), has been written."""
+        while self._memory and (self._memory[0][1] <= upto).all():
             records, _ = self._memory.popleft()
             self._bytes -= records.nbytes
-        if not self._memory and self._disk is not None and self._disk.trim(total):
+        if not self._memory and self._disk is not None and self._disk.trim(upto):
             self._disk.close()
             self._disk = None
 
-    def behind(self, total: int) -> Iterator[pa.RecordBatch]:
+    def behind(self, upto: Ints) -> Iterator[pa.RecordBatch]:
         """What input at and behind this caused, put together: a frame for each step is slow."""
-        self.trim(total)
+        self.trim(upto)
         parts: list[pa.RecordBatch] = []
         size = 0
         for records in self._all():
-            rest = self._rest(records, total)
+            rest = self._rest(records, upto)
             if parts and size + rest.nbytes > _JOINED_BYTES:
                 yield concat(parts)
                 parts, size = [], 0
@@ -105,26 +105,26 @@ class HeldOutput:
         if parts:
             yield concat(parts)
 
-    def rows_behind(self, total: int) -> int:
+    def rows_behind(self, upto: Ints) -> int:
         """How many of these there are."""
-        self.trim(total)
+        self.trim(upto)
         first = next(self._all(), None)
         if first is None:
             return 0
-        return self.rows - int(first.num_rows) + int(self._rest(first, total).num_rows)
+        return self.rows - int(first.num_rows) + int(self._rest(first, upto).num_rows)
 
     def _all(self) -> Iterator[pa.RecordBatch]:
         yield from (records for records, _ in self._memory)
         if self._disk is not None:
             yield from self._disk.all()
 
-    def _rest(self, records: pa.RecordBatch, total: int) -> pa.RecordBatch:
-        written = int(np.searchsorted(self._totals(records), total, side="right"))
-        return records.slice(written)
+    def _rest(self, records: pa.RecordBatch, upto: Ints) -> pa.RecordBatch:
+        is_written = (self._positions(records) <= upto).all(axis=1)
+        return records.slice(int(np.count_nonzero(is_written)))
 
-    def _totals(self, records: pa.RecordBatch) -> Ints:
-        totals: Ints = inputs_of(records, self._schema.inputs).sum(axis=1)
-        return totals
+    def _positions(self, records: pa.RecordBatch) -> Ints:
+        """The input of each record, shape (records, inputs); no position falls."""
+        return inputs_of(records, self._schema.inputs)
 
     def sync(self) -> None:
         """Put all of it where it can be read again: to be called before anything relies on it."""
@@ -148,8 +148,8 @@ class _Spilled:
         with _lost_on_failure():
             self._folder = make_folder()
             self._queue = AppendableQueue(self._folder, "x", schema, options)
-        self._frames: deque[tuple[int, int, int]] = deque()
-        """Of each frame that is needed: first offset, total of the last record, and bytes."""
+        self._frames: deque[tuple[int, Ints, int]] = deque()
+        """Of each frame that is needed: first offset, position of the last record, and bytes."""
         self._written_bytes = 0
         """Of frames that are needed no more and still on the disk."""
 
@@ -157,14 +157,14 @@ class _Spilled:
     def rows(self) -> int:
         return self._queue.end_offset - self._frames[0][0] if self._frames else 0
 
-    def add(self, records: pa.RecordBatch, total: int) -> None:
-        self._frames.append((self._queue.end_offset, total, records.nbytes))
+    def add(self, records: pa.RecordBatch, last: Ints) -> None:
+        self._frames.append((self._queue.end_offset, last, records.nbytes))
         with _lost_on_failure():
-            self._queue.append_records(records, FrameMarks(input_upto=total))
+            self._queue.append_records(records, FrameMarks(input_upto=int(last.sum())))
 
-    def trim(self, total: int) -> bool:
-        """Whether nothing is left. Segments go as wholes."""
-        while self._frames and self._frames[0][1] <= total:
+    def trim(self, upto: Ints) -> bool:
+        """True if nothing is left. Segments go as wholes."""
+        while self._frames and (self._frames[0][1] <= upto).all():
             self._written_bytes += self._frames.popleft()[2]
         if self._frames and self._written_bytes >= _SEGMENT_BYTES:
             with _lost_on_failure():

@@ -32,6 +32,7 @@ from cec_store.log.reader import LogReader
 from cec_store.operators.acknowledging import Acknowledging
 from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Source, Step
 from cec_store.operators.frame_builder import FrameBuilder
+from cec_store.operators.inputs.live import LiveInputs
 from cec_store.operators.inputs.sources import steps_of
 from cec_store.operators.keys.words import grown
 from cec_store.operators.recovery import Recovery, preload
@@ -43,6 +44,10 @@ from cec_store.standby.followers.held_output import HeldOutput
 
 class ShadowDiffers(RecoveryError):
     """The primary has not done what the operator of this standby has done. Nothing was appended."""
+
+
+class OrdersDiffer(OutOfRange):
+    """The primary has taken rows of the inputs in another order than this operator."""
 
 
 class Shadow:
@@ -60,6 +65,7 @@ class Shadow:
         self._make = make
         self._sources = sources
         self._step_rows_max = step_rows_max
+        self._live = LiveInputs(sources, step_rows_max)
         self._frame_bytes_max = frame_bytes_max
         self._schema: RecordSchema = chain.schema()
         self._log = FollowedLog(chain)
@@ -95,7 +101,8 @@ class Shadow:
         try:
             return self._take_new(steps_max)
         except OutOfRange:
-            # Log or input were trimmed beyond where this one stood: it was away for long.
+            # Log or input were trimmed beyond where this one stood, as it was away for long; or the
+            # primary has taken them in another order.
             self.is_begun = False
             self.operator = self._make()
             self.held.close()
@@ -108,16 +115,13 @@ class Shadow:
             return 0
         self._take_log()
         rows = 0
-        for number, step in enumerate(self._steps(None), 1):
+        for number, step in enumerate(self._live.steps(self._position), 1):
             self._take(step)
             rows += step.rows
             if number == steps_max:
                 break
         self._settle()
         return rows
-
-    def _steps(self, stop: Ints | None) -> Iterator[Step]:
-        return steps_of(self._sources, self._position, stop, self._step_rows_max)
 
     def _begin(self) -> None:
         """Start as a recovery would, at the log's end; its first frame says where the input is."""
@@ -150,12 +154,21 @@ class Shadow:
         for new in self._log.new():
             if KEY in new.records.column_names:
                 self._unsettled.append(new)
-        self.held.trim(int(self._log.upto.sum()))
+        upto = self._log.upto
+        if not (self._is_behind(upto) or (upto <= self._position).all()):
+            raise OrdersDiffer(
+                f"{self._log.chain.path}: the primary has taken its inputs up to {upto.tolist()}, "
+                f"and this operator up to {self._position.tolist()}: neither is before the other"
+            )
+        self.held.trim(upto)
+
+    def _is_behind(self, upto: Ints) -> bool:
+        """True if this operator has taken no row from a position on, shape (inputs,)."""
+        return bool((self._position <= upto).all())
 
     def _settle(self) -> None:
         """Learn where windows have their footprints, as far as this operator has come itself."""
-        total = int(self._position.sum())
-        while self._unsettled and int(self._unsettled[0].upto.sum()) <= total:
+        while self._unsettled and (self._unsettled[0].upto <= self._position).all():
             self._note_footprints(self._unsettled.popleft())
 
     def _note_footprints(self, new: NewRecords) -> None:
@@ -199,7 +212,7 @@ class Shadow:
         self._timestamp_us = int(step.timestamps_us[-1])
         self.taken_rows += step.rows
         self.made_rows += effects.rows.num_rows
-        if int(self._position.sum()) <= int(self._log.upto.sum()):
+        if self._is_behind(self._log.upto):
             return  # the primary was quicker, and its output is durable
         for records in self._builder.parts(step, effects, NO_SLOTS, NO_SLOTS):
             self.held.add(records)
@@ -219,16 +232,17 @@ class Shadow:
         """Append what the fenced primary has not written: a :class:`.recovery.Recovering`.
 
         Raises:
-            OutOfRange: it was trimmed beyond where this one stood: recover without it.
+            OutOfRange: it was trimmed beyond where this one stood, or the primary has taken the
+                inputs in another order: recover without it.
             ShadowDiffers: the primary has not done what this operator does.
             HeldOutputLost: its disk has failed; the queue may be left in the middle of a step.
         """
         began_s, frames, taken = time.perf_counter(), self._log.frames_read, self.taken_rows
         self._take_log()
-        upto, total = self._log.upto, int(self._log.upto.sum())
+        upto = self._log.upto
         start = self._position
-        if int(start.sum()) < total:
-            for step in self._steps(upto):
+        if self._is_behind(upto):
+            for step in self._steps_between(start, upto):
                 self._take(step)
             # Rows without any effect may stand before the position that the log names.
             self._position = np.maximum(self._position, upto)
@@ -254,7 +268,7 @@ class Shadow:
         self._require_equal(len(lacking))
         footprints, end = self._ledger.footprints(), queue.end_offset
         self._ledger.hand_over(checkpointer)
-        rows = self._append(queue, checkpointer, lacking, int(self._log.upto.sum()))
+        rows = self._append(queue, checkpointer, lacking)
         if len(lacking):
             footprints = np.concatenate([footprints, self._position[None]])
             if self._needed_from is None:
@@ -273,11 +287,10 @@ class Shadow:
                 f"come to {known}, and {has} are open here: the two have not done the same"
             )
 
-    def _append(
-        self, queue: AppendableQueue, checkpointer: Checkpointer, lacking: Ints, total: int
-    ) -> int:
+    def _append(self, queue: AppendableQueue, checkpointer: Checkpointer, lacking: Ints) -> int:
         """One step of all that is held, and a footprint of each window that lacks one."""
-        rows = self.held.rows_behind(total)
+        upto = self._log.upto
+        rows = self.held.rows_behind(upto)
         if not rows and not len(lacking):
             return 0
         first = queue.end_offset + rows
@@ -286,7 +299,7 @@ class Shadow:
         marks = FrameMarks(
             checkpointer.open_windows, checkpointer.extent(first + len(lacking)), position
         )
-        output = (records for records in self.held.behind(total) if records.num_rows)
+        output = (records for records in self.held.behind(upto) if records.num_rows)
         queue.append_step(chained(output, self._footprints(lacking)), marks)
         queue.sync()
         return rows

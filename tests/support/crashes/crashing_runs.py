@@ -39,6 +39,7 @@ class RowSource:
     rows: list[Row]
     schema: pa.Schema
     rng: random.Random
+    has_ended = True  # no field: those of subclasses come behind
 
     def read(self, start, stop=None):
         rows = [r for r in self.rows if r.offset >= start and (stop is None or r.offset < stop)]

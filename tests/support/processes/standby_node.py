@@ -119,6 +119,8 @@ class Node:
     def _work(self, runner: Runner, queue: OutputQueue) -> None:
         has_said = False
         while True:
+            for source in runner._sources:
+                source.has_ended = source.end() >= self.rows
             for step in runner._steps(runner._position):
                 runner.step(step)
                 time.sleep(self.rng.choice([0, 0.001, 0.004]))

@@ -29,10 +29,11 @@ from support.models.reference_operators import Row, in_order, plain
 
 @dataclass
 class SeenSource(RowSource):
-    """Rows of an input as far as somebody sees it."""
+    """Rows of an input as far as somebody sees it; more of them may come."""
 
     seen: Seen
     number: int
+    has_ended = False
 
     def read(self, start, stop=None):
         return super().read(start, self.end() if stop is None else stop)
@@ -41,20 +42,41 @@ class SeenSource(RowSource):
         return self.seen.positions[self.number]
 
 
-class Seen:
-    """How much of all inputs somebody sees: always all rows up to one, in the merged order."""
+class Ragged:
+    """How many rows of each input there are: some inputs lag behind the others for a while."""
 
-    def __init__(self, ordered: list[Row], inputs: int) -> None:
-        self.ordered = ordered
-        self.count = 0
-        self.inputs = inputs
+    def __init__(self, inputs: list[list[Row]], rng: random.Random) -> None:
+        self.inputs, self.rng = inputs, rng
+        self.counts = [0] * len(inputs)
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def advance(self, rows: int) -> list[list[Row]]:
+        """About so many rows more; of a single input exactly so many. Returns the new ones."""
+        shares = [1] if len(self.counts) == 1 else [0, 0, 1, 2]
+        new = []
+        for number, mine in enumerate(self.inputs):
+            before = self.counts[number]
+            self.counts[number] = min(len(mine), before + rows * self.rng.choice(shares))
+            new.append(mine[before : self.counts[number]])
+        return new
+
+    def finish(self) -> list[list[Row]]:
+        """All the rows that are left."""
+        new = [mine[at:] for mine, at in zip(self.inputs, self.counts, strict=True)]
+        self.counts = [len(mine) for mine in self.inputs]
+        return new
+
+
+class Seen(Ragged):
+    """How much of all inputs somebody sees."""
 
     @property
     def positions(self) -> tuple[int, ...]:
-        return self.ordered[self.count - 1].positions if self.count else (0,) * self.inputs
-
-    def advance(self, rows: int) -> None:
-        self.count = min(len(self.ordered), self.count + rows)
+        ends = zip(self.inputs, self.counts, strict=True)
+        return tuple(mine[count - 1].offset + 1 if count else 0 for mine, count in ends)
 
 
 class RowInputs:
@@ -62,9 +84,8 @@ class RowInputs:
 
     def __init__(self, inputs: list[list[Row]], schemas: list[pa.Schema], rng) -> None:
         self.inputs, self.schemas, self.rng = inputs, schemas, rng
-        self.ordered = in_order(inputs, [0] * len(inputs))
-        self.primary = Seen(self.ordered, len(inputs))
-        self.other = Seen(self.ordered, len(inputs))
+        self.primary = Seen(inputs, rng)
+        self.other = Seen(inputs, rng)
         self.lags = False
 
     def sources(self, seen: Seen) -> list[SeenSource]:
@@ -77,7 +98,7 @@ class RowInputs:
         return self.sources(self.primary)
 
     def of_standby(self) -> list[SeenSource]:
-        self.other = Seen(self.ordered, len(self.inputs))
+        self.other = Seen(self.inputs, self.rng)
         self.lags = self.rng.random() < 0.5
         return self.sources(self.other)
 
@@ -90,7 +111,7 @@ class RowInputs:
         self.primary = self.other
 
     def finish(self) -> None:
-        self.primary.advance(len(self.ordered))
+        self.primary.finish()
 
 
 class QueueInputs:
@@ -101,12 +122,11 @@ class QueueInputs:
         self.inputs = [
             [replace(row, offset=offset) for offset, row in enumerate(rows)] for rows in inputs
         ]
-        self.ordered = in_order(self.inputs, [0] * len(inputs))
         options = QueueOptions(segment_bytes=2_000)
         self.queues = [
             OutputQueue(MemoryFolder(), "a", RecordSchema(schema), options) for schema in schemas
         ]
-        self.there = 0
+        self.there = Ragged(self.inputs, rng)
 
     def of_primary(self, held: ExitStack) -> list[QueueSource]:
         consumers = [held.enter_context(queue.consumer("primary")) for queue in self.queues]
@@ -120,10 +140,10 @@ class QueueInputs:
 
     def grow(self, rows: int | None = None) -> None:
         count = self.rng.choice([0, 2, 10, 40]) if rows is None else rows
-        new = self.ordered[self.there : self.there + count]
-        self.there += len(new)
-        for number, (queue, schema) in enumerate(zip(self.queues, self.schemas, strict=True)):
-            mine = [row for row in new if row.source == number]
+        self._append(self.there.advance(count))
+
+    def _append(self, new: list[list[Row]]) -> None:
+        for mine, queue, schema in zip(new, self.queues, self.schemas, strict=True):
             if mine:
                 columns = [
                     pa.array([row.values[each.name] for row in mine], each.type) for each in schema
@@ -137,7 +157,7 @@ class QueueInputs:
         """All see the same."""
 
     def finish(self) -> None:
-        self.grow(len(self.ordered))
+        self._append(self.there.finish())
 
 
 @dataclass
@@ -219,6 +239,8 @@ class StandingBy:
                 self.zombie(queue, runner)
                 queue, runner = done.queue, done.runner
             self.inputs.finish()
+            for source in runner._sources:
+                source.has_ended = True
             runner.run()
             return queue, runner
 

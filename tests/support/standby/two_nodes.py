@@ -142,8 +142,7 @@ class TwoNodes:
             ]
             for queue in self.inputs:
                 queue.consumer("primary").close()
-            # What comes first of two inputs is up to time, as long as both go on.
-            self.feed(self.rows if made.inputs > 1 else 30)
+            self.feed([30] * made.inputs)
             self._start(self.slots[0], "primary")
             self.wait(lambda: self.slots[0].state == "primary", "to begin")
             out = held.enter_context(
@@ -153,10 +152,11 @@ class TwoNodes:
             self.wait(lambda: self.slots[1].state == "standby", "to stand by")
             while len(self.takeovers) < takeovers:
                 self._disturb()
-                self.feed(self.rng.choice([5, 20, 40]))
+                # Of two inputs one lags behind the other for a while.
+                self.feed([self.rng.choice([0, 5, 20, 40]) for _ in self.inputs])
                 for queue in self.inputs:
                     queue.trim(queue.end_offset)
-            self.feed(self.rows)
+            self.feed([self.rows] * made.inputs)
             self.wait(lambda: self.done, "to take all the input")
             for slot in self.slots:
                 os.kill(slot.pid, signal.SIGKILL)
@@ -166,9 +166,9 @@ class TwoNodes:
     def _start(self, slot: Slot, role: str) -> None:
         slot.start({**self.order, "role": role, "seed": self.rng.randrange(2**32)})
 
-    def feed(self, count: int) -> None:
-        """The next rows, at most all: which ones they are is a matter of number."""
-        for number, queue in enumerate(self.inputs):
+    def feed(self, counts: list[int]) -> None:
+        """The next rows of each input, at most all: which ones they are is a matter of number."""
+        for number, (queue, count) in enumerate(zip(self.inputs, counts, strict=True)):
             start = queue.end_offset
             stop = min(self.rows, start + count)
             if start < stop:
