@@ -14,6 +14,7 @@ _RATES = {
     CALIBRATED: "measured on this machine just now",
     REMEMBERED: "measured on this machine by an earlier --calibrate",
 }
+_FAILS = "a restart fails before it has loaded all, because of the damage below"
 
 
 def show_extent(screen: Screen, found: Overview, rates: LoadRates, cores: int, top: int) -> None:
@@ -78,12 +79,15 @@ def _show_log(screen: Screen, found: Overview, each: LogExtent, rates: LoadRates
         rows.append(("unreadable", f"{totals.unreadable:,} places; see cec-store verify"))
     screen.pairs(report.path, rows)
     if report.state is not None:
-        _show_state(screen, each, report.state, rates)
+        can_restart = found.restart_cost(rates, 1) is not None
+        _show_state(screen, each, report.state, rates, can_restart)
     elif not report.has_state and not each.damage:
         screen.line("no operator writes this queue, so it has no state and no extent")
 
 
-def _show_state(screen: Screen, each: LogExtent, state: OperatorState, rates: LoadRates) -> None:
+def _show_state(
+    screen: Screen, each: LogExtent, state: OperatorState, rates: LoadRates, can_restart: bool
+) -> None:
     extent = state.extent
     reach = (
         f"{extent.records:,} records in {counted(extent.frames, 'frame')}, "
@@ -106,9 +110,11 @@ def _show_state(screen: Screen, each: LogExtent, state: OperatorState, rates: Lo
             ("target Q", _target(each)),
             ("oldest footprint", age if state.oldest_timestamp_us is not None else "–"),
             *(replay if each.has_input else []),
-            ("a crash now costs", crash),
+            *([("a crash now costs", crash)] if can_restart else []),
         ],
     )
+    if not can_restart:
+        screen.line(_FAILS)
 
 
 def _guess(rates: LoadRates) -> str:
@@ -165,7 +171,7 @@ def _show_logs(screen: Screen, found: Overview, rates: LoadRates, cores: int) ->
         on = f"on {counted(cost.cores, 'core')}{_guess(rates)}"
         screen.line(f"a crash now costs {seconds(cost.load_s)} to load all, {on}")
     elif not found.is_sound:
-        screen.line("a restart fails before it has loaded all, because of the damage below")
+        screen.line(_FAILS)
 
 
 def _show_last_restart(screen: Screen, found: Overview) -> None:

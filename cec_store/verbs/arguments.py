@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cec_store.connectors.spark.checkpoint.providers import require_logs
+from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordKind
 from cec_store.inspector.measuring import overview
 from cec_store.inspector.measuring.place_extents import At
@@ -87,6 +88,12 @@ def parse_point(text: str) -> PointInTime:
 def _kinds(text: str) -> frozenset[RecordKind]:
     with wrong_use():
         return frozenset(parse_kinds(text))
+
+
+def retention_of(text: str) -> Retention:
+    """What a queue is told to keep, or what a trim is told to."""
+    with wrong_use():
+        return Retention.of(text)
 
 
 def local_path(text: str | Path) -> Path:

@@ -22,7 +22,14 @@ from cec_store.terminal.gathering import Gathered, gather
 from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import counted, size
 from cec_store.values import format_timestamp_us
-from cec_store.verbs.arguments import AsJson, PlacePath, StorageOptions, Yes, place_of
+from cec_store.verbs.arguments import (
+    AsJson,
+    PlacePath,
+    StorageOptions,
+    Yes,
+    place_of,
+    retention_of,
+)
 from cec_store.verbs.upkeep.by_log import (
     Drop,
     Trim,
@@ -67,7 +74,7 @@ def consumers_verb(
     retention: Annotated[
         Any,
         typer.Option(
-            parser=Retention.of,
+            parser=retention_of,
             metavar="forever|consumers|7d|10GiB",
             help="Set what the queue deletes by itself, with --yes.",
         ),

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cec_store.format.retention import Retention
 from cec_store.inspector.measuring.totals import sums
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.log.selection import Moment
@@ -17,7 +16,15 @@ from cec_store.terminal.gathering import gather
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import counted, size
 from cec_store.values import Position
-from cec_store.verbs.arguments import AsJson, PlacePath, StorageOptions, Yes, moment_of, place_of
+from cec_store.verbs.arguments import (
+    AsJson,
+    PlacePath,
+    StorageOptions,
+    Yes,
+    moment_of,
+    place_of,
+    retention_of,
+)
 from cec_store.verbs.upkeep.by_log import (
     Trim,
     carry_out_trims,
@@ -46,7 +53,7 @@ def trim_verb(
     keep: Annotated[
         Any,
         typer.Option(
-            parser=Retention.of, metavar="7d|10GiB", help="What is older, or beyond that size."
+            parser=retention_of, metavar="7d|10GiB", help="What is older, or beyond that size."
         ),
     ] = None,
     yes: Yes = False,

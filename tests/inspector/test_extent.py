@@ -478,9 +478,15 @@ def test_a_restart_that_damage_ends_is_not_told_to_be_short(checkpoint: MadeChec
         made.flip(segment, 20)
     found = document_of(checkpoint.path, status=1)["totals"]
     assert (found["load_s"], found["replay_s"], found["cores"]) == (None, None, None)
-    text = run(checkpoint.path, status=1)
-    assert "a crash now costs" not in text
-    assert "a restart fails" in text
+    alone = MadeCheckpoint(checkpoint.path.parent / "alone", KEY, VALUE, partitions=1)
+    alone.batch({("N1", 1): (1,)})
+    alone.close()
+    (alone.path / "metadata").write_text("{")
+    assert document_of(alone.path, status=1)["totals"]["load_s"] is None
+    for path in (checkpoint.path, alone.path):
+        text = run(path, status=1)
+        assert "a restart fails before it has loaded all" in text
+        assert " to load" not in text
 
 
 @pytest.mark.parametrize("kind", ["variant", "interval"])

@@ -359,6 +359,9 @@ def test_a_refusal_is_one_line_and_no_usage(golden: Path) -> None:
     result = run("extent", golden, "--version", 3)
     assert result.exit_code == 2
     assert result.stderr == f"cec-store: {golden}: a queue has no versions; give --at\n"
+    kept = run("trim", golden, "--keep", "whenever")
+    assert "Invalid value for '--keep'" in kept.stderr
+    assert "7d" in kept.stderr, "the reason, and not the word alone"
     typed = run("dump", golden, "--kinds", "foo")
     assert "Invalid value for '--kinds'" in typed.stderr, "the parser says which option it was"
 
