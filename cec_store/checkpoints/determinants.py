@@ -97,7 +97,7 @@ def _newest_first(chain: LogReader) -> Iterator[tuple[int, Ints, Ints, pa.Array]
     frame = chain.last()
     while frame is not None:
         records = chain.records(frame, backward=True, columns=names)
-        rows = np.flatnonzero(kinds_of(records) == RecordKind.DETERMINANT)
+        rows = np.flatnonzero(kinds_of(records) == RecordKind.DETERMINANT.value)
         choices = records.column(DETERMINANT).take(pa.array(rows))
         positions = inputs_of(records, schema.inputs)[rows]
         yield frame.header.first_offset, rows, positions, choices

@@ -209,7 +209,7 @@ def _open_rows(chain: LogReader, last: Frame, table: pa.Table) -> Ints:
     else:
         (keyed,) = np.nonzero(is_keyed)
         newest = keyed[last_rows(rows_of(keys, keyed))]
-    is_result = kinds == RecordKind.RESULT
+    is_result = kinds == RecordKind.RESULT.value
     opened = newest[~is_result[newest]] if is_result.any() else newest
     if len(opened) != last.header.open_windows:
         raise CorruptLog(

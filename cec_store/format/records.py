@@ -95,7 +95,7 @@ def data_records(
     """
     columns = fit_columns(schema.data, batch)
     rows = batch.num_rows
-    arrays = [pa.array(np.full(rows, RecordKind.DATA, np.uint8)), timestamps]
+    arrays = [pa.array(np.full(rows, RecordKind.DATA.value, np.uint8)), timestamps]
     extras = schema.arrow.names[2 : len(schema.arrow.names) - len(columns)]
     arrays += [pa.nulls(rows, schema.arrow.field(name).type) for name in extras]
     return pa.RecordBatch.from_arrays(arrays + columns, schema=schema.arrow)
@@ -140,7 +140,9 @@ def kinds_of(records: pa.RecordBatch) -> NDArray[np.uint8]:
 
 def of_windows(kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Which records say something of one window, under its key: footprints and results."""
-    is_open: NDArray[np.bool_] = (kinds >= RecordKind.OPEN) & (kinds <= RecordKind.RESULT)
+    is_open: NDArray[np.bool_] = (kinds >= RecordKind.OPEN.value) & (
+        kinds <= RecordKind.RESULT.value
+    )
     return is_open
 
 

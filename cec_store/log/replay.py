@@ -120,7 +120,7 @@ class Replay(Iterator[pa.RecordBatch]):
         self._lookup = lookup
         self._selection = selection
         self._stopped = Event()
-        self._kinds = pa.array(sorted(selection.kinds), pa.uint8())
+        self._kinds = pa.array(sorted(int(kind) for kind in selection.kinds), pa.uint8())
         self._times = _Times.of(selection)
         self._stop_offset = _stop_offset(selection)
         self.cursor = self._position(self._start())

@@ -51,10 +51,10 @@ class FrameBuilder:
         footprints = np.concatenate([opened, checked])
         rows = effects.rows.num_rows
         first = rows + self.determinants
-        kinds = np.full(first + len(footprints), self._operator.output_kind, np.uint8)
-        kinds[rows:first] = RecordKind.DETERMINANT
-        kinds[first : first + len(opened)] = RecordKind.OPEN
-        kinds[first + len(opened) :] = RecordKind.CHECK
+        kinds = np.full(first + len(footprints), self._operator.output_kind.value, np.uint8)
+        kinds[rows:first] = RecordKind.DETERMINANT.value
+        kinds[first : first + len(opened)] = RecordKind.OPEN.value
+        kinds[first + len(opened) :] = RecordKind.CHECK.value
         for start in range(0, len(kinds), _PIECE_ROWS):
             stop = min(start + _PIECE_ROWS, len(kinds))
             begin, end = min(start, rows), min(stop, rows)

@@ -71,7 +71,7 @@ class SoundFrames:
         return self.headers[name].astype(np.int64)
 
     def has_batches(self) -> bool:
-        return bool((self.headers["type"] == FrameType.BATCH).any())
+        return bool((self.headers["type"] == FrameType.BATCH.value).any())
 
     @property
     def continues(self) -> NDArray[np.bool_]:
@@ -81,13 +81,13 @@ class SoundFrames:
 
     def counts_from(self, seq: int) -> bool:
         """Whether the frames are numbered without a gap, from this number on."""
-        is_batch = self.headers["type"] == FrameType.BATCH
+        is_batch = self.headers["type"] == FrameType.BATCH.value
         due = seq + np.cumsum(is_batch) - is_batch
         return bool((self.headers["seq"].astype(np.int64) == due).all())
 
     def versions_rise(self) -> bool:
         """Whether each commit of a state log makes a later version than the one before."""
-        is_batch = self.headers["type"] == FrameType.BATCH
+        is_batch = self.headers["type"] == FrameType.BATCH.value
         versions = self.headers["input_upto"][is_batch].astype(np.int64)
         counted = self.headers["open_windows"][is_batch] != NOT_COUNTED
         # Frames before a commit's last are of its version; behind the last comes another.
@@ -109,7 +109,7 @@ class Batches(Sequence[Frame]):
 
     def __init__(self, frames: SoundFrames) -> None:
         """``frames`` holds one at least."""
-        (rows,) = np.nonzero(frames.headers["type"] == FrameType.BATCH)
+        (rows,) = np.nonzero(frames.headers["type"] == FrameType.BATCH.value)
         self.starts = frames.starts[rows]
         self._columns = {name: frames.headers[name][rows] for name in _KEPT}
         self._scan = frames.scan
@@ -231,20 +231,23 @@ def _is_plain(whole: SoundFrames) -> bool:
     limits = np.where(headers["record_count"] == 1, ONE_RECORD_BYTES_MAX, RAW_BYTES_MAX)
     inflated = np.minimum(limits, body_bytes * _RATIO + _SLACK)
     codecs = np.where(
-        kinds == FrameType.BATCH, headers["codec"] & ~np.uint8(CONTINUES), headers["codec"]
+        kinds == FrameType.BATCH.value, headers["codec"] & ~np.uint8(CONTINUES), headers["codec"]
     )
     continues = whole.continues
     return bool(
         (headers["magic"] == FRAME_MAGIC).all()
         and (headers["salt"] == np.uint64(scan.header.salt)).all()
         and (headers["header_bytes"] == FRAME_HEADER_BYTES).all()
-        and np.isin(codecs, [*Codec]).all()
+        and np.isin(codecs, [codec.value for codec in Codec]).all()
         and (headers["open_windows"][continues] == NOT_COUNTED).all()
-        and (kinds[1:][continues[:-1]] == FrameType.BATCH).all()
+        and (kinds[1:][continues[:-1]] == FrameType.BATCH.value).all()
         and (headers["seq"] < _NUMBERS_END).all()
         and (headers["first_offset"] + headers["record_count"] < _NUMBERS_END).all()
         and (headers["raw_bytes"] <= inflated).all()
-        and kinds[0] == FrameType.SCHEMA
-        and np.isin(kinds[1:-1], [FrameType.BATCH, FrameType.COMMIT]).all()
-        and (len(kinds) == 1 or kinds[-1] in (FrameType.BATCH, FrameType.COMMIT, FrameType.FOOTER))
+        and kinds[0] == FrameType.SCHEMA.value
+        and np.isin(kinds[1:-1], [FrameType.BATCH.value, FrameType.COMMIT.value]).all()
+        and (
+            len(kinds) == 1
+            or kinds[-1] in (FrameType.BATCH.value, FrameType.COMMIT.value, FrameType.FOOTER.value)
+        )
     )

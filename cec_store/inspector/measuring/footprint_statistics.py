@@ -186,7 +186,7 @@ class _Tally:
         times_us = values_of(records.column(TIMESTAMP), "i8")
         self._newest_us = max(self._newest_us, int(times_us.max()))
         last, last_us, input_upto, updates, renewals, closed, _ = self._rows
-        is_close, is_renewal = kinds == RecordKind.RESULT, kinds == RecordKind.CHECK
+        is_close, is_renewal = kinds == RecordKind.RESULT.value, kinds == RecordKind.CHECK.value
         if self._says_renewed:
             is_renewal &= flags_of(records.column(_RENEWED))
         # A window that comes again after its key has closed is another one.
@@ -204,9 +204,9 @@ class _Tally:
 
     def _add_lifetimes(self, codes: Ints, offsets: Ints, kinds: NDArray[np.uint8]) -> None:
         """Each RESULT with the OPEN before it, which may stand among earlier records."""
-        (ends,) = np.nonzero((kinds == RecordKind.OPEN) | (kinds == RecordKind.RESULT))
+        (ends,) = np.nonzero((kinds == RecordKind.OPEN.value) | (kinds == RecordKind.RESULT.value))
         ends = ends[np.argsort(codes[ends], kind="stable")]
-        codes, offsets, is_open = codes[ends], offsets[ends], kinds[ends] == RecordKind.OPEN
+        codes, offsets, is_open = codes[ends], offsets[ends], kinds[ends] == RecordKind.OPEN.value
         opened = self._rows[6]
         before = np.where(np.roll(is_open, 1), np.roll(offsets, 1), _NEVER)
         is_first = np.append(True, codes[1:] != codes[:-1])[: len(codes)]

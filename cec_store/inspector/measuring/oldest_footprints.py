@@ -135,7 +135,7 @@ class _Search:
             self._newest = grown(self._newest, self._keys.bound)
             self._newest[known:] = _GONE
         # Of several rows with one key the last one stays, as assignments go in order.
-        self._newest[codes] = np.where(kinds == RecordKind.RESULT, _GONE, offsets)
+        self._newest[codes] = np.where(kinds == RecordKind.RESULT.value, _GONE, offsets)
         if self._keys.size >= self._keys_max:
             live = np.flatnonzero(self._newest[: self._keys.bound] != _GONE)
             self._keys.trim(live)

@@ -164,4 +164,4 @@ def _add_segment(files: LogFiles, segment: LogSegment, total: _Sum) -> None:
         if total.is_state:
             total.renewed += pc.sum(records.column(STATE).field("renewed")).as_py() or 0
         else:
-            total.renewed += int(found[RecordKind.CHECK])
+            total.renewed += int(found[RecordKind.CHECK.value])

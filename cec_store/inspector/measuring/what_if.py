@@ -203,7 +203,7 @@ class _Simulator:
         names = [name for name in (KEY, STATE) if name in self._log_reader.schema().arrow.names]
         parts = [self._log_reader.records(frame) for frame in frames]
         kinds = np.concatenate([kinds_of(part) for part in parts])
-        is_renewed = kinds == RecordKind.CHECK
+        is_renewed = kinds == RecordKind.CHECK.value
         slots = np.full(len(kinds), -1, np.int64)
         if KEY in names:
             rows = np.flatnonzero(of_windows(kinds))
@@ -212,9 +212,11 @@ class _Simulator:
             if self._is_state:
                 is_renewed[rows] &= flags_of(records.column(STATE).field("renewed"))
         (others,) = np.nonzero(~is_renewed)
-        is_footprint = (kinds[others] == RecordKind.OPEN) | (kinds[others] == RecordKind.CHECK)
+        is_footprint = (kinds[others] == RecordKind.OPEN.value) | (
+            kinds[others] == RecordKind.CHECK.value
+        )
         (footprint_rows,) = np.nonzero(is_footprint)
-        closed = np.unique(slots[kinds == RecordKind.RESULT])
+        closed = np.unique(slots[kinds == RecordKind.RESULT.value])
         if self._keys.bound > len(self._is_open):
             self._is_open = grown(self._is_open, self._keys.bound)
         closed = closed[(closed >= 0) & self._is_open[closed]]

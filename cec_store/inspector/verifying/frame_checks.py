@@ -178,7 +178,7 @@ class FrameChecks:
         """Every check of :meth:`frame`; nothing is taken where one fails."""
         assert segment.scan.header is not None
         headers, starts = sound.headers[1:], sound.starts[1:]
-        is_batch = headers["type"] == FrameType.BATCH
+        is_batch = headers["type"] == FrameType.BATCH.value
         if not len(headers):
             return True
         if self._unending or self._with_records or not self._has_schema or self._offset is None:

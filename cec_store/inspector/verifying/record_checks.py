@@ -24,13 +24,13 @@ _CLOSED = np.iinfo(np.int64).max
 # Within a step output comes first, then what chance has decided, then OPEN, then CHECK. Unknown
 # kinds come last of all.
 _RANKS = np.full(256, 9, np.int8)
-_RANKS[[RecordKind.DATA, RecordKind.RESULT, RecordKind.GAP]] = 0
-_RANKS[RecordKind.DETERMINANT] = 1
-_RANKS[RecordKind.OPEN] = 2
-_RANKS[RecordKind.CHECK] = 3
+_RANKS[[RecordKind.DATA.value, RecordKind.RESULT.value, RecordKind.GAP.value]] = 0
+_RANKS[RecordKind.DETERMINANT.value] = 1
+_RANKS[RecordKind.OPEN.value] = 2
+_RANKS[RecordKind.CHECK.value] = 3
 # A record of an unknown kind is a fault of its own; its window counts as if it were a footprint.
 _IS_OF_A_WINDOW = np.ones(256, np.bool_)
-_IS_OF_A_WINDOW[[RecordKind.DATA, RecordKind.DETERMINANT, RecordKind.GAP]] = False
+_IS_OF_A_WINDOW[[RecordKind.DATA.value, RecordKind.DETERMINANT.value, RecordKind.GAP.value]] = False
 
 
 class WindowRecount:
@@ -52,7 +52,7 @@ class WindowRecount:
 
     def take(self, kinds: NDArray[np.uint8], keys: pa.StructArray, first_offset: int) -> None:
         """The next frame's records."""
-        if (kinds == RecordKind.GAP).any():  # alone in its frame: every window is lost
+        if (kinds == RecordKind.GAP.value).any():  # alone in its frame: every window is lost
             self.forget(first_offset)
             return
         (rows,) = np.nonzero(_IS_OF_A_WINDOW[kinds])
@@ -68,7 +68,7 @@ class WindowRecount:
         # The newest record of a key decides: of equal codes the last one.
         newest, from_end = np.unique(codes[::-1], return_index=True)
         decisive = rows[len(rows) - 1 - from_end]
-        is_open = kinds[decisive] != RecordKind.RESULT
+        is_open = kinds[decisive] != RecordKind.RESULT.value
         was_open = self._last[newest] != _CLOSED
         self.open_windows += int(is_open.sum()) - int(was_open.sum())
         self._last[newest] = np.where(is_open, first_offset + decisive, _CLOSED)

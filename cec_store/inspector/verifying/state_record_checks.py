@@ -26,7 +26,7 @@ from cec_store.values import Address
 
 Report = Callable[[Frame, str, str], None]
 """Takes a frame, a kind of fault and what is wrong."""
-_FOOTPRINTS = (RecordKind.OPEN, RecordKind.CHECK)
+_FOOTPRINTS = (RecordKind.OPEN.value, RecordKind.CHECK.value)
 
 
 class StateRecordChecks(RecordChecks):
@@ -36,7 +36,7 @@ class StateRecordChecks(RecordChecks):
         self, header: FrameHeader, records: pa.RecordBatch, kinds: NDArray[np.uint8]
     ) -> Iterator[tuple[str, str]]:
         first = header.first_offset
-        unknown = ~np.isin(kinds, [*_FOOTPRINTS, RecordKind.RESULT])
+        unknown = ~np.isin(kinds, [*_FOOTPRINTS, RecordKind.RESULT.value])
         if unknown.any():
             row = int(unknown.argmax())
             yield "kinds", f"record {first + row} has the kind {kinds[row]}, which no state log has"

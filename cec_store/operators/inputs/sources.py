@@ -170,7 +170,7 @@ class QueueSource:
         records = concat(group)
         first_offset = end_offset - records.num_rows
         kinds = kinds_of(records)
-        (rows,) = np.nonzero((kinds == RecordKind.DATA) | (kinds == RecordKind.RESULT))
+        (rows,) = np.nonzero((kinds == RecordKind.DATA.value) | (kinds == RecordKind.RESULT.value))
         if len(rows):
             output = records if len(rows) == len(kinds) else records.take(pa.array(rows))
             times = values_of(output.column(TIMESTAMP), "i8")

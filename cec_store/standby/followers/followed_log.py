@@ -117,7 +117,7 @@ class FollowedLog:
         self._refuse_uncounted(group[-1])
         batches = [self.chain.records(frame, columns=self._columns) for frame in group]
         table = pa.Table.from_batches(batches)
-        if (values_of(table.column(KIND), "u1") == RecordKind.GAP).any():
+        if (values_of(table.column(KIND), "u1") == RecordKind.GAP.value).any():
             raise StateGivenUp(f"{self.chain.path}: the operator has lost its state; begin anew")
         positions = inputs_of(table, self._inputs)
         if len(positions) or self._inputs == 1:

@@ -173,7 +173,7 @@ class Shadow:
 
     def _note_footprints(self, new: NewRecords) -> None:
         kinds = values_of(new.records.column(KIND), "u1")
-        (rows,) = np.nonzero(np.isin(kinds, (RecordKind.OPEN, RecordKind.CHECK)))
+        (rows,) = np.nonzero(np.isin(kinds, (RecordKind.OPEN.value, RecordKind.CHECK.value)))
         if not len(rows):
             return
         rows = rows[last_rows(rows_of(new.records.column(KEY), rows))]

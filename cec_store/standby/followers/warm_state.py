@@ -29,7 +29,7 @@ from cec_store.operators.taxonomy import Chance
 from cec_store.standby.followers.followed_log import FollowedLog, NewRecords
 from cec_store.standby.followers.footprint_ledger import FootprintLedger
 
-KEYED = (RecordKind.OPEN, RecordKind.CHECK, RecordKind.RESULT)
+KEYED = (RecordKind.OPEN.value, RecordKind.CHECK.value, RecordKind.RESULT.value)
 """Records that say something of a window."""
 
 
@@ -118,7 +118,7 @@ class WarmState:
             return
         keys, states = new.records.column(KEY), new.records.column(STATE)
         newest = keyed[last_rows(rows_of(keys, keyed))]
-        is_closed = kinds[newest] == RecordKind.RESULT
+        is_closed = kinds[newest] == RecordKind.RESULT.value
         if is_closed.any():
             self._ledger.remove(self.operator.let_go(rows_of(keys, newest[is_closed])))
         opened = newest[~is_closed]

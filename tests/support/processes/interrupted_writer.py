@@ -9,6 +9,7 @@ import faulthandler
 import gc
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -151,6 +152,8 @@ def run_once(start: Callable[[], None], stop: Callable[[], int]) -> tuple[int, b
 
 
 def main() -> None:
+    # A shell that runs tests in its background has them ignore interrupts, and so would this child.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     library = ctypes.PyDLL(sys.argv[1])
     library.interrupt_at.argtypes = [ctypes.c_char_p, ctypes.c_long]
     library.interrupt_at.restype = None
