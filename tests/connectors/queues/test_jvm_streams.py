@@ -1,12 +1,15 @@
 """Streams of the source in the JVM: each row once, whatever batches, restarts and consumers."""
 
 import json
+import random
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+import cec_store
 from cec_store.connectors import spark as cec_spark
 from cec_store.opening import open_queue, queue_at
 from support.runs.minors import needs_python_sources
@@ -138,3 +141,20 @@ def test_progress_tells_how_far_behind_a_query_is(spark: Any, tmp_path: Path) ->
     assert behind[0] >= 600
     assert behind[-1] == 0
     assert json.dumps(query.lastProgress["sources"][0]["latestOffset"])
+
+
+def test_a_query_that_is_stopped_in_a_commit_has_not_failed(spark: Any, tmp_path: Path) -> None:
+    dice = random.Random(6)
+    for turn in range(6):
+        rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        writer = rows.writeStream.format("cec").option("checkpointLocation", f"{tmp_path}/c")
+        query = writer.start(f"{tmp_path}/q")
+        end_s = time.monotonic() + 120
+        while (query.lastProgress or {"batchId": -1})["batchId"] < turn + 2:
+            assert time.monotonic() < end_s
+            time.sleep(0.01)
+        time.sleep(dice.random() * 0.2)
+        query.stop()
+        assert query.exception() is None
+    values = cec_store.read_queue(tmp_path / "q").read_all().column("value").to_pylist()
+    assert sorted(values) == list(range(len(values)))

@@ -1,8 +1,7 @@
 package org.apache.spark.sql.cecstore.log
 
 import java.io.{Closeable, File, IOException, RandomAccessFile}
-import java.nio.channels.FileChannel
-import java.nio.file.{Files, Path => LocalPath, Paths, StandardOpenOption}
+import java.nio.file.{Files, Path => LocalPath, Paths}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -90,20 +89,15 @@ private[cecstore] final class LocalFolder(path: LocalPath) extends SegmentFolder
 
   override def create(id: Long, bytes: Iterator[Array[Byte]], sync: Boolean): SegmentOutput = {
     val holders = LocalFolder.made(path)
-    Files.createFile(Paths.get(pathOf(id)))
+    LocalFiles.make(Paths.get(pathOf(id)))
     val output = new LocalOutput(pathOf(id))
     output.write(0, bytes, sync)
     if (sync) {
-      syncDirectory(path)
-      if (!areFoldersSynced) (holders ++ LocalFolder.checkpointFolders(path)).distinct.foreach(syncDirectory)
+      LocalFiles.syncNames(path)
+      if (!areFoldersSynced) (holders ++ LocalFolder.checkpointFolders(path)).distinct.foreach(LocalFiles.syncNames)
       areFoldersSynced = true
     }
     output
-  }
-
-  private def syncDirectory(directory: LocalPath): Unit = {
-    val channel = FileChannel.open(directory, StandardOpenOption.READ)
-    try channel.force(true) finally channel.close()
   }
 
   /** The names of the folders down to this one are on disk. */
@@ -137,15 +131,9 @@ private[cecstore] object LocalFolder {
   private[log] val CallBytes = 1 << 20
 
   /** Make the folder; returns those that hold the names of the ones that were not there. */
-  def made(path: LocalPath): Seq[LocalPath] = {
-    val absent = above(path).takeWhile(!Files.isDirectory(_)).toVector
-    Files.createDirectories(path)
-    absent.map(_.getParent)
-  }
+  def made(path: LocalPath): Seq[LocalPath] = LocalFiles.makeFolder(path).map(_.getParent)
 
   /** The folders above, in which Spark may just have made names, as far as they may be read. */
   private[log] def checkpointFolders(path: LocalPath): Seq[LocalPath] =
-    above(path).slice(1, CheckpointLevels + 1).filter(Files.isReadable(_)).toVector
-
-  private def above(path: LocalPath): Iterator[LocalPath] = Iterator.iterate(path.toAbsolutePath)(_.getParent).takeWhile(_ != null)
+    LocalFiles.above(path).slice(1, CheckpointLevels + 1).filter(Files.isReadable(_)).toVector
 }

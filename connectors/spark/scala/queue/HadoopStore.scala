@@ -12,6 +12,7 @@ import org.apache.hadoop.fs.{Options, Path, StreamCapabilities}
 import org.apache.hadoop.util.functional.FutureIO
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.Interrupts
 
 /** Any Hadoop file system that can make an object only where there is none. */
 private[cecstore] final class HadoopStore(fs: FileSystem, root: Path, creation: Creation) extends Store with Logging {
@@ -24,13 +25,17 @@ private[cecstore] final class HadoopStore(fs: FileSystem, root: Path, creation: 
     val publish = try creation.written(fs, path, parts.map { part => tally.add(part); part }) catch {
       case e: org.apache.hadoop.fs.FileAlreadyExistsException => throw taken(path, e)
     }
-    try publish() catch { case e: IOException => settle(path, tally, e) }
+    try publish() catch {
+      case e: IOException if Interrupts.isOne(e) => throw Interrupts.passed(e)
+      case e: IOException => settle(path, tally, e)
+    }
   }
 
   /** Whether an object that was sent, and of which the store has said no good, is there. */
   private def settle(path: Path, sent: Tally, failure: IOException): Unit = {
     val found = try Some(tallyOf(path)) catch {
       case _: FileNotFoundException => None
+      case e: IOException if Interrupts.isOne(e) => throw Interrupts.passed(e)
       case e: IOException =>
         failure.addSuppressed(e)
         throw new CecLogException(

@@ -1,17 +1,17 @@
 package org.apache.spark.sql.cecstore.queue
 
 import java.io.{File, FileNotFoundException, IOException, RandomAccessFile}
-import java.nio.channels.FileChannel
 import java.nio.file.{DirectoryNotEmptyException, FileAlreadyExistsException, NoSuchFileException}
-import java.nio.file.{Files, Path, StandardOpenOption}
-import java.nio.file.attribute.PosixFilePermissions
+import java.nio.file.{Files, Path}
 import java.security.SecureRandom
 import java.util.concurrent.ConcurrentHashMap
 import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.Interrupts
+import org.apache.spark.sql.cecstore.log.LocalFiles
 
 /**
- * Files of mode 0600, each made whole under a hidden name and then linked to its own: Hadoop's local file system
+ * Files, each made whole under a hidden name and then linked to its own: Hadoop's local file system
  * creates neither exclusively nor durably. Who dies in between leaves `.<name>.<random>.tmp`, which nobody lists.
  */
 private[cecstore] final class LocalStore(root: Path) extends Store {
@@ -31,17 +31,18 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
       write(hidden, folder, parts)
       link(hidden, path)
     } finally Files.deleteIfExists(hidden)
-    try syncNames(folder) catch {
+    try LocalFiles.syncNames(folder) catch {
+      case e: IOException if Interrupts.isOne(e) => throw e
       case e: IOException => throw new CecLogException(s"$path: is there, but its name could not be put on disk and " +
         "may go with the power; read it again before relying on it", e)
     }
   }
 
   private def write(hidden: Path, folder: Path, parts: Iterator[Array[Byte]]): Unit = {
-    try Files.createFile(hidden, FileMode) catch {
+    try LocalFiles.make(hidden) catch {
       case _: NoSuchFileException => // somebody has removed the folder
         makeDurably(folder)
-        Files.createFile(hidden, FileMode)
+        LocalFiles.make(hidden)
     }
     // An interrupt of the task does not break these calls off half-way.
     Using.resource(new RandomAccessFile(hidden.toFile, "rw")) { out =>
@@ -60,13 +61,11 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
   }
 
   private def makeDurably(folder: Path): Unit = {
-    val above = Iterator.iterate(folder.toAbsolutePath)(_.getParent).takeWhile(_ != null).toVector
-    val absent = above.takeWhile(!Files.isDirectory(_))
-    Files.createDirectories(folder, FolderMode)
+    val absent = LocalFiles.makeFolder(folder)
     // Whoever has made a folder may not have put its name on disk yet.
-    val ours = above.takeWhile(_.startsWith(top)).filterNot(durable.contains)
+    val ours = LocalFiles.above(folder).toVector.takeWhile(_.startsWith(top)).filterNot(durable.contains)
     (ours ++ absent).distinct.sortBy(_.getNameCount).foreach { each =>
-      if (Files.isReadable(each.getParent)) syncNames(each.getParent)
+      if (Files.isReadable(each.getParent)) LocalFiles.syncNames(each.getParent)
       if (each != folder.toAbsolutePath) durable.add(each)
     }
   }
@@ -107,20 +106,13 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
   override def delete(names: Seq[String]): Unit =
     names.map(at).filter { path =>
       try Files.deleteIfExists(path) catch { case _: DirectoryNotEmptyException => false }
-    }.map(_.getParent).distinct.foreach(syncNames)
+    }.map(_.getParent).distinct.foreach(LocalFiles.syncNames)
 }
 
 private[cecstore] object LocalStore {
   /** The JVM copies what it is given at once into memory outside of the heap. */
   private val CallBytes = 1 << 20
-  private val FileMode = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))
-  private val FolderMode = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
   private val random = new SecureRandom
   /** Folders whose names this process has put on disk. Those of batches are left out: there are ever more. */
   private val durable = ConcurrentHashMap.newKeySet[Path]()
-
-  private def syncNames(folder: Path): Unit = {
-    val channel = FileChannel.open(folder, StandardOpenOption.READ)
-    try channel.force(true) finally channel.close()
-  }
 }
