@@ -17,6 +17,7 @@ import lmdb
 from cec_store.indexes.entries import COVERAGE_KEY, BadIndex, Row
 from cec_store.storage.forking import run_in_children
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.regular_files import FILE_MODE
 
 _MAP_BYTES_MIN = 1 << 24
 _PAGES_MIN = 2
@@ -41,7 +42,7 @@ class _Opened:
             self.map_bytes *= 2
         with _lmdb_errors():
             self.environment = lmdb.open(
-                path, subdir=False, lock=False, readonly=not writable, mode=0o600,
+                path, subdir=False, lock=False, readonly=not writable, mode=FILE_MODE,
                 map_size=self.map_bytes, max_dbs=2, sync=False, metasync=False, readahead=False,
             )  # fmt: skip
             try:

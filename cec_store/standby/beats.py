@@ -29,6 +29,7 @@ from cec_store.standby.lease_format import (
 )
 from cec_store.storage.folder import Folder
 from cec_store.storage.forking import run_in_children
+from cec_store.storage.regular_files import FILE_MODE
 from cec_store.storage.stores.store import Store
 
 _ROW = b"beat"
@@ -112,7 +113,7 @@ class _Environment:
         with _lmdb_errors(path):
             # Not synced: whom a power cut takes all, needs no signs of life.
             self.calls = lmdb.open(
-                path, subdir=False, create=create, readonly=not create, mode=0o600,
+                path, subdir=False, create=create, readonly=not create, mode=FILE_MODE,
                 map_size=_MAP_BYTES, max_readers=_READERS_MAX, sync=False, metasync=False,
                 readahead=False,
             )  # fmt: skip

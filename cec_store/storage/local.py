@@ -35,7 +35,10 @@ _FILE_BYTES_MAX = 2**62
 
 
 class LocalFolder:
-    """A directory of the local file system: 0700, files 0600, symbolic links not followed."""
+    """A directory of the local file system, in which symbolic links are not followed.
+
+    Modes of folders and files are those that the umask leaves, as of the files that Spark makes.
+    """
 
     def __init__(self, path: AnyPath) -> None:
         """Raises ``ValueError`` for a path that is empty or of another file system."""
@@ -65,7 +68,7 @@ class LocalFolder:
                 _sync_directory(os.path.dirname(above))
             for path in reversed(missing):
                 try:
-                    os.mkdir(path, 0o700 if path == self.path else 0o777)
+                    os.mkdir(path)
                 except FileExistsError:
                     if not os.path.isdir(path):
                         raise NotAQueue(f"{path}: a file is in the way of a folder") from None

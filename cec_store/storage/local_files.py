@@ -129,9 +129,7 @@ def closed_on_failure(descriptor: Descriptor) -> Iterator[Descriptor]:
 
 def created_file(path: str) -> Descriptor:
     """A new file."""
-    with closed_on_failure(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)) as descriptor:
-        os.fchmod(descriptor.number, 0o600)  # whatever the umask
-    return descriptor
+    return open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
 def lock_file(descriptor: Descriptor, shared: bool = False) -> None:

@@ -11,6 +11,8 @@ from cec_store.storage.forking import Descriptor
 
 # A FIFO or a device is opened without waiting for its other end, and then refused.
 _OPEN_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+FILE_MODE = 0o666
+"""Mode of a new file before the umask is applied."""
 _NO_FILE = {errno.ELOOP, errno.EISDIR, errno.ENXIO}
 
 
@@ -21,7 +23,7 @@ def open_file(path: str, flags: int) -> Descriptor:
         CorruptLog: something else is in its place.
     """
     try:
-        number = os.open(path, flags | _OPEN_FLAGS, 0o600)
+        number = os.open(path, flags | _OPEN_FLAGS, FILE_MODE)
     except OSError as error:
         if error.errno in _NO_FILE:
             raise no_file(path, os.lstat(path).st_mode) from None

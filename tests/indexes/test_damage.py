@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -474,8 +473,3 @@ def test_damage_while_open(queue_path: Path, kind: str, writable: bool) -> None:
     assert process.exitcode == 0
     build(queue_path).close()
     assert look_up(queue_path, writable=False)["loaded"] == FRAMES + 2
-
-
-def test_every_file_is_private(queue_path: Path) -> None:
-    for file in (queue_path / "index").iterdir():
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -357,17 +357,17 @@ def test_reading_writes_nothing(queue_path: Path) -> None:
         index.rebuild()
 
 
-def test_modes_of_files(queue_path: Path) -> None:
+def test_modes_are_what_the_umask_leaves(queue_path: Path) -> None:
     make_queue(queue_path, [[1]])
-    umask = os.umask(0)
+    umask = os.umask(0o027)
     try:
         build(queue_path).close()
     finally:
         os.umask(umask)
-    assert (queue_path / "index").stat().st_mode & 0o777 == 0o700
+    assert (queue_path / "index").stat().st_mode & 0o777 == 0o750
     names = sorted((queue_path / "index").iterdir())
     assert [file.suffix for file in names] == [".mdb", ""]
-    assert {file.stat().st_mode & 0o777 for file in names} == {0o600}
+    assert {file.stat().st_mode & 0o777 for file in names} == {0o640}
 
 
 def test_a_crash_leaves_the_published_index(queue_path: Path) -> None:

@@ -23,6 +23,7 @@ from cec_store.storage.folder import check_name
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import manifest_epoch_of, manifest_name, segment_id_of, segment_name
 from cec_store.storage.publishing import write_file
+from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.system_errors import os_errors_of
 from cec_store.storage.trees import new_tree
 from support.disks.open_files import open_below
@@ -132,17 +133,22 @@ def test_a_short_write_is_finished(folder: LocalFolder, monkeypatch: pytest.Monk
     assert folder.read("a", 0, 100) == b"0123456789"
 
 
-def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
-    for mask in (0o000, 0o077, 0o277):
-        old = os.umask(mask)
-        try:
-            folder = LocalFolder(tmp_path / f"queue{mask}")
-            folder.make()
-            folder.create("a").close()
-        finally:
-            os.umask(old)
-        assert os.stat(folder.path).st_mode & 0o077 == 0
-        assert os.stat(f"{folder.path}/a").st_mode & 0o777 == 0o600
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o077])
+def test_modes_are_what_the_umask_leaves(tmp_path: Path, mask: int) -> None:
+    (tmp_path / "there").mkdir(mode=0o751)
+    old = os.umask(mask)
+    try:
+        folder = LocalFolder(tmp_path / "there" / "above" / "queue")
+        folder.make()
+        folder.create("a").close()
+        folder.lock("b").close()
+        LocalStore(folder.path).create("c/d", [b"x"])
+    finally:
+        os.umask(old)
+    modes = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "there").rglob("*")}
+    assert modes.pop("above") == modes.pop("queue") == modes.pop("c") == 0o777 & ~mask
+    assert modes == dict.fromkeys("abd", 0o666 & ~mask)
+    assert (tmp_path / "there").stat().st_mode & 0o777 == 0o751
 
 
 def test_a_name_that_is_taken_is_not_opened(folder: LocalFolder) -> None:

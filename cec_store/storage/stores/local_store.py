@@ -21,7 +21,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 class LocalStore:
-    """Objects are files of mode 0600, in folders of mode 0700 that are made as they are needed.
+    """Objects are files, in folders that are made as they are needed.
 
     A process that dies in the middle of a create may leave ``.<name>.<random>.tmp`` beside it,
     which no call lists or reads, is nobody's and can be deleted.

@@ -85,12 +85,6 @@ def test_notes_come_back_as_they_were(folder: FleetFolder) -> None:
     assert NOTES.consumer == "fleet-" + "ab" * 8
 
 
-def test_on_a_disk_it_is_its_owners_alone(on_disk: FleetFolder) -> None:
-    on_disk.make()
-    assert Path(on_disk.path).stat().st_mode & 0o777 == 0o700
-    assert not on_disk.is_there()
-
-
 def test_a_function_that_only_its_process_knows_is_named_by_nobody(folder: FleetFolder) -> None:
     folder.write(Notes("ab" * 16, (Query("a", lambda rows: rows, ("/in",), "/a"),)))
     assert folder.read().declared[0].function == ELSEWHERE

@@ -1,5 +1,6 @@
 """The sink in the JVM: what it writes is in the queue once, and read as any other."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -237,3 +238,14 @@ def test_a_continuous_trigger_is_refused_by_name(spark: Any, tmp_path: Path) -> 
     with pytest.raises(Exception, match=r"Trigger\.Continuous"):
         query.awaitTermination(60)
     query.stop()
+
+
+def test_modes_are_what_the_umask_leaves(spark: Any, tmp_path: Path) -> None:
+    umask = os.umask(0o022)
+    os.umask(umask)  # the JVM has that of this process
+    tmp_path.chmod(0o751)
+    writer(frame(spark)).save(str(tmp_path / "made" / "too" / "q"))
+    made = list(tmp_path.rglob("*"))
+    assert {p.stat().st_mode & 0o777 for p in made if p.is_dir()} == {0o777 & ~umask}
+    assert {p.stat().st_mode & 0o777 for p in made if p.is_file()} == {0o666 & ~umask}
+    assert tmp_path.stat().st_mode & 0o777 == 0o751
