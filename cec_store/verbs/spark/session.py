@@ -15,6 +15,9 @@ Conf = Annotated[
     typer.Option("--conf", metavar="NAME=VALUE", help="Of the Spark session that does it."),
 ]
 
+_UI = "spark.ui.enabled"
+"""A page that serves nobody: the session lives as long as one command."""
+
 
 def settings_of(conf: list[str] | None) -> dict[str, str]:
     """Of `--conf NAME=VALUE`.
@@ -42,7 +45,7 @@ def spark_session(name: str, settings: Mapping[str, str]) -> Iterator[Any]:
     from pyspark.sql import SparkSession  # takes a while, and the other verbs do without
 
     builder = SparkSession.builder.appName(name)
-    for key, value in settings.items():
+    for key, value in {_UI: "false", **settings}.items():
         builder = builder.config(key, value)
     before = SparkSession.getActiveSession()
     session = spark.configure(builder).getOrCreate()

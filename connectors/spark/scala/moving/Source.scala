@@ -19,6 +19,8 @@ private[moving] final class Source(
     val session: SparkSession, val checkpoint: String, val batch: Long, val conf: Map[String, String],
     ids: Map[String, Seq[Seq[String]]]) {
   val hadoop: Configuration = session.sessionState.newHadoopConf()
+  // Makes the endpoint to which tasks report stores; without it each of them warns that there is none.
+  session.streams.active
   val isV2: Boolean = ids.nonEmpty
   /** With RocksDB's changelog a store that is opened for writing begins a file in the checkpoint, and is not needed to read. */
   val side: Side = sideOf(checkpoint, None, Map(s"${RocksDBConf.ROCKSDB_SQL_CONF_NAME_PREFIX}.changelogCheckpointing.enabled" -> "false"))

@@ -176,7 +176,8 @@ class CecStateStoreProvider extends NewestProvider with Logging {
   private def sayLoaded(version: Long, state: LiveState, records: Long, ms: Long): Unit = {
     val what = s"cec: loaded version $version of $id_: ${state.openWindows} windows from $records records " +
       s"(${state.extentBytes} bytes of the log) in $ms ms"
-    if (ms <= CecStateStoreProvider.SlowLoadMs) logInfo(what)
+    // Without records it waited for the machine or the file system, which no setting of ours changes.
+    if (ms <= CecStateStoreProvider.SlowLoadMs || records == 0) logInfo(what)
     else logWarning(s"$what. For shorter restarts use more partitions, or set ${Settings.Prefix}recoveryTimeMs")
   }
 

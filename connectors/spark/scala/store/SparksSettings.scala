@@ -23,7 +23,10 @@ private[cecstore] object SparksSettings extends Logging {
   private val UnsafeRows = "unsaferow"
   private val said = ConcurrentHashMap.newKeySet[String]
 
-  /** Which settings are set and change nothing, with the reason; a value that is Spark's default is not set. */
+  /**
+   * Which settings the user has set and change nothing, with the reason. A value that is Spark's default, or that turns
+   * off what is not there, asks for nothing.
+   */
   def ignored(conf: StateStoreConf): Map[String, String] = conf.sqlConfs.collect {
     case (key, value) if key.startsWith(s"${Prefix}rocksdb.") && isSet(key, value) => key -> "this store is not RocksDB"
     case (key, value) if Ignored.contains(key.stripPrefix(Prefix)) && isSet(key, value) => key -> Ignored(key.stripPrefix(Prefix))
@@ -40,5 +43,5 @@ private[cecstore] object SparksSettings extends Logging {
       "this one keeps the setting")
 
   private def isSet(key: String, value: String): Boolean =
-    !Try(new SQLConf().getConfString(key)).toOption.contains(value)
+    !Try(new SQLConf().getConfString(key)).toOption.contains(value) && !value.equalsIgnoreCase("false")
 }

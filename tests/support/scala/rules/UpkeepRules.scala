@@ -91,7 +91,8 @@ object UpkeepRules {
     val told = Map(s"${prefix}compression.codec" -> "zstd", s"${prefix}rowChecksum.enabled" -> "true",
       s"${prefix}rocksdb.blockSizeKB" -> "64",
       "spark.sql.streaming.maxBatchesToRetainInMemory" -> "5")
-    val defaults = Map(s"${prefix}autoSnapshotRepair.enabled" -> "true", s"${prefix}rocksdb.formatVersion" -> "5")
+    val defaults = Map(s"${prefix}coordinatorReportSnapshotUploadLag" -> "false",
+      s"${prefix}autoSnapshotRepair.enabled" -> "true", s"${prefix}rocksdb.formatVersion" -> "5")
     val conf = stores(told ++ defaults ++ keep).conf
     val unasked = Set(s"${prefix}rocksdb.changelogCheckpointing.enabled") // Stores sets it
     Check.equal("told", SparksSettings.ignored(conf).keySet -- unasked, told.keySet)
@@ -106,13 +107,15 @@ object UpkeepRules {
   private def loads(setting: Setting): Unit = {
     import setting._
     val base = version(stores(scheme = "flaky").provider(family), Stores.Start, 1 -> 1, 2 -> 2)
-    def load(): Seq[(Level, String)] = Said.during {
-      Tasks.run(stores(scheme = "flaky").provider(family).getReadStore(base.number, base.id))
+    val empty = version(stores(scheme = "flaky").provider(family, partition = 1), Stores.Start)
+    def load(from: Version = base, partition: Int = 0): Seq[(Level, String)] = Said.during {
+      Tasks.run(stores(scheme = "flaky").provider(family, partition = partition).getReadStore(from.number, from.id))
     }.filter(_._2.contains("loaded version 1"))
     val quick = load()
     Check.that(quick.toString, quick.size == 1 && quick.head._1 == Level.INFO && quick.head._2.contains("2 windows from 2 records"))
     FlakyFiles.openMs = 1100
-    val slow = try load() finally FlakyFiles.openMs = 0
+    val (slow, none) = try (load(), load(empty, partition = 1)) finally FlakyFiles.openMs = 0
+    Check.that(s"no advice without a record: $none", none.size == 1 && none.head._1 == Level.INFO)
     Check.that(slow.toString, slow.size == 1 && slow.head._1 == Level.WARN && slow.head._2.contains("recoveryTimeMs"))
   }
 
