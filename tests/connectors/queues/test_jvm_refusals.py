@@ -1,10 +1,12 @@
 """What the sink in the JVM refuses, in the words of the one in Python, and before it writes."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException, PySparkException
 
 import cec_store
 from support.spark.jvm_sink import JVM, frame, objects, queue_at, refused, writer
@@ -28,9 +30,13 @@ def test_other_columns_are_refused_and_change_nothing(spark: Any, tmp_path: Path
     writer(frame(spark), timestampColumn="at").save(str(path))
     before = sorted(path.rglob("*"))
     said = refused(lambda: writer(spark.range(5), timestampColumn="id").save(str(path)))
-    assert "the queue's columns are" in said
+    assert "n: not in the query; item: not in the query; at: not in the query" in said
+    assert "id: not in the queue; timestampColumn: at in the queue, id in the query" in said
+    rows = spark.range(5).selectExpr("id n", "1 item", "timestamp_seconds(id) at")
+    said = refused(lambda: writer(rows, timestampColumn="at").save(str(path)))
+    assert said.splitlines()[0].endswith("item: STRING in the queue, INT in the query")
     said = refused(lambda: writer(frame(spark), timestampColumn="n").save(str(path)))
-    assert "timestampColumn at" in said
+    assert "differ from the queue's: timestampColumn: at in the queue, n in the query" in said
     assert sorted(path.rglob("*")) == before
 
 
@@ -85,3 +91,38 @@ def test_a_null_timestamp_fails_the_write_and_shows_nothing(spark: Any, tmp_path
     assert "1 timestamps are null" in said
     assert queue_at(tmp_path / "q").ends() == {0: 0}
     assert objects(tmp_path / "q") == set()
+
+
+def condition_of(act: Callable[[], Any]) -> str | None:
+    with pytest.raises(PySparkException) as caught:
+        act()
+    condition: str | None = caught.value.getCondition()
+    assert f"[{condition}]" in str(caught.value).splitlines()[0]
+    return condition
+
+
+def test_errors_are_pysparks_own_with_a_condition_of_each_kind(spark: Any, tmp_path: Path) -> None:
+    path, none, other = str(tmp_path / "q"), str(tmp_path / "none"), str(tmp_path / "other")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    writer(frame(spark)).save(path)
+    read, follow = spark.read.format(JVM), spark.readStream.format(JVM)
+    for act, condition in (
+        (lambda: read.load(none), "PATH_NOT_FOUND"),
+        (lambda: follow.load(none), "PATH_NOT_FOUND"),
+        (lambda: read.load(other), "CEC_NOT_A_QUEUE"),
+        (lambda: writer(frame(spark)).save(other), "CEC_NOT_A_QUEUE"),
+        (lambda: spark.read.format(JVM).option("from", "1").load(path), "CEC_OPTION"),
+        (lambda: writer(frame(spark), to="1").save(path), "CEC_OPTION"),
+        (lambda: writer(spark.range(1)).save(path), "CEC_COLUMNS"),
+        (lambda: spark.read.format(JVM).schema("m INT").load(path).collect(), "CEC_COLUMNS"),
+        (lambda: writer(frame(spark)).mode("overwrite").save(path), "CEC_ONLY_APPEND"),
+        (lambda: spark.read.parquet(none), "PATH_NOT_FOUND"),
+    ):
+        assert condition_of(act) == condition
+    with pytest.raises(AnalysisException) as caught:
+        writer(spark.range(1)).save(path)
+    assert caught.value.getMessageParameters()["queue"] == path
+    commit = max(p for p in (tmp_path / "q" / "log").rglob("*") if p.is_file())
+    commit.write_bytes(commit.read_bytes()[:-1] + b"x")
+    assert condition_of(lambda: spark.read.format(JVM).load(path).collect()) == "CEC_DAMAGED"

@@ -16,7 +16,8 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scratch,
     dictionaries: Map[Int, BatchMessage]) {
-  def column(layout: Layout, rows: Int): ColumnVector = vector(layout, rowsOf(layout, rows))
+  /** The column, or what is asked for of it; nothing of the rest is decompressed. */
+  def column(layout: Layout, rows: Int, part: Part): ColumnVector = vector(layout, rowsOf(layout, rows), part)
 
   /** Numbers of a column that has no nulls. */
   def numbers(layout: Layout, rows: Int, width: Int): ByteSpan = {
@@ -30,8 +31,13 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
     rows
   }
 
-  private def vector(layout: Layout, n: Int): ColumnVector = {
-    val kind = layout.sparkType
+  private def vector(layout: Layout, n: Int, part: Part): ColumnVector = {
+    val found = stored(layout, n, part)
+    if (part.isWider) new WiderVector(part.kind, found) else found
+  }
+
+  private def stored(layout: Layout, n: Int, part: Part): ColumnVector = {
+    lazy val kind = layout.sparkType
     lazy val nulls = nullsOf(layout, n)
     def fixed(width: Int) = new FixedVector(kind, nulls, values(layout, n * width.toLong), width)
     layout.kind match {
@@ -57,7 +63,7 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
       case _: ArrowType.Utf8 | _: ArrowType.LargeUtf8 | _: ArrowType.Binary | _: ArrowType.LargeBinary =>
         val (offsets, data) = bytesOf(message, layout, layout.buffer, n)
         new BytesVector(kind, nulls, offsets, data)
-      case _ => nested(layout, n, nulls)
+      case _ => nested(layout, n, nulls, part)
     }
   }
 
@@ -110,13 +116,16 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
       Checks.narrowed(stored, n, scratch.take(if (n == 0) 0 else (n + 1) * 4), name)
     }
 
-  private def nested(layout: Layout, n: Int, nulls: => Nulls): ColumnVector = {
-    val kind = layout.sparkType
-    def child(number: Int, least: Long): ColumnVector = {
-      val below = layout.children(number)
+  private def nested(layout: Layout, n: Int, nulls: => Nulls, part: Part): ColumnVector = {
+    val kind = part.kind
+    def rowsBelow(below: Layout, least: Long): Int = {
       val rows = message.rowsOf(below.number)
       if (rows < least) throw new BadFrame(s"body: ${layout.field.getName} needs $least values, and has $rows")
-      vector(below, rows)
+      rows
+    }
+    def child(of: Layout, least: Long)(wanted: Part): ColumnVector = {
+      val below = of.children(wanted.place)
+      vector(below, rowsBelow(below, least), wanted)
     }
     def offsets(isLarge: Boolean): (ByteSpan, Int) = {
       val found = offsetsOf(message.buffer(layout.buffer + 1), n, isLarge, layout.field.getName)
@@ -124,17 +133,21 @@ private[cecstore] final class ColumnDecoder(message: BatchMessage, scratch: Scra
       (found, if (n == 0) 0 else Platform.getInt(found.array, found.base + n * 4L))
     }
     layout.kind match {
-      case _: ArrowType.Struct => new StructVector(kind, nulls, layout.children.indices.map(child(_, n)))
+      case _: ArrowType.Struct => new StructVector(kind, nulls, part.parts.map(child(layout, n)))
       case list: ArrowType.FixedSizeList =>
-        new FixedListVector(kind, nulls, list.getListSize, child(0, n.toLong * list.getListSize))
+        new FixedListVector(kind, nulls, list.getListSize, child(layout, n.toLong * list.getListSize)(part.parts.head))
       case _: ArrowType.List | _: ArrowType.LargeList =>
         val (found, least) = offsets(layout.kind.isInstanceOf[ArrowType.LargeList])
-        new ListVector(kind, nulls, found, child(0, least))
+        new ListVector(kind, nulls, found, child(layout, least)(part.parts.head))
       case _: ArrowType.Map =>
         val (found, least) = offsets(isLarge = false)
-        val entries = child(0, least)
-        if (entries.hasNull) throw new BadFrame(s"body: ${layout.field.getName} has entries that are null")
-        new MapVector(kind, nulls, found, entries.getChild(0), entries.getChild(1))
+        val entries = layout.children(0)
+        val rows = rowsBelow(entries, least)
+        if (nullsOf(entries, rows).count > 0) {
+          throw new BadFrame(s"body: ${layout.field.getName} has entries that are null")
+        }
+        val Seq(keys, values) = part.parts.map(child(entries, rows))
+        new MapVector(kind, nulls, found, keys, values)
       case other => throw new BadFrame(s"body: ${layout.field.getName} is $other") // the schema was refused before
     }
   }

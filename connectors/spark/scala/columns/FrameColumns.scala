@@ -106,8 +106,8 @@ private[cecstore] final class FrameColumns(fields: IndexedSeq[Field]) extends Au
     }
   }
 
-  /** A column of the frame, by its place in the record schema; nothing of the others is decompressed. */
-  def column(place: Int): ColumnVector = guarded(decoder.column(columns(place), rows))
+  /** A column of the frame, or what is asked for of it; nothing else is decompressed. */
+  def column(part: Part): ColumnVector = guarded(decoder.column(columns(part.place), rows, part))
 
   /** The values of a column of numbers, by its place, without nulls. */
   def numbers(place: Int, width: Int): ByteSpan = guarded(decoder.numbers(columns(place), rows, width))

@@ -1,7 +1,14 @@
 package org.apache.spark.sql.cecstore.format
 
+import org.apache.spark.sql.cecstore.CecLogException
+
 /** These bytes are not the header or body asked for; who knows the file makes a CecLogException of it. */
 private[cecstore] class BadFrame(val reason: String) extends Exception(reason)
+
+/** A file whose bytes are not those that were acknowledged. */
+private[cecstore] final class DamagedLog(message: String) extends CecLogException(message) {
+  override def getCondition: String = "CEC_DAMAGED"
+}
 
 /** They are sound, and of a later format. */
 private[cecstore] final class NewerFrame(what: String) extends BadFrame(s"$what: upgrade cec-store")

@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.log
 import java.io.EOFException
 import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Body, Format, FrameHeader, Rows, RunningCrc, SegmentHeader}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Body, DamagedLog, Format, FrameHeader, Rows, RunningCrc, SegmentHeader}
 
 /** A whole frame of a segment; `runningCrc` is the segment's at its end. */
 private[cecstore] final case class FrameAt(segment: SegmentReader, byte: Long, header: FrameHeader, runningCrc: Int) {
@@ -169,7 +169,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   } catch { case e: BadFrame => throw damaged(frame.byte, e.reason) }
 
   def damaged(byte: Long, reason: String): CecLogException =
-    new CecLogException(s"$path: byte $byte: $reason: the state log is damaged")
+    new DamagedLog(s"$path: byte $byte: $reason: the state log is damaged")
 
   // -- bytes ------------------------------------------------------------------------------------
 

@@ -4,7 +4,9 @@ import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
 
 /** No segment holds the version. */
-private[cecstore] final class VersionMissing(message: String) extends CecLogException(message)
+private[cecstore] final class VersionMissing(message: String) extends CecLogException(message) {
+  override def getCondition: String = "CEC_VERSION_MISSING"
+}
 
 /** Tells of a version that cannot be read which versions can. */
 private[cecstore] object VersionErrors {

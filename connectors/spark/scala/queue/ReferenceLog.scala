@@ -10,7 +10,9 @@ import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, SegmentHeader, WholeSegment}
 
 /** There is no queue here. */
-private[cecstore] final class NotAQueue(message: String) extends CecLogException(message)
+private[cecstore] final class NotAQueue(message: String) extends CecLogException(message) {
+  override def getCondition: String = "CEC_NOT_A_QUEUE"
+}
 
 /**
  * The log of commits by reference: opened, followed and added to, by any number of processes at the same time.

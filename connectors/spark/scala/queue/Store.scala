@@ -10,7 +10,9 @@ private[cecstore] final case class Entry(name: String, size: Long) {
 }
 
 /** The object was not made: the same bytes may be created again. */
-private[cecstore] final class NotMade(message: String, cause: Throwable) extends CecLogException(message, cause)
+private[cecstore] final class NotMade(message: String, cause: Throwable) extends CecLogException(message, cause) {
+  override def getCondition: String = "CEC_NOT_MADE"
+}
 
 /**
  * Objects under one URL, each made once and whole, as `cec_store/storage/stores/store.py` has it. Names are relative

@@ -7,8 +7,11 @@ import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionRead
 import org.apache.spark.sql.connector.read.{SupportsPushDownRequiredColumns, SupportsPushDownV2Filters}
 import org.apache.spark.sql.connector.read.SupportsReportStatistics
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
+import org.apache.spark.sql.cecstore.columns.{Part, Parts}
+import org.apache.spark.sql.cecstore.format.{SchemaMismatch, SparkErrors}
 import org.apache.spark.sql.cecstore.queue.Segment
 import org.apache.spark.sql.cecstore.standby.Following
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -20,20 +23,21 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 private[cecstore] final class CecScanBuilder(queue: ReadableQueue, said: CaseInsensitiveStringMap, asked: StructType)
     extends SupportsPushDownRequiredColumns with SupportsPushDownV2Filters {
   private val options = SourceOptions.parseForColumns(said.asCaseSensitiveMap)
-  private val times = new TimeFilters(queue.fields, options)
-  private var columns = found(asked)
+  private val there = SourceColumns.of(queue.fields, options)
+  private val known = new Parts(there, SQLConf.get.caseSensitiveAnalysis)
+  private val times = new TimeFilters(queue.fields, options, known.stored)
+  private var columns = asked
+  private var parts = found(asked)
   private var pushed = Array.empty[Predicate]
 
-  private def found(wanted: StructType): StructType = {
-    val there = SourceColumns.of(queue.fields, options)
-    StructType(wanted.map { column =>
-      there.find(each => each.name == column.name && each.dataType == column.dataType).getOrElse(
-        throw new IllegalArgumentException(s"${queue.store.url}: there is no column ${column.name} " +
-          s"${column.dataType.sql}; there are ${there.toDDL}"))
-    })
+  private def found(wanted: StructType): IndexedSeq[Part] = {
+    val (unfit, fit) = wanted.toIndexedSeq.map(known.of).partitionMap(identity)
+    if (unfit.nonEmpty) throw SchemaMismatch(queue.store.url,
+      s"the queue has no such columns: ${unfit.mkString("; ")}. It has ${there.toDDL}")
+    fit.map(part => part.copy(place = queue.fields.place(part.name).getOrElse(-1)))
   }
 
-  override def pruneColumns(required: StructType): Unit = columns = found(required)
+  override def pruneColumns(required: StructType): Unit = { parts = found(required); columns = required }
 
   override def pushPredicates(predicates: Array[Predicate]): Array[Predicate] = {
     pushed = predicates.filter(times.narrow)
@@ -42,7 +46,7 @@ private[cecstore] final class CecScanBuilder(queue: ReadableQueue, said: CaseIns
   override def pushedPredicates: Array[Predicate] = pushed
 
   override def build(): Scan =
-    new CecScan(queue, said, Wanted(columns, options.kinds, times.lowUs, times.highUs), pushed)
+    new CecScan(queue, said, Wanted(columns, parts, options.kinds, times.lowUs, times.highUs), pushed)
 }
 
 private[cecstore] final class CecScan(
@@ -74,7 +78,7 @@ private[cecstore] final class CecScan(
   }
 
   override def toBatch: Batch = this
-  override def toMicroBatchStream(checkpoint: String): MicroBatchStream = {
+  override def toMicroBatchStream(checkpoint: String): MicroBatchStream = SparkErrors.told {
     val options = SourceOptions.parse(said.asCaseSensitiveMap, isStream = true)
     val session = SparkSession.active
     val following = options.followCheckpoint.map(primary =>
@@ -82,7 +86,7 @@ private[cecstore] final class CecScan(
     new CecStream(queue, options, wanted.copy(areAllRead = false), following)
   }
 
-  override def planInputPartitions(): Array[InputPartition] = {
+  override def planInputPartitions(): Array[InputPartition] = SparkErrors.told {
     val packing = new Packing(wanted.shareOf(SourceColumns.of(queue.fields, options)), SparkSession.active)
     def slices(recordsMax: Long, tasksMin: Option[Long]) =
       CecScan.slices(queue, ranges, options.copy(maxRecordsPerPartition = recordsMax, minPartitions = tasksMin), mayHold)
@@ -96,7 +100,9 @@ private[cecstore] final class CecScan(
 
   override def createReaderFactory(): PartitionReaderFactory = CecScan.readers(queue, wanted)
 
-  override def estimateStatistics(): Statistics = new Statistics {
+  override def estimateStatistics(): Statistics = SparkErrors.told(statistics)
+
+  private def statistics: Statistics = new Statistics {
     private val rows = ranges.map(range => math.max(0L, range.stop - range.start)).sum
     override def numRows: OptionalLong = OptionalLong.of(rows)
     override def sizeInBytes: OptionalLong =

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.fleet.Pools
+import org.apache.spark.sql.cecstore.format.RefusedOption
 import org.apache.spark.sql.cecstore.standby.Following
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, Offset, ReadAllAvailable, ReadLimit}
@@ -88,7 +89,7 @@ private[cecstore] final class CecStream(
 
   /** What comes later is for the next run. */
   override def prepareForTriggerAvailableNow(): Unit = {
-    if (following.nonEmpty) throw new IllegalArgumentException(
+    if (following.nonEmpty) throw new RefusedOption(
       "followCheckpoint goes with triggers that go on: Trigger.AvailableNow takes what is there and stops")
     queue.refresh()
     target = Some(queue.ends)

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.cecstore.source
 
-import org.apache.spark.sql.cecstore.columns.{FrameColumns, RecordFields}
+import org.apache.spark.sql.cecstore.columns.{FrameColumns, Part, RecordFields}
 import org.apache.spark.sql.cecstore.format.{BadFrame, WholeSegment}
 import org.apache.spark.sql.cecstore.queue.{NotAQueue, Segment, Store}
 
@@ -76,8 +76,10 @@ private[cecstore] final class PlainQueue(override val path: String, override val
 
   private def decoded(frames: SegmentFrames, fields: RecordFields, columns: FrameColumns): IndexedSeq[StagedCommit] = {
     columns.open(frames.header, frames.bytes, frames.bodyAt)
-    def column(name: String) = columns.column(fields.place(name).getOrElse(throw new BadFrame(s"a commit without " +
-      s"$name")))
+    def column(name: String) = {
+      val place = fields.place(name).getOrElse(throw new BadFrame(s"a commit without $name"))
+      columns.column(Part.whole(fields.fields(place), place))
+    }
     val (query, batch, staged, ends) = (column("query"), column("batch"), column("staged"), column("ends"))
     (0 until frames.header.recordCount).map { row =>
       val pieces = staged.getArray(row)

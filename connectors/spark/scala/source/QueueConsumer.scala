@@ -4,11 +4,14 @@ import java.nio.file.FileAlreadyExistsException
 import java.security.SecureRandom
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.RefusedOption
 import org.apache.spark.sql.cecstore.queue.{Acknowledgement, LogObject, Operation, QueueState, ReferenceLog}
 import org.apache.spark.sql.cecstore.queue.{Registration, Store}
 
 /** Records that a consumer needs are gone. */
-private[cecstore] final class ConsumerBehind(message: String) extends CecLogException(message)
+private[cecstore] final class ConsumerBehind(message: String) extends CecLogException(message) {
+  override def getCondition: String = "CEC_CONSUMER_BEHIND"
+}
 
 /**
  * Acts under a consumer's name, for all partitions of a queue: no trim takes what it needs. Whoever acts under the
@@ -19,7 +22,7 @@ private[cecstore] final class ConsumerBehind(message: String) extends CecLogExce
 private[cecstore] final class QueueConsumer(store: Store, name: String, start: Map[Int, Long]) {
   import QueueConsumer._
 
-  if (!Store.isName(name)) throw new IllegalArgumentException(
+  if (!Store.isName(name)) throw new RefusedOption(
     s"consumer=$name: a name is 1 to 100 of A–Z a–z 0–9 . _ -, and begins with a letter or a digit")
   private val log = new ReferenceLog(store)
   private var state = registered(log.open())

@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.source
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.cecstore.columns.{FrameColumns, RecordFields}
-import org.apache.spark.sql.cecstore.format.{BadFrame, FrameHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{BadFrame, FrameHeader, SparkErrors, WholeSegment}
 import org.apache.spark.sql.cecstore.queue.{Names, NotAQueue, QueueState, ReferenceLog, Segment, Store}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.unsafe.Platform
@@ -69,10 +69,17 @@ private[cecstore] trait ReadableQueue {
 }
 
 private[cecstore] object ReadableQueue {
-  /** The queue at a path; raises NotAQueue where there is none. */
+  /** The queue at a path; raises NotAQueue where there is none, and AnalysisException where there is nothing. */
   def open(path: String): ReadableQueue = {
     val (qualified, store) = placeOf(path)
-    open(qualified, store)
+    try open(qualified, store) catch {
+      case e: NotAQueue if !isThere(qualified) => throw SparkErrors.noPath(qualified, e)
+    }
+  }
+
+  private def isThere(path: String): Boolean = {
+    val named = new Path(path)
+    named.getFileSystem(SparkSession.active.sessionState.newHadoopConf()).exists(named)
   }
 
   /** The same; none where there is nothing at all. */

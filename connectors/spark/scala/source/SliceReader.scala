@@ -3,13 +3,14 @@ package org.apache.spark.sql.cecstore.source
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.columns.{ByteSpan, ChosenVector, DictionaryVector, FrameColumns, LateVector, Nulls}
-import org.apache.spark.sql.cecstore.columns.{RecordFields, RisingVector}
+import org.apache.spark.sql.cecstore.columns.{Part, RecordFields, RisingVector}
 import org.apache.spark.sql.cecstore.queue.{Segment, Store}
 import org.apache.spark.sql.cecstore.format.FrameHeader
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector
-import org.apache.spark.sql.types.{DataType, IntegerType, StringType, StructType}
+import org.apache.spark.sql.types.{IntegerType, StringType, StructField, StructType}
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
@@ -36,12 +37,14 @@ private[cecstore] final case class SliceGroup(slices: IndexedSeq[Slice]) extends
 /**
  * What is read of each slice.
  *
- * @param columns of the rows, in their order
+ * @param columns of the rows, in their order, as the query names them
+ * @param parts what they are in the queue
  * @param lowUs with `highUs`, moments outside of which no record need be read; both included
  * @param areAllRead whether Spark has said which columns it reads: of a stream it does not
  */
 private[cecstore] final case class Wanted(
-    columns: StructType, kinds: Set[Byte], lowUs: Long, highUs: Long, areAllRead: Boolean = true) {
+    columns: StructType, parts: IndexedSeq[Part], kinds: Set[Byte], lowUs: Long, highUs: Long,
+    areAllRead: Boolean = true) {
   /** Of the bytes of all these columns, those of the wanted ones, as far as their types tell. */
   def shareOf(all: StructType): Double = math.min(1.0, columns.defaultSize.toDouble / math.max(1, all.defaultSize))
 }
@@ -107,16 +110,27 @@ private[cecstore] final class SliceReader(store: Store, fields: RecordFields, gr
     val until = math.min(header.recordCount.toLong, slice.whole.stop - frames.firstOffset).toInt
     val kinds = columns.numbers(RecordFields.KindPlace, 1)
     if (from == 0 && until == header.recordCount && areAllWanted(kinds, until)) {
-      new ColumnarBatch(wanted.columns.fields.map(each => column(each.name, each.dataType, kinds, until)), until)
+      batchOf(kinds, until, until, identity)
     } else {
       val rows = (from until until).filter(row => isKindWanted(kinds.array(kinds.from + row) & 0xff)).toArray
       if (rows.isEmpty) null
-      else {
-        val chosen = wanted.columns.fields.map(each =>
-          new ChosenVector(column(each.name, each.dataType, kinds, until), rows): ColumnVector)
-        new ColumnarBatch(chosen, rows.length)
-      }
+      else batchOf(kinds, until, rows.length, new ChosenVector(_, rows))
     }
+  }
+
+  /** Rows of a frame, of which `count` are read and `rows` taken. */
+  private def batchOf(kinds: ByteSpan, count: Int, rows: Int, chosen: ColumnVector => ColumnVector): ColumnarBatch =
+    new ColumnarBatch(wanted.columns.fields.zip(wanted.parts).map { case (asked, part) =>
+      def read(): ColumnVector = checked(chosen(column(part, kinds, count)), asked)
+      val of = frames
+      if (wanted.areAllRead) read() else new LateVector(asked.dataType, () => of.guarded(read()))
+    }, rows)
+
+  /** Spark's code does not look for nulls where a table's column says that there are none. */
+  private def checked(column: ColumnVector, asked: StructField): ColumnVector = {
+    if (!asked.nullable && column.numNulls > 0) throw new CecLogException(s"${store.url}: ${column.numNulls} nulls in " +
+      s"column '${asked.name}', which the table says is NOT NULL: make the table anew without that")
+    column
   }
 
   /** Most frames are of one kind. */
@@ -130,17 +144,14 @@ private[cecstore] final class SliceReader(store: Store, fields: RecordFields, gr
     at == end && isKindWanted(first)
   }
 
-  private def column(name: String, kind: DataType, kinds: ByteSpan, count: Int): ColumnVector = name match {
+  private def column(part: Part, kinds: ByteSpan, count: Int): ColumnVector = part.name match {
     case SourceColumns.Partition =>
       val constant = new ConstantColumnVector(count, IntegerType)
       constant.setInt(slice.part.partition)
       constant
     case SourceColumns.Offset => new RisingVector(frames.firstOffset)
     case RecordFields.Kind => new DictionaryVector(StringType, Nulls.None, kinds, 1, SliceReader.KindNames)
-    case _ if wanted.areAllRead => columns.column(fields.place(name).get)
-    case _ =>
-      val (of, place) = (frames, fields.place(name).get)
-      new LateVector(kind, () => of.guarded(columns.column(place)))
+    case _ => columns.column(part)
   }
 
   override def close(): Unit = columns.close()

@@ -5,6 +5,7 @@ import java.time.format.DateTimeFormatter
 import scala.collection.immutable.TreeMap
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.RefusedOption
 
 /** Records `start` until `stop` of a partition. */
 private[cecstore] final case class OffsetRange(partition: Int, start: Long, stop: Long)
@@ -58,7 +59,7 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
   }
 
   private def requireAll(named: Map[Int, Long], name: String): Unit = if (named.keySet != ends.keySet) {
-    throw new IllegalArgumentException(s"$name names partitions ${listed(named)}, the queue has ${listed(ends)}: " +
+    throw new RefusedOption(s"$name names partitions ${listed(named)}, the queue has ${listed(ends)}: " +
       "name them all, -1 for latest, -2 for earliest")
   }
 

@@ -4,6 +4,7 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectMapper}
+import org.apache.spark.sql.cecstore.format.RefusedOption
 
 /**
  * Where to begin or to end: one offset for each partition, or a moment for each.
@@ -48,7 +49,7 @@ private[cecstore] object SourceOptions {
   /**
    * Read the options of `spark.read` or `spark.readStream`; names in any case.
    *
-   * Raises IllegalArgumentException for an unknown name, or a value that is not allowed here; says what is.
+   * Raises RefusedOption for an unknown name, or a value that is not allowed here; says what is.
    */
   def parse(options: java.util.Map[String, String], isStream: Boolean): SourceOptions = {
     val said = byLowerName(options)
@@ -85,7 +86,7 @@ private[cecstore] object SourceOptions {
 
   private def lower(text: String): String = text.toLowerCase(Locale.ROOT)
 
-  private def refuse(message: String): Nothing = throw new IllegalArgumentException(message)
+  private def refuse(message: String): Nothing = throw new RefusedOption(message)
 
   /** As Python writes a string: both sources have one wording. */
   private def quoted(text: String): String = {

@@ -6,8 +6,13 @@ import org.apache.spark.sql.cecstore.columns.RecordFields
 import org.apache.spark.sql.connector.expressions.{Literal, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 
-/** The moments that filters on time leave: outside of `lowUs` to `highUs`, both included, no record is wanted. */
-private[cecstore] final class TimeFilters(fields: RecordFields, options: SourceOptions) {
+/**
+ * The moments that filters on time leave: outside of `lowUs` to `highUs`, both included, no record is wanted.
+ *
+ * @param stored the name in the queue of a column that the query names
+ */
+private[cecstore] final class TimeFilters(
+    fields: RecordFields, options: SourceOptions, stored: String => Option[String]) {
   var lowUs: Long = Long.MinValue
   var highUs: Long = Long.MaxValue
 
@@ -31,7 +36,7 @@ private[cecstore] final class TimeFilters(fields: RecordFields, options: SourceO
 
   private def narrow(operator: String, column: NamedReference, literal: Literal[_]): Boolean =
     (column.fieldNames, literal.value) match {
-      case (Array(name), moment: Long) if columns(name) && Mirrored.contains(operator) =>
+      case (Array(name), moment: Long) if stored(name).exists(columns) && Mirrored.contains(operator) =>
         val (isLeast, isGreatest) = (!operator.startsWith("<") || operator == "<=>", !operator.startsWith(">"))
         if (isLeast && moment > Long.MinValue) lowUs = math.max(lowUs, moment - slackUs)
         if (isGreatest && moment < Long.MaxValue) highUs = math.min(highUs, moment + slackUs)

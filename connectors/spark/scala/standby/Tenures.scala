@@ -6,7 +6,9 @@ import org.apache.hadoop.fs.{FileContext, Path}
 import org.apache.spark.sql.cecstore.CecLogException
 
 /** Another driver has taken this one's query over. */
-final class FencedDriver(message: String) extends CecLogException(message)
+final class FencedDriver(message: String) extends CecLogException(message) {
+  override def getCondition: String = "CEC_FENCED"
+}
 
 /** A driver's time with a checkpoint (docs/format.md §15): over once the next tenure is there, or its own is not. */
 private[cecstore] final case class Tenure(checkpoint: Path, lease: String, number: Long) {

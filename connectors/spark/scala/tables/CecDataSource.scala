@@ -3,6 +3,7 @@ package org.apache.spark.sql.cecstore
 
 import java.util.{Map => JMap}
 import scala.jdk.CollectionConverters._
+import org.apache.spark.sql.cecstore.format.{RefusedQuery, SparkErrors}
 import org.apache.spark.sql.cecstore.source.{ReadableQueue, SourceColumns, SourceOptions}
 import org.apache.spark.sql.cecstore.tables.{CecTable, TableOptions}
 import org.apache.spark.sql.connector.catalog.{Table, TableProvider}
@@ -16,9 +17,10 @@ class CecDataSource extends TableProvider with DataSourceRegister {
   override def shortName(): String = "cec"
 
   /** The queue's columns; with `includeMetadata` those of the log behind them. */
-  override def inferSchema(options: CaseInsensitiveStringMap): StructType = {
-    val said = TableOptions.ofSource(options.asCaseSensitiveMap.asScala.toMap)
-    val wanted = SourceOptions.parseForColumns(said.asJava)
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = SparkErrors.told {
+    val all = options.asCaseSensitiveMap.asScala.toMap
+    val wanted = SourceOptions.parseForColumns(TableOptions.ofSource(all).asJava)
+    TableOptions.requireWholePath(all, wanted.path)
     SourceColumns.of(ReadableQueue.open(wanted.path).fields, wanted)
   }
 
@@ -27,7 +29,7 @@ class CecDataSource extends TableProvider with DataSourceRegister {
 
   /** Of a catalog's table, too: its queue is made by whoever first inserts into it. */
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: JMap[String, String]): Table = {
-    if (partitioning.nonEmpty) throw new IllegalArgumentException(
+    if (partitioning.nonEmpty) throw new RefusedQuery("CEC_PARTITIONED_TABLE", Map.empty,
       "a queue has the partitions of the queries that write it: leave out PARTITIONED BY and CLUSTERED BY")
     new CecTable(schema, properties.asScala.toMap)
   }

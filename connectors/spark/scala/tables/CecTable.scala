@@ -3,6 +3,7 @@ package org.apache.spark.sql.cecstore.tables
 import java.util.{Collections, EnumSet, Map => JMap, Set => JSet}
 import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.cecstore.format.SparkErrors
 import org.apache.spark.sql.cecstore.queue.NotAQueue
 import org.apache.spark.sql.cecstore.source.{CecScanBuilder, KeptQueue, SourceOptions}
 import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, TableCapability, TableCatalog}
@@ -14,18 +15,22 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A queue as Spark sees it. One object serves one query, from batch to batch. */
-private[cecstore] final class CecTable(override val schema: StructType, options: Map[String, String])
+private[cecstore] final class CecTable(columns: StructType, options: Map[String, String])
     extends SupportsRead with SupportsWrite with ReportsSinkMetrics {
   private val kept = new KeptCommitter
   private val queue = new KeptQueue
   private val isOfCatalog = TableOptions.areOfCatalog(options)
   private val ofSource = TableOptions.ofSource(options)
 
+  /** A table's columns may be NOT NULL; whether those of a reader's schema have nulls is not its to say. */
+  override val schema: StructType = if (isOfCatalog) columns else columns.asNullable
+
   override def name(): String = s"cec ${SinkOptions.pathOf(options)}"
 
   /** For DESCRIBE: those of a reader or a writer are its own. The path is the table's location. */
   override def properties(): JMap[String, String] =
-    if (isOfCatalog) (options.removed("path") ++ options.get("path").map(TableCatalog.PROP_LOCATION -> _)).asJava
+    if (isOfCatalog) (options.removed("path") ++ options.get("path").map(TableCatalog.PROP_LOCATION -> _) ++
+      Option.when(TableOptions.isExternal(options))(TableCatalog.PROP_EXTERNAL -> "true")).asJava
     else Collections.emptyMap()
 
   override def capabilities(): JSet[TableCapability] =
@@ -37,7 +42,7 @@ private[cecstore] final class CecTable(override val schema: StructType, options:
   override def metrics(): JMap[String, String] = kept.metrics.fold(Collections.emptyMap[String, String])(_.asProgress)
 
   /** A table of a catalog has options of its own besides those of the query. */
-  override def newScanBuilder(ofQuery: CaseInsensitiveStringMap): ScanBuilder = {
+  override def newScanBuilder(ofQuery: CaseInsensitiveStringMap): ScanBuilder = SparkErrors.told {
     val own = ofSource.filter { case (name, _) => SourceOptions.isKnown(name) && !ofQuery.containsKey(name) }
     val asked = new CaseInsensitiveStringMap((own ++ ofQuery.asCaseSensitiveMap.asScala).asJava)
     val path = SourceOptions.parseForColumns(asked.asCaseSensitiveMap).path

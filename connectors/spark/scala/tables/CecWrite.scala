@@ -5,11 +5,13 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.cecstore.format.{RefusedQuery, SparkErrors}
 import org.apache.spark.sql.cecstore.queue.Store
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.metric.CustomMetric
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.util.SerializableConfiguration
 
@@ -45,8 +47,9 @@ private[tables] final class CecWrite(
   override def description: String = s"cec ${SinkOptions.pathOf(ofTable ++ said)}"
   override def supportedCustomMetrics(): Array[CustomMetric] = SinkMetrics.ofTasks
 
-  override def toBatch: BatchWrite = {
-    if (truncates) throw new IllegalArgumentException("a queue is only appended to: mode('append')")
+  override def toBatch: BatchWrite = SparkErrors.told {
+    if (truncates) throw new RefusedQuery(
+      "CEC_ONLY_APPEND", Map.empty, "a queue is only appended to: mode('append')")
     val options = SinkOptions.parse(said, ofTable, isBatch = true)
     val name = options.transaction.getOrElse(Transaction(UUID.randomUUID().toString, 0))
     val sink = new Sink(options, info, name.app, new KeptCommitter, isStream = options.transaction.nonEmpty,
@@ -54,7 +57,7 @@ private[tables] final class CecWrite(
     new CecBatchWrite(sink, name.version)
   }
 
-  override def toStreaming: StreamingWrite = {
+  override def toStreaming: StreamingWrite = SparkErrors.told {
     val options = SinkOptions.parse(said, ofTable, isBatch = false)
     new CecStreamingWrite(new Sink(options, info, info.queryId, kept, isStream = true,
       "A copy of a checkpoint has its query's id: cec-store fork makes one of its own"))
@@ -71,11 +74,13 @@ private[tables] final class Sink(
     val named = new Path(asked.path)
     if (named.isAbsolute) asked else asked.copy(path = Store.qualified(named, conf.value).toString)
   }
-  private val columns = StoredColumns.of(info.schema, options.timestampColumn, options.keyColumns)
+  private val columns = StoredColumns.of(
+    info.schema, options.timestampColumn, options.keyColumns, SQLConf.get.caseSensitiveAnalysis)
   private def committer: Committer = kept.get(
     new Committer(Store.at(new Path(options.path), conf.value, options.singleWriter), columns, options, conf))
   val target: Target = Target(
-    options.path, options.singleWriter, info.schema, committer.schemaMessage, options.segmentBytes, query, conf)
+    options.path, options.singleWriter, info.schema, committer.places, committer.schemaMessage, options.segmentBytes,
+    query, conf)
   private var wasTried = false
 
   def commit(batch: Long, messages: Array[WriterCommitMessage]): Unit = {
@@ -105,7 +110,8 @@ private[tables] final class CecBatchWrite(sink: Sink, batch: Long) extends Batch
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = sink.target.ofBatch(batch)
   // Attempts write objects of their own: any number of them may come to their end.
   override def useCommitCoordinator(): Boolean = false
-  override def commit(messages: Array[WriterCommitMessage]): Unit = sink.commit(batch, messages)
+  override def commit(messages: Array[WriterCommitMessage]): Unit =
+    SparkErrors.told(sink.commit(batch, messages))
   override def abort(messages: Array[WriterCommitMessage]): Unit = sink.abort(messages)
   override def toString: String = sink.toString
 }

@@ -5,7 +5,7 @@ import java.security.SecureRandom
 import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.SchemaMessage
+import org.apache.spark.sql.cecstore.format.{SchemaMessage, SchemaMismatch}
 import org.apache.spark.sql.cecstore.queue._
 import org.apache.spark.sql.cecstore.standby.Tenures
 import org.apache.spark.util.SerializableConfiguration
@@ -20,7 +20,8 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
   val schemaMessage: Array[Byte] = commits.schemaMessage()
   private val upkeep = new Upkeep(store, commits, () => SegmentWriter.nowUs,
     new Merging(options.path, options.singleWriter, conf, schemaMessage))
-  requireColumns()
+  /** Of the queue's columns, in their order, among those of the query. */
+  val places: IndexedSeq[Int] = placesOfColumns()
   warnOfOtherRetention()
 
   private def make(): QueueState = {
@@ -43,11 +44,9 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
     }
   }
 
-  private def requireColumns(): Unit = {
-    val stored = SchemaMessage.decode(schemaMessage)
-    if (!columns.isAs(stored)) throw new SchemaMismatch(s"${store.url}: the queue's columns are\n" +
-      s"${Committer.described(stored)}\nnot\n${Committer.described(columns.schema)}")
-  }
+  private def placesOfColumns(): IndexedSeq[Int] =
+    columns.placesIn(SchemaMessage.decode(schemaMessage)).fold(differences => throw SchemaMismatch(store.url,
+      s"columns that differ from the queue's: ${differences.mkString("; ")}"), identity)
 
   private def warnOfOtherRetention(): Unit = {
     val kept = state.commit.settings.getOrElse(Retention.Setting, "forever")
@@ -138,12 +137,5 @@ private[tables] object Committer {
     val commit = Commit(Operation.append, Some(query), batch, before.starts ++ more, ends, queries, Map.empty,
       before.settings, None)
     LogObject(state.number + 1, state.logId, commit, placed.toIndexedSeq, SegmentWriter.nowUs, isSummary = false)
-  }
-
-  private def described(schema: org.apache.arrow.vector.types.pojo.Schema): String = {
-    val said = schema.getCustomMetadata
-    val columns = schema.getFields.toArray.drop(2).map(_.toString).mkString("\n")
-    s"$columns\n(timestampColumn ${said.getOrDefault(StoredColumns.TimestampColumn, "none")}; " +
-      s"keyColumns ${said.getOrDefault(StoredColumns.KeyColumns, "none")})"
   }
 }

@@ -6,9 +6,9 @@ import org.apache.arrow.vector.ipc.message.ArrowFieldNode
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.arrow.vector.util.OversizedAllocationException
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BodyEncoder, Format, StoredBody}
+import org.apache.spark.sql.cecstore.format.{BodyEncoder, Format, SchemaMismatch, StoredBody}
 import org.apache.spark.sql.execution.arrow.ArrowWriter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.ArrowUtils
@@ -21,8 +21,8 @@ private[tables] final case class Frame(body: StoredBody, rows: Int, leastUs: Lon
  * Rows of a query as the bodies of frames of DATA records. For one task; holds memory outside of the heap until it is
  * closed.
  */
-private[tables] final class RowFrames(columns: StoredColumns, rowType: StructType, clockUs: () => Long)
-    extends AutoCloseable {
+private[tables] final class RowFrames(
+    columns: StoredColumns, rowType: StructType, places: IndexedSeq[Int], clockUs: () => Long) extends AutoCloseable {
   import RowFrames._
   private val allocator = ArrowUtils.rootAllocator.newChildAllocator("cec sink", 0, Long.MaxValue)
   private val root = VectorSchemaRoot.create(new Schema(columns.data.asJava), allocator)
@@ -32,7 +32,9 @@ private[tables] final class RowFrames(columns: StoredColumns, rowType: StructTyp
   private val timestamps: Option[FieldVector] = columns.timestampColumn.map(name => root.getVector(name))
   private val encoder = new BodyEncoder(CompressionLevel)
   private var written = 0L
-  private lazy val projection = UnsafeProjection.create(rowType)
+  private val areInOrder = places == rowType.indices
+  private lazy val projection = UnsafeProjection.create(
+    places.map(place => BoundReference(place, rowType(place).dataType, rowType(place).nullable)))
 
   kinds.allocateNew(FrameRowsMax)
   (0 until FrameRowsMax).foreach(kinds.set(_, Format.Data.toInt))
@@ -63,7 +65,7 @@ private[tables] final class RowFrames(columns: StoredColumns, rowType: StructTyp
   }
 
   private def unsafe(row: InternalRow): UnsafeRow = row match {
-    case same: UnsafeRow => same
+    case same: UnsafeRow if areInOrder => same
     case other => projection(other)
   }
 
@@ -75,7 +77,7 @@ private[tables] final class RowFrames(columns: StoredColumns, rowType: StructTyp
         (0 until rows).foreach(times.set(_, now))
         times.setValueCount(rows)
       case Some(column) =>
-        if (column.getNullCount > 0) throw new SchemaMismatch(s"${column.getNullCount} timestamps are null")
+        if (column.getNullCount > 0) throw SchemaMismatch(s"${column.getNullCount} timestamps are null")
         // The same memory, so that it is compressed and stored once.
         times.loadFieldBuffers(new ArrowFieldNode(rows, 0), column.getFieldBuffers)
     }

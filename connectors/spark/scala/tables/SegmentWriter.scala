@@ -29,11 +29,12 @@ private[tables] final case class Written(segments: Seq[Segment], attempt: Int, b
 /**
  * What the tasks of a query need to know.
  *
+ * @param places of the queue's columns, in their order, among those of a row
  * @param schemaMessage the queue's record schema, as SCHEMA frames have it
  */
 private[tables] final case class Target(
-    path: String, singleWriter: Boolean, rowType: StructType, schemaMessage: Array[Byte], segmentBytes: Long,
-    query: String, conf: SerializableConfiguration)
+    path: String, singleWriter: Boolean, rowType: StructType, places: IndexedSeq[Int], schemaMessage: Array[Byte],
+    segmentBytes: Long, query: String, conf: SerializableConfiguration)
     extends StreamingDataWriterFactory {
   override def createWriter(partition: Int, task: Long, batch: Long): DataWriter[InternalRow] =
     new SegmentWriter(this, batch, partition)
@@ -57,7 +58,7 @@ private[tables] final class SegmentWriter(target: Target, batch: Long, partition
     val left = rows.asScala.buffered
     if (left.hasNext) {
       val columns = StoredColumns.of(SchemaMessage.decode(target.schemaMessage))
-      val frames = new RowFrames(columns, target.rowType, () => SegmentWriter.nowUs)
+      val frames = new RowFrames(columns, target.rowType, target.places, () => SegmentWriter.nowUs)
       try while (left.hasNext) made += segment(left, frames) finally frames.close()
     }
   }

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.tables
 
 import java.util.Locale
+import org.apache.spark.sql.cecstore.format.RefusedOption
 import org.apache.spark.sql.cecstore.queue.Retention
 
 /** Who writes and which of its batches, where the caller says so. */
@@ -27,7 +28,7 @@ private[tables] object SinkOptions {
   private val AppId = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}".r
 
   /**
-   * Names may be in any case. Raises IllegalArgumentException for an unknown name or a value that is not allowed.
+   * Names may be in any case. Raises RefusedOption for an unknown name or a value that is not allowed.
    *
    * @param ofTable what the table was made with: names that are not the sink's are others'
    */
@@ -81,5 +82,5 @@ private[tables] object SinkOptions {
   private def retention(text: String): String = Retention.parse(text).getOrElse(refuse(
     s"no retention: '$text'; it is forever, consumers, a time above 0 such as 7d or a size such as 10GiB")).toString
 
-  private def refuse(message: String): Nothing = throw new IllegalArgumentException(message)
+  private def refuse(message: String): Nothing = throw new RefusedOption(message)
 }

@@ -3,14 +3,17 @@ package org.apache.spark.sql.cecstore.tables
 import scala.jdk.CollectionConverters._
 import org.apache.arrow.vector.types.{DateUnit, FloatingPointPrecision, TimeUnit}
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
+import org.apache.spark.sql.cecstore.columns.SparkTypes
+import org.apache.spark.sql.cecstore.format.SchemaMismatch
 import org.apache.spark.sql.types._
 
-/** Columns that a queue cannot hold, or that are not its own. */
-private[cecstore] final class SchemaMismatch(message: String) extends IllegalArgumentException(message)
-
-/** The columns of a queue: the user's, some of which say when and about what a row is. docs/format.md §6. */
+/**
+ * The columns of a queue: the user's, some of which say when and about what a row is. docs/format.md §6.
+ *
+ * @param isCaseSensitive whether names in another case are others, as the session says
+ */
 private[cecstore] final case class StoredColumns(
-    data: Seq[Field], timestampColumn: Option[String], keyColumns: Seq[String]) {
+    data: Seq[Field], timestampColumn: Option[String], keyColumns: Seq[String], isCaseSensitive: Boolean) {
 
   /** The record schema, as SCHEMA frames have it. */
   def schema: Schema = new Schema((StoredColumns.ofLog ++ data).asJava, metadata.asJava)
@@ -20,14 +23,40 @@ private[cecstore] final case class StoredColumns(
     timestampColumn.map(StoredColumns.TimestampColumn -> _).toMap ++ keys.map(StoredColumns.KeyColumns -> _)
   }
 
-  /** Whether another schema is stored as this one. */
-  def isAs(stored: Schema): Boolean =
-    stored.getFields == schema.getFields && stored.getCustomMetadata == schema.getCustomMetadata
+  /** Where each column of a queue is among these, which may be in another order; or what differs. */
+  def placesIn(stored: Schema): Either[Seq[String], IndexedSeq[Int]] = {
+    val theirs = stored.getFields.asScala.toIndexedSeq.drop(StoredColumns.ofLog.size)
+    val places = theirs.map(field => data.indexWhere(own => isSameName(own.getName, field.getName)))
+    val found = theirs.zip(places).collect { case (field, place) if place >= 0 => field -> data(place) }
+    val missing = theirs.zip(places).collect { case (field, -1) => s"${field.getName}: not in the query" }
+    val more = data.indices.filterNot(places.contains).map(at => s"${data(at).getName}: not in the queue")
+    val others = found.collect { case (field, own) if !isSame(field, own) => StoredColumns.difference(field, own) }
+    val renamed = copy(timestampColumn = timestampColumn.map(named(theirs, _)), keyColumns = keyColumns.map(named(theirs, _)))
+    val said = stored.getCustomMetadata.asScala
+    val roles = StoredColumns.Roles.collect { case (role, option) if said.get(role) != renamed.metadata.get(role) =>
+      s"$option: ${said.getOrElse(role, "none")} in the queue, ${renamed.metadata.getOrElse(role, "none")} in the query"
+    }
+    val differences = missing ++ more ++ others ++ roles
+    Either.cond(differences.isEmpty, places, differences)
+  }
+
+  private def isSameName(one: String, other: String): Boolean =
+    if (isCaseSensitive) one == other else one.equalsIgnoreCase(other)
+
+  private def named(fields: Seq[Field], name: String): String =
+    fields.map(_.getName).find(isSameName(_, name)).getOrElse(name)
+
+  private def isSame(one: Field, other: Field): Boolean =
+    one.getType == other.getType && one.getChildren.size == other.getChildren.size &&
+      one.getChildren.asScala.zip(other.getChildren.asScala).forall { case (a, b) =>
+        isSameName(a.getName, b.getName) && isSame(a, b)
+      }
 }
 
 private[cecstore] object StoredColumns {
   val TimestampColumn = "cec.timestamp_column"
   val KeyColumns = "cec.key_columns"
+  private val Roles = Seq(TimestampColumn -> "timestampColumn", KeyColumns -> "keyColumns")
   private def field(name: String, kind: ArrowType, children: Field*): Field =
     new Field(name, FieldType.nullable(kind), children.asJava)
   private val utc = new ArrowType.Timestamp(TimeUnit.MICROSECOND, "UTC")
@@ -35,28 +64,40 @@ private[cecstore] object StoredColumns {
 
   /** Back from a record schema that this object has made. */
   def of(stored: Schema): StoredColumns = StoredColumns(stored.getFields.asScala.toSeq.drop(ofLog.size),
-    Option(stored.getCustomMetadata.get(TimestampColumn)), Nil)
+    Option(stored.getCustomMetadata.get(TimestampColumn)), Nil, isCaseSensitive = true)
 
   /** For the rows of a query. Raises SchemaMismatch for a column that would not come back as it is. */
-  def of(columns: StructType, timestampColumn: Option[String], keyColumns: Seq[String]): StoredColumns = {
+  def of(columns: StructType, timestampColumn: Option[String], keyColumns: Seq[String], isCaseSensitive: Boolean):
+      StoredColumns = {
     val data = columns.fields.toSeq.map { column =>
       val kind = column.dataType.simpleString
       arrow(column.name, column.dataType)
         .getOrElse(refuse(s"column '${column.name}' is $kind, which a queue cannot hold: cast it"))
     }
     val names = data.map(_.getName)
-    if (names.distinct.size < names.size) refuse(s"columns of one name: ${names.sorted.mkString(", ")}")
+    def isSame(one: String)(other: String) = if (isCaseSensitive) one == other else one.equalsIgnoreCase(other)
+    if (names.exists(name => names.count(isSame(name)) > 1)) refuse(s"columns of one name: ${names.sorted.mkString(", ")}")
     names.find(_.startsWith("_")).foreach(name => refuse(s"column '$name': names that start with _ are reserved"))
-    timestampColumn.foreach { name =>
-      val column = data.find(_.getName == name).getOrElse(refuse(s"there is no timestamp column '$name'"))
+    val timestamps = timestampColumn.map { name =>
+      val column = data.find(field => isSame(name)(field.getName)).getOrElse(refuse(s"there is no timestamp column '$name'"))
       if (!isTimestamp(column.getType)) refuse(
         s"column '$name': timestamps are an Arrow timestamp or int64 microseconds since 1970, not ${column.getType}")
+      column.getName
     }
-    keyColumns.find(!names.contains(_)).foreach(name => refuse(s"there is no key column '$name'"))
-    StoredColumns(data, timestampColumn, keyColumns)
+    val keys = keyColumns.map(name => names.find(isSame(name)).getOrElse(refuse(s"there is no key column '$name'")))
+    StoredColumns(data, timestamps, keys, isCaseSensitive)
   }
 
-  private def refuse(message: String): Nothing = throw new SchemaMismatch(message)
+  private def refuse(message: String): Nothing = throw SchemaMismatch(message)
+
+  private def difference(stored: Field, own: Field): String = {
+    val kinds = Seq(stored, own).map(field => try SparkTypes.of(field).sql catch {
+      case _: SparkTypes.NoSuchType => field.getType.toString
+    })
+    // Units of times are not in Spark's types.
+    val shown = if (kinds.distinct.size > 1) kinds else Seq(stored, own).map(_.toString)
+    s"${own.getName}: ${shown(0)} in the queue, ${shown(1)} in the query"
+  }
 
   private def isTimestamp(kind: ArrowType): Boolean = kind match {
     case _: ArrowType.Timestamp => true

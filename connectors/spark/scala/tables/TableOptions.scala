@@ -1,6 +1,8 @@
 package org.apache.spark.sql.cecstore.tables
 
 import java.util.Locale
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.cecstore.format.{RefusedOption, RefusedQuery}
 import org.apache.spark.sql.cecstore.source.SourceOptions
 import org.apache.spark.sql.connector.catalog.TableCatalog
 
@@ -11,13 +13,27 @@ private[cecstore] object TableOptions {
   /** Whether a catalog says them; those of a reader or a writer are its own, and all of them must be known. */
   def areOfCatalog(said: Map[String, String]): Boolean = said.contains(TableCatalog.PROP_PROVIDER)
 
-  /** Those of the source. Raises IllegalArgumentException for an OPTION that neither source nor sink has. */
+  /** Whether a table that is dropped leaves its queue where it is. */
+  def isExternal(said: Map[String, String]): Boolean =
+    said.contains(TableCatalog.PROP_EXTERNAL) || said.contains(TableCatalog.PROP_LOCATION) &&
+      !said.get("is_managed_location").exists(_.equalsIgnoreCase("true"))
+
+  /**
+   * Raise where a table's columns would be read from another place than its rows: a catalog takes a relative location
+   * from the database's folder on, which is not known while a table is being made.
+   */
+  def requireWholePath(said: Map[String, String], path: String): Unit =
+    if (areOfCatalog(said) && !new Path(path).isAbsolute) throw new RefusedQuery(
+      "CEC_RELATIVE_LOCATION", Map("location" -> path), s"LOCATION '$path' is relative, and would be taken from the " +
+        "database's folder on: give the whole path, or the table's columns")
+
+  /** Those of the source. Raises RefusedOption for an OPTION that neither source nor sink has. */
   def ofSource(said: Map[String, String]): Map[String, String] =
     if (!areOfCatalog(said)) said
     else {
       said.keys.filter(_.startsWith(OfTable)).map(_.stripPrefix(OfTable).toLowerCase(Locale.ROOT)).toSeq.sorted
         .find(name => !SourceOptions.isKnown(name) && !SinkOptions.isKnown(name))
-        .foreach(name => throw new IllegalArgumentException(s"no option '$name' of a table; there are " +
+        .foreach(name => throw new RefusedOption(s"no option '$name' of a table; there are " +
           (SinkOptions.Names ++ SourceOptions.Known).distinct.mkString(", ")))
       said.filter { case (name, _) => SourceOptions.isKnown(name) }
     }
