@@ -152,5 +152,10 @@ def test_a_client_of_spark_connect_reads_and_writes(server: str, tmp_path: Path)
     assert done.returncode == 0, done.stderr[-6000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found.pop("kind") == "pyspark.sql.connect.session"
-    with_table = {"table": 150, "copied": 150} if server == "jar" else {"copied": 100}
+    conditions = ["PATH_NOT_FOUND", "CEC_COLUMNS", "CEC_OPTION"]
+    with_table = (
+        {"table": 150, "copied": 150, "conditions": conditions}
+        if server == "jar"
+        else {"copied": 100}
+    )
     assert found == {"rows": 100, "python": 100, **with_table}

@@ -5,8 +5,10 @@ Arguments: a folder; `jar` where the server has our jar, `none` where it has not
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cec_store.connectors import spark as cec_spark
@@ -17,6 +19,15 @@ CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
+
+
+def condition_of(act: Callable[[], object]) -> str | None:
+    """Return the condition of the error that it raises."""
+    try:
+        act()
+    except PySparkException as error:
+        return error.getCondition()
+    return None
 
 
 def main(folder: str, server: str) -> None:
@@ -35,6 +46,14 @@ def main(folder: str, server: str) -> None:
         session.sql(f"CREATE TABLE t USING cec LOCATION '{queue}'")
         session.sql("INSERT INTO t SELECT id FROM range(100, 150)")
         found["table"] = session.table("t").count()
+        missing = session.read.format("cec").load(f"{folder}/none")
+        write = session.range(1).toDF("m").write.format("cec").mode("append")
+        unknown = session.read.format("cec").option("from", "1").load(queue)
+        found["conditions"] = [
+            condition_of(lambda: missing.schema),
+            condition_of(lambda: write.save(queue)),
+            condition_of(lambda: unknown.schema),
+        ]
     stream = session.readStream.format("cec").option("startingOffsets", "earliest").load(queue)
     writer = stream.writeStream.format("cec").option("checkpointLocation", f"{folder}/c")
     query = writer.trigger(availableNow=True).start(f"{folder}/copy")
