@@ -64,7 +64,6 @@ SPARK_FILES = (
     "connectors/queues/test_chains.py",
     "connectors/queues/test_relative_paths.py",
     "connectors/queues/test_sql.py",
-    "connectors/queues/test_jvm_columns.py",
     "connectors/setup/test_configure.py",
     "connectors/provider/test_calls.py",
     "connectors/provider/test_readers.py",

@@ -7,7 +7,7 @@ import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.columns.{ByteSpan, ChosenVector, DictionaryVector, FrameColumns, LateVector, Nulls}
 import org.apache.spark.sql.cecstore.columns.{Part, RecordFields, RisingVector}
 import org.apache.spark.sql.cecstore.queue.{Segment, Store}
-import org.apache.spark.sql.cecstore.format.FrameHeader
+import org.apache.spark.sql.cecstore.format.{FrameHeader, SparkErrors}
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector
 import org.apache.spark.sql.types.{IntegerType, StringType, StructField, StructType}
@@ -79,7 +79,7 @@ private[cecstore] final class SliceReader(store: Store, fields: RecordFields, gr
     slice.has(first) && first + header.recordCount > slice.whole.start &&
       header.minTimestampUs <= wanted.highUs && header.maxTimestampUs >= wanted.lowUs
 
-  override def next(): Boolean = {
+  override def next(): Boolean = SparkErrors.told {
     batch = null
     while (batch == null && hasFrame()) batch = frames.guarded(decoded())
     batch != null

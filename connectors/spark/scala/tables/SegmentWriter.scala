@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.cecstore.format.{Format, SchemaMessage, SegmentHeader, WholeSegment}
+import org.apache.spark.sql.cecstore.format.{Format, SchemaMessage, SegmentHeader, SparkErrors, WholeSegment}
 import org.apache.spark.sql.cecstore.queue.{Names, Segment, Store}
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.connector.write.{DataWriter, DataWriterFactory, WriterCommitMessage}
@@ -54,7 +54,7 @@ private[tables] final class SegmentWriter(target: Target, batch: Long, partition
   private val made = ArrayBuffer.empty[Segment]
   private val beganUs = SegmentWriter.nowUs
 
-  override def writeAll(rows: JIterator[InternalRow]): Unit = {
+  override def writeAll(rows: JIterator[InternalRow]): Unit = SparkErrors.told {
     val left = rows.asScala.buffered
     if (left.hasNext) {
       val columns = StoredColumns.of(SchemaMessage.decode(target.schemaMessage))
