@@ -23,7 +23,7 @@ from cec_store.format.records import kinds_of, of_windows
 from cec_store.format.schema import KEY, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.sketches import sketches_of
-from cec_store.inspector.measuring.totals import BytesSinceLast
+from cec_store.inspector.measuring.totals import BytesSinceLast, MoreBytes
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
@@ -72,7 +72,7 @@ def oldest_footprints(
             if frame.header.end_offset > start:
                 search.take(frame, log_reader.records(frame))
                 if progress is not None:
-                    progress(frame.header.frame_bytes)
+                    progress(MoreBytes(frame.header.frame_bytes))
         found += search.live().tolist()
         start = last.end_offset if search.stop is None else search.stop
         keys_max *= 8

@@ -25,6 +25,7 @@ from cec_store.inspector.measuring.extents import (
 from cec_store.inspector.measuring.last_restart import last_restart
 from cec_store.inspector.measuring.place_extents import At, LogExtent, Overview
 from cec_store.inspector.measuring.reference_totals import reference_extent
+from cec_store.inspector.measuring.totals import BytesSinceLast, MoreBytes
 from cec_store.inspector.measuring.what_if import TargetOutcome, outcomes_of, simulate
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.places.points import PointInTime, seq_at, version_at
@@ -57,7 +58,7 @@ def overview_of(
     top: int = 10,
     counts: bool = False,
     targets: Sequence[WhatIf] = (),
-    progress: Callable[[Log, int], None] | None = None,
+    progress: Callable[[Log, MoreBytes], None] | None = None,
 ) -> Overview:
     """Looks at one log after the other; one that cannot be read does not stop the others.
 
@@ -117,7 +118,7 @@ class _Look:
             self._add_fault(error)
         return None
 
-    def at_log(self, log: Log, progress: Callable[[int], None] | None) -> LogExtent:
+    def at_log(self, log: Log, progress: BytesSinceLast | None) -> LogExtent:
         if self.place.kind is PlaceKind.REFERENCE_QUEUE:
             number = int(log.partition or 0)
             return LogExtent(log, reference_extent(self.place, number, self.counts), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NewType
 
 import numpy as np
 import pyarrow.compute as pc
@@ -19,7 +19,8 @@ from cec_store.inspector.damage.segment_scan import ScannedFrame
 from cec_store.inspector.damage.state_log_files import LogFiles, StateLogFiles
 from cec_store.storage.names import segment_name
 
-BytesSinceLast = Callable[[int], None]
+MoreBytes = NewType("MoreBytes", int)
+BytesSinceLast = Callable[[MoreBytes], None]
 """Called with the bytes read since the last call."""
 
 
@@ -116,7 +117,7 @@ def totals_of(
         total.bytes += segment.scan.bytes
         _add_segment(files, segment, total)
         if progress is not None and counts:
-            progress(segment.scan.bytes)
+            progress(MoreBytes(segment.scan.bytes))
     return total, total.damage
 
 

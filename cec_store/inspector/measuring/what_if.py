@@ -28,7 +28,7 @@ from cec_store.inspector.measuring.extent_history import (
     SimulatedStoreExtent,
     WhatIf,
 )
-from cec_store.inspector.measuring.totals import BytesSinceLast
+from cec_store.inspector.measuring.totals import BytesSinceLast, MoreBytes
 from cec_store.log.frames import Frame
 from cec_store.log.reader import LogReader
 from cec_store.operators.keys.words import grown
@@ -126,7 +126,7 @@ def simulate(
     for frames in _commits(log_reader, last):
         simulator.take(frames)
         if progress is not None:
-            progress(sum(frame.header.frame_bytes for frame in frames))
+            progress(MoreBytes(sum(frame.header.frame_bytes for frame in frames)))
     return simulator.simulation(targets)
 
 

@@ -19,6 +19,7 @@ from cec_store.inspector.verifying.reference_queue import verify_reference
 from cec_store.inspector.verifying.results import (
     BytesSoFar,
     PlaceVerification,
+    TotalBytes,
     Verification,
     VerifiedLog,
 )
@@ -151,7 +152,7 @@ class _PlaceVerifier:
             return
         self._add(check.faults, check.notes, log.name)
         self._bytes += figures.bytes
-        self._progress(self._bytes)
+        self._progress(TotalBytes(self._bytes))
         kept = (check.loadable[0], check.loadable[-1]) if check.loadable else None
         self._logs.append(VerifiedLog(log, None, 0, figures, kept))
 
@@ -163,7 +164,7 @@ class _PlaceVerifier:
             rebuilds=self._deep,
             committed=self._spark.committed(log) if self._spark is not None else (),
             decoder=log.decoder_if_readable if self._deep and self._place.has_versions else None,
-            progress=lambda byte: self._progress(done + byte),
+            progress=lambda byte: self._progress(TotalBytes(done + byte)),
         )
 
     def _missing(self, log: Log) -> None:

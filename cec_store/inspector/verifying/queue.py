@@ -19,7 +19,7 @@ from cec_store.inspector.damage.segment_scan import Gap, ScannedFrame
 from cec_store.inspector.damage.whole_segments import SoundFrames, read_whole
 from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.index import check_index
-from cec_store.inspector.verifying.results import BytesSoFar, Verification
+from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
 from cec_store.storage.folder import Folder
 
 
@@ -97,7 +97,7 @@ class _QueueVerifier:
             self._check_frames(segment)
         self._segments += 1
         self._bytes += segment.scan.bytes
-        self._progress(self._bytes)
+        self._progress(TotalBytes(self._bytes))
         return not is_foreign
 
     def _check_frames(self, segment: LogSegment) -> None:
@@ -106,7 +106,10 @@ class _QueueVerifier:
         self._running_crc = scan.first_running_crc() if scan.header is not None else None
         done = self._bytes
         sound = read_whole(
-            self._files.folder, scan, segment.stop, lambda byte: self._progress(done + byte)
+            self._files.folder,
+            scan,
+            segment.stop,
+            lambda byte: self._progress(TotalBytes(done + byte)),
         )
         if sound is not None:
             self._sound_segment(segment, sound)
@@ -139,7 +142,7 @@ class _QueueVerifier:
                 what = f"torn tail: {size} bytes of an unfinished write ({torn}); not a fault"
                 self._notes.append(Note(scan.path, item.byte, what))
                 break
-            self._progress(self._bytes + item.byte)
+            self._progress(TotalBytes(self._bytes + item.byte))
             if isinstance(item, Gap):
                 self._running_crc = None
                 frame_checks.lose(segment.gap_fault(item))

@@ -28,7 +28,7 @@ from cec_store.inspector.damage.reference_objects import (
     read_all,
     segments_of_partition,
 )
-from cec_store.inspector.verifying.results import BytesSoFar, Verification
+from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.storage.names import DATA_FOLDER
 from cec_store.storage.stores.store import Store
@@ -78,7 +78,7 @@ class SegmentChecks:
         for segment, data in zip(segments, read_all(self._store, wanted), strict=True):
             self._check(found, segment, data)
             self._bytes += segment["bytes"]
-            self._progress(self._bytes)
+            self._progress(TotalBytes(self._bytes))
         commit = self._state.commit
         kinds = {kind.name: int(found.kinds[kind]) for kind in RecordKind}
         return Verification(

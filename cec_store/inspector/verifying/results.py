@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NewType
 
 from cec_store.inspector.built_in.figures import StoreFigures
 from cec_store.inspector.damage.faults import Fault, Note
 from cec_store.inspector.places.places import Log, Place
 
-BytesSoFar = Callable[[int], None]
+TotalBytes = NewType("TotalBytes", int)
+BytesSoFar = Callable[[TotalBytes], None]
 """Called with the bytes read so far."""
 
 

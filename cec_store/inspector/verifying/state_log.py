@@ -15,7 +15,7 @@ from cec_store.inspector.damage.state_log_files import StateLogFiles
 from cec_store.inspector.damage.whole_segments import Batches, RunningCrcs, SoundFrames, read_whole
 from cec_store.inspector.verifying.frame_checks import FrameChecks
 from cec_store.inspector.verifying.kept_versions import KeptVersions
-from cec_store.inspector.verifying.results import BytesSoFar, Verification
+from cec_store.inspector.verifying.results import BytesSoFar, TotalBytes, Verification
 from cec_store.inspector.verifying.state_record_checks import BranchChecks
 from cec_store.inspector.verifying.version_faults import VersionFaults
 from cec_store.log.frames import Frame
@@ -79,7 +79,7 @@ class _StateLogVerifier:
                 self._check_frames(segment, sound)
                 self._bytes += segment.scan.bytes
                 segment.scan.release()
-                self._progress(self._bytes)
+                self._progress(TotalBytes(self._bytes))
         self._note_origins()
         recount = BranchChecks(self._tree, self._files.folder, self._add_record_fault, decoder)
         if records:
@@ -127,7 +127,9 @@ class _StateLogVerifier:
         except (FileNotFoundError, StorageError):
             return None
         done = self._bytes
-        sound = read_whole(folder, scan, scan.bytes, lambda byte: self._progress(done + byte))
+        sound = read_whole(
+            folder, scan, scan.bytes, lambda byte: self._progress(TotalBytes(done + byte))
+        )
         if sound is None or tree.vouched(segment_id) > scan.bytes:
             return None
         if not sound.counts_from(header.first_seq):
