@@ -65,13 +65,14 @@ def run_verb(
     fleet = _fleet_at(place, storage_options)
     # So that queries which are behind do not hold up the others.
     settings = {"spark.scheduler.mode": "FAIR", **fleet.spark, **settings_of(conf)}
-    with Sigterm() as sigterm, ExitStack() as opened:
+    with ExitStack() as opened:
         with wrong_use():
             fleet.checked()
             fleet.check_is_free()
             name = f"fleet {fleet.folder.path}"
             session = opened.enter_context(spark_session(name, settings))
-        with fleet.start(session, accept=accept) as driver:
+        # Until here the signal ends the process at once: nothing is driven yet.
+        with Sigterm() as sigterm, fleet.start(session, accept=accept) as driver:
             sigterm.calls(driver.end_soon)
             Screen().note(f"{fleet.folder.path}: runs; `cec-store fleet status | stop` it")
             driver.wait()
