@@ -16,6 +16,9 @@ from cec_store.errors import SchemaMismatch
 
 _Leaf = Callable[[pa.DataType], pa.DataType]
 _STORED = {pa.lib.Type_STRING_VIEW: pa.string(), pa.lib.Type_BINARY_VIEW: pa.binary()}
+_LISTS = (
+    pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST, pa.lib.Type_MAP,
+)  # fmt: skip
 _BYTES = {
     pa.lib.Type_STRING: pa.binary(),
     pa.lib.Type_LARGE_STRING: pa.large_binary(),
@@ -167,14 +170,22 @@ def readable(records: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
     Raises:
         SchemaMismatch: there is a value that readers refuse; names its column and row.
     """
-    for place, column in enumerate(records.columns):
+    for place, field in enumerate(records.schema):
+        if _has_nested_null(field.type):
+            records = records.set_column(place, field, _unsliced(records.column(place)))
+        column = records.column(place)
         try:
             check_column(column)
         except pa.ArrowInvalid as error:
-            field = records.schema.field(place)
             compact = _compact(field.name, column, first_row, error)
             records = records.set_column(place, field, compact)
     return records
+
+
+def _unsliced(column: pa.Array) -> pa.Array:
+    """The same values in buffers of their own, without offsets."""
+    batch = pa.record_batch([column], ["column"])
+    return pa.ipc.read_record_batch(batch.serialize(), batch.schema).column(0)
 
 
 def _compact(name: str, column: pa.Array, first_row: int, error: pa.ArrowInvalid) -> pa.Array:
@@ -184,14 +195,18 @@ def _compact(name: str, column: pa.Array, first_row: int, error: pa.ArrowInvalid
         # Nothing of such an array may be looked at.
         what = f"column {name!r} is no sound Arrow array of {column.type}: {error}"
         raise SchemaMismatch(what) from error
-    # Taken, not sliced: a slice of lists has the values of all rows.
-    taken = column.take(pa.array(np.arange(len(column))))
+
+    def taken_rows(start: int, stop: int) -> pa.Array:
+        # Taken, not sliced: a slice of lists has the values of all rows.
+        return _unsliced(column.take(pa.array(np.arange(start, stop))))
+
+    taken = taken_rows(0, len(column))
     if _is_sound(taken):
         return taken
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
-        if _is_sound(column.take(pa.array(np.arange(low, middle)))):
+        if _is_sound(taken_rows(low, middle)):
             low = middle
         else:
             high = middle
@@ -231,4 +246,29 @@ def _viewed(column: pa.Array, leaf: _Leaf) -> pa.Array:
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     kind = _rebuilt(column.type, leaf)
-    return column if kind is column.type else column.view(kind)
+    if kind is column.type:
+        return column
+    return _remade(column, kind) if _has_nested_null(kind) else column.view(kind)
+
+
+def _has_nested_null(kind: pa.DataType) -> bool:
+    return bool(kind.num_fields) and _holds(kind, pa.types.is_null)
+
+
+def _remade(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """As ``column.view(kind)`` of an array without offsets.
+
+    Arrow's view gives a column of the type null the length of the list that it is in.
+    """
+    types, own = pa.types, column.type
+    if own == kind:
+        return column
+    if types.is_struct(own):
+        parts = [column.field(place) for place in range(own.num_fields)]
+    elif own.id in _LISTS:
+        parts = [column.values]
+    else:
+        return column.view(kind)
+    children = [_remade(part, kind.field(place).type) for place, part in enumerate(parts)]
+    buffers = column.buffers()[: own.num_buffers]
+    return pa.Array.from_buffers(kind, len(column), buffers, column.null_count, children=children)

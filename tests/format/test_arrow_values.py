@@ -188,6 +188,22 @@ def test_types_that_no_reader_can_select_are_refused_when_the_queue_is_made(tmp_
     assert not (tmp_path / "q").exists()
 
 
+def test_nulls_in_lists_and_maps_are_sound_beside_strings() -> None:
+    texts = strings(LATIN_1, b"b", b"c", b"d")
+    of_nulls = pa.MapArray.from_arrays([0, 1, 3, 4], texts, pa.nulls(4))
+    pairs = pa.StructArray.from_arrays([pa.nulls(4), texts], ["x", "y"])
+    for column in (
+        of_nulls,
+        of_nulls.slice(1),
+        pa.StructArray.from_arrays([of_nulls], ["x"]).slice(1),
+        pa.ListArray.from_arrays([0, 1, 4], pairs),
+        pa.FixedSizeListArray.from_arrays(pairs, 2),
+    ):
+        check_column(column)
+        records = pa.record_batch([column], ["v"])
+        assert readable(records).equals(records)
+
+
 def test_a_run_that_is_cut_keeps_its_values() -> None:
     runs = pa.RunEndEncodedArray.from_arrays([2, 4, 5], [1, None, 3])
     assert as_stored(runs.slice(1, 3)).to_pylist() == [1, None, None]
