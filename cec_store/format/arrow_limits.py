@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -22,5 +23,10 @@ def is_plain_batch(message: pa.ipc.Message) -> bool:
     """
     if message.type != "record batch":
         return False
-    data = message.metadata.to_pybytes()
-    return not field_at(data, message_header(data), 3)
+    return _is_uncompressed(message.metadata.to_pybytes())
+
+
+@lru_cache(maxsize=16)
+def _is_uncompressed(metadata: bytes) -> bool:
+    """True if a batch's metadata names no compression. Small frames often share theirs."""
+    return not field_at(metadata, message_header(metadata), 3)

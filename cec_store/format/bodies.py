@@ -12,7 +12,6 @@ import zstandard
 
 from cec_store.errors import FrameTooLarge
 from cec_store.format.arrow_limits import ARROW_ERRORS, is_plain_batch
-from cec_store.format.arrow_values import check_records
 from cec_store.format.by_columns import body as by_columns
 from cec_store.format.frame import (
     BODY_BYTES_MAX,
@@ -162,13 +161,17 @@ def decode_body(
         raw = stored if codec == Codec.NONE else inflate(stored, raw_bytes)
         if raw.size != raw_bytes:
             raise BadHeader(f"body of {raw.size} bytes, its header says {raw_bytes}")
-        records = _read_message(raw, schema)
+        message = _message(raw)
         if codec == Codec.ZSTD_LENGTHS:
+            records = pa.ipc.read_record_batch(message, schema.arrow)
             restore_offsets(raw, [records[n] for n in (KEY, STATE) if n in records.schema.names])
-            records = _read_message(raw, schema)
-        checked = records if columns is None else records.select(columns)
+            message = _message(raw)
+        records = pa.ipc.read_record_batch(message, schema.checked)
         # Offsets may point outside the buffers: whoever made the body could make its CRC right.
-        check_records(checked)
+        (records if columns is None else records.select(columns)).validate(full=True)
+        if schema.checked is not schema.arrow:
+            records = pa.ipc.read_record_batch(message, schema.arrow)
+        checked = records if columns is None else records.select(columns)
     except (*ARROW_ERRORS, zstandard.ZstdError) as error:
         raise BadHeader(f"body: {error}") from error
     if records.num_rows != record_count:
@@ -176,8 +179,8 @@ def decode_body(
     return checked
 
 
-def _read_message(raw: pa.Buffer, schema: RecordSchema) -> pa.RecordBatch:
+def _message(raw: pa.Buffer) -> pa.ipc.Message:
     message = pa.ipc.read_message(raw)
     if not is_plain_batch(message):
         raise BadHeader("body: no record batch, or one that Arrow itself has compressed")
-    return pa.ipc.read_record_batch(message, schema.arrow)
+    return message

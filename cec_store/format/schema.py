@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cec_store.errors import SchemaMismatch
 from cec_store.format.arrow_limits import ARROW_ERRORS
-from cec_store.format.arrow_values import stored_field
+from cec_store.format.arrow_values import as_bytes, stored_field
 from cec_store.format.frame import BadHeader
 
 KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
@@ -69,6 +69,8 @@ class RecordSchema:
     """Whether there are records of what chance has decided."""
     arrow: pa.Schema = field(init=False, compare=False)
     """The record schema as stored."""
+    checked: pa.Schema = field(init=False, compare=False, repr=False)
+    """The types as which stored records are checked: bytes in place of strings."""
 
     def __post_init__(self) -> None:
         for part in ("data", "key", "state"):
@@ -89,6 +91,7 @@ class RecordSchema:
         if self.key_columns:
             metadata[_KEY_COLUMNS] = json.dumps(self.key_columns).encode()
         object.__setattr__(self, "arrow", pa.schema(columns, metadata or None))
+        object.__setattr__(self, "checked", as_bytes(self.arrow))
 
     def _check(self) -> None:
         names = self.data.names
