@@ -91,6 +91,7 @@ TARGETS = (
     Target("standby.py", "passive_takeover_vs_cold_log_only"),
     Target("standby.py", "active_gap_ms_vs_detection", at_most=1.2),
     Target("standby.py", "passive_overhead", at_most=0.03),
+    Target("standby.py", "smallframes_vs_one", at_most=2),
     Target("spark_providers.py", "batch_p50_vs_best", at_most=0.6),
     Target("spark_providers.py", "state_p50_vs_best", at_most=0.7),
     Target("spark_providers.py", "commit_p50_vs_changelog_10k", at_most=0.3),

@@ -7,6 +7,9 @@ active_gap_ms_vs_detection  the longest silence in the durable output around the
 passive_overhead            processor time per input row of a primary at half of what it can take,
                             with a passive standby on the other core over without (it is stopped
                             and continued by turns), less 1
+smallframes_vs_one          processor time of a takeover that takes 10,000 rows again, written to
+                            the input in frames of ten, over the same rows in one frame (upstream
+                            backup, time windows; the best rounds)
 
 The passive standby of the first takes its input along, as it does by default. `…_log_only` is that
 of one that reads nothing but the log, and takes input from the oldest footprint on again.
@@ -22,17 +25,21 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rounds import Options, options, report
+import pyarrow as pa
+from bids import bids
+from rounds import Options, options, race, report
 from standby_processes import PacedBids, make
 from talking import Talking
 
-from cec_store import Targets, open_queue
+from cec_store import QueueInput, RecordSchema, Targets, open_queue
 from cec_store.log.chain import Chain
+from cec_store.operators import Aggregate, QueueSource, TimeWindow
 from cec_store.operators.runner import Runner, record_schema
 from cec_store.standby.schemes import Scheme
 from cec_store.standby.standby import Standby
@@ -264,8 +271,62 @@ def overhead(asked: Options) -> dict[str, float]:
     return {"passive_overhead": followed / alone - 1, "primary_ns_per_row": alone * 1e9}
 
 
+# -- small frames ---------------------------------------------------------------------------------
+
+REPLAYED_ROWS = 10_000
+WINDOW_US = 5_000
+"""Of a third of the rows, so that there is output."""
+
+
+def windows(schema: pa.Schema) -> Aggregate:
+    return Aggregate(
+        group_by=["item"],
+        aggregates={"average": ("avg", "price")},
+        window=TimeWindow(WINDOW_US),
+        input_schema=schema,
+    )
+
+
+def small_frames(asked: Options) -> dict[str, float]:
+    """The same rows in frames of ten and in one frame, by turns."""
+    rows = bids(REPLAYED_ROWS, 500).combine_chunks()
+    frames = {"small": 10, "one": REPLAYED_ROWS}
+    for name, size in frames.items():
+        schema = RecordSchema(rows.schema, timestamp_column="time")
+        with open_queue(asked.folder / name, "x", schema=schema) as queue:
+            for first in range(0, REPLAYED_ROWS, size):
+                queue.append(rows.slice(first, size))
+            for number in range(asked.rounds):
+                queue.consumer(f"round-{number}").close()
+
+    def replay(name: str) -> float:
+        number = next(rounds[name])
+        output = asked.folder / f"output {name} {number}"
+        with open_queue(asked.folder / name, "a") as queue:
+            make_one = partial(windows, rows.schema)
+            with open_queue(output, "x", schema=record_schema(make_one())) as written:
+                Runner(make_one(), [QueueSource(queue.chain)], written, checkpoints=False).run()
+            source = QueueInput(queue, f"round-{number}")
+            with Standby(output, make_one, [source], Scheme.UPSTREAM) as standby:
+                began_s = time.process_time()
+                done = standby.take_over()
+                seconds = time.process_time() - began_s
+            assert done.report.replayed_rows == REPLAYED_ROWS
+            done.queue.close()
+        return seconds
+
+    rounds = {name: iter(range(asked.rounds)) for name in frames}
+    took = race({name: partial(replay, name) for name in frames}, asked.rounds)
+    for name, timing in took.items():
+        print(
+            f"{name:<6} best {timing.best * 1e3:>7.1f} ms   median {timing.median * 1e3:>7.1f} ms"
+        )
+    small, one = took["small"].best, took["one"].best
+    return {"smallframes_vs_one": small / one, "smallframes_ms": small * 1e3}
+
+
 def main(asked: Options) -> None:
-    report({**takeovers(asked), **gaps(asked), **overhead(asked)})
+    report({**takeovers(asked), **gaps(asked), **overhead(asked), **small_frames(asked)})
 
 
 if __name__ == "__main__":

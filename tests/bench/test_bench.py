@@ -28,6 +28,7 @@ FIGURES = {
         "passive_takeover_vs_cold",
         "active_gap_ms_vs_detection",
         "passive_overhead",
+        "smallframes_vs_one",
     },
     "overhead.py": {"throughput_kept_open_only", "throughput_kept_q2", "records_per_s_core"},
 }

@@ -53,5 +53,8 @@ def test_the_queues_of_a_chain_stay_bounded(first: str, second: str) -> None:
     early = dict(chain.segments_max)
     chain.rounds(40)
     late = chain.segments_max
-    for name in {"rows", "first", "second"} | ({"right"} if "join" in (first, second) else set()):
+    names = {"rows", "first", "second"}
+    if "join" in (first, second) and first != "filter of everything":
+        names.add("right")  # behind a filter of everything it waits for rows that never come
+    for name in names:
         assert late[name] <= early[name] + 3 <= 16, f"{name}: {early} and then {late}"

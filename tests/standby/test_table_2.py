@@ -193,6 +193,7 @@ def test_the_eventual_checkpoint_is_precise_whatever_the_type(by_arrival: bool) 
         return Union(SCHEMA, 2, by_arrival=by_arrival)
 
     run = CrashingRun(make, inputs, [SCHEMA] * 2, None, rng)
+    run.step_rows_max = 5
     queue, _ = run.until_done(0.3)
     assert run.crashes > 1
     if by_arrival:
