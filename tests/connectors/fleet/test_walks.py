@@ -90,6 +90,9 @@ def test_what_a_global_checkpoint_needs_is_not_trimmed(
     starts = open_queue(walk.folder / "a").starts()  # type: ignore[union-attr]
     assert any(starts.values())
     going_back.check_is_kept(walk.fleet.folder, walk.fleet.folder.read(), oldest)
+    of_others = replace(oldest, queues=dict.fromkeys(oldest.queues, "f" * 32))
+    with pytest.raises(NoGlobalCheckpoint, match="another one is here now"):
+        going_back.check_is_kept(walk.fleet.folder, walk.fleet.folder.read(), of_others)
 
     # The planted bug: buffers are trimmed to what has been read, before the global checkpoint.
     release = checkpointing.Holds.release
