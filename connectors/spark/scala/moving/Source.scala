@@ -39,6 +39,8 @@ private[moving] final class Source(
   /** A checkpoint of which the state is set as here, but for its provider and for these settings. */
   def sideOf(checkpoint: String, provider: Option[String], more: Map[String, String] = Map.empty): Side = {
     val settings = session.sessionState.conf.clone()
+    // Set before, so that Spark does not warn of each that the checkpoint has otherwise than this session.
+    conf.foreach { case (name, value) => settings.setConfString(name, value) }
     OffsetSeqMetadata.setSessionConf(OffsetSeqMetadata(0, 0, conf), settings)
     more.foreach { case (name, value) => settings.setConfString(name, value) }
     provider.foreach(settings.setConf(SQLConf.STATE_STORE_PROVIDER_CLASS, _))
