@@ -155,6 +155,11 @@ def check_column(column: pa.Array) -> None:
     _viewed(column, _as_bytes).validate(full=True)
 
 
+def check_structure(column: pa.Array) -> None:
+    """Prove that each value lies within its buffers, whatever it is; raises as above."""
+    _viewed(column, _as_numbers).validate(full=True)
+
+
 def check_records(records: pa.RecordBatch) -> None:
     """Check each column as :func:`check_column` does; raises the same."""
     for column in records.columns:
@@ -200,7 +205,7 @@ def _unsliced(column: pa.Array) -> pa.Array:
 
 def _compact(name: str, column: pa.Array, first_row: int, error: pa.ArrowInvalid) -> pa.Array:
     try:
-        _viewed(column, _as_numbers).validate(full=True)
+        check_structure(column)
     except pa.ArrowInvalid:
         # Nothing of such an array may be looked at.
         what = f"column {name!r} is no sound Arrow array of {column.type}: {error}"

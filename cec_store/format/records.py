@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cec_store.errors import SchemaMismatch
-from cec_store.format.arrow_values import as_stored, check_column, readable, stored_type
+from cec_store.format.arrow_values import as_stored, check_structure, readable, stored_type
 from cec_store.format.columns import values_of
 from cec_store.format.schema import (
     TIMESTAMP_TYPE,
@@ -122,7 +122,7 @@ def _fit_column(column: pa.Array, wanted: pa.Field) -> pa.Array:
     if stored_type(column.type) != wanted.type:
         raise SchemaMismatch(f"column {wanted.name!r} is {column.type}, not {wanted.type}")
     try:
-        check_column(column)  # a cast follows views and runs wherever they point
+        check_structure(column)  # a cast follows views and runs wherever they point
         return as_stored(column)
     except pa.ArrowInvalid as error:
         raise SchemaMismatch(f"column {wanted.name!r} is {column.type}: {error}") from error
