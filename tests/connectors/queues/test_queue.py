@@ -21,9 +21,15 @@ from cec_store.opening import open_queue, queue_at, read_queue
 from support.runs.minors import HAS_TIMES
 from support.spark.jvm_queues import write_sums
 from support.spark.jvm_sink import rubbish
+from support.vectors.limit_tables import Tables
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ROWS = 3000
+SPARK_TYPES = [
+    pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(),
+    pa.decimal128(1, 0), pa.decimal128(18, 3), pa.decimal128(38, 10), pa.date32(),
+    pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.duration("us"), pa.string(), pa.binary(),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +175,30 @@ def test_bytes_of_strings_are_kept_as_they_are(
     rows.write.parquet(str(parquet))
     theirs = session.read.parquet(str(parquet)).orderBy("id").selectExpr(*shown).collect()
     assert theirs == found.orderBy("id").selectExpr(*shown).collect()
+
+
+@pytest.mark.parametrize("rows", [20, 3000])
+def test_values_at_their_limits_come_back_through_both_languages(
+    session: Any,
+    form: str,
+    rows: int,
+    tmp_path: Path,
+    crash_count: Callable[[int, int], int],
+) -> None:
+    for seed in range(crash_count(2, 250)):
+        tables = Tables(seed, SPARK_TYPES)
+        drawn = tables.table(tables.schema(), rows)
+        due = drawn.append_column("n", pa.array(range(rows)))
+        with open_queue(tmp_path / f"in-{seed}", "a", schema=due.schema) as queue:
+            queue.append(due)
+        out = tmp_path / f"out-{seed}"
+        read(session, form, tmp_path / f"in-{seed}").write.format(form).mode("append").save(
+            str(out)
+        )
+        found = read_queue(out).read_all().sort_by("n")
+        for name in due.schema.names:
+            column = found.column(name).cast(due.schema.field(name).type)
+            assert column.equals(due.column(name)), (seed, due.schema.field(name))
 
 
 @pytest.mark.skipif(not HAS_TIMES, reason="Spark has times of day from 4.1 on")
