@@ -109,6 +109,8 @@ class LocalFolder:
         for name in filter(wanted, self.names() if self.exists() else ()):
             path = self._at(name)
             if not os.access(path, os.R_OK, effective_ids=True) and os.path.lexists(path):
+                if not stat.S_ISREG(mode := os.lstat(path).st_mode):
+                    raise no_file(path, mode)
                 with os_errors_of(path, reading=True):
                     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -167,6 +169,17 @@ class LocalFolder:
             with closed_on_failure(created_file(path)) as descriptor:
                 lock_file(descriptor)
             return LocalFile(descriptor, locked=True)
+
+    def open_shared(self, name: str) -> HeldFile:
+        """Open a file for writes at any byte, beside other processes; make it where it is missing.
+
+        Raises:
+            FileNotFoundError: the folder is not there.
+            CorruptLog: something else is in the place of the file.
+        """
+        path = self._at(name)
+        with os_errors_of(path):
+            return LocalFile(open_file(path, os.O_WRONLY | os.O_CREAT))
 
     def is_held(self, name: str) -> bool:
         """Whether somebody has this file open from :meth:`create_held`; not where it is gone."""

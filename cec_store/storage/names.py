@@ -178,6 +178,7 @@ def is_probe(name: str) -> bool:
 
 _COMMITS_PER_FOLDER = 1000
 LOG_FOLDER = "log"
+COMMIT_MARK = "mark"
 _LOG_FOLDER = re.compile(r"[0-9]{17}")
 _ACKNOWLEDGEMENT_OBJECT = re.compile(r"([0-9]{20})\.ack")
 _LOG_OBJECT = re.compile(r"([0-9]{20})\.(commit|summary)")

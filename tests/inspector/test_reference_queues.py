@@ -330,9 +330,9 @@ def wrong_summary(store: Store) -> tuple[str, str, int | None]:
     name = summary_object_name(4)
     found = ReferenceObject.decode(store.read(name), name, 4, is_summary=True)
     fewer = ReferenceObject(
-        4, found.log_id, found.commit, found.segments.slice(1), found.created_us, True
+        4, found.log_id, found.commit, found.segments.slice(1), found.created_us, True, found.salt
     )
-    replace(store, name, b"".join(fewer.encode(7)))
+    replace(store, name, b"".join(fewer.encode()))
     return "summary", name, 0
 
 
@@ -342,8 +342,11 @@ def wrong_claim(store: Store) -> tuple[str, str, int | None]:
     found = ReferenceObject.decode(store.read(name), name, 7)
     said = found.segments.to_pylist()
     said[0]["greatest_us"] += 1
-    told = ReferenceObject(7, found.log_id, found.commit, segments_of(said), found.created_us)
-    replace(store, name, b"".join(told.encode(7)))
+    told = ReferenceObject(
+        7, found.log_id, found.commit, segments_of(said), found.created_us, False, found.salt,
+        found.after,
+    )  # fmt: skip
+    replace(store, name, b"".join(told.encode()))
     store.delete([summary_object_name(8)])
     return "commit-record", said[0]["file"], said[0]["byte"]
 

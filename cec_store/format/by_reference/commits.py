@@ -134,12 +134,17 @@ class ReferenceObject:
     """As :data:`SEGMENT_COLUMNS`."""
     created_us: int
     is_summary: bool = False
+    salt: int = 0
+    """Random in each commit, so that no two are equal by chance; a summary has its commit's."""
+    after: tuple[int, int] | None = None
+    """Number and salt of the commit that it goes on from: the one before, or a summary's base."""
 
-    def encode(self, salt: int) -> list[bytes]:
-        """The object's bytes. ``salt`` is random: no two objects are equal by chance."""
+    def encode(self) -> list[bytes]:
+        """Return the object's bytes, part by part."""
+        number, salt = self.after or (NONE, 0)
         header = SegmentHeader(
-            epoch=0, log_id=self.log_id, segment_id=self.number, salt=salt, first_seq=0,
-            prev_segment=NONE, prev_bytes=0, prev_salt=0, prev_chain=0,
+            epoch=0, log_id=self.log_id, segment_id=self.number, salt=self.salt, first_seq=0,
+            prev_segment=number, prev_bytes=0, prev_salt=salt, prev_chain=0,
             created_us=self.created_us,
         )  # fmt: skip
         rows = self.segments.num_rows
@@ -171,9 +176,12 @@ class ReferenceObject:
         if len(records) != 1 or not records[0].num_rows:
             raise CorruptLog(path, 0, f"a commit of {len(records)} frames")
         commit, segments = _taken_apart(whole, records[0])
+        header = whole.header
+        after = None if header.prev_segment == NONE else (header.prev_segment, header.prev_salt)
         return cls(
-            number, whole.header.log_id, commit, segments, whole.header.created_us, is_summary
-        )
+            number, header.log_id, commit, segments, header.created_us, is_summary, header.salt,
+            after,
+        )  # fmt: skip
 
 
 def _taken_apart(

@@ -5,7 +5,7 @@ docs/format.md §12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
     """``None``: to its end."""
 
 
-def read_all(store: Store, wanted: Iterable[Wanted]) -> Iterator[Read]:
+def read_all(store: Store, wanted: Iterable[Wanted]) -> Generator[Read, None, None]:
     """Each of these in order, or why it cannot be had; some are read ahead of the caller."""
 
     def read(each: Wanted) -> Read:

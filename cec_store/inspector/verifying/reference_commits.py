@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,11 @@ from cec_store.format.columns import Ints
 from cec_store.format.schema import RecordSchema
 from cec_store.inspector.damage.faults import Fault, Note, kind_of
 from cec_store.inspector.damage.reference_objects import Read, Wanted, read_all
+from cec_store.partitioned.by_reference.commit_mark import CommitMark
 from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import (
+    COMMIT_MARK,
     LOG_FOLDER,
     commit_number_of,
     commit_object_name,
@@ -41,23 +44,26 @@ class CommitChecks:
         self.is_all_known = True
         """Whether every commit could be read."""
         self._log_id: bytes | None = None
-        self._before: ReferenceCommit | None = None
+        self._before: ReferenceObject | None = None
+        self._mark = CommitMark(store)
 
     def check(self) -> None:
         """Raises :class:`NotAQueue` where there is no commit."""
         commits, summaries = self._names()
-        if not commits:
+        if not commits and self._mark.newest() is None:
             raise NotAQueue(f"{self._store.url}: no commit is left in {LOG_FOLDER}/")
-        numbers = range(max(commits) + 1)
+        numbers = range(max(commits, default=-1) + 1)
         names = [Wanted(name) for name in _names_in_order(numbers, summaries)]
-        read = read_all(self._store, names)
-        for number in numbers:
-            self._take_commit(number, next(read))
-            if number in summaries:
-                self._take_summary(number, next(read))
-            elif summary_base(number) is not None:
-                what = "no summary is here; readers do without it"
-                self.notes.append(Note(self._path(summary_object_name(number)), 0, what))
+        # Closed here: the garbage collector would join its threads while it starts another.
+        with closing(read_all(self._store, names)) as read:
+            for number in numbers:
+                self._take_commit(number, next(read))
+                if number in summaries:
+                    self._take_summary(number, next(read))
+                elif summary_base(number) is not None:
+                    what = "no summary is here; readers do without it"
+                    self.notes.append(Note(self._path(summary_object_name(number)), 0, what))
+        self._check_mark(len(numbers))
         if self.state is None:
             self._ask_as_readers_do()
         if self.state is not None:
@@ -75,7 +81,7 @@ class CommitChecks:
                     commits.add(commit)
                 elif summary is not None and summary_object_name(summary) == whole:
                     summaries.add(summary)
-                else:
+                elif whole != f"{LOG_FOLDER}/{COMMIT_MARK}" or self._mark.path is None:
                     self.notes.append(Note(self._path(whole), 0, "no commit, and never read"))
         newest = max(commits, default=-1)
         for number in sorted(each for each in summaries if each > newest):
@@ -103,12 +109,15 @@ class CommitChecks:
             self.schema = found.commit.schema
             if found.commit.schema is None or found.commit.operation != Operation.MAKE:
                 self._fault("commit-record", name, 0, "it does not make the queue")
-            self._before, self.state = found.commit, QueueState.of([found])
+            self._before, self.state = found, QueueState.of([found])
             return
-        problem = "" if self._before is None else what_does_not_follow(self._before, found)
+        before = self._before
+        problem = "" if before is None else what_does_not_follow(before.commit, found)
+        if before is not None and found.after != (number - 1, before.salt):
+            problem = f"it goes on from another commit {number - 1} than the one that is here"
         if problem:
             self._fault("commit-record", name, 0, problem)
-        self._before = found.commit
+        self._before = found
         try:
             self.state = None if self.state is None else self.state.after(found)
         except ValueError as error:
@@ -154,7 +163,28 @@ class CommitChecks:
                 what = "it does not say what the commits up to there say"
                 self._fault("summary", name, 0, what, acknowledged=False)
         elif base == 0:  # of all there is, so that what follows is known again
-            self._before, self.state = found.commit, QueueState.of([found])
+            self._before, self.state = found, QueueState.of([found])
+
+    def _check_mark(self, commits: int) -> None:
+        """The commits that the mark names are here; a queue that was copied has none."""
+        try:
+            mark = self._mark.newest(self._log_id)
+        except CecError as error:
+            self._fault(kind_of(error), f"{LOG_FOLDER}/{COMMIT_MARK}", 0, str(error))
+            return
+        if mark is None:
+            if self._mark.path is not None:
+                what = "it is not there: the newest commit is known in one place until the next one"
+                self.notes.append(Note(self._mark.path, 0, what))
+            return
+        for number in range(commits, mark.segment_id + 1):
+            what = f"the object is missing: {self._mark.path} says that the queue had it"
+            self._fault("commit-missing", commit_object_name(number), 0, what)
+            self.is_all_known = False
+        before = self._before
+        if before and before.number == mark.segment_id and before.salt != mark.salt:
+            what = f"it is another commit than the one that {self._mark.path} names"
+            self._fault("commit-record", commit_object_name(before.number), 0, what)
 
     def _ask_as_readers_do(self) -> None:
         try:
@@ -207,7 +237,8 @@ def _is_same(due: ReferenceObject, found: ReferenceObject) -> bool:
         keys = [(name, "ascending") for name in ("removed", "file", "byte")]
         return pa.Table.from_batches([each.segments]).sort_by(keys).combine_chunks()
 
-    return due.commit == found.commit and in_order(due).equals(in_order(found))
+    is_of_same = (due.salt, due.after) == (found.salt, found.after)
+    return is_of_same and due.commit == found.commit and in_order(due).equals(in_order(found))
 
 
 def what_does_not_follow(before: ReferenceCommit, found: ReferenceObject) -> str:

@@ -71,10 +71,13 @@ def go_back(store: Store, number: int, now_us: int) -> QueueState:
     """
     log = ReferenceLog(store)
     state = state_at(store, log, number)
-    for each in range(log.open().number, number, -1):
+    newest = log.open().number
+    log.forget_mark()
+    for each in range(newest, number, -1):
         if summary_base(each) is not None:
             store.delete([summary_object_name(each)])
         store.delete([commit_object_name(each)])
+    log.note(state)
     for name, (_, first) in registered(state, store.url).items():
         _put_back(store, state, name, first, now_us)
     return state

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cec_store.errors import Fenced, OutOfRange
+from cec_store.errors import Fenced, OutOfRange, QueueReplaced
 from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.partitioned.by_reference.queue_state import QueueState
@@ -179,12 +179,22 @@ class PartitionedConsumer:
             self._said, number=self._said.number + 1, received=got, effects_saved=saved,
             acknowledged_us=self._clock_us(),
         )  # fmt: skip
-        if not self._create(said) or not self._delete_below(said.number):
-            raise Fenced(
-                f"{self._store.url}: somebody has taken over consumer {self.name!r}; nothing more "
-                "is acknowledged here"
-            )
+        if not self._create(said):
+            raise self._fenced()
+        try:
+            self._log.prove(self._state)
+        except QueueReplaced:
+            self._store.delete([acknowledgement_object_name(self.name, said.number)])
+            raise
+        if not self._delete_below(said.number):
+            raise self._fenced()
         self._said = said
+
+    def _fenced(self) -> Fenced:
+        return Fenced(
+            f"{self._store.url}: somebody has taken over consumer {self.name!r}; nothing more "
+            "is acknowledged here"
+        )
 
     def _raised(self, before: tuple[int, ...], now: Mapping[int, int]) -> tuple[int, ...]:
         ends = self._state.commit.ends

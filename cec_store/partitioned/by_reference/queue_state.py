@@ -5,7 +5,7 @@ docs/format.md §12. Values only; `reference_log` reads and writes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,13 @@ class QueueState:
     they came by."""
     gone: pa.Table
     """Those that were taken away since the last whole summary, by commit ``removed_at``."""
+    salts: Mapping[int, int]
+    """By number: the salt of this commit and of those at which the next summaries begin."""
+
+    @property
+    def salt(self) -> int:
+        """Salt of commit ``number``, by which it is known again."""
+        return self.salts[self.number]
 
     @classmethod
     def of(cls, parts: Sequence[ReferenceObject]) -> QueueState:
@@ -61,7 +68,7 @@ class QueueState:
         """
         first = parts[0]
         state = cls(
-            first.number, first.log_id, first.commit, _LIVE.empty_table(), _GONE.empty_table()
+            first.number, first.log_id, first.commit, _LIVE.empty_table(), _GONE.empty_table(), {}
         )
         for part in parts:
             state = state.after(part)
@@ -89,7 +96,10 @@ class QueueState:
             left = live.filter(pa.array(is_taken))
             gone = pa.concat_tables([gone, _with(left, _REMOVED_AT, part.number)])
             live = live.filter(pa.array(~is_taken))
-        return QueueState(part.number, part.log_id, part.commit, live, gone)
+        bases = {part.number - part.number % each for each in (1, *SUMMARY_EVERY[1:])}
+        known = {**self.salts, part.number: part.salt}
+        salts = {number: salt for number, salt in known.items() if number in bases}
+        return QueueState(part.number, part.log_id, part.commit, live, gone, salts)
 
     def has_all(self, segments: pa.Table) -> bool:
         """Whether these count still."""
@@ -116,8 +126,9 @@ class QueueState:
             )
             segments = pa.concat_tables([since, gone])
         return ReferenceObject(
-            self.number, self.log_id, self.commit, _one_batch(segments), created_us, True
-        )
+            self.number, self.log_id, self.commit, _one_batch(segments), created_us, True,
+            self.salt, (base, self.salts[base]) if base else None,
+        )  # fmt: skip
 
 
 def _with(segments: pa.Table, column: str, number: int) -> pa.Table:

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
-from cec_store.errors import CorruptLog, NotAQueue, StorageError
+from cec_store.errors import CorruptLog, NotAQueue, QueueReplaced, StorageError
 from cec_store.format.by_reference.commits import ReferenceObject
-from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, decode_segment_header
+from cec_store.format.frame import (
+    SEGMENT_HEADER_BYTES,
+    BadHeader,
+    SegmentHeader,
+    decode_segment_header,
+)
+from cec_store.partitioned.by_reference.commit_mark import ADVICE, CommitMark
 from cec_store.partitioned.by_reference.queue_state import QueueState, summary_base
 from cec_store.storage.names import (
     LOG_FOLDER,
@@ -24,13 +32,20 @@ from cec_store.storage.names import (
 from cec_store.storage.stores.store import Store, prove_exclusive_creates
 
 _log = logging.getLogger(__name__)
+_PROVEN_FOR_S = 60.0
+"""In a store, a follower that finds nothing new proves its newest commit this often."""
+_LOOKS = 8
+_PAUSE_S = 0.05
+"""Between looks at a commit that may be a late writer's of another queue, which takes it back."""
 
 
 class ReferenceLog:
-    """The commits of one queue. Holds nothing but the store, so any thread may use it."""
+    """The commits of one queue. Keeps no state of the queue, so any thread may use it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._mark = CommitMark(store)
+        self._proven_s = time.monotonic()
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -41,16 +56,102 @@ class ReferenceLog:
             NotAQueue: there is no commit.
             CorruptLog: a commit is missing or damaged.
         """
-        return self.at(self._newest_number())
+        number = self._newest_number()
+        try:
+            state = self.at(number)
+        except CorruptLog:
+            # It may be a late writer's of another queue, which takes it back.
+            time.sleep(_LOOKS * _PAUSE_S)
+            newest = self._newest_number()
+            if newest == number:
+                raise
+            state = self.at(newest)
+        return self._upto_mark(state)
 
-    def refresh(self, state: QueueState) -> QueueState:
-        """The queue as it is now, from what it was: one request for each commit since, and one."""
+    def refresh(self, state: QueueState, *, proving: bool = False) -> QueueState:
+        """The queue as it is now, from what it was: one request for each commit since, and one.
+
+        Proves the commit that it began with: always on local disks; in a store where somebody is
+        to commit behind it (``proving``), and once a minute.
+
+        Raises:
+            QueueReplaced: this queue, as it was, does not stand here any more.
+            CorruptLog: a commit is missing or damaged.
+        """
+        newest = self._followed(state)
+        is_due = time.monotonic() - self._proven_s > _PROVEN_FOR_S
+        if self._store.appends or proving or is_due:
+            self.prove(state)
+        return self._upto_mark(newest)
+
+    def _followed(self, state: QueueState) -> QueueState:
+        looks = 0
         while True:
             try:
                 commit = self._commit(state.number + 1)
             except FileNotFoundError:
                 return state
-            state = self._after(state, commit)
+            if (commit.log_id, commit.after) == (state.log_id, (state.number, state.salt)):
+                state = self._after(state, commit)
+                continue
+            self.prove(state)
+            looks += 1
+            if looks == _LOOKS:
+                what = "a commit of another queue, or behind another than the one before it"
+                raise CorruptLog(self._path(commit.number), 0, what)
+            time.sleep(_PAUSE_S)
+
+    def _upto_mark(self, state: QueueState) -> QueueState:
+        """The state once the commits are there that the mark names; raises `CorruptLog`."""
+        before, mark = None, None
+        while (mark := self._mark.newest(state.log_id)) and mark.segment_id > state.number:
+            if before == (mark.segment_id, state.number):
+                raise self._lost(state.number + 1, mark.segment_id)
+            before = (mark.segment_id, state.number)
+            state = self._followed(state)
+        if mark is not None and mark.segment_id == state.number and mark.salt != state.salt:
+            what = f"another commit than the one that {self._mark.path} names"
+            raise CorruptLog(self._path(state.number), 0, what, ADVICE)
+        return state
+
+    def _lost(self, number: int, marked: int) -> CorruptLog:
+        what = f"the commit is missing: {self._mark.path} says that the queue had {marked}"
+        return CorruptLog(self._path(number), 0, what, ADVICE)
+
+    def prove(self, state: QueueState) -> None:
+        """See that the queue that had this state stands here: one request of 128 bytes.
+
+        Raises:
+            QueueReplaced: its commit is not here, or another in its place.
+            CorruptLog: the commit is damaged, or it was lost.
+        """
+        path = self._path(state.number)
+        header = self._header(state.number)
+        if header is None:
+            mark = self._mark.newest(state.log_id)
+            if mark is not None and mark.segment_id >= state.number:
+                raise self._lost(state.number, mark.segment_id)
+            what = "it was removed, made anew, or replaced by an older copy"
+        elif header.log_id != state.log_id:
+            what = "another queue stands here now"
+        elif header.salt != state.salt:
+            what = "a copy that has gone on otherwise stands here now"
+        else:
+            self._proven_s = time.monotonic()
+            return
+        raise QueueReplaced(
+            f"{path}: commit {state.number} of the queue that was opened is not here any more: "
+            f"{what}. Nothing was committed; open the queue again"
+        )
+
+    def _header(self, number: int) -> SegmentHeader | None:
+        try:
+            data = self._store.read(commit_object_name(number), 0, SEGMENT_HEADER_BYTES)
+            return decode_segment_header(data)
+        except FileNotFoundError:
+            return None
+        except BadHeader as error:
+            raise CorruptLog(self._path(number), 0, str(error)) from None
 
     def commit(self, number: int) -> ReferenceObject:
         """One commit; raises :class:`CorruptLog` where it is missing or damaged."""
@@ -65,13 +166,13 @@ class ReferenceLog:
 
     def created_us(self, number: int) -> int:
         """When a commit was made, by its writer's clock; raises :class:`CorruptLog`."""
-        name = commit_object_name(number)
-        try:
-            return decode_segment_header(self._store.read(name, 0, SEGMENT_HEADER_BYTES)).created_us
-        except FileNotFoundError:
-            raise CorruptLog(self._path(number), 0, "a commit is missing") from None
-        except BadHeader as error:
-            raise CorruptLog(self._path(number), 0, str(error)) from None
+        return self._needed_header(number).created_us
+
+    def _needed_header(self, number: int) -> SegmentHeader:
+        header = self._header(number)
+        if header is None:
+            raise CorruptLog(self._path(number), 0, "a commit is missing")
+        return header
 
     def _newest_number(self) -> int:
         folders = [entry.name for entry in self._store.list(LOG_FOLDER) if entry.is_folder]
@@ -81,22 +182,18 @@ class ReferenceLog:
             newest = max((number for number in numbers if number is not None), default=None)
             if newest is not None:
                 return newest
+        if (mark := self._mark.newest()) is not None:
+            raise self._lost(mark.segment_id, mark.segment_id)
         raise NotAQueue(f"{self._store.url}: no queue here (there is no commit in {LOG_FOLDER}/)")
 
     def at(self, number: int) -> QueueState:
         """The queue after an earlier commit; raises :class:`CorruptLog` as :meth:`open`."""
-        parts: list[ReferenceObject] = []
-        at = number
-        while True:
-            part = self._summary(at) or self.commit(at)
-            parts.append(part)
-            base = summary_base(at) if part.is_summary else at - 1
-            assert base is not None
-            if at == 0 or (part.is_summary and base == 0):
-                break
-            at = base
+        salt = None if summary_base(number) is None else self._needed_header(number).salt
+        parts = [self._part(number, salt)]
+        while parts[-1].number and parts[-1].after is not None:
+            parts.append(self._part(*parts[-1].after))
         parts.reverse()
-        strangers = [part.number for part in parts if part.log_id != parts[0].log_id]
+        strangers = [part.number for part in parts if part.log_id != parts[-1].log_id]
         if strangers:
             raise CorruptLog(self._path(strangers[0]), 0, "a commit of another queue")
         try:
@@ -104,9 +201,25 @@ class ReferenceLog:
         except ValueError as error:
             raise CorruptLog(self._path(number), 0, str(error)) from error
 
+    def _part(self, number: int, salt: int | None) -> ReferenceObject:
+        """The summary at a commit of this salt, or the commit; raises :class:`CorruptLog`.
+
+        ``None``: no summary is due there, and whichever commit it is counts.
+        """
+        summary = None if salt is None else self._summary(number)
+        if summary is not None and summary.salt == salt:
+            base = 0 if summary.after is None else summary.after[0]
+            if base == summary_base(number):
+                return summary
+        found = self.commit(number)
+        if salt not in (None, found.salt):
+            what = "another commit than the one that the queue has gone on from"
+            raise CorruptLog(self._path(number), 0, what)
+        if number and (found.after is None or found.after[0] != number - 1):
+            raise CorruptLog(self._path(number), 0, "it does not name the commit before it")
+        return found
+
     def _after(self, state: QueueState, commit: ReferenceObject) -> QueueState:
-        if commit.log_id != state.log_id:
-            raise CorruptLog(self._path(commit.number), 0, "a commit of another queue")
         try:
             return state.after(commit)
         except ValueError as error:
@@ -141,8 +254,25 @@ class ReferenceLog:
         """
         assert first.number == 0
         prove_exclusive_creates(self._store)
-        self._store.create(commit_object_name(0), first.encode(_salt()))
-        return QueueState.of([first])
+        first = replace(first, salt=_salt(), after=None)
+        self._store.create(commit_object_name(0), first.encode())
+        state = QueueState.of([first])
+        self.note(state)
+        return state
+
+    def forget_mark(self) -> None:
+        """Delete the mark, durably: before commits that it names are deleted."""
+        self._mark.remove()
+
+    def note(self, state: QueueState) -> None:
+        """Put the newest commit into the mark, of a queue that has none."""
+        if self._mark.path is None:
+            return
+        size = self._store.size(commit_object_name(state.number))
+        with self._mark.opened() as file:
+            self.prove(state)
+            if file is not None:
+                self._mark.write(file, state.log_id, state.number, state.salt, size)
 
     def add(
         self, state: QueueState, next_after: Callable[[QueueState], ReferenceObject | None]
@@ -153,17 +283,17 @@ class ReferenceLog:
         somebody else was quicker; ``None``: there is nothing to commit (any more).
 
         Raises:
+            QueueReplaced: this queue does not stand here any more; nothing was committed.
             StorageError: it was not made, or nobody can say: open again and look.
         """
         while (commit := next_after(state)) is not None:
             assert commit.number == state.number + 1
-            try:
-                self._store.create(commit_object_name(commit.number), commit.encode(_salt()))
-            except FileExistsError:
-                newer = self.refresh(state)
+            commit = replace(commit, salt=_salt(), after=(state.number, state.salt))
+            if not self._is_created(state, commit):
+                newer = self.refresh(state, proving=True)
                 if newer.number == state.number:
                     path = self._path(commit.number)
-                    raise StorageError(f"{path}: is there, and cannot be read") from None
+                    raise StorageError(f"{path}: is there, and cannot be read")
                 state = newer
                 continue
             state = self._after(state, commit)
@@ -171,13 +301,43 @@ class ReferenceLog:
             break
         return state
 
+    def _is_created(self, state: QueueState, commit: ReferenceObject) -> bool:
+        """Create the commit behind a state, proven; ``False``: the number is taken.
+
+        The proof counts once the commit is there, since the queue may go until then. On local
+        disks another one before costs little, and leaves a queue that is there undisturbed.
+        """
+        if self._store.appends:
+            self.prove(state)
+        parts = commit.encode()
+        with self._mark.opened() as file:
+            try:
+                self._store.create(commit_object_name(commit.number), parts)
+            except FileExistsError:
+                return False
+            try:
+                self.prove(state)
+            except QueueReplaced:
+                self._take_back(commit)
+                raise
+            if file is not None:
+                size = sum(map(len, parts))
+                self._mark.write(file, commit.log_id, commit.number, commit.salt, size)
+        return True
+
+    def _take_back(self, commit: ReferenceObject) -> None:
+        """Delete a commit that has come into the place of its queue: nobody goes on from it."""
+        header = self._header(commit.number)
+        if header is not None and header.salt == commit.salt:
+            self._store.delete([commit_object_name(commit.number)])
+
     def _summarise(self, state: QueueState, created_us: int) -> None:
         summary = state.summary(created_us)
         if summary is None:
             return
         try:
             name = summary_object_name(state.number)
-            self._store.create(name, summary.encode(_salt()))
+            self._store.create(name, summary.encode())
         except (FileExistsError, StorageError) as error:
             _log.warning("%s: no summary: %s; readers do without", self._path(state.number), error)
 

@@ -15,6 +15,7 @@ from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import PARTITION_COLUMN, Selection
+from cec_store.partitioned.by_reference.commit_mark import CommitMark
 from cec_store.partitioned.by_reference.partition_log import PartitionLog
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING, making
@@ -119,11 +120,11 @@ class ReferenceQueue:
 
 
 def is_by_reference(store: Store) -> bool:
-    """Whether there is a queue by reference here."""
+    """Whether there is a queue by reference here, or a mark of one that was lost."""
     try:
         store.size(commit_object_name(0))
     except FileNotFoundError:
-        return False
+        return CommitMark(store).newest() is not None
     return True
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cec_store.errors import Poisoned, StorageError
+from cec_store.errors import Poisoned, QueueReplaced, StorageError
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.records import fit_batches
 from cec_store.format.schema import RecordSchema
@@ -66,9 +66,11 @@ class ReferenceWriter:
             if not makers:
                 return state
             self._appended += 1
+        if self._store.appends:
+            self._log.prove(state)  # before rows are put where the queue was
         query, batch = transaction or (self._query, self._appended)
         if transaction is not None:
-            state = self._log.refresh(state)
+            state = self._log.refresh(state, proving=True)
             if state.commit.has(query, batch):
                 return self._passed_over(state, query, batch)
         pieces = self._made(makers, query, batch)
@@ -84,6 +86,9 @@ class ReferenceWriter:
 
         try:
             after = self._log.add(state, commit)
+        except QueueReplaced:
+            self._forget(pieces)
+            raise
         except BaseException:
             # Whatever was in the way, an interrupt too: the commit may be there, and name them.
             if is_tried:

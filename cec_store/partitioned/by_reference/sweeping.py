@@ -5,12 +5,13 @@ docs/format.md §12. The grace period is for readers that began before, and for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow.compute as pc
 
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, decode_segment_header
 from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_commits import GRACE_US
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import DATA_FOLDER
 from cec_store.storage.stores.store import Store
@@ -56,18 +57,42 @@ def counted_at(log: ReferenceLog, state: QueueState, moment_us: int) -> set[str]
     return set(log.at(low).live.column("file").to_pylist())
 
 
-def rubbish(store: Store, state: QueueState, older_than_us: int) -> Iterator[str]:
-    """Names of objects below ``data/`` that count for nobody and are older than this moment.
+def rubbish(store: Store, state: QueueState, older_than_us: int) -> Iterator[tuple[str, int]]:
+    """Objects below ``data/`` that count for nobody and are older than this moment.
 
-    Lists every folder there. An object is as old as its header says; what has no sound header is
-    not ours, and stays.
+    Yields names, and when each was made. Lists every folder there. An object is as old as its
+    header says; what has no sound header is not ours, and stays.
     """
     named = set(state.live.column("file").to_pylist())
     for folder in _folders(store, DATA_FOLDER):
         for entry in store.list(folder):
             name = f"{folder}/{entry.name}"
-            if not entry.is_folder and name not in named and _age(store, name) <= older_than_us:
-                yield name
+            if not entry.is_folder and name not in named:
+                made_us = _made_us(store, name)
+                if made_us is not None and made_us <= older_than_us:
+                    yield name, made_us
+
+
+def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, int]) -> set[str]:
+    """The objects, of these, that a commit behind the newest may have named, and was lost.
+
+    Such a commit was made within the grace period of its objects. What a commit that is there has
+    named, and taken away, no other will name. Reads commits back to the oldest object in doubt.
+
+    Raises:
+        CorruptLog: a commit is missing or damaged.
+    """
+    newest_us = log.created_us(state.number)
+    left = {name for name, when_us in made_us.items() if when_us + GRACE_US >= newest_us}
+    oldest_us = min((made_us[name] for name in left), default=0)
+    for number in range(state.number, 0, -1):
+        if not left:
+            break
+        commit = log.commit(number)
+        left.difference_update(commit.segments.column("file").to_pylist())
+        if commit.created_us < oldest_us:
+            break
+    return left
 
 
 def _folders(store: Store, above: str) -> Iterator[str]:
@@ -79,9 +104,9 @@ def _folders(store: Store, above: str) -> Iterator[str]:
                     yield f"{above}/{query.name}/{batch.name}"
 
 
-def _age(store: Store, name: str) -> float:
-    """When an object was made; never, where it does not say so."""
+def _made_us(store: Store, name: str) -> int | None:
+    """When an object was made; ``None`` where it does not say so."""
     try:
         return decode_segment_header(store.read(name, 0, SEGMENT_HEADER_BYTES)).created_us
     except (BadHeader, FileNotFoundError):
-        return float("inf")
+        return None

@@ -25,7 +25,12 @@ from cec_store.partitioned.by_reference.reference_commits import (
 )
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.reference_trims import Wanted, limits
-from cec_store.partitioned.by_reference.sweeping import counted_at, rubbish, sweep_gone
+from cec_store.partitioned.by_reference.sweeping import (
+    counted_at,
+    perhaps_named,
+    rubbish,
+    sweep_gone,
+)
 from cec_store.storage.stores.store import Store
 
 _EVERY = 64
@@ -109,9 +114,10 @@ class Upkeep:
         """Delete what writers that died have left, and what was taken away; also the names."""
         # Before the commits are looked at: what they name was made before them.
         older_us = self._clock_us() - GRACE_US
-        state = self._log.refresh(state)
-        read = counted_at(self._log, state, older_us)
-        found = [name for name in rubbish(self._store, state, older_us) if name not in read]
+        state = self._log.refresh(state, proving=True)
+        made_us = dict(rubbish(self._store, state, older_us))
+        kept = counted_at(self._log, state, older_us) | perhaps_named(self._log, state, made_us)
+        found = [name for name in made_us if name not in kept]
         self._store.delete(found)
         self._sweep_gone(state)
         return state, found

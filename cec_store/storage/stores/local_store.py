@@ -104,13 +104,14 @@ class LocalStore:
 
     @contextmanager
     def _files_only(self, name: str) -> Iterator[None]:
-        """A folder is no object, and nothing is below a file."""
+        """A folder is no object, and nothing is below a file. Other things are refused by name."""
         path = os.path.join(self._root.path, name)
         try:
             yield
         except StorageError as error:
             cause = error.__cause__
-            if isinstance(cause, NotADirectoryError) or os.path.isdir(path):
+            is_folder = os.path.isdir(path) and not os.path.islink(path)
+            if isinstance(cause, NotADirectoryError) or is_folder:
                 raise FileNotFoundError(errno.ENOENT, "no such object", path) from None
             raise
 
@@ -142,12 +143,13 @@ def _taken(path: str) -> FileExistsError:
 
 
 def _entries_of(entry: os.DirEntry[str]) -> list[Entry]:
-    with suppress(FileNotFoundError):  # deleted meanwhile
+    """Return one entry; none where it has been deleted meanwhile.
+
+    A link, a FIFO or a device is listed as the object in whose place it is: reading refuses it.
+    """
+    with suppress(FileNotFoundError):
         found = entry.stat(follow_symlinks=False)
-        if stat.S_ISDIR(found.st_mode):
-            return [Entry(entry.name, None)]
-        if stat.S_ISREG(found.st_mode):
-            return [Entry(entry.name, found.st_size)]
+        return [Entry(entry.name, None if stat.S_ISDIR(found.st_mode) else found.st_size)]
     return []
 
 

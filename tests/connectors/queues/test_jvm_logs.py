@@ -1,5 +1,7 @@
 """The log of commits in Scala: what it writes Python reads, and the other way round."""
 
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cec_store.errors import CorruptLog
 from cec_store.format.by_reference.commits import (
     Operation,
     ReferenceCommit,
@@ -16,6 +19,7 @@ from cec_store.format.by_reference.commits import (
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.reference_commits import batch_after, making
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+from cec_store.storage.names import commit_object_name
 from cec_store.storage.stores.local_store import LocalStore
 from support.spark.jvm import run_jvm
 
@@ -37,7 +41,9 @@ def objects() -> dict[str, ReferenceObject]:
     many = [{**SEGMENT, "first_offset": 7 * n, "removed": n % 3 == 0} for n in range(5000)]
     return {
         "0.commit": ReferenceObject(0, log_id, make, segments_of([]), 1),
-        "17.commit": ReferenceObject(17, log_id, append, segments_of([SEGMENT]), 99),
+        "17.commit": ReferenceObject(
+            17, log_id, append, segments_of([SEGMENT]), 99, salt=2**64 - 1, after=(16, 2**64 - 2)
+        ),
         "64.summary": ReferenceObject(64, log_id, append, segments_of(many), 2**40, True),
         "5.commit": ReferenceObject(
             5, log_id, ReferenceCommit(Operation.TRIM, starts=(3,), ends=(3,)), segments_of([]), -1
@@ -50,7 +56,8 @@ def shown(found: ReferenceObject) -> dict[str, Any]:
     schema = b"" if commit.schema is None else commit.schema.encode()
     return {
         "number": found.number, "log_id": found.log_id.hex(), "created_us": found.created_us,
-        "is_summary": found.is_summary,
+        "is_summary": found.is_summary, "salt": str(found.salt),
+        "after": None if found.after is None else "{} {}".format(*found.after),
         "commit": {
             "operation": int(commit.operation), "query": commit.query, "batch": commit.batch,
             "starts": [*commit.starts], "ends": [*commit.ends], "queries": {**commit.queries},
@@ -68,7 +75,7 @@ def test_objects_of_either_side_are_read_by_the_other(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     written = objects()
     for name, found in written.items():
-        (tmp_path / "in" / name).write_bytes(b"".join(found.encode(5)))
+        (tmp_path / "in" / name).write_bytes(b"".join(found.encode()))
     said = run_jvm("logObjects", **{"in": tmp_path / "in", "out": tmp_path / "out"})
     assert said == {name: shown(found) for name, found in written.items()}
     for name, found in written.items():
@@ -81,7 +88,7 @@ def test_objects_of_either_side_are_read_by_the_other(tmp_path: Path) -> None:
 def test_what_is_damaged_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
-    data = b"".join(objects()["17.commit"].encode(5))
+    data = b"".join(objects()["17.commit"].encode())
     step = len(data) // 40
     places = [*range(0, len(data), step), len(data) - 1]
     for place in places:
@@ -110,6 +117,48 @@ def add(log: ReferenceLog, count: int) -> None:
         state = log.add(
             state, lambda now, row=row: batch_after(now, "python", 1, [row], 7, is_stream=False)
         )
+
+
+def test_a_queue_that_is_replaced_or_loses_its_newest_commit_is_told_by_the_jvm(
+    tmp_path: Path,
+) -> None:
+    """As Python tells it: tests/partitioned/by_reference/test_replaced_queues.py."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "now").mkdir()
+    newest = commit_object_name(4)
+    names = ["removed", "anew", "older", "lost", "link", "fifo", "folder", "same"]
+    for name in names:
+        log = made(tmp_path / "in" / name)
+        add(log, 2)
+        if name == "older":
+            shutil.copytree(tmp_path / "in" / name, tmp_path / "now" / name)
+        add(log, 2)
+        if name == "anew":
+            add(made(tmp_path / "now" / name), 4)
+        elif name not in ("removed", "older"):
+            shutil.copytree(tmp_path / "in" / name, tmp_path / "now" / name)
+    harmed = {name: tmp_path / "now" / name / newest for name in names}
+    for name in ("lost", "link", "fifo", "folder"):
+        harmed[name].rename(tmp_path / f"{name}.commit")
+    harmed["link"].symlink_to(tmp_path / "link.commit")
+    os.mkfifo(harmed["fifo"])
+    harmed["folder"].mkdir()
+    said = run_jvm("replacedQueues", **{"in": tmp_path / "in", "now": tmp_path / "now"})
+    for name in ("removed", "anew", "older"):
+        for call in ("refresh", "add"):
+            assert said[name][call].startswith("QueueReplaced: "), (name, call, said)
+    assert said["removed"]["open"].startswith("NotAQueue: ")
+    assert (said["anew"]["open"], said["older"]["open"]) == ("commit 4", "commit 2")
+    for name in ("lost", "link", "fifo", "folder"):
+        for call in ("refresh", "add", "open"):
+            kind = said[name][call].split(":")[0]
+            assert kind in ("CecLogException", "DamagedLog"), (name, call, said)
+            assert newest in said[name][call]
+    assert "a symbolic link is in the place of a file" in said["link"]["open"]
+    assert said["same"] == {"add": "commit 5", "refresh": "commit 5", "open": "commit 5"}
+    (tmp_path / "in" / "same" / commit_object_name(5)).unlink()
+    with pytest.raises(CorruptLog, match="commit is missing"):  # the JVM has noted it, too
+        ReferenceLog(LocalStore(tmp_path / "in" / "same")).open()
 
 
 @pytest.mark.parametrize("count", [3, 4, 64, 70])

@@ -5,7 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cec_store import CorruptLog, Fenced, OutOfRange, open_queue, read_queue
+from cec_store import CorruptLog, OutOfRange, open_queue, read_queue
+from cec_store.errors import QueueReplaced
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.partitioned.by_reference.earlier import copy_at, forget_consumers, go_back, state_at
@@ -103,7 +104,7 @@ def test_consumers_are_put_back_and_fenced(tmp_path: Path) -> None:
         assert state.effects_saved == before.commit.ends
         for value in range(200, 206):
             queue.append(table(value, -value))
-        with pytest.raises(Fenced):
+        with pytest.raises(QueueReplaced):
             consumer.acknowledge(effects_saved={0: ends[0] + 1, 1: ends[1] + 1})
 
 

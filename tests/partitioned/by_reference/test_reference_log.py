@@ -187,7 +187,7 @@ def test_opening_takes_few_requests_however_long_the_history() -> None:
     assert store.calls == ["read"], "an idle follower asks once"
     store.calls.clear()
     log.add(state, appended)
-    assert store.calls == ["create"], "nothing is listed or read for a commit"
+    assert store.calls == ["create", "read"], "a commit is one object, and one look behind it"
 
 
 def test_racing_writers_each_get_their_commits_in(tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ def test_a_commit_of_another_queue_is_refused() -> None:
     store, other = Objects(), Objects()
     log = ReferenceLog(store)
     state = log.add(made(log), appended)
-    commit = replace(appended(state), log_id=bytes(16))
-    other.create(commit_object_name(2), commit.encode(5))
+    commit = replace(appended(state), log_id=bytes(16), after=(1, state.salt))
+    other.create(commit_object_name(2), commit.encode())
     store.held |= other.held
     for look in (log.open, lambda: log.refresh(state)):
         with pytest.raises(CorruptLog, match="a commit of another queue"):
@@ -247,6 +247,7 @@ def test_a_commit_that_takes_away_what_is_not_there_is_refused() -> None:
     log = ReferenceLog(store)
     state = log.add(made(log), appended)
     wrong = segments_of([row(99, 0, 1, removed=True)])
-    store.create(commit_object_name(2), replace(appended(state), segments=wrong).encode(5))
+    added = replace(appended(state), segments=wrong, after=(1, state.salt))
+    store.create(commit_object_name(2), added.encode())
     with pytest.raises(CorruptLog, match="takes away what is not there"):
         log.open()

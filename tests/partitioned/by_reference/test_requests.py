@@ -65,8 +65,8 @@ def long_history(store: Store) -> None:
     real = maker.finish(store, "q", 0, 0)
     assert real is not None
     make = ReferenceCommit(Operation.MAKE, starts=(0,), ends=(0,), schema=SCHEMA)
-    first = ReferenceObject(0, LOG_ID, make, segments_of([]), 1)
-    store.create(commit_object_name(0), first.encode(1))
+    first = ReferenceObject(0, LOG_ID, make, segments_of([]), 1, salt=COMMITS)
+    store.create(commit_object_name(0), first.encode())
     whole = COMMITS - COMMITS % 4096
     state = QueueState.of([first])
     parts = [np.arange(1, whole + 1), *(np.array([n]) for n in range(whole + 1, COMMITS + 1))]
@@ -77,16 +77,19 @@ def long_history(store: Store) -> None:
             Operation.APPEND, "q", number, starts=(0,), ends=(number * RECORDS,),
             queries={"q": number},
         )  # fmt: skip
-        added = ReferenceObject(number, LOG_ID, commit, segments(real, numbers), number)
+        added = ReferenceObject(
+            number, LOG_ID, commit, segments(real, numbers), number, salt=number,
+            after=(number - 1, number - 1),
+        )  # fmt: skip
         state = state.after(added)
         summary = state.summary(number)
         if number >= COMMITS - 4:
-            store.create(commit_object_name(number), added.encode(number))
+            store.create(commit_object_name(number), added.encode())
         elif number >= last_folder:
             store.create(commit_object_name(number), [b"not read"])
         is_needed = summary_base(number) == 0 or number % 64 == 0 or number >= COMMITS - 4
         if summary is not None and is_needed:
-            store.create(summary_object_name(number), summary.encode(number))
+            store.create(summary_object_name(number), summary.encode())
         elif summary is not None and number >= last_folder:
             store.create(summary_object_name(number), [b"not read"])
 
@@ -135,7 +138,7 @@ def test_an_append_to_200_partitions_is_200_objects_and_one_commit(proxy: Faulty
     queue = PartitionedQueue(store, "a", schema, partitions=200, clock_us=lambda: 5)
     proxy.requests.clear()
     queue.append(pa.table({"n": np.arange(20_000)}))
-    assert kinds(proxy) == {"put": 201}
+    assert kinds(proxy) == {"put": 201, "get": 1}  # the commit before is looked at
 
 
 def test_a_thousand_partitions_commit_in_one_object(tmp_path: Path) -> None:
@@ -145,6 +148,9 @@ def test_a_thousand_partitions_commit_in_one_object(tmp_path: Path) -> None:
     before = len(store.calls)
     queue.append(pa.table({"n": np.arange(50_000)}))
     calls = store.calls[before:]
-    assert len(calls) == 1001
-    assert [name for kind, name in calls if name.endswith(".commit")] == [commit_object_name(1)]
+    made = [name for kind, name in calls if kind == "create"]
+    assert len(made) == 1001
+    assert [name for name in made if name.endswith(".commit")] == [commit_object_name(1)]
+    looks = [(kind, name) for kind, name in calls if kind != "create"]
+    assert looks == [("read", commit_object_name(0))] * 3  # before rows, before and behind a commit
     assert sum(queue.ends().values()) == 50_000

@@ -3,6 +3,8 @@ package org.apache.spark.sql.cecstore.queue
 import java.io.{File, FileNotFoundException, IOException, RandomAccessFile}
 import java.nio.file.{DirectoryNotEmptyException, FileAlreadyExistsException, NoSuchFileException}
 import java.nio.file.{Files, Path}
+import java.nio.file.LinkOption.NOFOLLOW_LINKS
+import java.nio.file.attribute.BasicFileAttributes
 import java.security.SecureRandom
 import java.util.concurrent.ConcurrentHashMap
 import scala.util.Using
@@ -17,6 +19,7 @@ import org.apache.spark.sql.cecstore.log.LocalFiles
 private[cecstore] final class LocalStore(root: Path) extends Store {
   import LocalStore._
   override val url: String = root.toString
+  override def localRoot: Option[Path] = Some(root)
   private val top = root.toAbsolutePath
   private def at(name: String): Path = root.resolve(Store.checked(name))
 
@@ -87,7 +90,10 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
   private def existing(name: String): File = {
     val path = at(name)
     // A folder is no object, and nothing is below a file.
-    if (!Files.isRegularFile(path)) throw new FileNotFoundException(s"$path: no such object")
+    if (!Files.exists(path, NOFOLLOW_LINKS) || Files.isDirectory(path, NOFOLLOW_LINKS)) {
+      throw new FileNotFoundException(s"$path: no such object")
+    }
+    requireRegular(path)
     path.toFile
   }
 
@@ -97,9 +103,9 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
       if (Files.isDirectory(path)) throw new IOException(s"$path: cannot be listed; may it be read?")
       Array.empty[File]
     }
-    files.toSeq.filter(file => Store.isName(file.getName)).collect {
-      case file if file.isDirectory => Entry(file.getName, -1)
-      case file if file.isFile => Entry(file.getName, file.length)
+    // A link or a FIFO is listed as the object in whose place it is: reading refuses it.
+    files.toSeq.filter(file => Store.isName(file.getName)).map { file =>
+      Entry(file.getName, if (Files.isDirectory(file.toPath, NOFOLLOW_LINKS)) -1 else file.length)
     }.sortBy(_.name)
   }
 
@@ -110,6 +116,19 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
 }
 
 private[cecstore] object LocalStore {
+  /** Refuse by name whatever is no regular file: a link, a FIFO, a device. One that is not there passes. */
+  private[queue] def requireRegular(path: Path): Unit = {
+    val kind = try Some(Files.readAttributes(path, classOf[BasicFileAttributes], NOFOLLOW_LINKS)) catch {
+      case _: NoSuchFileException => None
+    }
+    kind.filterNot(_.isRegularFile).foreach { found =>
+      val what = if (found.isSymbolicLink) "a symbolic link" else if (found.isDirectory) "a folder"
+        else "a FIFO, a socket or a device"
+      throw new CecLogException(s"$path: damage at byte 0: $what is in the place of a file; move it away; if the " +
+        "file had been written to, restore it from a copy")
+    }
+  }
+
   /** The JVM copies what it is given at once into memory outside of the heap. */
   private val CallBytes = 1 << 20
   private val random = new SecureRandom

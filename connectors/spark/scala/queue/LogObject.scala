@@ -33,14 +33,19 @@ private[cecstore] object Operation {
   val (make, append, merge, trim, set): (Byte, Byte, Byte, Byte, Byte) = (1, 2, 3, 4, 5)
 }
 
-/** An object of `log/`: a commit with its segments, or a summary. */
+/**
+ * An object of `log/`: a commit with its segments, or a summary.
+ *
+ * @param salt random in each commit, so that no two are equal by chance; a summary has its commit's
+ * @param previous number and salt of the commit that it goes on from: the one before, or a summary's base
+ */
 private[cecstore] final case class LogObject(
     number: Long, logId: IndexedSeq[Byte], commit: Commit, segments: IndexedSeq[Segment], createdUs: Long,
-    isSummary: Boolean) {
+    isSummary: Boolean, salt: Long = 0, previous: Option[(Long, Long)] = None) {
 
-  /** @param salt random: no two objects are equal by chance */
-  def encode(salt: Long): Seq[Array[Byte]] = LogObject.withAllocator { allocator =>
-    val header = SegmentHeader(logId.toArray, number, salt, 0, Format.NoSegment, 0, 0, 0, createdUs)
+  def encode(): Seq[Array[Byte]] = LogObject.withAllocator { allocator =>
+    val (before, saltBefore) = previous.getOrElse((Format.NoSegment, 0L))
+    val header = SegmentHeader(logId.toArray, number, salt, 0, before, 0, saltBefore, 0, createdUs)
     val stream = if (isSummary) Format.SummaryStream else Format.RecordStream
     val encoder = new WholeSegment.Encoder(header, LogObject.schemaMessage, stream)
     val rows = 1 + segments.size
@@ -73,6 +78,7 @@ private[cecstore] object LogObject {
     val (commit, segments) = try withAllocator(LogColumns.read(body, frame, _)) catch {
       case e: BadFrame => throw WholeSegment.damaged(path, byte, e.reason)
     }
-    LogObject(number, found.logId.toIndexedSeq, commit, segments, found.createdUs, isSummary)
+    val previous = Option.when(found.prevSegment != Format.NoSegment)((found.prevSegment, found.prevSalt))
+    LogObject(number, found.logId.toIndexedSeq, commit, segments, found.createdUs, isSummary, found.salt, previous)
   }
 }

@@ -3,6 +3,8 @@ package org.apache.spark.sql.cecstore.queue
 /** Names of objects below a queue, as `cec_store/storage/names.py` builds them. */
 private[cecstore] object Names {
   val LogFolder = "log"
+  /** What notes the newest commit a second time. */
+  val Mark = "log/mark"
   val DataFolder = "data"
   val ConsumersFolder = "consumers"
   /** What stands right below a queue. */

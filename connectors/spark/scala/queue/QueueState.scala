@@ -11,9 +11,14 @@ private[cecstore] final case class Gone(segment: Segment, added: Long, removedAt
  *
  * @param live segments that count, in the order of their commits
  * @param gone those that were taken away since the last whole summary
+ * @param salts by number: of this commit and of those at which the next summaries begin
  */
 private[cecstore] final case class QueueState(
-    number: Long, logId: IndexedSeq[Byte], commit: Commit, live: Vector[Live], gone: Vector[Gone]) {
+    number: Long, logId: IndexedSeq[Byte], commit: Commit, live: Vector[Live], gone: Vector[Gone],
+    salts: Map[Long, Long]) {
+
+  /** Of commit `number`, by which it is known again. */
+  def salt: Long = salts(number)
 
   /** The state after the next commit, or after a summary of the next ones. Raises BadState. */
   def after(part: LogObject): QueueState = {
@@ -21,12 +26,14 @@ private[cecstore] final case class QueueState(
     val all = live ++ added.map(Live(_, part.number))
     // Whoever looks further back takes the whole summary.
     val before = if (part.number % QueueState.SummaryEvery.last == 0) Vector.empty else gone
-    if (taken.isEmpty) return QueueState(part.number, part.logId, part.commit, all, before)
+    val bases = QueueState.Widths.map(width => part.number - part.number % width).toSet
+    val known = (salts + (part.number -> part.salt)).filter { case (number, _) => bases(number) }
+    if (taken.isEmpty) return QueueState(part.number, part.logId, part.commit, all, before, known)
     val wanted = taken.map(each => (each.file, each.byte)).toSet
     val (left, stays) = all.partition(each => wanted((each.segment.file, each.segment.byte)))
     if (left.size != taken.size) throw new BadState(s"number ${part.number} takes away what is not there")
     QueueState(part.number, part.logId, part.commit, stays,
-      before ++ left.map(each => Gone(each.segment, each.added, part.number)))
+      before ++ left.map(each => Gone(each.segment, each.added, part.number)), known)
   }
 
   /** The next commit, of no query: with these segments, which it adds or takes away. */
@@ -49,7 +56,8 @@ private[cecstore] final case class QueueState(
       val taken = gone.filter(each => each.removedAt > base && each.added <= base)
       live.filter(_.added > base).map(_.segment) ++ taken.map(_.segment.copy(removed = true))
     }
-    LogObject(number, logId, commit, segments, createdUs, isSummary = true)
+    val previous = Option.when(base != 0)((base, salts(base)))
+    LogObject(number, logId, commit, segments, createdUs, isSummary = true, salt, previous)
   }
 }
 
@@ -60,6 +68,8 @@ private[cecstore] object QueueState {
   /** A summary at a multiple of one goes back to the last multiple of the next; of the last one to the beginning. */
   private[queue] val SummaryEvery = Seq(4L, 64L, 4096L)
 
+  private val Widths = 1L +: SummaryEvery.tail
+
   /** The commit behind which the summary at `number` begins; none where none is due. */
   def summaryBase(number: Long): Option[Long] = if (number == 0 || number % SummaryEvery.head != 0) None else
     Some(SummaryEvery.tail.find(number % _ != 0).fold(0L)(wider => number - number % wider))
@@ -67,6 +77,7 @@ private[cecstore] object QueueState {
   /** From commit 0 or a whole summary on, by summaries and commits up to the newest. Raises BadState. */
   def of(parts: Seq[LogObject]): QueueState = {
     val first = parts.head
-    parts.foldLeft(QueueState(first.number, first.logId, first.commit, Vector.empty, Vector.empty))(_.after(_))
+    val nothing = QueueState(first.number, first.logId, first.commit, Vector.empty, Vector.empty, Map.empty)
+    parts.foldLeft(nothing)(_.after(_))
   }
 }

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.queue
 
 import java.io.FileNotFoundException
+import java.nio.channels.FileChannel
 import java.nio.file.FileAlreadyExistsException
 import java.security.SecureRandom
 import scala.annotation.tailrec
@@ -9,6 +10,9 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, SegmentHeader, WholeSegment}
 
+/** Another queue stands at this path now, or an older copy of this one, or none. */
+private[cecstore] final class QueueReplaced(message: String) extends CecLogException(message)
+
 /** There is no queue here. */
 private[cecstore] final class NotAQueue(message: String) extends CecLogException(message) {
   override def getCondition: String = "CEC_NOT_A_QUEUE"
@@ -16,20 +20,87 @@ private[cecstore] final class NotAQueue(message: String) extends CecLogException
 
 /**
  * The log of commits by reference: opened, followed and added to, by any number of processes at the same time.
- * docs/format.md §12. Holds nothing but the store, so any thread may use it.
+ * docs/format.md §12. Keeps no state of the queue, so any thread may use it.
  */
 private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   import ReferenceLog._
+  private val mark = new CommitMark(store)
+  private val isLocal = store.localRoot.nonEmpty
+  @volatile private var provenNs = System.nanoTime
 
   // -- reading ------------------------------------------------------------------------------
 
   /** The queue as it is now: at most nine requests, however long the history. Raises NotAQueue, CecLogException. */
-  def open(): QueueState = stateAt(newestNumber())
+  def open(): QueueState = {
+    val number = newestNumber()
+    val state = try stateAt(number) catch {
+      case e: CecLogException =>
+        // It may be a late writer's of another queue, which takes it back.
+        Thread.sleep(Looks * LookPauseMs)
+        val newest = newestNumber()
+        if (newest == number) throw e
+        stateAt(newest)
+    }
+    uptoMark(state, None)
+  }
 
-  /** The queue as it is now, from what it was: one request for each commit since, and one. */
-  @tailrec def refresh(state: QueueState): QueueState = commit(state.number + 1) match {
-    case Some(next) => refresh(after(state, next))
+  /**
+   * The queue as it is now, from what it was: one request for each commit since, and one. Proves the commit that it
+   * began with: always on local disks; in a store where somebody is to commit behind it (`proving`), and once a minute.
+   * Raises QueueReplaced, CecLogException.
+   */
+  def refresh(state: QueueState, proving: Boolean = false): QueueState = {
+    val newest = followed(state, 0)
+    if (isLocal || proving || System.nanoTime - provenNs > ProvenForNs) prove(state)
+    uptoMark(newest, None)
+  }
+
+  @tailrec private def followed(state: QueueState, looks: Int): QueueState = commit(state.number + 1) match {
     case None => state
+    case Some(next) if next.logId == state.logId && next.previous.contains((state.number, state.salt)) =>
+      followed(after(state, next), 0)
+    case Some(next) =>
+      prove(state)
+      if (looks + 1 == Looks) {
+        throw damaged(next.number, "a commit of another queue, or behind another than the one before it")
+      }
+      Thread.sleep(LookPauseMs)
+      followed(state, looks + 1)
+  }
+
+  /** The state once the commits are there that the mark names. */
+  @tailrec private def uptoMark(state: QueueState, before: Option[(Long, Long)]): QueueState =
+    mark.newest(Some(state.logId)) match {
+      case Some(slot) if slot.segment > state.number =>
+        if (before.contains((slot.segment, state.number))) throw lost(state.number + 1, slot.segment)
+        uptoMark(followed(state, 0), Some((slot.segment, state.number)))
+      case Some(slot) if slot.segment == state.number && slot.salt != state.salt =>
+        throw damaged(state.number, s"another commit than the one that ${mark.path} names")
+      case _ => state
+    }
+
+  private def lost(number: Long, marked: Long): CecLogException = new CecLogException(
+    s"${pathOf(number)}: the commit is missing: ${mark.path} says that the queue had $marked; restore it from a copy; " +
+      s"to go on without what it committed, move ${Names.Mark} away")
+
+  /**
+   * See that the queue that had this state stands here: one request of 128 bytes. Raises QueueReplaced, and
+   * CecLogException where the commit is damaged or lost.
+   */
+  def prove(state: QueueState): Unit = {
+    val found = header(state.number)
+    if (found.isEmpty) mark.newest(Some(state.logId)).filter(_.segment >= state.number).foreach { slot =>
+      throw lost(state.number, slot.segment)
+    }
+    val what = found match {
+      case None => Some("it was removed, made anew, or replaced by an older copy")
+      case Some(other) if other.logId.toIndexedSeq != state.logId => Some("another queue stands here now")
+      case Some(other) if other.salt != state.salt => Some("a copy that has gone on otherwise stands here now")
+      case _ => None
+    }
+    what.foreach(reason => throw new QueueReplaced(s"${pathOf(state.number)}: commit ${state.number} of the queue " +
+      s"that was opened is not here any more: $reason. Nothing was committed; open the queue again"))
+    provenNs = System.nanoTime
   }
 
   /** The commit that made the queue. */
@@ -47,7 +118,8 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     header(number).getOrElse(throw damaged(number, "a commit is missing")).createdUs
 
   /** Whether this is still the queue that had this state: it may have been removed, and another made. One request. */
-  def has(state: QueueState): Boolean = header(state.number).exists(_.logId.toIndexedSeq == state.logId)
+  def has(state: QueueState): Boolean =
+    header(state.number).exists(found => found.logId.toIndexedSeq == state.logId && found.salt == state.salt)
 
   private def header(number: Long): Option[SegmentHeader] = try {
     Some(SegmentHeader.decode(store.read(Names.commit(number), 0, Format.HeaderBytes)))
@@ -60,25 +132,45 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     val folders = store.list(Names.LogFolder).filter(each => each.isFolder && Names.isLogFolder(each.name)).map(_.name)
     folders.sorted.reverseIterator.flatMap { folder =>
       store.list(s"${Names.LogFolder}/$folder").flatMap(each => Names.commitNumberOf(each.name)).maxOption
-    }.nextOption().getOrElse(throw new NotAQueue(
-      s"${store.url}: no queue here (there is no commit in ${Names.LogFolder}/)"))
+    }.nextOption().getOrElse {
+      mark.newest(None).foreach(slot => throw lost(slot.segment, slot.segment))
+      throw new NotAQueue(s"${store.url}: no queue here (there is no commit in ${Names.LogFolder}/)")
+    }
   }
 
   private def stateAt(number: Long): QueueState = {
-    @tailrec def parts(at: Long, found: List[LogObject]): List[LogObject] = {
-      val part = summary(at).getOrElse(neededCommit(at))
-      val base = if (part.isSummary) QueueState.summaryBase(at).get else at - 1
-      if (at == 0 || part.isSummary && base == 0) part :: found else parts(base, part :: found)
+    @tailrec def parts(at: Long, salt: Option[Long], found: List[LogObject]): List[LogObject] = {
+      val next = part(at, salt)
+      next.previous match {
+        case Some((before, saltBefore)) if at != 0 => parts(before, Some(saltBefore), next :: found)
+        case _ => next :: found
+      }
     }
-    val all = parts(number, Nil)
-    all.find(_.logId != all.head.logId).foreach(stranger => throw damaged(stranger.number, "a commit of another queue"))
+    val salt = QueueState.summaryBase(number).map { _ =>
+      header(number).getOrElse(throw damaged(number, "a commit is missing")).salt
+    }
+    val all = parts(number, salt, Nil)
+    all.find(_.logId != all.last.logId).foreach(stranger => throw damaged(stranger.number, "a commit of another queue"))
     try QueueState.of(all) catch { case e: BadState => throw damaged(number, e.getMessage) }
   }
 
-  private def after(state: QueueState, next: LogObject): QueueState = {
-    if (next.logId != state.logId) throw damaged(next.number, "a commit of another queue")
+  /** The summary at a commit of this salt, or the commit. None: no summary is due, and any commit counts. */
+  private def part(number: Long, salt: Option[Long]): LogObject =
+    salt.flatMap(_ => summary(number)).filter { found =>
+      salt.contains(found.salt) && QueueState.summaryBase(number).contains(found.previous.fold(0L)(_._1))
+    }.getOrElse {
+      val found = neededCommit(number)
+      if (!salt.forall(_ == found.salt)) {
+        throw damaged(number, "another commit than the one that the queue has gone on from")
+      }
+      if (number != 0 && !found.previous.exists(_._1 == number - 1)) {
+        throw damaged(number, "it does not name the commit before it")
+      }
+      found
+    }
+
+  private def after(state: QueueState, next: LogObject): QueueState =
     try state.after(next) catch { case e: BadState => throw damaged(next.number, e.getMessage) }
-  }
 
   /** None where none is due, or its writer did not come to it. */
   private def summary(number: Long): Option[LogObject] = QueueState.summaryBase(number).flatMap { _ =>
@@ -103,25 +195,34 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   /** Make the queue by its commit 0. Raises FileAlreadyExistsException where there is one. */
   def make(first: LogObject): QueueState = {
     require(first.number == 0)
-    create(Names.commit(0), first.encode(random.nextLong()))
-    QueueState.of(Seq(first))
+    val made = first.copy(salt = random.nextLong(), previous = None)
+    val parts = made.encode()
+    create(Names.commit(0), parts)
+    val state = QueueState.of(Seq(made))
+    noting { open =>
+      prove(state)
+      note(open, made, parts)
+    }
+    state
   }
 
   /**
    * Add a commit, and return the queue after it. `next` makes it for the queue as it then is, and is asked anew each
-   * time that somebody else was quicker; none: there is nothing to commit (any more). Raises CecLogException where it
-   * was not made, or nobody can say: open again and look.
+   * time that somebody else was quicker; none: there is nothing to commit (any more). Raises QueueReplaced where this
+   * queue does not stand here any more, and CecLogException where it was not made, or nobody can say: open again and
+   * look.
    */
   @tailrec def add(state: QueueState)(next: QueueState => Option[LogObject]): QueueState = next(state) match {
     case None => state
-    case Some(made) =>
-      require(made.number == state.number + 1)
-      if (isCreated(made)) {
+    case Some(wanted) =>
+      require(wanted.number == state.number + 1)
+      val made = wanted.copy(salt = random.nextLong(), previous = Some((state.number, state.salt)))
+      if (isCreated(state, made)) {
         val now = after(state, made)
         summarise(now, made.createdUs)
         now
       } else {
-        val newer = refresh(state)
+        val newer = refresh(state, proving = true)
         if (newer.number == state.number) {
           throw new CecLogException(s"${pathOf(made.number)}: is there, and cannot be read")
         }
@@ -129,10 +230,37 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       }
   }
 
-  private def isCreated(made: LogObject): Boolean = try {
-    create(Names.commit(made.number), made.encode(random.nextLong()))
-    true
-  } catch { case _: FileAlreadyExistsException => false }
+  /**
+   * Create the commit behind a state, proven; false: the number is taken. The proof counts once the commit is there,
+   * since the queue may go until then. On local disks another one before costs little, and leaves a queue that is there
+   * undisturbed.
+   */
+  private def isCreated(state: QueueState, made: LogObject): Boolean = {
+    if (isLocal) prove(state)
+    val parts = made.encode()
+    noting { open =>
+      val isMade = try { create(Names.commit(made.number), parts); true } catch {
+        case _: FileAlreadyExistsException => false
+      }
+      if (isMade) {
+        try prove(state) catch { case e: QueueReplaced => takeBack(made); throw e }
+        note(open, made, parts)
+      }
+      isMade
+    }
+  }
+
+  private def noting[A](work: Option[FileChannel] => A): A = {
+    val open = mark.open()
+    try work(open) finally open.foreach(_.close())
+  }
+
+  private def note(open: Option[FileChannel], made: LogObject, parts: Seq[Array[Byte]]): Unit =
+    open.foreach(mark.write(_, made.logId, made.number, made.salt, parts.map(_.length.toLong).sum))
+
+  /** Delete a commit that has come into the place of its queue: nobody goes on from it. */
+  private def takeBack(made: LogObject): Unit =
+    if (header(made.number).exists(_.salt == made.salt)) store.delete(Seq(Names.commit(made.number)))
 
   /** Again where it was certainly not made: the bytes are the same, so that an answer that comes late does no harm. */
   private def create(name: String, parts: Seq[Array[Byte]]): Unit = {
@@ -150,7 +278,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   }
 
   private def summarise(state: QueueState, createdUs: Long): Unit = try state.summary(createdUs).foreach { due =>
-    create(Names.summary(state.number), due.encode(random.nextLong()))
+    create(Names.summary(state.number), due.encode())
   } catch {
     case NonFatal(e) =>
       logWarning(s"cec: ${store.url}/${Names.summary(state.number)}: no summary: $e; readers do without")
@@ -159,6 +287,11 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
 
 private[cecstore] object ReferenceLog {
   private val Attempts = 8
+  /** In a store, a follower that finds nothing new proves its newest commit this often. */
+  private val ProvenForNs = 60000000000L
+  /** At a commit that may be a late writer's of another queue, which takes it back. */
+  private val Looks = 8
+  private val LookPauseMs = 50L
   private val FirstPauseMs = 50L
   private val PauseMsMax = 5000L
   private val random = new SecureRandom

@@ -22,6 +22,9 @@ private[cecstore] trait Store {
   /** Where it is, without credentials; of local files their path. */
   def url: String
 
+  /** The folder of local files; none elsewhere. */
+  def localRoot: Option[java.nio.file.Path] = None
+
   /**
    * A new object of these bytes, durable on return. They are taken as they come and not kept. Where the store has made
    * the object and fails to say so, its bytes are compared: callers put a random number into every object.

@@ -4,7 +4,7 @@ import java.io.FileNotFoundException
 import java.util.Arrays
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, SegmentHeader, WholeSegment}
-import org.apache.spark.sql.cecstore.queue.{NotAQueue, Store}
+import org.apache.spark.sql.cecstore.queue.{DurableNote, NotAQueue, Store}
 import scala.util.Try
 
 /**
@@ -19,10 +19,6 @@ private[cecstore] final case class Manifest(
     if (isByObject) other.isByObject && other.epoch == epoch else other.newest == newest
 }
 
-/** How far a log is on disk, as its writer noted it: everything below `byte` of this segment. docs/format.md §2. */
-private[cecstore] final case class DurableNote(epoch: Long, logId: IndexedSeq[Byte], segment: Long, salt: Long,
-    byte: Long)
-
 /** Which segments a log has, and how far the newest is on disk at least. */
 private[cecstore] final case class KnownEnd(manifest: Manifest, noted: Option[DurableNote])
 
@@ -31,11 +27,8 @@ private[cecstore] object KnownEnd {
   private val NoteName = """durable-(\d{10})""".r
   private val SegmentName = """(\d{20})\.seg""".r
   private val ManifestMagic = "CECMANI\u0000".getBytes("US-ASCII")
-  private val NoteMagic = "CECDURA\u0000".getBytes("US-ASCII")
   private val ManifestBytes = 64
   private val ByObject: Short = 3
-  private val NoteBytes = 128
-  private val SlotsAt = Seq(0, 4096)
   private val Advice = "restore it from a copy as new as the rest of the queue; to go on without what is lost, move " +
     "away the " +
     "`durable-…` files, and the segments above the manifest's newest"
@@ -117,19 +110,10 @@ private[cecstore] object KnownEnd {
   private def isSound(bytes: Array[Byte]): Boolean =
     Format.littleEndian(bytes).getInt(bytes.length - 4) == Format.crc32c(bytes, bytes.length - 4)
 
-  /** What the sound slots of a note say; one that is torn, lost or was never written is absent. */
   private def notesIn(store: Store, name: String): Seq[DurableNote] = {
-    val bytes = try store.read(name, 0, SlotsAt.last + NoteBytes) catch { case _: FileNotFoundException =>
+    val bytes = try store.read(name, 0, DurableNote.FileBytes) catch { case _: FileNotFoundException =>
       Array.emptyByteArray }
-    SlotsAt.map(at => bytes.slice(at, at + NoteBytes))
-      .filter(slot => slot.length == NoteBytes && slot.startsWith(NoteMagic) && isSound(slot)).map { slot =>
-        val in = Format.littleEndian(slot)
-        if (in.getShort(8) != 1) throw new CecLogException(s"${store.url}/$name: format version ${in.getShort(8)}: " +
-          s"upgrade cec-store")
-        DurableNote(in.getInt(12) & 0xffffffffL, Arrays.copyOfRange(slot, 16, 32).toIndexedSeq, in.getLong(32),
-          in.getLong(40),
-          in.getLong(48))
-      }
+    DurableNote.decoded(bytes, s"${store.url}/$name")
   }
 
   private def refuseUnknownNotes(store: Store, folder: String, manifest: Manifest,

@@ -4,8 +4,9 @@ import java.io.FileNotFoundException
 import java.util.Arrays
 import scala.collection.mutable
 import org.apache.spark.sql.cecstore.CecLogException
-import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, NewerFrame, SegmentHeader, WholeSegment}
-import org.apache.spark.sql.cecstore.queue.{Segment, Store}
+import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, NewerFrame, SegmentHeader}
+import org.apache.spark.sql.cecstore.format.WholeSegment
+import org.apache.spark.sql.cecstore.queue.{DurableNote, QueueReplaced, Segment, Store}
 
 /**
  * A log that is appended to (docs/format.md §1 to §7), read beside its writer. What it shows is vouched for, to the end of

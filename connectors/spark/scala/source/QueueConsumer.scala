@@ -6,7 +6,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.RefusedOption
 import org.apache.spark.sql.cecstore.queue.{Acknowledgement, LogObject, Operation, QueueState, ReferenceLog}
-import org.apache.spark.sql.cecstore.queue.{Registration, Store}
+import org.apache.spark.sql.cecstore.queue.{QueueReplaced, Registration, Store}
 
 /** Records that a consumer needs are gone. */
 private[cecstore] final class ConsumerBehind(message: String) extends CecLogException(message) {
@@ -105,8 +105,15 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
     val now = said.copy(number = said.number + 1, acknowledgedUs = nowUs, received = raised(said.received),
       effectsSaved = raised(said.effectsSaved))
     if (now.received != said.received || now.effectsSaved != said.effectsSaved) {
-      if (!isCreated(now) || !isNewest(now.number)) throw new CecLogException(
+      def fenced = new CecLogException(
         s"${store.url}: somebody has taken over consumer '$name'; nothing more is acknowledged here")
+      if (!isCreated(now)) throw fenced
+      try log.prove(state) catch {
+        case e: QueueReplaced =>
+          store.delete(Seq(Registration.objectOf(name, now.number)))
+          throw e
+      }
+      if (!isNewest(now.number)) throw fenced
       said = now
     }
   }

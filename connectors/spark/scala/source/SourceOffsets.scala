@@ -6,12 +6,10 @@ import scala.collection.immutable.TreeMap
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.RefusedOption
+import org.apache.spark.sql.cecstore.queue.QueueReplaced
 
 /** Records `start` until `stop` of a partition. */
 private[cecstore] final case class OffsetRange(partition: Int, start: Long, stop: Long)
-
-/** Another queue stands at this path than the one that a position is of. */
-private[cecstore] final class QueueReplaced(message: String) extends CecLogException(message)
 
 /**
  * Which offsets of each partition are in the queue now. Offsets are next-unread ones, by partition; the rules are

@@ -26,6 +26,7 @@ object Programs {
     "lists" -> Lists.run,
     "refusedLists" -> Lists.refused,
     "logObjects" -> LogObjects.run,
+    "replacedQueues" -> LogObjects.replaced,
     "addCommits" -> LogObjects.add,
     "replicaWalk" -> ReplicaWalk.run,
     "replicaRules" -> Rules.ofReplicas,

@@ -4,6 +4,7 @@ import java.nio.file.{Files, Path, Paths}
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.commons.io.FileUtils
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.queue._
 
@@ -17,7 +18,7 @@ private[cecstore] object LogObjects {
       val Array(number, kind) = name.split("\\.")
       val said = try {
         val found = LogObject.decode(Files.readAllBytes(path), path.toString, number.toLong, kind == "summary")
-        Files.write(out.resolve(name), found.encode(words.number("salt", 5)).reduce(_ ++ _))
+        Files.write(out.resolve(name), found.encode().reduce(_ ++ _))
         shown(found)
       } catch { case e: CecLogException => Map("refused" -> e.getMessage) }
       name -> said
@@ -31,7 +32,9 @@ private[cecstore] object LogObjects {
 
   private def shown(found: LogObject): Map[String, Any] = Map(
     "number" -> found.number, "log_id" -> found.logId.map(byte => f"$byte%02x").mkString, "created_us" -> found.createdUs,
-    "is_summary" -> found.isSummary, "commit" -> shown(found.commit), "segments" -> found.segments.map(shown))
+    "is_summary" -> found.isSummary, "salt" -> java.lang.Long.toUnsignedString(found.salt),
+    "after" -> found.previous.map { case (number, salt) => s"$number ${java.lang.Long.toUnsignedString(salt)}" }.orNull,
+    "commit" -> shown(found.commit), "segments" -> found.segments.map(shown))
 
   private def shown(commit: Commit): Map[String, Any] = Map(
     "operation" -> commit.operation.toInt, "query" -> commit.query.orNull, "batch" -> commit.query.map(_ => commit.batch).orNull,
@@ -41,6 +44,28 @@ private[cecstore] object LogObjects {
   private def shown(s: Segment): Map[String, Any] = Map("partition" -> s.partition, "first_offset" -> s.firstOffset,
     "records" -> s.records, "file" -> s.file, "byte" -> s.byte, "bytes" -> s.bytes, "salt" -> java.lang.Long.toUnsignedString(s.salt),
     "least_us" -> s.leastUs, "greatest_us" -> s.greatestUs, "frames" -> s.frames, "written_us" -> s.writtenUs, "removed" -> s.removed)
+
+  /**
+   * Open each queue of folder `in`, put what is in folder `now` under the same name in its place, if anything, and say
+   * what comes of looking again, of one more commit, and of opening it.
+   */
+  def replaced(words: Arguments): Programs.Result = {
+    val now = Paths.get(words.text("now"))
+    files(Paths.get(words.text("in"))).map { path =>
+      val log = new ReferenceLog(new LocalStore(path))
+      val state = log.open()
+      FileUtils.deleteDirectory(path.toFile)
+      val other = now.resolve(path.getFileName)
+      if (Files.exists(other)) Files.move(other, path)
+      def outcome(call: => QueueState): String =
+        try s"commit ${call.number}" catch { case e: CecLogException => s"${e.getClass.getSimpleName}: ${e.getMessage}" }
+      val added = outcome(log.add(state) { before =>
+        Some(before.next(Operation.set, IndexedSeq.empty, 7, Map("x" -> "y"), before.commit.starts))
+      })
+      path.getFileName.toString ->
+        Map("refresh" -> outcome(log.refresh(state)), "add" -> added, "open" -> outcome(log.open()))
+    }.toMap
+  }
 
   /**
    * Open the queue at `path`, add `commits` commits of one segment each (`partition`, `records`), and say what it is
