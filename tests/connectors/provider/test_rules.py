@@ -34,6 +34,7 @@ RULES = (
     "a fatal error in maintenance passes",
     "maintenance deletes no more versions at a time than Spark says",
     "settings of Spark's that change nothing are told once",
+    "an interrupt in a commit to a queue is an interrupt",
     "a load is told, and one of more than a second is a warning",
     "a target counts as unmet by what loads have taken",
     "gets, puts and removals of a task are counted",

@@ -11,6 +11,7 @@ import org.apache.logging.log4j.core.{LogEvent, Logger}
 import org.apache.logging.log4j.core.appender.AbstractAppender
 import org.apache.logging.log4j.core.config.{Configurator, Property}
 import org.apache.spark.sql.cecstore.CecStateStoreProvider
+import org.apache.spark.sql.cecstore.queue.LocalStore
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, LoadRate}
 import org.apache.spark.sql.cecstore.store.SparksSettings
 import org.apache.spark.sql.execution.streaming.state._
@@ -22,6 +23,7 @@ object UpkeepRules {
     "a fatal error in maintenance passes" -> fatal,
     "maintenance deletes no more versions at a time than Spark says" -> fewAtATime,
     "settings of Spark's that change nothing are told once" -> ignored,
+    "an interrupt in a commit to a queue is an interrupt" -> interrupted,
     "a load is told, and one of more than a second is a warning" -> loads,
     "a target counts as unmet by what loads have taken" -> unmet,
     "gets, puts and removals of a task are counted" -> counts,
@@ -83,6 +85,16 @@ object UpkeepRules {
     Check.equal("left after one run", LoadingRules.segments(folder).size, before - 3)
     for (_ <- 0 until 12) provider.doCleanupMaintenance()
     Check.that("the rest stays for ever", LoadingRules.segments(folder).size <= 5)
+  }
+
+  /** It comes while the commit is written, so that its name is put on disk by a thread that is interrupted. */
+  private def interrupted(setting: Setting): Unit = {
+    val store = new LocalStore(java.nio.file.Files.createTempDirectory("queue"))
+    val bytes = Iterator(Array[Byte](1)).map { part => Thread.currentThread.interrupt(); part }
+    val raised = try { store.create("log/1.commit", bytes); None } catch { case e: Exception => Some(e) }
+    Check.that("the interrupt stays", Thread.interrupted())
+    Check.that(raised.toString, raised.exists(_.isInstanceOf[java.nio.channels.ClosedByInterruptException]))
+    Check.equal("there", store.size("log/1.commit"), 1L)
   }
 
   private def ignored(setting: Setting): Unit = {
