@@ -135,7 +135,7 @@ def counted_queue(frames: int = 40) -> MemoryFolder:
 
 
 def test_the_queues_above_have_open_windows():
-    assert check_every_frame(counted_queue(), 1) > 100
+    assert check_every_frame(counted_queue(60), 1) > 100
 
 
 def test_a_count_of_windows_that_the_extent_does_not_hold_is_damage():

@@ -15,11 +15,11 @@ import pytest
 
 from cec_store import open_queue, read_queue
 from cec_store.errors import StorageError
-from cec_store.format import bodies
 from cec_store.format.commit import Commit, Staged
 from cec_store.indexes import files
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
+from cec_store.log import reader
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
 from cec_store.partitioned import kept_writers
 from cec_store.partitioned import partitions as partitions_room
@@ -42,13 +42,14 @@ def test_a_rebuild_decodes_no_column_that_it_drops(monkeypatch: pytest.MonkeyPat
     table = pa.table({"k": at % 50, "t": at})
     Runner(operator, [ArrowSource(table, "t")], queue, step_rows_max=100).run()
     decoded: list[list[str]] = []
-    checked = bodies._checked
+    decode_body = reader.decode_body
 
-    def count(records: pa.RecordBatch) -> pa.RecordBatch:
+    def count(*given: Any) -> pa.RecordBatch:
+        records = decode_body(*given)
         decoded.append(records.schema.names)
-        return checked(records)
+        return records
 
-    monkeypatch.setattr(bodies, "_checked", count)
+    monkeypatch.setattr(reader, "decode_body", count)
     assert queue.rebuild().open_windows
     assert decoded
     assert {name for names in decoded for name in names} == {"_kind", "_input_0", "_key", "_state"}

@@ -142,7 +142,7 @@ def test_a_stopped_fleet_and_one_whose_driver_is_silent_are_told_apart(tmp_path:
 def test_a_queue_that_cannot_be_opened_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     walk = begun(tmp_path / "broken")
     log = walk.folder / "b" / "log"
-    newest = max(path for path in log.rglob("*") if path.is_file())
+    newest = max(log.rglob("*.commit"))
     newest.write_bytes(newest.read_bytes()[:-7])
     document = document_of(walk.folder / "fleet")
     broken = {Path(each["path"]).name: each for each in document["queues"] if each["problem"]}

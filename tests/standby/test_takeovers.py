@@ -214,7 +214,7 @@ def test_takeovers_lose_and_double_nothing_where_inputs_lag(tally, folder, name,
 def test_the_takeovers_above_happen_with_windows_open(folder, scheme):
     runs = [
         aggregate_run(seed, CountWindow(5, 2), ["k"], RowInputs, scheme, "twice", folder)
-        for seed in range(12)
+        for seed in range(24)
     ]
     reports = [done.report for each in runs for done in each.takeovers]
     assert len(reports) > 20
