@@ -123,6 +123,6 @@ def test_errors_are_pysparks_own_with_a_condition_of_each_kind(spark: Any, tmp_p
     with pytest.raises(AnalysisException) as caught:
         writer(spark.range(1)).save(path)
     assert caught.value.getMessageParameters()["queue"] == path
-    commit = max(p for p in (tmp_path / "q" / "log").rglob("*") if p.is_file())
+    commit = max((tmp_path / "q" / "log").rglob("*.commit"))
     commit.write_bytes(commit.read_bytes()[:-1] + b"x")
     assert condition_of(lambda: spark.read.format(JVM).load(path).collect()) == "CEC_DAMAGED"
