@@ -112,6 +112,10 @@ def source(spark: Any) -> Any:
     return spark._jvm.org.apache.spark.sql.cecstore.source
 
 
+CONDITION = "[CEC_OPTION] "
+"""Before what Python says, as in every error of Spark's own kinds."""
+
+
 def in_jvm(source: Any, options: dict[str, str], is_stream: bool) -> ReadOptions | str:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import IllegalArgumentException
@@ -120,7 +124,9 @@ def in_jvm(source: Any, options: dict[str, str], is_stream: bool) -> ReadOptions
         found = source.SourceOptions.parse(options, is_stream)
     except (IllegalArgumentException, Py4JJavaError) as error:
         is_plain = isinstance(error, Py4JJavaError)
-        return str(error.java_exception.getMessage() if is_plain else error._desc)
+        said = str(error.java_exception.getMessage() if is_plain else error._desc)
+        assert said.startswith(CONDITION)
+        return said.removeprefix(CONDITION)
     kinds = found.kinds().toSeq()
     return ReadOptions(
         found.path(),

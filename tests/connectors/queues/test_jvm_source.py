@@ -223,7 +223,7 @@ def test_a_queue_that_was_made_anew_is_read_anew(spark: Any, tmp_path: Path) -> 
     write(7)
     assert numbers_of(rows) == [7, 8]
     shutil.rmtree(path)
-    assert "no queue here" in refused(rows.count)
+    assert "[PATH_NOT_FOUND]" in refused(rows.count)
 
 
 def test_kinds_and_offsets_choose_rows(spark: Any, trades: Path) -> None:
@@ -256,7 +256,7 @@ def test_whole_stage_code_reads_the_same(spark: Any, trades: Path) -> None:
 
 
 def test_what_is_not_there_is_refused(spark: Any, trades: Path, tmp_path: Path) -> None:
-    assert "no queue here" in refused(lambda: read(spark, tmp_path / "none"))
+    assert "[PATH_NOT_FOUND]" in refused(lambda: read(spark, tmp_path / "none"))
     said = refused(lambda: read(spark, trades, startingOffset="earliest"))
     assert "no option 'startingoffset'; there are path" in said
     start = '{"0":99999,"1":0,"2":0}'
