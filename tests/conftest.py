@@ -81,7 +81,6 @@ SPARK_FILES = (
     "connectors/provider/test_what_if.py",
     "connectors/provider/test_cluster.py",
     "connectors/checkpoint/test_spark_fork.py",
-    "connectors/checkpoint/test_spark_written.py",
     "connectors/provider/test_checkpoint_damage.py",
     "connectors/provider/test_lost_state.py",
 )
