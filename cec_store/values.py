@@ -9,14 +9,14 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from numbers import Integral
+from typing import NamedTuple
 
 MAX_TIMESTAMP_US = 2**63 - 1
 MIN_TIMESTAMP_US = -(2**63)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-@dataclass(frozen=True, order=True)
-class Address:
+class Address(NamedTuple):
     """Where a frame stands: byte ``byte`` of segment ``segment_id``."""
 
     segment_id: int

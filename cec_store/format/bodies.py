@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import zstandard
 
 from cec_store.errors import FrameTooLarge
-from cec_store.format.arrow_limits import ARROW_ERRORS, is_plain_batch
+from cec_store.format.arrow_limits import ARROW_ERRORS, is_lone_batch, is_plain_batch
 from cec_store.format.by_columns import body as by_columns
 from cec_store.format.frame import (
     BODY_BYTES_MAX,
@@ -23,7 +23,7 @@ from cec_store.format.frame import (
 )
 from cec_store.format.offset_lengths import restore_offsets
 from cec_store.format.schema import KEY, STATE, RecordSchema
-from cec_store.format.zstd_frames import inflate
+from cec_store.format.zstd_frames import Inflater, inflate
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 RECORDS_BYTES_MAX = BODY_BYTES_MAX - (1 << 20)
@@ -177,6 +177,42 @@ def decode_body(
     if records.num_rows != record_count:
         raise BadHeader(f"body has {records.num_rows} records, its header says {record_count}")
     return checked
+
+
+def decode_together(
+    bodies: Sequence[tuple[FrameHeader, pa.Buffer]], schema: RecordSchema
+) -> pa.RecordBatch | None:
+    """Return the records of many small bodies as one batch, in far less time than one by one.
+
+    ``None`` where :func:`decode_body` has to be asked of each: they are not all compressed as a
+    whole, or one of them is not sound. The checks are the same; the CRCs have been checked before.
+    """
+    if any(header.body_codec != Codec.ZSTD for header, _ in bodies):
+        return None
+    inflater = Inflater()
+    try:
+        raws = [inflater.inflate(body, header.raw_bytes) for header, body in bodies]
+        if not all(map(is_lone_batch, raws)):
+            return None
+        records = _read_all(raws, schema.checked)
+        records.validate(full=True)
+        if schema.checked is not schema.arrow:
+            records = _read_all(raws, schema.arrow)
+    except (*ARROW_ERRORS, zstandard.ZstdError, BadHeader):
+        return None  # decode_body says which of them, and why
+    if [header.raw_bytes for header, _ in bodies] != [len(raw) for raw in raws]:
+        return None
+    rows = [len(chunk) for chunk in records.column(0).chunks]
+    if [header.record_count for header, _ in bodies] != rows:
+        return None
+    (batch,) = records.combine_chunks().to_batches()
+    return batch
+
+
+def _read_all(raws: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    """The messages as a table with a chunk for each."""
+    stream = b"".join([schema.serialize(), *raws])
+    return pa.ipc.open_stream(stream).read_all()
 
 
 def _message(raw: pa.Buffer) -> pa.ipc.Message:

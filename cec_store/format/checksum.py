@@ -20,7 +20,8 @@ else:
 
     def crc32c(data: bytes, crc: int = 0) -> int:
         """CRC-32C of ``data``, continuing from ``crc``."""
-        return int(google_crc32c.extend(crc, data))
+        extended: int = google_crc32c.extend(crc, data)
+        return extended
 
 
 def with_crc(data: bytes) -> bytes:

@@ -61,6 +61,7 @@ class Codec(IntEnum):
 
 
 _TYPES = frozenset(FrameType)
+_BATCH = FrameType.BATCH.value  # looked up for each header that is read
 _CODECS = frozenset(Codec)
 CONTINUES = 0x80
 """In a BATCH's codec byte: the step goes on in the next BATCH frame."""
@@ -180,28 +181,26 @@ def decode_frame_header(data: bytes, at: int = 0) -> FrameHeader:
     Raises:
         BadHeader: not a sound frame header.
     """
-    covered = data[at : at + FRAME_HEADER_BYTES - 4]
     if len(data) - at < FRAME_HEADER_BYTES:
         raise BadHeader(f"frame header cut short at {max(0, len(data) - at)} bytes")
     header = FrameHeader._make(_FRAME.unpack_from(data, at))
     if header.magic != FRAME_MAGIC:
         raise BadHeader("frame magic is wrong")
-    if crc32c(covered) != header.header_crc:
+    if crc32c(data[at : at + FRAME_HEADER_BYTES - 4]) != header.header_crc:
         raise BadHeader("frame header fails its checksum")
     known = header.type in _TYPES
     if not known and not header.type & SKIPPABLE:
         raise NewerVersion(f"frame type {header.type} is unknown to this release")
-    codec = header.body_codec if header.type == FrameType.BATCH else header.codec
+    codec = header.codec & ~CONTINUES if header.type == _BATCH else header.codec
     if header.header_bytes != FRAME_HEADER_BYTES or (known and codec not in _CODECS):
         raise NewerVersion(f"header size {header.header_bytes}, codec {header.codec}: unknown")
-    if max(header.seq, header.end_offset) >= NUMBERS_END:
+    if header.seq >= NUMBERS_END or header.end_offset >= NUMBERS_END:
         raise BadHeader(f"number {header.seq} or offset {header.end_offset} is over 63 bits")
-    if known and header.continues and header.open_windows != NOT_COUNTED:
+    if known and header.codec & CONTINUES and header.open_windows != NOT_COUNTED:
         raise BadHeader("a step that goes on has no open windows to count yet")
-    if header.body_bytes > body_bytes_max(header.record_count):
-        raise BadHeader(
-            f"body of {header.body_bytes} bytes is over {body_bytes_max(header.record_count)}"
-        )
+    bytes_max = body_bytes_max(header.record_count)
+    if header.body_bytes > bytes_max:
+        raise BadHeader(f"body of {header.body_bytes} bytes is over {bytes_max}")
     if header.raw_bytes > raw_bytes_max(header.body_bytes, header.record_count):
         raise BadHeader(f"raw size {header.raw_bytes} is impossible for {header.body_bytes} bytes")
     return header
@@ -224,7 +223,8 @@ def body_bytes_max(record_count: int) -> int:
 def raw_bytes_max(body_bytes: int, record_count: int = 0) -> int:
     """The most that a body of this size and so many records may say it inflates to."""
     limit = ONE_RECORD_BYTES_MAX if record_count == 1 else RAW_BYTES_MAX
-    return min(limit, _RATIO_MAX * body_bytes + _RATIO_SLACK_BYTES)
+    by_ratio = _RATIO_MAX * body_bytes + _RATIO_SLACK_BYTES
+    return by_ratio if by_ratio < limit else limit
 
 
 def body_is_sound(header: FrameHeader, body: pa.Buffer | bytes) -> bool:

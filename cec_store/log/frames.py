@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cec_store.format.frame import NOT_COUNTED, FrameHeader
 from cec_store.values import Address
@@ -32,8 +33,7 @@ class FrameMarks:
         return cls(header.open_windows, header.extent_records, header.input_upto, header.continues)
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """A BATCH frame and where it stands."""
 
     address: Address

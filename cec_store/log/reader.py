@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from cec_store.errors import CorruptLog, OutOfRange
-from cec_store.format.bodies import decode_body
+from cec_store.format.bodies import decode_body, decode_together
 from cec_store.format.frame import (
     NONE,
     SEGMENT_HEADER_BYTES,
@@ -22,6 +22,7 @@ from cec_store.format.frame import (
     FrameType,
     NewerVersion,
 )
+from cec_store.format.records import concat
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame, LogEnd
 from cec_store.log.positions import Bounds
@@ -234,9 +235,56 @@ class LogReader(ABC):
         Raises:
             CorruptLog: they are damaged.
         """
+        body = self.body(frame, backward)
+        return self._decoded(frame, body, columns, keep_dictionaries)
+
+    def body(self, frame: Frame, backward: bool = False) -> pa.Buffer:
+        """A frame's body as it is stored, its checksum proven.
+
+        Raises:
+            CorruptLog: it is damaged.
+        """
+        reader = self.reader(frame.address.segment_id)
+        try:
+            return reader.body_at(frame.address.byte, frame.header, backward)
+        except BadHeader as error:
+            raise CorruptLog(reader.path, frame.address.byte, str(error)) from None
+
+    def records_of(self, frames: Sequence[tuple[Frame, pa.Buffer]]) -> pa.RecordBatch:
+        """The records of frames that follow on one another, as one batch.
+
+        Each frame comes with what :meth:`body` returned. It costs by record and not by frame.
+
+        Raises:
+            CorruptLog: they are damaged.
+        """
+        if len(frames) > 1:
+            segments = {frame.address.segment_id for frame, _ in frames}
+            schemas = {frame.header.schema_byte for frame, _ in frames}
+            if len(segments) == len(schemas) == 1:
+                together = self._decoded_together(frames)
+                if together is not None:
+                    return together
+        return concat([self._decoded(frame, body) for frame, body in frames])
+
+    def _decoded_together(self, frames: Sequence[tuple[Frame, pa.Buffer]]) -> pa.RecordBatch | None:
+        first, _ = frames[0]
+        reader = self.reader(first.address.segment_id)
+        try:
+            schema = reader.schema(first.header)
+        except BadHeader as error:
+            raise CorruptLog(reader.path, first.address.byte, str(error)) from None
+        return decode_together([(frame.header, body) for frame, body in frames], schema)
+
+    def _decoded(
+        self,
+        frame: Frame,
+        body: pa.Buffer,
+        columns: Sequence[str] | None = None,
+        keep_dictionaries: bool = False,
+    ) -> pa.RecordBatch:
         reader, header = self.reader(frame.address.segment_id), frame.header
         try:
-            body = reader.body_at(frame.address.byte, header, backward)
             schema = reader.schema(header)
             return decode_body(
                 body, header.body_codec, header.raw_bytes, schema, header.record_count, columns,

@@ -66,23 +66,36 @@ class _ReadBuffer:
         self._folder = folder
         self._name = name
         self._start = 0
-        self._data = pa.py_buffer(b"")
+        self._bytes = b""
+        self._data = pa.py_buffer(self._bytes)
+
+    def holds(self, byte: int, size: int) -> bool:
+        """Whether all these bytes are in memory."""
+        return self._start <= byte and byte + size <= self._start + len(self._bytes)
 
     def read(self, byte: int, size: int, load_from: int, load_bytes: int) -> pa.Buffer:
         """``size`` bytes at ``byte``, fewer at the end of the file.
 
         What is not in memory is loaded with its neighbours: ``load_bytes`` from ``load_from``.
         """
-        inside = byte - self._start
-        if inside < 0 or inside + size > self._data.size:
-            start = max(0, min(load_from, byte))
-            with _trimmed_where_gone(self._folder, self._name):
-                data = self._folder.read(self._name, start, max(load_bytes, byte + size - start))
-            self._data, self._start = pa.py_buffer(data), start
-            inside = byte - start
+        inside = self._load(byte, size, load_from, load_bytes)
         if inside >= self._data.size:
             return pa.py_buffer(b"")
         return self._data.slice(inside, min(size, self._data.size - inside))
+
+    def frame_header(self, byte: int, load_from: int, load_bytes: int) -> FrameHeader:
+        """The header at ``byte``, loaded as by :meth:`read`; raises :class:`BadHeader`."""
+        inside = self._load(byte, FRAME_HEADER_BYTES, load_from, load_bytes)
+        return decode_frame_header(self._bytes, inside)
+
+    def _load(self, byte: int, size: int, load_from: int, load_bytes: int) -> int:
+        """Where ``byte`` is among the bytes in memory, with ``size`` of them if the file has."""
+        if not self.holds(byte, size):
+            start = max(0, min(load_from, byte))
+            with _trimmed_where_gone(self._folder, self._name):
+                data = self._folder.read(self._name, start, max(load_bytes, byte + size - start))
+            self._bytes, self._data, self._start = data, pa.py_buffer(data), start
+        return byte - self._start
 
 
 class SegmentReader:
@@ -130,8 +143,7 @@ class SegmentReader:
             load_from = back_from - _HEADERS_READ_BYTES
             if load_from > byte:  # the frames are large, so the next header is far away
                 load_from, load_bytes = byte, FRAME_HEADER_BYTES
-        data = self._buffer.read(byte, FRAME_HEADER_BYTES, load_from, load_bytes)
-        header = decode_frame_header(data.to_pybytes())
+        header = self._buffer.frame_header(byte, load_from, load_bytes)
         if header.salt != self.header.salt:
             raise BadHeader("the frame belongs to another segment")
         return header
@@ -168,9 +180,10 @@ class SegmentReader:
         while stop is None or byte < stop:
             try:
                 header = self.header_at(byte)
-                if due not in (None, header.seq):
+                if due is not None and due != header.seq:
                     raise BadHeader(f"frame number {header.seq} where {due} is due")
-                if stop is not None and byte + header.frame_bytes > stop:
+                next_byte = byte + header.frame_bytes
+                if stop is not None and next_byte > stop:
                     raise BadHeader(f"the frame goes on beyond byte {stop}, the end")
                 if bodies:
                     self.body_at(byte, header)
@@ -179,12 +192,14 @@ class SegmentReader:
             except BadHeader as error:
                 raise BadFrame(Bad(byte, str(error), isinstance(error, NewerVersion))) from None
             yield byte, header
-            byte += header.frame_bytes
+            byte = next_byte
             due = header.seq + (header.type == FrameType.BATCH)
 
     def _has_last_byte(self, byte: int, header: FrameHeader) -> bool:
         """Whether the frame's last byte is in the file; the next header is loaded with it."""
         last = byte + header.frame_bytes - 1
+        if self._buffer.holds(last, 1):
+            return True
         is_large = header.frame_bytes >= _HEADERS_READ_BYTES  # so the next one probably is
         load_bytes = _HEADER_APART_READ_BYTES if is_large else _HEADERS_READ_BYTES
         return bool(self._buffer.read(last, 1, last, load_bytes).size)

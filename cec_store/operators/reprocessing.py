@@ -64,6 +64,8 @@ def process_again(
         acknowledging.note(step, effects, end)
         rows, dropped = rows + step.rows, dropped + effects.rows.num_rows
         before = step.end
+    if (before < upto).any():
+        raise _too_short(chain, int(upto.sum()), before)
     return Recovery(
         extent=Extent(0, 0, 0, 0, 0, end, end),
         load_s=0.0,
@@ -91,11 +93,14 @@ def _reflected(
 
     Its last record says which row caused it; the frame, how many rows its step took behind that.
     What was acknowledged, up to ``start``, it reflects in any case, and it may have been trimmed.
+    Only where there are several inputs are their rows read, to share out that number.
     """
+    total = last.header.input_upto
+    if len(sources) == 1:
+        return np.array([total], np.int64)
     names = [input_column(number) for number in range(len(sources))]
     position: Ints = inputs_of(chain.records(last, columns=names), len(sources))[-1]
     position = np.maximum(position, start)
-    total = last.header.input_upto
     if int(position.sum()) >= total:
         return position
     for step in steps_of(sources, position, None, step_rows_max):
@@ -103,7 +108,11 @@ def _reflected(
         if totals[-1] >= total:
             found: Ints = step.positions[np.searchsorted(totals, total)]
             return found
-    raise RecoveryError(
+    raise _too_short(chain, total, position)
+
+
+def _too_short(chain: LogReader, total: int, position: Ints) -> RecoveryError:
+    return RecoveryError(
         f"{chain.path}: the log reflects input up to {total}, summed over the inputs, and the "
         f"sources end before it, behind {position.tolist()}"
     )

@@ -3,13 +3,23 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from cec_store import OutOfRange, OutputQueue, QueueOptions, open_queue
+from cec_store import (
+    OutOfRange,
+    OutputQueue,
+    QueueOptions,
+    RecordSchema,
+    RecoveryError,
+    open_queue,
+)
 from cec_store.log.chain import Chain
 from cec_store.log.reader import LogReader
-from cec_store.operators import QueueSource
+from cec_store.log.segment import SegmentReader
+from cec_store.operators import Aggregate, QueueSource, TimeWindow
+from cec_store.operators.runner import Runner, record_schema
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -100,3 +110,63 @@ def test_small_reads_one_after_the_other_look_at_each_frame_once(
     # Before, 10,000 frames and 200 chains: each read sought its place from the segment's start on.
     assert 200 <= frames <= 210
     assert opened == 0
+
+
+# -- taken again without checkpoints --------------------------------------------------------------
+
+BIDS = pa.schema([("item", pa.int64()), ("at", pa.int64())])
+
+
+def sums() -> Aggregate:
+    return Aggregate(
+        group_by=["item"],
+        aggregates={"rows": ("count", "at")},
+        window=TimeWindow(10),
+        input_schema=BIDS,
+    )
+
+
+def fill(queue: OutputQueue, rows: int) -> None:
+    for first in range(0, rows, 10):
+        at = pa.array(np.arange(first, first + 10))
+        queue.append(pa.record_batch([pa.array([first % 3] * 10), at], schema=BIDS))
+    queue.sync()
+
+
+def process(source: OutputQueue, output: Path, mode: str) -> Runner:
+    written = open_queue(output, mode, schema=record_schema(sums()) if mode == "x" else None)
+    with written:
+        runner = Runner(sums(), [QueueSource(source.chain)], written, checkpoints=False)
+        runner.run()
+    return runner
+
+
+def test_each_frame_of_the_input_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = RecordSchema(BIDS, timestamp_column="at")
+    with open_queue(tmp_path / "input", "x", schema=schema) as source:
+        fill(source, 1000)
+        process(source, tmp_path / "output", "x")
+        headers: list[int] = []
+        read = SegmentReader.header_at
+
+        def counted(self, byte, back_from=None):
+            if str(tmp_path / "input") in self.path:
+                headers.append(byte)
+            return read(self, byte, back_from)
+
+        monkeypatch.setattr(SegmentReader, "header_at", counted)
+        process(source, tmp_path / "output", "a")
+    assert 100 <= len(headers) < 150, "of 100 frames"
+
+
+def test_an_input_that_is_shorter_than_it_was_is_refused(tmp_path: Path) -> None:
+    schema = RecordSchema(BIDS, timestamp_column="at")
+    with open_queue(tmp_path / "input", "x", schema=schema) as source:
+        fill(source, 300)
+        process(source, tmp_path / "output", "x")
+    with open_queue(tmp_path / "shorter", "x", schema=schema) as shorter:
+        fill(shorter, 200)
+        with pytest.raises(RecoveryError, match=r"input up to 300, .* end before it.*\[200\]"):
+            process(shorter, tmp_path / "output", "a")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cec_store.format.arrow_values import readable
 from cec_store.format.columns import Ints, values_of
-from cec_store.format.records import concat, kinds_of, stored_table, to_timestamps
+from cec_store.format.records import kinds_of, stored_table, to_timestamps
 from cec_store.format.schema import TIMESTAMP, RecordKind
 from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
@@ -63,8 +63,8 @@ class ArrowSource:
         return int(self._table.num_rows)
 
 
-_GROUP_RECORDS = 4096
-"""Records of small frames that are looked at together."""
+_GROUP_RECORDS, _GROUP_BYTES = 4096, 4 << 20
+"""The most records, and their bytes before compression, of small frames that are read together."""
 
 
 class QueueSource:
@@ -112,25 +112,24 @@ class QueueSource:
                 checked(Position(start), chain.bounds())
             if start >= chain.end.offset:
                 return
-            group: list[pa.RecordBatch] = []
-            end, room = max(start, 0), 0  # the first frame alone: it may be all that is asked for
-            for frame in chain.frames(self._address_of(end, chain)):
-                offset = frame.header.first_offset
-                if stop is not None and offset >= stop:
+            group: list[tuple[Frame, pa.Buffer]] = []
+            # The first frame alone: it may be all that is asked for.
+            records_room, bytes_room = 0, 0
+            for frame in chain.frames(self._address_of(max(start, 0), chain)):
+                header = frame.header
+                if stop is not None and header.first_offset >= stop:
                     break
-                records = chain.records(frame)
-                low = max(0, start - offset)
-                high = records.num_rows if stop is None else min(records.num_rows, stop - offset)
-                if group and high - low > room:
-                    yield from self._output(group, end)
-                    group, room = [], _GROUP_RECORDS
+                records_room -= header.record_count
+                bytes_room -= header.raw_bytes
+                if group and min(records_room, bytes_room) < 0:
+                    yield from self._output(chain, group, start, stop)
+                    group = []
+                    records_room = _GROUP_RECORDS - header.record_count
+                    bytes_room = _GROUP_BYTES - header.raw_bytes
                 self._last = frame
-                if low < high:
-                    group.append(records.slice(low, high - low))
-                    room -= high - low
-                    end = offset + high
+                group.append((frame, chain.body(frame)))
             if group:
-                yield from self._output(group, end)
+                yield from self._output(chain, group, start, stop)
 
     def _address_of(self, start: int, chain: Chain) -> Address:
         """Of the frame with this record: mostly where the last read ended, so nothing is sought."""
@@ -165,10 +164,17 @@ class QueueSource:
             raise
         self._idle = chain  # not after an error: what it knows then may be half of something
 
-    def _output(self, group: list[pa.RecordBatch], end_offset: int) -> Iterator[InputBatch]:
-        """The output among records that follow on one another, the last before ``end_offset``."""
-        records = concat(group)
-        first_offset = end_offset - records.num_rows
+    def _output(
+        self, chain: Chain, group: list[tuple[Frame, pa.Buffer]], start: int, stop: int | None
+    ) -> Iterator[InputBatch]:
+        """The output with offsets in ``[start, stop)`` of frames that follow on one another."""
+        first_offset = group[0][0].header.first_offset
+        records = chain.records_of(group)
+        if stop is not None:
+            records = records.slice(0, stop - first_offset)
+        if start > first_offset:
+            records = records.slice(start - first_offset)
+            first_offset = start
         kinds = kinds_of(records)
         (rows,) = np.nonzero((kinds == RecordKind.DATA.value) | (kinds == RecordKind.RESULT.value))
         if len(rows):
