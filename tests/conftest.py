@@ -18,6 +18,7 @@ from support.runs.counts import CRASH_FULL
 # one in the end.
 SPARK_FILES = (
     "connectors/provider/test_operators.py",
+    "faults/test_watermarks.py",
     "connectors/provider/test_transforms.py",
     "connectors/moving/test_moves.py",
     "connectors/moving/test_moved_transforms.py",

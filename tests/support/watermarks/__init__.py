@@ -1,0 +1,1 @@
+"""Random streams with watermarks, and the stateful operators that evict by them."""
