@@ -118,9 +118,13 @@ def ended_by(failure: BaseException, otherwise: str) -> CecError:
     """Return the error of every call to something that this failure has ended.
 
     It is :class:`Fenced` after that, because to open the queue again would fence the writer that
-    has taken over; else it is :class:`Poisoned` with the text ``otherwise``.
+    has taken over, and :class:`QueueReplaced` after that, because another queue would be opened;
+    else it is :class:`Poisoned` with the text ``otherwise``.
     """
-    return Fenced(str(failure)) if isinstance(failure, Fenced) else Poisoned(otherwise)
+    for kind in (Fenced, QueueReplaced):
+        if isinstance(failure, kind):
+            return kind(str(failure))
+    return Poisoned(otherwise)
 
 
 class Forked(StorageError):

@@ -13,7 +13,8 @@ from cec_store.errors import CorruptLog, OutOfRange, QueueReplaced
 from cec_store.format.manifest import Manifest
 from cec_store.log.epochs import read_manifest
 from cec_store.log.frames import LogEnd
-from cec_store.log.known_end import has_segment, read_known_end
+from cec_store.log.known_end import KnownEnd, has_segment, read_known_end
+from cec_store.log.positions import replaced, replaced_where_gone
 from cec_store.log.reader import LogReader
 from cec_store.log.segment import SegmentReader, SegmentReaders
 from cec_store.log.visible_end import VisibleEnd
@@ -54,25 +55,23 @@ class Chain(LogReader):
 
         Raises:
             CorruptLog: damage where the log was acknowledged.
-            QueueReplaced: another queue stands here now.
+            QueueReplaced: another queue stands here now, or an older copy, or none.
         """
         if self._newest >= 0 and self.manifest.by_object:
             return self._refresh_by_name()
         while True:
-            known = read_known_end(self.folder)
-            if self._newest >= 0 and known.manifest.log_id != self.manifest.log_id:
-                raise QueueReplaced(
-                    f"{self.folder.path}: another queue stands here since it was opened; open it "
-                    "again, and read it from its beginning"
-                )
-            self.manifest = known.manifest
-            newest = self.manifest.newest_segment
+            known = self._known_end()
+            newest = known.manifest.newest_segment
             try:
+                self._refuse_older(known)
+                self.manifest = known.manifest
                 if newest != self._newest:
                     reader, schema_frame = self.reader(newest), self._schema_frame(newest)
                     self._visible_end = VisibleEnd(reader, schema_frame, known.noted)
                     self._newest = newest
                 end = self._visible_end.advance(known.noted)
+            except QueueReplaced:
+                raise
             except (CorruptLog, OutOfRange) as error:
                 if read_manifest(self.folder).newest_segment != newest:
                     continue  # it has been completed since, and cut or trimmed
@@ -83,6 +82,44 @@ class Chain(LogReader):
             # Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.
             if self.manifest.by_object or read_manifest(self.folder).newest_segment == newest:
                 return end
+
+    def _known_end(self) -> KnownEnd:
+        if self._newest < 0:
+            return read_known_end(self.folder)
+        with replaced_where_gone(self.folder.path):
+            known = read_known_end(self.folder)
+        if known.manifest.log_id != self.manifest.log_id:
+            raise QueueReplaced(
+                f"{self.folder.path}: another queue stands here since it was opened; open it "
+                "again, and read it from its beginning"
+            )
+        return known
+
+    def _refuse_older(self, known: KnownEnd) -> None:
+        """Refuse a queue that has not all of the log that was seen, and as it was seen.
+
+        Raises:
+            QueueReplaced: an older copy was put in its place, whether it has gone on or not.
+        """
+        if self._newest < 0:
+            return
+        manifest, noted, seen = known.manifest, known.noted, self.end.address.byte
+        salt = self._readers[self._newest].header.salt
+        if manifest.newest_segment == self._newest:
+            # After a power cut the note may be older, and the file still has what was seen.
+            is_older = noted is not None and (
+                noted.salt != salt or (noted.byte < seen > self._readers[self._newest].size())
+            )
+        elif manifest.newest_segment > self._newest:
+            successor = self._newest + 1
+            if successor < manifest.first_segment:
+                return  # all that was seen is trimmed
+            header = self.reader(successor).header
+            is_older = header.prev_salt != salt or header.prev_bytes < seen
+        else:
+            is_older = True
+        if is_older:
+            raise replaced(self.folder.path)
 
     def _refresh_by_name(self) -> LogEnd:
         """In a store: one request where nothing is new, for the name of the next segment."""

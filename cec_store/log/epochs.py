@@ -58,14 +58,12 @@ def newest_claim(names: list[str]) -> int:
 def has_successor(folder: Folder, epoch: int) -> bool:
     """Whether a writer of a higher epoch has begun to take over from this one.
 
-    Asks for three names only, so it takes as long in a queue of many files. Whoever takes over
-    first claims the next epoch, and leaves a trace of it until this one's manifest is removed: the
-    manifests go before the claims (:func:`remove_older_manifests`).
+    Asks for two names only, so it takes as long in a queue of many files. Whoever takes over first
+    claims the next epoch, and leaves a trace of it until this one's manifest is removed: the
+    manifests go before the claims (:func:`remove_older_manifests`). So ask for that manifest next.
     """
     successors = (claim_name(epoch + 1), manifest_name(epoch + 1))
-    if any(_is_there(folder, name) for name in successors):
-        return True
-    return not _is_there(folder, manifest_name(epoch))
+    return any(_is_there(folder, name) for name in successors)
 
 
 def _is_there(folder: Folder, name: str) -> bool:

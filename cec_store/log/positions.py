@@ -6,9 +6,11 @@ place, would otherwise be read from somewhere in the middle, without a word abou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from cec_store.errors import OutOfRange, QueueReplaced
+from cec_store.errors import NotAQueue, OutOfRange, QueueReplaced
 from cec_store.values import Position
 
 
@@ -23,6 +25,25 @@ class Bounds(NamedTuple):
     end: int
     """Next offset. Includes whole records behind the durable end that a writer has yet to vouch
     for after a power cut: a reader may have had them before it."""
+
+
+def replaced(path: str) -> QueueReplaced:
+    """Return the error of whoever has a queue open that does not stand there any more."""
+    return QueueReplaced(
+        f"{path}: the queue was removed, made anew, or replaced by an older copy since it was "
+        "opened here; open the queue again"
+    )
+
+
+@contextmanager
+def replaced_where_gone(path: str) -> Iterator[None]:
+    """Raise :class:`QueueReplaced` where the block misses the folder of a queue that is open."""
+    try:
+        yield
+    except NotAQueue:
+        raise replaced(path) from None
+    except FileNotFoundError:
+        raise replaced(path) from None
 
 
 def check_queue(queue: str, path: str, here: str) -> None:

@@ -262,6 +262,9 @@ class SegmentWriter:
         self.synced_bytes = 0
         """Bytes known to be on disk."""
         self.frames = 0
+        self._folder = folder
+        self._last = (0, b"")
+        """Byte and header of the frame that was written last."""
         create = folder.create_whole if isinstance(folder, StoreFolder) else folder.create
         self._file: AppendFile = create(segment_name(header.segment_id))
         try:
@@ -280,7 +283,22 @@ class SegmentWriter:
         self._write([header, body] if body else [header])
         self.running_crc = crc32c(header[-4:], self.running_crc)
         self.frames += 1
+        self._last = (byte, header)
         return byte
+
+    def is_in_place(self) -> bool:
+        """Return whether the file under the segment's name is the one that is written here.
+
+        It has to end where this one does, and with the same last frame. An older copy is shorter,
+        in a file of its own as well as written over this one: each write here goes to the end of
+        the file, so that one which was cut back stays too short.
+        """
+        name, (byte, header) = segment_name(self.header.segment_id), self._last
+        try:
+            is_whole = self._folder.size(name) == self.bytes
+            return is_whole and self._folder.read(name, byte, len(header)) == header
+        except FileNotFoundError:
+            return False
 
     def sync(self) -> None:
         """Return once all of it is on disk."""

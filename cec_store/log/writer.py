@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from cec_store.errors import Fenced, StorageError
+from cec_store.errors import Fenced, QueueReplaced, StorageError
 from cec_store.format.bodies import Body
 from cec_store.format.checksum import crc32c
 from cec_store.format.durable_end import DurableEnd
@@ -25,14 +25,15 @@ from cec_store.format.frame import (
     FrameType,
     SegmentHeader,
 )
-from cec_store.format.manifest import Manifest
+from cec_store.format.manifest import MANIFEST_BYTES, Manifest
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import has_successor, newest_claim, publish_manifest
 from cec_store.log.frames import FrameMarks
 from cec_store.log.notes import Note
+from cec_store.log.positions import replaced
 from cec_store.log.segment import SegmentWriter
 from cec_store.storage.folder import Folder
-from cec_store.storage.names import segment_name
+from cec_store.storage.names import manifest_name, segment_name
 from cec_store.storage.publishing import remove
 
 
@@ -136,11 +137,17 @@ class LogWriter:
                 self.close()
             raise
 
-    def publish_segment(self) -> None:
-        """Make the newest segment durable and part of the log, and note so durably."""
+    def publish_segment(self, predecessor: SegmentWriter | None = None) -> None:
+        """Make the newest segment durable and part of the log, and note so durably.
+
+        Raises:
+            Fenced, QueueReplaced: as :meth:`sync`; by the ``predecessor``, where this wrote it.
+        """
         self._segment.sync()
         self.folder.sync_names()
         self._refuse_if_fenced()
+        if predecessor is not None:
+            self._take_back_if_replaced(predecessor)
         self.manifest = replace(self.manifest, newest_segment=self._segment.header.segment_id)
         publish_manifest(self.folder, self.manifest)
         # A successor that has not read this manifest must not find a note about the segment.
@@ -150,6 +157,15 @@ class LogWriter:
             self.folder.sync_names()
         self._note_durable_end()
         self._note.sync()
+
+    def _take_back_if_replaced(self, predecessor: SegmentWriter) -> None:
+        """Remove the new segment again where it was made in the folder of another queue."""
+        try:
+            self._refuse_if_replaced(predecessor)
+        except QueueReplaced:
+            if self._segment.is_in_place():
+                remove(self.folder, segment_name(self._segment.header.segment_id))
+            raise
 
     def append(self, body: Body, marks: FrameMarks) -> None:
         """Write one BATCH frame under the next number.
@@ -196,7 +212,11 @@ class LogWriter:
             body_crc=crc32c(body),
             **more,
         )
-        return self._segment.append(header.encode(), body)
+        try:
+            return self._segment.append(header.encode(), body)
+        except QueueReplaced:
+            self._refuse_if_fenced()  # a successor cuts off what nobody vouched for
+            raise
 
     def sync(self) -> None:
         """Put everything on disk and vouch for it. Only then may it be acknowledged.
@@ -205,6 +225,7 @@ class LogWriter:
 
         Raises:
             Fenced: another writer has taken over; nothing new is acknowledged.
+            QueueReplaced: another queue stands here now, or an older copy, or none.
         """
         assert not self.in_step, "a step is vouched for as a whole"
         self._segment.sync()
@@ -212,7 +233,7 @@ class LogWriter:
         # segment before these frames were in it, and they would be acknowledged all the same.
         if has_successor(self.folder, self.manifest.epoch):
             self._refuse_if_fenced()
-            raise Fenced(f"{self.folder.path}: the manifest of this writer is gone")
+        self._refuse_if_replaced()
         self._note_durable_end()
         self._append(FrameType.COMMIT, LOG_STREAM)
         self.durable = self.cursor
@@ -235,17 +256,39 @@ class LogWriter:
         )  # fmt: skip
 
     def check(self) -> None:
-        """Raise :class:`Fenced` if another writer has taken over; see by a look at the folder."""
+        """Look whether the queue is still this writer's.
+
+        Raises:
+            Fenced: another writer has taken over.
+            QueueReplaced: another queue stands here now, or an older copy, or none.
+        """
         self._refuse_if_fenced()
+        self._refuse_if_replaced()
 
     def _refuse_if_fenced(self) -> None:
         """By all names there are: a manifest of an older epoch may just have been published."""
-        epoch = newest_claim(self.folder.names())
+        epoch = newest_claim(self.folder.names()) if self.folder.exists() else -1
         if epoch > self.manifest.epoch:
             raise Fenced(
                 f"{self.folder.path}: a writer of epoch {epoch} has taken over from epoch "
                 f"{self.manifest.epoch}"
             )
+
+    def _refuse_if_replaced(self, segment: SegmentWriter | None = None) -> None:
+        """Read by their names the manifest and the end of the newest segment, or of ``segment``.
+
+        What this writer has open goes on to exist after the queue was removed or replaced, and
+        what is written to it then is nowhere.
+        """
+        name, manifest = manifest_name(self.manifest.epoch), self.manifest.encode()
+        segment = segment or self._segment
+        with suppress(FileNotFoundError):
+            is_here = self.folder.read(name, 0, MANIFEST_BYTES + 1) == manifest
+            if is_here and segment.is_in_place():
+                return
+        # The manifest is gone as well once two writers have taken over, one after the other.
+        self._refuse_if_fenced()
+        raise replaced(self.folder.path)
 
     def complete(self) -> None:
         """Write the FOOTER and put all of the segment on disk."""
@@ -255,7 +298,7 @@ class LogWriter:
         segment.sync()
 
     def roll(self) -> None:
-        """Complete the segment and begin the next."""
+        """Complete the segment and begin the next; raises as :meth:`sync`."""
         self.sync()
         self.complete()
         old = self._segment
@@ -263,11 +306,25 @@ class LogWriter:
         predecessor = Predecessor(
             old.header.segment_id, old.bytes, old.header.salt, old.running_crc
         )
-        self.begin_segment(predecessor, old.header.segment_id + 1)
-        self.publish_segment()
+        self._refuse_if_replaced(old)
+        with self._replaced_where_gone():
+            self.begin_segment(predecessor, old.header.segment_id + 1)
+            self.publish_segment(old)
+
+    @contextmanager
+    def _replaced_where_gone(self) -> Iterator[None]:
+        """Say of a folder that is gone that the queue is; nobody else removes what is missed."""
+        try:
+            yield
+        except FileNotFoundError:
+            self._refuse_if_fenced()
+            raise replaced(self.folder.path) from None
 
     def trim(self, first_segment: int) -> list[int]:
-        """Remove the segments below ``first_segment``; returns their numbers."""
+        """Remove the segments below ``first_segment``; returns their numbers.
+
+        Raises as :meth:`sync`.
+        """
         if first_segment <= self.manifest.first_segment:
             return []
         old = range(self.manifest.first_segment, first_segment)
@@ -275,12 +332,14 @@ class LogWriter:
         # segment that is removed here.
         self._segment.sync()
         self._refuse_if_fenced()
-        self.manifest = replace(self.manifest, first_segment=first_segment)
-        publish_manifest(self.folder, self.manifest)
-        self._refuse_if_fenced()
-        for segment_id in old:
-            remove(self.folder, segment_name(segment_id))
-        self.folder.sync_names()
+        self._refuse_if_replaced()
+        with self._replaced_where_gone():
+            self.manifest = replace(self.manifest, first_segment=first_segment)
+            publish_manifest(self.folder, self.manifest)
+            self._refuse_if_fenced()
+            for segment_id in old:
+                remove(self.folder, segment_name(segment_id))
+            self.folder.sync_names()
         return list(old)
 
     def rest(self) -> None:

@@ -237,7 +237,7 @@ class AppendableQueue(ConsumableQueue):
 
         Raises:
             OutOfRange: ``before`` is above the end.
-            QueueReplaced: it is a position of another queue.
+            QueueReplaced: it is a position of another queue, or another queue stands here now.
             ValueError: no such time or size.
             CorruptLog, UnsupportedVersion: a consumer's file does not say what it needs, or the
                 queue's setting cannot be read.
@@ -251,6 +251,8 @@ class AppendableQueue(ConsumableQueue):
 
     def _trim(self, asked: Asked) -> int:
         pipeline = self._writing()
+        if not isinstance(self.folder, StoreFolder):
+            self.check_writer()  # before the queue that is there now is asked what may go
         return trim(
             self.folder,
             asked,
@@ -261,7 +263,12 @@ class AppendableQueue(ConsumableQueue):
     # -- state --------------------------------------------------------------------------------
 
     def check_writer(self) -> None:
-        """Raise :class:`Fenced` if another writer has taken over, by a look at the place."""
+        """Look whether the queue is still this one's to write.
+
+        Raises:
+            Fenced: another writer has taken over.
+            QueueReplaced: another queue stands here now, or an older copy, or none.
+        """
         pipeline = self._writing()
         pipeline.call(pipeline.writer.check)
 

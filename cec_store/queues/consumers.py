@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
-from cec_store.errors import OutOfRange, QueueLocked
+from cec_store.errors import OutOfRange, QueueLocked, QueueReplaced
 from cec_store.format.acknowledgement import ACKNOWLEDGEMENT_BYTES, Acknowledgement, damaged
 from cec_store.log.chain import Chain
-from cec_store.log.positions import check_queue
+from cec_store.log.positions import check_queue, replaced_where_gone
 from cec_store.queues.holding import Holding, acknowledgement_files, remove_acknowledgements
 from cec_store.storage.folder import Folder
 from cec_store.storage.forking import OwnProcess
@@ -69,12 +69,14 @@ def consumers_locked(folder: Folder) -> Iterator[None]:
 
     Raises:
         QueueLocked: somebody has held it for ten seconds.
+        QueueReplaced: the queue was removed.
     """
     if isinstance(folder, StoreFolder):
         yield
         return
     try:
-        lock = retry_while_busy(lambda: folder.lock(CONSUMERS_LOCK), QueueLocked, _LOCK_WAIT_S)
+        with replaced_where_gone(folder.path):
+            lock = retry_while_busy(lambda: folder.lock(CONSUMERS_LOCK), QueueLocked, _LOCK_WAIT_S)
     except QueueLocked:
         raise QueueLocked(
             f"{folder.path}/{CONSUMERS_LOCK}: held for {_LOCK_WAIT_S:.0f} s by a trim or "
@@ -113,8 +115,9 @@ class Consumer:
         self._process = OwnProcess()
         # Whoever makes the queue may not have done this yet. After a power cut there must be no
         # file of a consumer without the queue's manifest.
-        folder.sync_names()
-        self._holding: Holding | None = Holding(folder, name, takeover)
+        with replaced_where_gone(folder.path):
+            folder.sync_names()
+            self._holding: Holding | None = Holding(folder, name, takeover)
         try:
             with consumers_locked(folder):
                 self._chain = Chain(folder)
@@ -196,7 +199,8 @@ class Consumer:
 
         Raises:
             OutOfRange: above the queue's durable end.
-            QueueReplaced: a position of another queue.
+            QueueReplaced: a position of another queue; or another queue stands here now, or an
+                older copy, or none.
             Fenced: somebody has taken over the name; this was not acknowledged.
             Forked: the parent of this process is the consumer.
             ValueError: effects of records that were not received, or a consumer that is closed.
@@ -212,11 +216,12 @@ class Consumer:
             raise ValueError(f"effects saved up to {saved}, and only received up to {got}")
         got = max(got, self.received)
         saved = max(saved, self.effects_saved)
+        end = self._chain.refresh().offset
         # The end may look lower than it was, until a writer opens the queue after a power cut.
-        if got > max(self.received, self._chain.end.offset) and got > self._chain.refresh().offset:
+        if got > max(self.received, end):
             raise OutOfRange(
                 f"{self._folder.path}: consumer {self.name!r} acknowledges {got}, the queue's "
-                f"durable end is {self._chain.end.offset}"
+                f"durable end is {end}"
             )
         if (got, saved) != (self.received, self.effects_saved):
             said = replace(self._said, received=got, effects_saved=saved)
@@ -224,10 +229,23 @@ class Consumer:
             self._publish(holding.file_name, said)
             # Only now: whoever took over before this was published may not have read it.
             holding.check()
+            self._take_back_if_replaced(holding.file_name, said)
             self._said = said
 
     def _publish(self, file_name: str, said: Acknowledgement) -> None:
-        publish_file(self._folder, file_name, said.encode())
+        with replaced_where_gone(self._folder.path):
+            publish_file(self._folder, file_name, said.encode())
+
+    def _take_back_if_replaced(self, file_name: str, said: Acknowledgement) -> None:
+        """Remove what was published in the folder of another queue, and raise `QueueReplaced`."""
+        try:
+            self._chain.refresh()
+        except QueueReplaced:
+            data = said.encode()
+            with suppress(FileNotFoundError):
+                if self._folder.read(file_name, 0, len(data) + 1) == data:
+                    self._folder.unlink(file_name)
+            raise
 
     def close(self) -> None:
         """Free the name. The consumer stays registered, and the queue keeps what it needs."""
@@ -245,7 +263,9 @@ class Consumer:
 def drop_consumer(folder: Folder, name: str) -> None:
     """See :meth:`cec_store.OutputQueue.drop_consumer`."""
     file_name = acknowledgement_name(check_consumer_name(name))
-    if file_name not in folder.names():
+    with replaced_where_gone(folder.path):
+        names = folder.names()
+    if file_name not in names:
         raise ValueError(f"{folder.path}: no consumer {name!r}")
     with closing(Holding(folder, name)):
         # The first file goes last: without it the consumer is registered no more.

@@ -149,14 +149,14 @@ class LocalFolder:
             return data
 
     def create(self, name: str) -> AppendFile:
-        """A new, empty file.
+        """A new, empty file, of which every write goes to the end that it then has.
 
         Raises:
             FileExistsError: the name is taken. Two writers can thus never share a segment.
         """
         path = self._at(name)
         with os_errors_of(path):
-            return LocalFile(created_file(path))
+            return LocalFile(created_file(path, os.O_APPEND))
 
     def create_held(self, name: str) -> HeldFile:
         """A new, empty file, locked as by :meth:`lock`, under any name that it gets later too.

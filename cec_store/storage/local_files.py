@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from weakref import WeakSet
 
-from cec_store.errors import Forked, StorageError
+from cec_store.errors import Forked, QueueReplaced, StorageError
 from cec_store.storage.forking import Descriptor
 from cec_store.storage.regular_files import open_file
 from cec_store.storage.system_errors import os_errors_of
@@ -22,12 +22,24 @@ class LocalFile:
         self._path = descriptor.path
         self._descriptor = descriptor
         self._locked = locked
+        self._bytes = 0
+        """Written at the end."""
         self._resting: tuple[int, int, int] | None = None
         """Which file it was and how long, while it has no descriptor."""
 
     def write(self, parts: Sequence[bytes]) -> None:
+        """See :class:`.folder.AppendFile`; raises `QueueReplaced` where others wrote to the file.
+
+        An older copy that is written over the file would be damaged by what comes behind it.
+        """
         with os_errors_of(self._path):
             number = self._number()
+            if os.fstat(number).st_size != self._bytes:
+                raise QueueReplaced(
+                    f"{self._path}: was overwritten while it was open here, as by an older copy. "
+                    "Nothing was added to it; open the queue again"
+                )
+            self._bytes += sum(map(len, parts))
             written = os.writev(number, parts)
             rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
             while rest:
@@ -55,7 +67,8 @@ class LocalFile:
     def _number(self) -> int:
         # Asked even while it rests: in a child of the process that opened it, this is an error.
         if self._descriptor.number < 0 and self._resting is not None:
-            with closed_on_failure(open_file(self._path, os.O_WRONLY)) as descriptor:
+            flags = os.O_WRONLY if self._locked else os.O_WRONLY | os.O_APPEND
+            with closed_on_failure(open_file(self._path, flags)) as descriptor:
                 if _state(descriptor) != self._resting:
                     raise StorageError(f"{self._path}: is not as its writer left it")
                 if self._locked:
@@ -127,9 +140,9 @@ def closed_on_failure(descriptor: Descriptor) -> Iterator[Descriptor]:
         raise
 
 
-def created_file(path: str) -> Descriptor:
-    """A new file."""
-    return open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+def created_file(path: str, more: int = 0) -> Descriptor:
+    """Open a new file for writing, with ``more`` flags."""
+    return open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | more)
 
 
 def lock_file(descriptor: Descriptor, shared: bool = False) -> None:

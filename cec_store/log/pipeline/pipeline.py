@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, Poisoned
+from cec_store.errors import CecError, DiskFull, DurabilityLost, Fenced, Poisoned, QueueReplaced
 from cec_store.log.frames import FrameMarks
 from cec_store.log.options import QueueOptions, SyncMode
 from cec_store.log.pipeline.line import Line, QueuedFrame
@@ -157,7 +157,7 @@ class Pipeline:
 
     def _why_lost(self) -> CecError:
         error = self.failure
-        if isinstance(error, (Fenced, DiskFull)):
+        if isinstance(error, (Fenced, DiskFull, QueueReplaced)):
             return error
         return DurabilityLost(f"not acknowledged, because the writer failed: {error}")
 
