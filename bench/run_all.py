@@ -103,6 +103,7 @@ TARGETS = (
     Target("spark_providers.py", "load_at_target", at_most=1),
     Target("spark_providers.py", "heap_vs_hdfs", at_most=0.75),
     Target("spark_providers.py", "heap_4m_gb", at_most=4),
+    Target("small_loads.py", "small_load_ms"),
     Target("spark_source.py", "source_vs_parquet", at_least=1.4),
     Target("spark_source.py", "source_two_columns_vs_parquet", at_least=1.2),
     Target("spark_source.py", "start_at_99pct", at_most=1.2),

@@ -31,7 +31,7 @@ _ROUNDS = 5
 
 @dataclass(frozen=True)
 class LoadRates:
-    """How fast a machine works. The defaults are a guess: a laptop that is not the newest."""
+    """How fast a machine works. The default rates are those of a laptop that is not the newest."""
 
     read_bytes_per_s: float = 500e6
     """Stored bytes, read and their checksums proven."""
@@ -41,8 +41,12 @@ class LoadRates:
     """Records among which the newest of each key is found."""
     replay_rows_per_s: float = 2e6
     """Rows of input that the operator takes again. No log says how fast its operator is."""
-    fixed_s: float = 0.01
-    """Opening a log: its files, and the headers at its end."""
+    fixed_s: float = 0.005
+    """Opening a log: its files, and the headers at its end.
+
+    By default that of a small state store in a JVM that has just started, on two cores that do
+    other work too: 2 to 7 ms, as ``python bench/small_loads.py`` measures it.
+    """
     source: str = DEFAULT
     """``default``, ``calibrated`` now, or ``remembered`` from the last time that was done here."""
     fixed_source: str = DEFAULT
