@@ -8,8 +8,8 @@ deletes those that nobody needs, and so there are never more than a few.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from threading import Lock
 from typing import Protocol
 
@@ -29,6 +29,7 @@ from cec_store.standby.lease_format import (
 )
 from cec_store.storage.folder import Folder
 from cec_store.storage.forking import run_in_children
+from cec_store.storage.local import LocalFolder
 from cec_store.storage.regular_files import FILE_MODE
 from cec_store.storage.stores.store import Store
 
@@ -102,13 +103,16 @@ class ObjectBeats:
 
 
 class _Environment:
-    """An open LMDB file. A process must not open one twice, so that users share it."""
+    """An open LMDB file. A process must not open one twice, so that users share it.
 
-    _shared: dict[str, _Environment] = {}  # noqa: RUF012
+    A file is known by its device and inode, because paths to it may differ.
+    """
+
+    _shared: dict[Hashable, _Environment] = {}  # noqa: RUF012
     _sharing = Lock()
 
-    def __init__(self, path: str, create: bool) -> None:
-        self.path = path
+    def __init__(self, folder: LocalFolder, name: str, create: bool) -> None:
+        path = f"{folder.path}/{name}"
         self.users = 0
         with _lmdb_errors(path):
             # Not synced: whom a power cut takes all, needs no signs of life.
@@ -117,12 +121,17 @@ class _Environment:
                 map_size=_MAP_BYTES, max_readers=_READERS_MAX, sync=False, metasync=False,
                 readahead=False,
             )  # fmt: skip
+        self.file = folder.identity(name)[:2]
 
     @classmethod
-    def share(cls, path: str, create: bool) -> _Environment:
+    def share(cls, folder: LocalFolder, name: str, create: bool) -> _Environment:
+        """Raise FileNotFoundError if it is not there and is not to be made."""
         with cls._sharing:
-            opened = cls._shared.get(path) or cls(path, create)
-            cls._shared[path] = opened
+            opened: _Environment | None = None
+            with suppress(FileNotFoundError) if create else nullcontext():
+                opened = cls._shared.get(folder.identity(name)[:2])
+            opened = opened or cls(folder, name, create)
+            cls._shared[opened.file] = opened
             opened.users += 1
             return opened
 
@@ -130,7 +139,7 @@ class _Environment:
         with self._sharing:
             self.users -= 1
             if self.users == 0:
-                del self._shared[self.path]
+                del self._shared[self.file]
                 self.calls.close()
 
     @classmethod
@@ -147,7 +156,7 @@ run_in_children(_Environment.begin_child)
 class LmdbBeats:
     """A beat is the one row of an LMDB file, which only the holder writes."""
 
-    def __init__(self, folder: Folder, tenure: Tenure, *, create: bool = False) -> None:
+    def __init__(self, folder: LocalFolder, tenure: Tenure, *, create: bool = False) -> None:
         """Open the file, or make it: then for the holder.
 
         Raises:
@@ -156,10 +165,8 @@ class LmdbBeats:
         """
         name = rows_name(tenure.token)
         self._path = f"{folder.path}/{name}"
-        if not create:
-            folder.size(name)
         self._token = tenure.token
-        self._environment: _Environment | None = _Environment.share(self._path, create)
+        self._environment: _Environment | None = _Environment.share(folder, name, create)
 
     @property
     def _calls(self) -> lmdb.Environment:
@@ -188,6 +195,7 @@ def beats_of(store: Store, folder: Folder, tenure: Tenure, *, create: bool = Fal
     ``folder`` is where ``store`` is rooted; it matters on local files alone.
     """
     if tenure.kept_in is KeptIn.LMDB:
+        assert isinstance(folder, LocalFolder), "LMDB is for this machine's disks"
         return LmdbBeats(folder, tenure, create=create)
     return ObjectBeats(store, tenure)
 

@@ -413,3 +413,15 @@ def test_a_tenure_of_a_later_release_is_refused_by_name() -> None:
 def test_places_are_not_on_a_network_by_default(tmp_path: Path) -> None:
     assert not mounts.is_remote(str(tmp_path))
     assert isinstance(leases_of(tmp_path), Leases)
+
+
+def test_a_lease_is_held_and_watched_by_two_paths_of_one_place(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "place")
+    held, other = leases_of(str(tmp_path / "place")), leases_of(str(tmp_path / "link"))
+    with held.hold("primary", keep_alive=QUICK):
+        watch = other.watch("primary")
+        assert watch.look().sign is Sign.ALIVE
+        assert held.watch("primary").look().sign is Sign.ALIVE
+    assert watch.look().sign is Sign.RELEASED
+    watch.close()
