@@ -116,7 +116,7 @@ def _composed(kind: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
 
 
 def _holds(kind: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
-    """Whether such a type stands anywhere in this one."""
+    """Return True if such a type stands anywhere in this one."""
     if test(kind):
         return True
     if isinstance(kind, pa.BaseExtensionType):
@@ -271,7 +271,7 @@ def _has_nested_null(kind: pa.DataType) -> bool:
 
 
 def _remade(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """As ``column.view(kind)`` of an array without offsets.
+    """Return what ``column.view(kind)`` would of an array without offsets.
 
     Arrow's view gives a column of the type null the length of the list that it is in.
     """

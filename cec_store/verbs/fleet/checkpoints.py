@@ -14,7 +14,7 @@ from cec_store.errors import NoGlobalCheckpoint
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import moment
 from cec_store.verbs.arguments import AsJson, StorageOptions
-from cec_store.verbs.fleet.going_back import Folder, folder_of
+from cec_store.verbs.fleet.going_back import Folder, WaitS, folder_of
 
 _LOOK_S = 0.2
 
@@ -24,9 +24,7 @@ def checkpoints_verb(
     take: Annotated[
         bool, typer.Option("--take", help="Ask the fleet's driver to take one now, and wait.")
     ] = False,
-    wait_s: Annotated[
-        float, typer.Option("--wait", min=0.0, help="Seconds to wait for it.")
-    ] = 60.0,
+    wait_s: WaitS = 60.0,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:

@@ -19,7 +19,13 @@ from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import moment
 from cec_store.verbs.arguments import AsJson, StorageOptions, storage_options_of
 from cec_store.verbs.fleet.checkpoints import checkpoints_verb
-from cec_store.verbs.fleet.going_back import Folder, folder_of, fork_fleet_verb, rollback_verb
+from cec_store.verbs.fleet.going_back import (
+    Folder,
+    WaitS,
+    folder_of,
+    fork_fleet_verb,
+    rollback_verb,
+)
 from cec_store.verbs.fleet.monitor import FleetMonitor
 from cec_store.verbs.fleet.stopping import Sigterm
 from cec_store.verbs.spark.session import settings_of, spark_session
@@ -97,9 +103,7 @@ def watch_verb(
 @app.command("stop")
 def stop_verb(
     path: Folder,
-    wait_s: Annotated[
-        float, typer.Option("--wait", min=0.0, help="Seconds to wait until it has stopped.")
-    ] = 60.0,
+    wait_s: WaitS = 60.0,
     storage_options: StorageOptions = None,
     as_json: AsJson = False,
 ) -> None:

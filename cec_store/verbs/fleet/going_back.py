@@ -22,6 +22,7 @@ from cec_store.terminal.screens import Screen
 from cec_store.values import format_timestamp_us
 from cec_store.verbs.arguments import AsJson, StorageOptions, Yes, moment_of, storage_options_of
 
+WaitS = Annotated[float, typer.Option("--wait", min=0.0, help="Seconds to wait until it is done.")]
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The fleet's folder.")]
 
 
