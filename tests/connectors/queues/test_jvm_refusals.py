@@ -1,5 +1,6 @@
 """What the sink in the JVM refuses, in the words of the one in Python, and before it writes."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,48 @@ def test_errors_are_pysparks_own_with_a_condition_of_each_kind(spark: Any, tmp_p
     commit = max((tmp_path / "q" / "log").rglob("*.commit"))
     commit.write_bytes(commit.read_bytes()[:-1] + b"x")
     assert condition_of(lambda: spark.read.format(JVM).load(path).collect()) == "CEC_DAMAGED"
+
+
+def test_errors_say_which_option_column_or_path_it_was(spark: Any, tmp_path: Path) -> None:
+    path, other = str(tmp_path / "q"), str(tmp_path / "other")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    writer(frame(spark)).save(path)
+
+    def read(**options: str) -> Any:
+        return spark.read.format(JVM).options(**options).load(path).collect()
+
+    columns = "n, item, at, id"
+    beyond = json.dumps({str(number): 10**9 for number in queue_at(path).ends()})
+    reserved = spark.sql("select 1 as _n")
+    for act, condition, wanted in (
+        (lambda: read(fro="1"), "CEC_OPTION", {"option": "fro"}),
+        (lambda: read(minPartitions="x"), "CEC_OPTION", {"option": "minPartitions"}),
+        (
+            lambda: writer(frame(spark), segmentBytes="1").save(path),
+            "CEC_OPTION",
+            {"option": "segmentBytes"},
+        ),
+        (lambda: spark.read.format(JVM).load(other), "CEC_NOT_A_QUEUE", {"path": other}),
+        (
+            lambda: writer(spark.range(1)).save(path),
+            "CEC_COLUMNS",
+            {"queue": path, "columns": columns},
+        ),
+        (
+            lambda: spark.read.format(JVM).schema("m INT").load(path).collect(),
+            "CEC_COLUMNS",
+            {"queue": path, "columns": "m"},
+        ),
+        (lambda: writer(reserved).save(path + "2"), "CEC_COLUMNS", {"columns": "_n"}),
+        (
+            lambda: read(startingOffsets=beyond),
+            "CEC_DATA_LOSS",
+            {"queue": path, "partition": "0"},
+        ),
+    ):
+        with pytest.raises(PySparkException) as caught:
+            act()
+        said = dict(caught.value.getMessageParameters())
+        assert said.pop("reason") in str(caught.value)
+        assert (caught.value.getCondition(), said) == (condition, wanted)

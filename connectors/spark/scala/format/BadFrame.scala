@@ -6,7 +6,8 @@ import org.apache.spark.sql.cecstore.CecLogException
 private[cecstore] class BadFrame(val reason: String) extends Exception(reason)
 
 /** A file whose bytes are not those that were acknowledged. */
-private[cecstore] final class DamagedLog(message: String) extends CecLogException(message) {
+private[cecstore] final class DamagedLog(file: String, what: String)
+    extends CecLogException(s"$file: $what", named = Map("file" -> file)) {
   override def getCondition: String = "CEC_DAMAGED"
 }
 

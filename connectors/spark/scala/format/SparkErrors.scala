@@ -17,10 +17,10 @@ private[cecstore] class RefusedQuery(condition: String, parameters: Map[String, 
       s"[$condition] $message", None, None, Option(cause), Some(condition), parameters, Array.empty)
 
 /** An option that is unknown, or a value that is not allowed. PySpark shows it as its own IllegalArgumentException. */
-private[cecstore] final class RefusedOption(reason: String)
+private[cecstore] final class RefusedOption(option: String, reason: String)
     extends IllegalArgumentException(s"[CEC_OPTION] $reason") with SparkThrowable {
   override def getCondition: String = "CEC_OPTION"
-  override def getMessageParameters: JMap[String, String] = Map("reason" -> reason).asJava
+  override def getMessageParameters: JMap[String, String] = Map("option" -> option, "reason" -> reason).asJava
 }
 
 /** Columns that a queue cannot hold, or that are not its own. */
@@ -29,10 +29,13 @@ private[cecstore] final class SchemaMismatch(parameters: Map[String, String], me
 
 private[cecstore] object SchemaMismatch {
   /** Of the columns of a query, whatever the queue. */
-  def apply(reason: String): SchemaMismatch = new SchemaMismatch(Map("reason" -> reason), reason)
+  def apply(columns: Seq[String], reason: String): SchemaMismatch = new SchemaMismatch(named(columns, reason), reason)
   /** Of those of a queue. */
-  def apply(queue: String, reason: String): SchemaMismatch =
-    new SchemaMismatch(Map("queue" -> queue, "reason" -> reason), s"$queue: $reason")
+  def apply(queue: String, columns: Seq[String], reason: String): SchemaMismatch =
+    new SchemaMismatch(named(columns, reason) + ("queue" -> queue), s"$queue: $reason")
+
+  private def named(columns: Seq[String], reason: String): Map[String, String] =
+    Map("columns" -> columns.mkString(", "), "reason" -> reason)
 }
 
 /** What Spark calls on the driver raises Spark's own kinds of errors, so that programs can tell them apart. */

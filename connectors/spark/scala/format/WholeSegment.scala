@@ -27,7 +27,7 @@ private[cecstore] object WholeSegment {
   private val FooterBytes = 24
 
   def damaged(path: String, byte: Long, reason: String): CecLogException =
-    new DamagedLog(s"$path: byte $byte: $reason. Restore this file from a copy")
+    new DamagedLog(path, s"byte $byte: $reason. Restore this file from a copy")
 
   /** Raises CecLogException where it is not whole, or anything in its headers is not what it ought to be. */
   def decode(bytes: Array[Byte], path: String, streamId: Int = RecordStream): WholeSegment = {

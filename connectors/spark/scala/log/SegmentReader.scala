@@ -169,7 +169,7 @@ private[cecstore] final class SegmentReader(inputs: OpenInputs, val id: Long) {
   } catch { case e: BadFrame => throw damaged(frame.byte, e.reason) }
 
   def damaged(byte: Long, reason: String): CecLogException =
-    new DamagedLog(s"$path: byte $byte: $reason: the state log is damaged")
+    new DamagedLog(path, s"byte $byte: $reason: the state log is damaged")
 
   // -- bytes ------------------------------------------------------------------------------------
 

@@ -11,10 +11,14 @@ import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, SegmentHeader, WholeSegment}
 
 /** Another queue stands at this path now, or an older copy of this one, or none. */
-private[cecstore] final class QueueReplaced(message: String) extends CecLogException(message)
+private[cecstore] final class QueueReplaced(queue: String, message: String)
+    extends CecLogException(message, named = Map("queue" -> queue)) {
+  override def getCondition: String = "CEC_QUEUE_REPLACED"
+}
 
 /** There is no queue here. */
-private[cecstore] final class NotAQueue(message: String) extends CecLogException(message) {
+private[cecstore] final class NotAQueue(path: String, what: String)
+    extends CecLogException(s"$path: $what", named = Map("path" -> path)) {
   override def getCondition: String = "CEC_NOT_A_QUEUE"
 }
 
@@ -98,7 +102,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       case Some(other) if other.salt != state.salt => Some("a copy that has gone on otherwise stands here now")
       case _ => None
     }
-    what.foreach(reason => throw new QueueReplaced(s"${pathOf(state.number)}: commit ${state.number} of the queue " +
+    what.foreach(reason => throw new QueueReplaced(store.url, s"${pathOf(state.number)}: commit ${state.number} of the queue " +
       s"that was opened is not here any more: $reason. Nothing was committed; open the queue again"))
     provenNs = System.nanoTime
   }
@@ -134,7 +138,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       store.list(s"${Names.LogFolder}/$folder").flatMap(each => Names.commitNumberOf(each.name)).maxOption
     }.nextOption().getOrElse {
       mark.newest(None).foreach(slot => throw lost(slot.segment, slot.segment))
-      throw new NotAQueue(s"${store.url}: no queue here (there is no commit in ${Names.LogFolder}/)")
+      throw new NotAQueue(store.url, s"no queue here (there is no commit in ${Names.LogFolder}/)")
     }
   }
 

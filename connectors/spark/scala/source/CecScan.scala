@@ -31,9 +31,9 @@ private[cecstore] final class CecScanBuilder(queue: ReadableQueue, said: CaseIns
   private var pushed = Array.empty[Predicate]
 
   private def found(wanted: StructType): IndexedSeq[Part] = {
-    val (unfit, fit) = wanted.toIndexedSeq.map(known.of).partitionMap(identity)
-    if (unfit.nonEmpty) throw SchemaMismatch(queue.store.url,
-      s"the queue has no such columns: ${unfit.mkString("; ")}. It has ${there.toDDL}")
+    val (unfit, fit) = wanted.toIndexedSeq.partitionMap(field => known.of(field).left.map(field.name -> _))
+    if (unfit.nonEmpty) throw SchemaMismatch(queue.store.url, unfit.map(_._1),
+      s"the queue has no such columns: ${unfit.map(_._2).mkString("; ")}. It has ${there.toDDL}")
     fit.map(part => part.copy(place = queue.fields.place(part.name).getOrElse(-1)))
   }
 

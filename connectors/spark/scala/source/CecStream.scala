@@ -89,7 +89,7 @@ private[cecstore] final class CecStream(
 
   /** What comes later is for the next run. */
   override def prepareForTriggerAvailableNow(): Unit = {
-    if (following.nonEmpty) throw new RefusedOption(
+    if (following.nonEmpty) throw new RefusedOption("followCheckpoint",
       "followCheckpoint goes with triggers that go on: Trigger.AvailableNow takes what is there and stops")
     queue.refresh()
     target = Some(queue.ends)

@@ -81,7 +81,7 @@ private[cecstore] object KnownEnd {
   def readManifest(store: Store, folder: String): Manifest = {
     val names = store.list(folder.stripSuffix("/")).map(_.name).filter(ManifestName.matches)
     val name = names.maxOption.getOrElse(throw new NotAQueue(
-      s"${store.url}/${folder.stripSuffix("/")}: no queue here (there is no file manifest-…)"))
+      s"${store.url}/${folder.stripSuffix("/")}", s"no queue here (there is no file manifest-…)"))
     val bytes = try Some(store.read(folder + name, 0, ManifestBytes + 1)) catch { case _: FileNotFoundException =>
       None }
     // Where it is gone a new writer has just published its own.
@@ -89,11 +89,11 @@ private[cecstore] object KnownEnd {
   }
 
   private def decoded(bytes: Array[Byte], path: String, epoch: Long): Manifest = {
-    if (!bytes.startsWith(ManifestMagic)) throw new NotAQueue(s"$path: not a manifest of cec-store")
+    if (!bytes.startsWith(ManifestMagic)) throw new NotAQueue(path, "not a manifest of cec-store")
     if (bytes.length != ManifestBytes || !isSound(bytes)) throw WholeSegment.damaged(path, 0,
       "the manifest fails its checksum")
     val in = Format.littleEndian(bytes)
-    if (in.getShort(8) == 2) throw new NotAQueue(s"$path: goes on as a queue of version 2, by reference: open it again")
+    if (in.getShort(8) == 2) throw new NotAQueue(path, "goes on as a queue of version 2, by reference: open it again")
     val version = in.getShort(8)
     if (version != 1 && version != ByObject) {
       throw new CecLogException(s"$path: format version $version: upgrade cec-store")

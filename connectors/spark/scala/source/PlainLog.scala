@@ -31,7 +31,7 @@ private[cecstore] final class PlainLog(store: Store, folder: String, partition: 
     var isRead = false
     while (!isRead) {
       val known = KnownEnd.read(store, folder)
-      if (manifest != null && known.manifest.logId != manifest.logId) throw new QueueReplaced(
+      if (manifest != null && known.manifest.logId != manifest.logId) throw new QueueReplaced(store.url,
         s"${store.url}/$folder: another queue stands here since it was opened; start the query again")
       def isStill = known.manifest.isSameEnd(KnownEnd.readManifest(store, folder))
       try {

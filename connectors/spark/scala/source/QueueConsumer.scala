@@ -9,7 +9,8 @@ import org.apache.spark.sql.cecstore.queue.{Acknowledgement, LogObject, Operatio
 import org.apache.spark.sql.cecstore.queue.{QueueReplaced, Registration, Store}
 
 /** Records that a consumer needs are gone. */
-private[cecstore] final class ConsumerBehind(message: String) extends CecLogException(message) {
+private[cecstore] final class ConsumerBehind(queue: String, consumer: String, what: String)
+    extends CecLogException(s"$queue: $what", named = Map("queue" -> queue, "consumer" -> consumer)) {
   override def getCondition: String = "CEC_CONSUMER_BEHIND"
 }
 
@@ -22,7 +23,7 @@ private[cecstore] final class ConsumerBehind(message: String) extends CecLogExce
 private[cecstore] final class QueueConsumer(store: Store, name: String, start: Map[Int, Long]) {
   import QueueConsumer._
 
-  if (!Store.isName(name)) throw new RefusedOption(
+  if (!Store.isName(name)) throw new RefusedOption("consumer",
     s"consumer=$name: a name is 1 to 100 of A–Z a–z 0–9 . _ -, and begins with a letter or a digit")
   private val log = new ReferenceLog(store)
   private var state = registered(log.open())
@@ -82,12 +83,12 @@ private[cecstore] final class QueueConsumer(store: Store, name: String, start: M
     val oldest = state.commit.starts
     val ends = state.commit.ends
     ends.indices.find(n => said.effectsSaved(n) > ends(n)).foreach { n =>
-      throw new ConsumerBehind(s"${store.url}: consumer '$name' has received records of partition $n up to " +
+      throw new ConsumerBehind(store.url, name, s"consumer '$name' has received records of partition $n up to " +
         s"${said.effectsSaved(n)}, and the queue has them up to ${ends(n)}: an older copy of the queue was put back. " +
         "Drop the consumer and register it anew")
     }
     said.effectsSaved.indices.find(n => said.effectsSaved(n) < oldest(n)).foreach { n =>
-      throw new ConsumerBehind(s"${store.url}: consumer '$name' needs records of partition $n from " +
+      throw new ConsumerBehind(store.url, name, s"consumer '$name' needs records of partition $n from " +
         s"${said.effectsSaved(n)} on, and the oldest is ${oldest(n)}: they were deleted, as the queue's retention or " +
         "a trim said. Drop the consumer and register it anew")
     }

@@ -57,7 +57,7 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
   }
 
   private def requireAll(named: Map[Int, Long], name: String): Unit = if (named.keySet != ends.keySet) {
-    throw new RefusedOption(s"$name names partitions ${listed(named)}, the queue has ${listed(ends)}: " +
+    throw new RefusedOption(name, s"$name names partitions ${listed(named)}, the queue has ${listed(ends)}: " +
       "name them all, -1 for latest, -2 for earliest")
   }
 
@@ -76,7 +76,7 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
     if (position.queue.nonEmpty && position.queue != queue) {
       lose(s"$path: the position is of queue ${position.queue}, and another one is here now, $queue: the queue was made " +
         "anew, or another was put in its place. Put that queue back, or forget the position and begin anew",
-        new QueueReplaced(_))
+        new QueueReplaced(path, _))
       firsts
     } else {
       val found = position.offsets.map { case (n, offset) => n -> checked(n, offset, until) }
@@ -92,7 +92,7 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
     else {
       val why = if (offset < first) "it is trimmed"
         else "it is beyond the end, as where an older copy of the queue was put back"
-      lose(s"$path: partition $number: offset $offset is not in $first … $end: $why", new CecLogException(_))
+      lose(s"$path: partition $number: offset $offset is not in $first … $end: $why", new LostRows(path, number, _))
       math.min(math.max(offset, first), ends.getOrElse(number, 0L))
     }
   }
@@ -102,6 +102,12 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
     if (failOnDataLoss) throw error(s"$what. Some data may have been lost; failOnDataLoss=false goes on without it")
     logWarning(s"cec: $what; going on without what is missing")
   }
+}
+
+/** Rows that a reader still needs are trimmed, or lie beyond the end. */
+private[cecstore] final class LostRows(queue: String, partition: Int, message: String)
+    extends CecLogException(message, named = Map("queue" -> queue, "partition" -> partition.toString)) {
+  override def getCondition: String = "CEC_DATA_LOSS"
 }
 
 private[cecstore] object AvailableOffsets {

@@ -54,20 +54,20 @@ private[cecstore] object SourceOptions {
   def parse(options: java.util.Map[String, String], isStream: Boolean): SourceOptions = {
     val said = byLowerName(options)
     val (low, high) = (number(said, "minOffsetsPerTrigger"), number(said, "maxOffsetsPerTrigger"))
-    for (l <- low; h <- high if l > h) refuse(s"minOffsetsPerTrigger=$l is above maxOffsetsPerTrigger=$h")
+    for (l <- low; h <- high if l > h) refuse("minOffsetsPerTrigger", s"minOffsetsPerTrigger=$l is above maxOffsetsPerTrigger=$h")
     if (isStream) Seq("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets").foreach { name =>
-      if (said.contains(lower(name))) refuse(s"$name is not valid in streaming queries")
+      if (said.contains(lower(name))) refuse(name, s"$name is not valid in streaming queries")
     }
-    if (!isStream && said.contains("followcheckpoint")) refuse("followCheckpoint is for streaming queries")
+    if (!isStream && said.contains("followcheckpoint")) refuse("followCheckpoint", "followCheckpoint is for streaming queries")
     val strategy = lower(said.getOrElse("startingoffsetsbytimestampstrategy", "error"))
     if (strategy != "error" && strategy != "latest") {
-      refuse(s"startingOffsetsByTimestampStrategy=${quoted(strategy)}: 'error' or 'latest'")
+      refuse("startingOffsetsByTimestampStrategy", s"startingOffsetsByTimestampStrategy=${quoted(strategy)}: 'error' or 'latest'")
     }
     val starting = bound(said, "starting", if (isStream) Bound.Latest else Bound.Earliest)
     val ending = bound(said, "ending", Bound.Latest)
     if (!isStream) {
-      refuseWord(starting, Bound.Latest, "starting offset can't be latest for batch queries")
-      refuseWord(ending, Bound.Earliest, "ending offset can't be earliest for batch queries")
+      refuseWord("startingOffsets", starting, Bound.Latest, "starting offset can't be latest for batch queries")
+      refuseWord("endingOffsets", ending, Bound.Earliest, "ending offset can't be earliest for batch queries")
     }
     SourceOptions(said("path"), starting, ending, strategy == "latest", high, low,
       delayS(said.getOrElse("maxtriggerdelay", "15m")), flag(said, "failOnDataLoss", default = true),
@@ -86,7 +86,7 @@ private[cecstore] object SourceOptions {
 
   private def lower(text: String): String = text.toLowerCase(Locale.ROOT)
 
-  private def refuse(message: String): Nothing = throw new RefusedOption(message)
+  private def refuse(option: String, message: String): Nothing = throw new RefusedOption(option, message)
 
   /** As Python writes a string: both sources have one wording. */
   private def quoted(text: String): String = {
@@ -97,8 +97,8 @@ private[cecstore] object SourceOptions {
   private def byLowerName(options: java.util.Map[String, String]): Map[String, String] = {
     val said = options.asScala.map { case (name, value) => lower(name) -> value }.toMap
     val unknown = (said.keySet -- SparksOwn -- Known.map(lower)).toSeq.sorted
-    unknown.headOption.foreach(name => refuse(s"no option ${quoted(name)}; there are ${Known.mkString(", ")}"))
-    if (!said.contains("path")) refuse("there is no path: give one by .option('path', path)")
+    unknown.headOption.foreach(name => refuse(name, s"no option ${quoted(name)}; there are ${Known.mkString(", ")}"))
+    if (!said.contains("path")) refuse("path", "there is no path: give one by .option('path', path)")
     said
   }
 
@@ -120,20 +120,20 @@ private[cecstore] object SourceOptions {
         else {
           val offsets = byPartition(s"${side}Offsets", text)
           if (offsets.values.exists(_ < Bound.Earliest)) {
-            refuse(s"${side}Offsets: offsets are 0 or more, -1 for latest, -2 for earliest")
+            refuse(s"${side}Offsets", s"${side}Offsets: offsets are 0 or more, -1 for latest, -2 for earliest")
           }
           Bound(offsets = Some(offsets))
         }
       }
   }
 
-  private def refuseWord(bound: Bound, word: Long, message: String): Unit =
-    if (bound.everywhere.contains(word) || bound.offsets.exists(_.values.exists(_ == word))) refuse(message)
+  private def refuseWord(option: String, bound: Bound, word: Long, message: String): Unit =
+    if (bound.everywhere.contains(word) || bound.offsets.exists(_.values.exists(_ == word))) refuse(option, message)
 
   private def byPartition(name: String, text: String): Map[Int, Long] = {
     def fail() =
-      if (name.endsWith("Timestamp")) refuse(s"""$name is JSON like {"0":1000,"1":2000}, not ${quoted(text)}""")
-      else refuse(s"""$name is earliest, latest or JSON like {"0":23,"1":-1}, not ${quoted(text)}""")
+      if (name.endsWith("Timestamp")) refuse(name, s"""$name is JSON like {"0":1000,"1":2000}, not ${quoted(text)}""")
+      else refuse(name, s"""$name is earliest, latest or JSON like {"0":23,"1":-1}, not ${quoted(text)}""")
     def pairs(node: JsonNode): Seq[(String, JsonNode)] = node.properties.asScala.toSeq.map(e => e.getKey -> e.getValue)
     val whole = Try(json.readTree(text)).toOption.filter(node => node != null && node.isObject).getOrElse(fail())
     val found = pairs(whole) match {
@@ -148,18 +148,18 @@ private[cecstore] object SourceOptions {
 
   /** Microseconds of a timestamp in milliseconds. */
   private def milliseconds(name: String, shown: String, text: String): Long = {
-    if (!text.matches("\\s*\\d{1,15}\\s*")) refuse(s"$name: milliseconds since 1970, 0 or more, not $shown")
+    if (!text.matches("\\s*\\d{1,15}\\s*")) refuse(name, s"$name: milliseconds since 1970, 0 or more, not $shown")
     text.trim.toLong * 1000
   }
 
   private def number(said: Map[String, String], name: String): Option[Long] = said.get(lower(name)).map { text =>
-    if (!text.matches("\\s*0*[1-9]\\d{0,17}\\s*")) refuse(s"$name is a whole number above 0, not ${quoted(text)}")
+    if (!text.matches("\\s*0*[1-9]\\d{0,17}\\s*")) refuse(name, s"$name is a whole number above 0, not ${quoted(text)}")
     text.trim.toLong
   }
 
   private def flag(said: Map[String, String], name: String, default: Boolean): Boolean = {
     val text = lower(said.getOrElse(lower(name), default.toString).trim)
-    if (text != "true" && text != "false") refuse(s"$name is true or false, not ${quoted(text)}")
+    if (text != "true" && text != "false") refuse(name, s"$name is true or false, not ${quoted(text)}")
     text == "true"
   }
 
@@ -168,7 +168,7 @@ private[cecstore] object SourceOptions {
   private def delayS(text: String): Double = lower(text) match {
     case Delay(count, unit) if unit.isEmpty || DelayUnitsS.contains(unit) =>
       count.toDouble * DelayUnitsS(if (unit.isEmpty) "ms" else unit)
-    case _ => refuse(s"maxTriggerDelay is a time like 30s or 15m, not ${quoted(text)}")
+    case _ => refuse("maxTriggerDelay", s"maxTriggerDelay is a time like 30s or 15m, not ${quoted(text)}")
   }
 
   private def kinds(text: String): Set[Byte] = {
@@ -176,6 +176,6 @@ private[cecstore] object SourceOptions {
     val known = KindNames.zipWithIndex.map { case (name, at) => name -> (at + 1).toByte }.toMap
     if (names == Seq("all")) known.values.toSet
     else if (names.forall(known.contains)) names.map(known).toSet
-    else refuse(s"kinds=${quoted(text)}: all, or some of ${KindNames.mkString(", ")}")
+    else refuse("kinds", s"kinds=${quoted(text)}: all, or some of ${KindNames.mkString(", ")}")
   }
 }

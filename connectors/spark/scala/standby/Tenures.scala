@@ -6,7 +6,8 @@ import org.apache.hadoop.fs.{FileContext, Path}
 import org.apache.spark.sql.cecstore.CecLogException
 
 /** Another driver has taken this one's query over. */
-final class FencedDriver(message: String) extends CecLogException(message) {
+final class FencedDriver(checkpoint: String, what: String)
+    extends CecLogException(s"$checkpoint: $what", named = Map("checkpoint" -> checkpoint)) {
   override def getCondition: String = "CEC_FENCED"
 }
 
@@ -18,7 +19,7 @@ private[cecstore] final case class Tenure(checkpoint: Path, lease: String, numbe
     context.util.exists(at(number + 1)) || !context.util.exists(at(number))
 
   def require(context: FileContext): Unit = if (isOver(context)) throw new FencedDriver(
-    s"$checkpoint: another driver has taken this query over (its lease has a tenure above $number): nothing more is " +
+    checkpoint.toString, s"another driver has taken this query over (its lease has a tenure above $number): nothing more is " +
       "written here; end this application, or start it again as a standby")
 }
 

@@ -12,7 +12,7 @@ private[cecstore] final case class Settings(
   /** On the driver, before anything runs: replicas without the plugin would never come to be. */
   def checkPlugin(): Unit = {
     val isDriver = SparkEnv.get != null && SparkEnv.get.executorId == SparkContext.DRIVER_IDENTIFIER
-    if (replicas > 0 && isDriver && !Cluster.isRunning) throw new RefusedOption(
+    if (replicas > 0 && isDriver && !Cluster.isRunning) throw new RefusedOption(s"${Settings.Prefix}replicas",
       s"${Settings.Prefix}replicas = $replicas: the application has to begin with spark.plugins=${Settings.Plugin}; " +
         "spark.configure(builder, replicas=…) sets both")
   }
@@ -55,5 +55,5 @@ private[cecstore] object Settings {
   }
 
   private def refuse(name: String, value: String, need: String): Nothing =
-    throw new RefusedOption(s"$Prefix$name = $value: $need")
+    throw new RefusedOption(s"$Prefix$name", s"$Prefix$name = $value: $need")
 }

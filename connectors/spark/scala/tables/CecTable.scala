@@ -56,5 +56,5 @@ private final class NoRows(path: String, override val readSchema: StructType) ex
   override def build(): Scan = this
   override def rows(): Array[InternalRow] = Array.empty
   override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
-    throw new NotAQueue(s"$path: no queue here yet: insert into the table first, or start what writes to it")
+    throw new NotAQueue(path, s"no queue here yet: insert into the table first, or start what writes to it")
 }

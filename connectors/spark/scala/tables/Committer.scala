@@ -26,12 +26,12 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
 
   private def make(): QueueState = {
     val foreign = store.list("").map(_.name).filterNot(Names.OfQueue)
-    if (foreign.contains("commits")) throw new NotAQueue(s"${store.url}: a queue of format version 1, to which this " +
+    if (foreign.contains("commits")) throw new NotAQueue(store.url, s"a queue of format version 1, to which this " +
       "sink does not write: open it once by cec_store.open_queue(path, \"a\", partitions=…), which makes it one of " +
       "version 2")
     if (foreign.nonEmpty) {
       val what = if (foreign.exists(_.startsWith("manifest-"))) "a queue without partitions" else "no queue"
-      throw new NotAQueue(s"${store.url}: $what, and not empty either: ${foreign.take(3).mkString(", ")}")
+      throw new NotAQueue(store.url, s"$what, and not empty either: ${foreign.take(3).mkString(", ")}")
     }
     val logId = new Array[Byte](16)
     Committer.random.nextBytes(logId)
@@ -45,8 +45,9 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
   }
 
   private def placesOfColumns(): IndexedSeq[Int] =
-    columns.placesIn(SchemaMessage.decode(schemaMessage)).fold(differences => throw SchemaMismatch(store.url,
-      s"columns that differ from the queue's: ${differences.mkString("; ")}"), identity)
+    columns.placesIn(SchemaMessage.decode(schemaMessage)).fold(differences => throw SchemaMismatch(
+      store.url, differences.map(_._1), s"columns that differ from the queue's: " +
+        differences.map { case (name, what) => s"$name: $what" }.mkString("; ")), identity)
 
   private def warnOfOtherRetention(): Unit = {
     val kept = state.commit.settings.getOrElse(Retention.Setting, "forever")

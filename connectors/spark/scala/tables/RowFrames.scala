@@ -77,7 +77,7 @@ private[tables] final class RowFrames(
         (0 until rows).foreach(times.set(_, now))
         times.setValueCount(rows)
       case Some(column) =>
-        if (column.getNullCount > 0) throw SchemaMismatch(s"${column.getNullCount} timestamps are null")
+        if (column.getNullCount > 0) throw SchemaMismatch(Seq(column.getName), s"${column.getNullCount} timestamps are null")
         // The same memory, so that it is compressed and stored once.
         times.loadFieldBuffers(new ArrowFieldNode(rows, 0), column.getFieldBuffers)
     }

@@ -17,14 +17,15 @@ private[tables] object RowValues {
    */
   def check(columns: Seq[FieldVector], rows: Int, firstRow: Long): Unit = columns.foreach { column =>
     val row = firstBad(column, rows)
-    if (row >= 0) throw SchemaMismatch(s"column '${column.getName}', row ${firstRow + row} of its task: a time of " +
+    if (row >= 0) throw SchemaMismatch(
+      Seq(column.getName), s"column '${column.getName}', row ${firstRow + row} of its task: a time of " +
       "day that is not within 24 h, which no reader would take; mend the row")
   }
 
   /** Of a row with a decimal that Arrow refuses, whose column it does not say. */
   def decimalRefused(rowType: StructType, row: Long, reason: UnsupportedOperationException): SchemaMismatch = {
     val names = rowType.fields.filter(_.dataType.existsRecursively(_.isInstanceOf[DecimalType])).map(_.name)
-    SchemaMismatch(s"row $row of its task has a decimal of more digits than its type, in a column of " +
+    SchemaMismatch(names.toSeq, s"row $row of its task has a decimal of more digits than its type, in a column of " +
       s"${names.mkString(", ")} (${reason.getMessage}); mend the row, or cast the column")
   }
 

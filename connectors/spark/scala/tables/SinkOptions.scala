@@ -37,11 +37,11 @@ private[tables] object SinkOptions {
     val lower = known.map(_.toLowerCase(Locale.ROOT)).toSet
     val own = lowered(said)
     (own.keySet -- SparksOwn -- lower).toSeq.sorted.headOption.foreach(name =>
-      refuse(s"no option '$name'; there are ${known.mkString(", ")}"))
+      refuse(name, s"no option '$name'; there are ${known.mkString(", ")}"))
     val given = lowered(ofTable).filter { case (name, _) => lower(name) } ++ own
     def get(name: String): Option[String] = given.get(name.toLowerCase(Locale.ROOT))
     SinkOptions(
-      get("path").getOrElse(refuse("there is no path: give one by .option('path', path)")),
+      get("path").getOrElse(refuse("path", "there is no path: give one by .option('path', path)")),
       get("timestampColumn"),
       get("keyColumns").toSeq.flatMap(_.split(",").map(_.trim).filter(_.nonEmpty)),
       get("segmentBytes").fold(segmentBytesDefault)(segmentBytes),
@@ -62,25 +62,25 @@ private[tables] object SinkOptions {
 
   private def segmentBytes(text: String): Long = number(text.trim)
     .filter(bytes => bytes >= segmentBytesMin && bytes <= segmentBytesMax)
-    .getOrElse(refuse(s"segmentBytes is $segmentBytesMin to $segmentBytesMax, in bytes, not '$text'"))
+    .getOrElse(refuse("segmentBytes", s"segmentBytes is $segmentBytesMin to $segmentBytesMax, in bytes, not '$text'"))
 
   private def number(digits: String): Option[Long] = Some(digits).filter(Digits.matches).flatMap(_.toLongOption)
 
   private def flag(name: String, text: String): Boolean = text.trim.toLowerCase(Locale.ROOT).toBooleanOption
-    .getOrElse(refuse(s"$name is true or false, not '$text'"))
+    .getOrElse(refuse(name, s"$name is true or false, not '$text'"))
 
   private def transaction(app: Option[String], version: Option[String]): Option[Transaction] = {
     val found = for (id <- app if AppId.matches(id); batch <- version.flatMap(number)) yield Transaction(id, batch)
     if (found.isEmpty && (app.nonEmpty || version.nonEmpty)) {
       def shown(given: Option[String]) = given.fold("None")(text => s"'$text'")
-      refuse("txnAppId (up to 64 letters, digits, '.', '_', '-') and txnVersion (the batch's id) " +
+      refuse("txnAppId", "txnAppId (up to 64 letters, digits, '.', '_', '-') and txnVersion (the batch's id) " +
         s"go together, not ${shown(app)} and ${shown(version)}")
     }
     found
   }
 
-  private def retention(text: String): String = Retention.parse(text).getOrElse(refuse(
+  private def retention(text: String): String = Retention.parse(text).getOrElse(refuse("retention",
     s"no retention: '$text'; it is forever, consumers, a time above 0 such as 7d or a size such as 10GiB")).toString
 
-  private def refuse(message: String): Nothing = throw new RefusedOption(message)
+  private def refuse(option: String, message: String): Nothing = throw new RefusedOption(option, message)
 }

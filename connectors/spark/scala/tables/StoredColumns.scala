@@ -24,17 +24,17 @@ private[cecstore] final case class StoredColumns(
   }
 
   /** Where each column of a queue is among these, which may be in another order; or what differs. */
-  def placesIn(stored: Schema): Either[Seq[String], IndexedSeq[Int]] = {
+  def placesIn(stored: Schema): Either[Seq[(String, String)], IndexedSeq[Int]] = {
     val theirs = stored.getFields.asScala.toIndexedSeq.drop(StoredColumns.ofLog.size)
     val places = theirs.map(field => data.indexWhere(own => isSameName(own.getName, field.getName)))
     val found = theirs.zip(places).collect { case (field, place) if place >= 0 => field -> data(place) }
-    val missing = theirs.zip(places).collect { case (field, -1) => s"${field.getName}: not in the query" }
-    val more = data.indices.filterNot(places.contains).map(at => s"${data(at).getName}: not in the queue")
+    val missing = theirs.zip(places).collect { case (field, -1) => field.getName -> "not in the query" }
+    val more = data.indices.filterNot(places.contains).map(at => data(at).getName -> "not in the queue")
     val others = found.collect { case (field, own) if !isSame(field, own) => StoredColumns.difference(field, own) }
     val renamed = copy(timestampColumn = timestampColumn.map(named(theirs, _)), keyColumns = keyColumns.map(named(theirs, _)))
     val said = stored.getCustomMetadata.asScala
     val roles = StoredColumns.Roles.collect { case (role, option) if said.get(role) != renamed.metadata.get(role) =>
-      s"$option: ${said.getOrElse(role, "none")} in the queue, ${renamed.metadata.getOrElse(role, "none")} in the query"
+      option -> s"${said.getOrElse(role, "none")} in the queue, ${renamed.metadata.getOrElse(role, "none")} in the query"
     }
     val differences = missing ++ more ++ others ++ roles
     Either.cond(differences.isEmpty, places, differences)
@@ -72,31 +72,31 @@ private[cecstore] object StoredColumns {
     val data = columns.fields.toSeq.map { column =>
       val kind = column.dataType.simpleString
       arrow(column.name, column.dataType)
-        .getOrElse(refuse(s"column '${column.name}' is $kind, which a queue cannot hold: cast it"))
+        .getOrElse(refuse(column.name, s"column '${column.name}' is $kind, which a queue cannot hold: cast it"))
     }
     val names = data.map(_.getName)
     def isSame(one: String)(other: String) = if (isCaseSensitive) one == other else one.equalsIgnoreCase(other)
-    if (names.exists(name => names.count(isSame(name)) > 1)) refuse(s"columns of one name: ${names.sorted.mkString(", ")}")
-    names.find(_.startsWith("_")).foreach(name => refuse(s"column '$name': names that start with _ are reserved"))
+    names.find(name => names.count(isSame(name)) > 1).foreach(name => refuse(name, s"columns of one name: ${names.sorted.mkString(", ")}"))
+    names.find(_.startsWith("_")).foreach(name => refuse(name, s"column '$name': names that start with _ are reserved"))
     val timestamps = timestampColumn.map { name =>
-      val column = data.find(field => isSame(name)(field.getName)).getOrElse(refuse(s"there is no timestamp column '$name'"))
-      if (!isTimestamp(column.getType)) refuse(
+      val column = data.find(field => isSame(name)(field.getName)).getOrElse(refuse(name, s"there is no timestamp column '$name'"))
+      if (!isTimestamp(column.getType)) refuse(name,
         s"column '$name': timestamps are an Arrow timestamp or int64 microseconds since 1970, not ${column.getType}")
       column.getName
     }
-    val keys = keyColumns.map(name => names.find(isSame(name)).getOrElse(refuse(s"there is no key column '$name'")))
+    val keys = keyColumns.map(name => names.find(isSame(name)).getOrElse(refuse(name, s"there is no key column '$name'")))
     StoredColumns(data, timestamps, keys, isCaseSensitive)
   }
 
-  private def refuse(message: String): Nothing = throw SchemaMismatch(message)
+  private def refuse(column: String, message: String): Nothing = throw SchemaMismatch(Seq(column), message)
 
-  private def difference(stored: Field, own: Field): String = {
+  private def difference(stored: Field, own: Field): (String, String) = {
     val kinds = Seq(stored, own).map(field => try SparkTypes.of(field).sql catch {
       case _: SparkTypes.NoSuchType => field.getType.toString
     })
     // Units of times are not in Spark's types.
     val shown = if (kinds.distinct.size > 1) kinds else Seq(stored, own).map(_.toString)
-    s"${own.getName}: ${shown(0)} in the queue, ${shown(1)} in the query"
+    own.getName -> s"${shown(0)} in the queue, ${shown(1)} in the query"
   }
 
   private def isTimestamp(kind: ArrowType): Boolean = kind match {

@@ -33,7 +33,7 @@ private[cecstore] object TableOptions {
     else {
       said.keys.filter(_.startsWith(OfTable)).map(_.stripPrefix(OfTable).toLowerCase(Locale.ROOT)).toSeq.sorted
         .find(name => !SourceOptions.isKnown(name) && !SinkOptions.isKnown(name))
-        .foreach(name => throw new RefusedOption(s"no option '$name' of a table; there are " +
+        .foreach(name => throw new RefusedOption(name, s"no option '$name' of a table; there are " +
           (SinkOptions.Names ++ SourceOptions.Known).distinct.mkString(", ")))
       said.filter { case (name, _) => SourceOptions.isKnown(name) }
     }
