@@ -81,7 +81,6 @@ class Stream:
             f"{streaming}.multipleWatermarkPolicy": dice.choice(("min", "min", "max")),
             f"{streaming}.aggregation.stateFormatVersion": dice.choice("122"),
             f"{streaming}.flatMapGroupsWithState.stateFormatVersion": dice.choice("122"),
-            f"{streaming}.join.stateFormatVersion": dice.choice("122"),
             f"{streaming}.sessionWindow.merge.sessions.in.local.partition": dice.choice(
                 ("true", "false")
             ),
