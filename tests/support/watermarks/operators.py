@@ -259,8 +259,6 @@ _IN_EITHER_MODE = _named(
 )  # fmt: skip
 # Batches without data would never end here: Spark runs one whenever a processing time may be over.
 _CLOCK = {"spark.sql.streaming.noDataMicroBatches.enabled": "false"}
-# Spark refuses the rows that its Python groups write in the first format.
-_PANDAS = {**_CLOCK, "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion": "2"}
 GROUPS = {
     group.name: group
     for group in (
@@ -282,7 +280,7 @@ GROUPS = {
         ),
         Group(
             "pandas", "update", _named(pandas_timeouts, pandas_timeouts_by_the_clock),
-            uses_python=True, conf=_PANDAS,
+            uses_python=True, conf=_CLOCK,
         ),
     )
 }  # fmt: skip

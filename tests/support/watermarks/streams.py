@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +30,15 @@ _GRIDS_US = (SECOND_US, SECOND_US, 5 * SECOND_US, 1_000, 1)
 """Times are multiples of one of these, mostly whole seconds: then times, ends of windows and
 watermarks are often the same."""
 _MOVES = ("on", "on", "on", "jump", "stop", "late", "empty")
+
+
+def write_file(folder: Path, file: int, rows: list[dict[str, Any]]) -> None:
+    """Write the file of this number. A column that rows lack is null."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{file:04}.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=_ARROW), path)
+    # Equal times would leave the order to chance, and with it the watermark.
+    os.utime(path, (_FILE_MTIME_S + file,) * 2)
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,6 @@ class Stream:
             f"{streaming}.unsupportedOperationCheck": "false",
             f"{streaming}.multipleWatermarkPolicy": dice.choice(("min", "min", "max")),
             f"{streaming}.aggregation.stateFormatVersion": dice.choice("122"),
-            f"{streaming}.flatMapGroupsWithState.stateFormatVersion": dice.choice("122"),
             f"{streaming}.sessionWindow.merge.sessions.in.local.partition": dice.choice(
                 ("true", "false")
             ),
@@ -99,14 +108,10 @@ class Stream:
     def write(self, folder: Path, life: int) -> None:
         """The files of one life, for either side."""
         for side in SIDES:
-            (folder / side).mkdir(parents=True, exist_ok=True)
             for file in self.lives[life]:
-                path = folder / side / f"{file:04}.parquet"
-                pq.write_table(self.rows(side, file), path)
-                # Equal times would leave the order to chance, and with it the watermark.
-                os.utime(path, (_FILE_MTIME_S + file,) * 2)
+                write_file(folder / side, file, self.rows(side, file))
 
-    def rows(self, side: str, file: int) -> pa.Table:
+    def rows(self, side: str, file: int) -> list[dict[str, Any]]:
         dice = self.dice(side, file)
         count = 0 if self.moves[file] == "empty" else self._row_count(dice)
         times = [self._time_us(side, file, dice) for _ in range(count)]
@@ -114,7 +119,7 @@ class Stream:
         if order != "none":
             times.sort(key=lambda at: at or 0, reverse=order == "down")
         keys = self.dice("keys").choice((4, 10, 10, 100)) if count < 100 else count
-        rows = [
+        return [
             {
                 "key": None if dice.random() < 0.05 else f"k{dice.randrange(keys)}",
                 "part": dice.randrange(3),
@@ -125,7 +130,6 @@ class Stream:
             }
             for at in times
         ]
-        return pa.Table.from_pylist(rows, schema=_ARROW)
 
     def _row_count(self, dice: random.Random) -> int:
         """Now and then more than a zone of the store has rows."""
