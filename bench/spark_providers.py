@@ -14,6 +14,8 @@ bytes_vs_delta   what a batch of 10,000 adds to the state directory, over its up
 load_at_target   how long the slower partition loads in a new JVM, over ``recovery_time_s``, after
                  as many updates as let the extent grow to what the provider makes of that time
 heap             in use after a collection, with all keys live and the query waiting for data
+watermark_batch  the same batches where the query has a watermark and nothing expires; over the best
+                 of the others, and over ours without a watermark
 4,000,000 keys   ours in a heap of 4 GB: loaded, updated and started again
 """
 
@@ -64,6 +66,11 @@ class Measured:
 
     runs: list[Outcome] = field(default_factory=list)
     restarts_s: dict[str, list[float]] = field(default_factory=dict)
+    timed_runs: list[Outcome] = field(default_factory=list)
+    """With a watermark."""
+
+    def timed_batch(self, phase: str) -> float:
+        return statistics.median(statistics.median(batch_ms(one, phase)) for one in self.timed_runs)
 
     def restart_s(self, workload: str) -> float:
         return statistics.median(self.restarts_s[workload])
@@ -121,13 +128,19 @@ def turn(provider: str, number: int, asked: Options, pair: tuple[Workload, ...])
     big, small = pair
     found = Measured(restarts_s={"big": [], "small": []})
 
-    def task(workload: Workload, phases: Iterable[Phase], check: bool = False) -> Task:
-        folder = asked.folder / provider / workload.name
+    def task(
+        workload: Workload, phases: Iterable[Phase], check: bool = False, is_timed: bool = False
+    ) -> Task:
+        folder = asked.folder / provider / (workload.name + "-timed" * is_timed)
         inputs = tuple(asked.folder / workload.name / phase.name for phase in phases)
-        checked = workload.sums if check else None
-        return Task(provider, folder / "checkpoint", folder / "stream", inputs, check=checked)
+        return Task(
+            provider, folder / "checkpoint", folder / "stream", inputs,
+            check=workload.sums if check else None, is_timed=is_timed,
+        )  # fmt: skip
 
     found.runs.append(run(task(big, big.run)))
+    found.timed_runs.append(run(task(big, big.run, is_timed=True)))
+    shutil.rmtree(asked.folder / provider / f"{big.name}-timed")
     if number == 0:
         run(task(small, small.run))
     again = len(big.restarts)
@@ -151,6 +164,7 @@ def race(asked: Options, pair: tuple[Workload, Workload]) -> dict[str, Measured]
         for name in names[first:] + names[:first]:
             found = turn(name, number, asked, pair)
             measured[name].runs += found.runs
+            measured[name].timed_runs += found.timed_runs
             for workload, seconds in found.restarts_s.items():
                 measured[name].restarts_s[workload] += seconds
     return measured
@@ -243,6 +257,9 @@ def show_table(measured: dict[str, Measured], delta_bytes: float, workload: Work
               f"{one.load_s:>8.2f}{one.after('many', 'heap_mb'):>8.0f}"
               f"{one.after('few', 'state_files'):>6.0f}"
               f"{one.after('few', 'state_bytes') / 1e6:>7.1f}")  # fmt: skip
+    print("with a watermark, batches:")
+    for name, one in measured.items():
+        print(f"  {name:<12}many{one.timed_batch('many'):>7.0f}, few{one.timed_batch('few'):>7.0f}")
 
 
 def figures(measured: dict[str, Measured], delta_bytes: float, big: Workload) -> dict[str, float]:
@@ -264,6 +281,11 @@ def figures(measured: dict[str, Measured], delta_bytes: float, big: Workload) ->
         "load_vs_changelog": ours.load_vs(changelog),
         "bytes_vs_delta_1pct": bytes_per_batch(ours.runs, few, many) / delta_bytes,
         "heap_vs_hdfs": ours.after("many", "heap_mb") / hdfs.after("many", "heap_mb"),
+        "watermark_batch_p50_vs_best": ours.timed_batch("many")
+        / min(one.timed_batch("many") for one in others),
+        "watermark_batch_p50_vs_best_10k": ours.timed_batch("few")
+        / min(one.timed_batch("few") for one in others),
+        "watermark_batch_p50_vs_none_10k": ours.timed_batch("few") / ours.batch("few"),
     }
 
 

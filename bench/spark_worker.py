@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import count
+from pyspark.sql.functions import count, expr, window
 from pyspark.sql.functions import sum as total
 from pyspark.sql.streaming.query import StreamingQuery
 from spark_input import FILES_PER_BATCH, show
@@ -56,6 +56,9 @@ class Task:
     """Rows and amounts that the state must sum up to at the end; reading it takes seconds."""
     transform_jar: str = ""
     """With the processor of a `transformWithState` that runs in place of the aggregate."""
+    is_timed: bool = False
+    """The aggregate is by window as well, under a watermark: all keys are in a window that stays
+    open, so that each batch looks for what has expired and finds nothing."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,16 @@ def stateful(spark: SparkSession, task: Task) -> DataFrame:
     if task.transform_jar:
         jvm: Any = spark.sparkContext._jvm
         return DataFrame(jvm.cecstore.bench.Transform.of(rows._jdf), spark)  # type: ignore[attr-defined]
-    return rows.groupBy("key").agg(count("*").alias("count"), total("amount").alias("sum"))
+    groups = (
+        timed(rows).groupBy(window("ts", "1 day"), "key") if task.is_timed else rows.groupBy("key")
+    )
+    return groups.agg(count("*").alias("count"), total("amount").alias("sum"))
+
+
+def timed(rows: DataFrame) -> DataFrame:
+    """Rows of one second, with a watermark."""
+    ts = expr("timestamp_micros(1700000000000000 + amount * 1000)")
+    return rows.withColumn("ts", ts).withWatermark("ts", "1 hour")
 
 
 def make_state(spark: SparkSession, task: Task) -> None:

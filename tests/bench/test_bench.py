@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from support.paths import BENCH
@@ -85,6 +88,48 @@ def test_spark_input_shows_whole_phases(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(files) == 3 * spark_input.FILES_PER_BATCH
     times = [file.stat().st_mtime for file in files]
     assert times == sorted(set(times)), "the source orders by time: it must differ"
+
+
+@pytest.mark.parametrize(("kind", "delays"), [("near", 1), ("far", 2), ("mixed", 1), ("join", 1)])
+def test_as_much_state_expires_in_each_batch(
+    kind: str, delays: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The benchmark of watermarks takes half an hour: here its input is run by hand."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    made = importlib.import_module("watermarks_input")
+    rows = 60_000 if kind == "join" else 20_000
+    workload = made.Workload(kind, rows, batches=4)
+    workload.write(tmp_path)
+    side = tmp_path / workload.name / ("left" if kind == "join" else "")
+    load, *batches = (
+        pq.read_table(file).column("ts").cast(pa.int64()).to_numpy() / 1e6
+        for file in sorted(side.glob("*.parquet"))
+    )
+    assert len(load) == (rows // 2 if kind == "join" else rows)
+    assert len(batches) == 4
+    # What a watermark that is a span behind the newest row has let go of after each batch.
+    ends = [batch.max() - delays * workload.span_s for batch in batches]
+    gone = np.diff([(load <= end).sum() for end in ends])
+    due = {"join": 5_000, "mixed": 1_000}.get(kind, 350)
+    assert all(0.8 * due < count < 1.2 * due for count in gone)
+    assert (load > ends[-1]).sum() >= rows // 6
+    if kind == "mixed":
+        # Rows that come are as old as those that are there, but none is late.
+        assert min(batch.min() for batch in batches) < batches[0].max() - 0.9 * workload.span_s
+        assert all(batch.min() > end for batch, end in zip(batches[1:], ends[:-1], strict=True))
+
+
+def test_nexmark_events_are_of_their_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    made = importlib.import_module("nexmark_input")
+    assert made.write(tmp_path, batches=2, events_per_s=100) == 500
+    tables = {kind: pq.read_table(tmp_path / kind) for kind in made.SCHEMAS}
+    assert {kind: len(table) for kind, table in tables.items()} == {
+        "persons": 20, "auctions": 60, "bids": 920,
+    }  # fmt: skip
+    assert sorted(tables["auctions"]["id"].to_pylist()) == list(range(1, 61))
+    assert set(tables["bids"]["auction"].to_pylist()) <= set(range(61))
+    assert len(set(tables["persons"]["time"].to_pylist())) == 20
 
 
 @pytest.fixture
