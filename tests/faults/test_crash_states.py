@@ -15,8 +15,8 @@ pytestmark = pytest.mark.crash
 DISTINCT_MIN = 640
 """Of each workload at full size, where it has more: 20,000 in all."""
 # Planted bugs are sought in more of them, and after all power cuts.
-QUICK = 160 if os.environ.get(VARIABLE) else 32
-CUTS_MAX = sys.maxsize if os.environ.get(VARIABLE) else 400
+QUICK = 160 if os.environ.get(VARIABLE) else 24
+CUTS_MAX = sys.maxsize if os.environ.get(VARIABLE) else 250
 """In the quick tier: some workloads have above 13,000."""
 
 

@@ -24,7 +24,7 @@ def test_random_calls_give_what_a_map_gives(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
     """With column families, checkpoint format V2 and maintenance, and without, in any mixture."""
-    seeds = crash_count(8, 200)
+    seeds = crash_count(4, 200)
     found = run_jvm(
         "model", root=tmp_path, every=True, tight=True, until=seeds, counted=True,
         timeout_s=120 + 20 * seeds,

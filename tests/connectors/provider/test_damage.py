@@ -30,7 +30,7 @@ TWINS = "twins"
 FOUND = [case for case in STATE_CASES if case["name"] != lists.NAME]
 # In the quick tier one of each side's, flipped and cut at every third byte: a ninth of the time.
 CASES = FOUND if CRASH_FULL else [c for c in FOUND if c["name"].endswith(("merged", "linked"))]
-EVERY = 1 if CRASH_FULL else 3
+EVERY = 1 if CRASH_FULL else 7
 # Where all of an attempt is gone, nobody can tell it from one that died before it wrote.
 WITHOUT_TRACE = {"cut", "fill", "missing", "zero", "swap"}
 

@@ -41,6 +41,7 @@ def figures(wanted: Wanted) -> Wanted:
     return [(at, {name: each[name] for name in FIGURES}) for at, each in wanted]
 
 
+@pytest.mark.quick
 def test_scala_reads_the_golden_logs_as_python_does(tmp_path: Path) -> None:
     logs = {case["name"]: put_case(tmp_path / case["name"], case) for case in STATE_CASES}
     assert len(logs) == 5
@@ -87,6 +88,7 @@ def wanted_of(grown: Grown) -> Wanted:
     return by_number + [(each.unique_id, expected(each)) for each in grown.attempts]
 
 
+@pytest.mark.quick
 def test_scala_reads_what_python_writes(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import cec_store
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
@@ -62,6 +63,7 @@ def test_calls_that_fail_lose_and_double_nothing(
     assert_exactly_once(tmp_path)
 
 
+@pytest.mark.quick
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(
     tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:

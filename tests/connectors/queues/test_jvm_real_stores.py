@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import cec_store
 from cec_store.connectors import spark as cec_spark
@@ -83,6 +84,7 @@ def test_a_stream_to_hdfs_loses_nothing_when_its_nodes_restart(
     assert found == list(range(len(found)))
 
 
+@pytest.mark.quick
 def test_queues_in_s3_are_written_once_and_read(s3_address: str, tmp_path: Path) -> None:
     plain = pa.schema([("n", pa.int64())])
     where = {"path": "s3://bucket/plain", "storage_options": options_of(s3_address)}

@@ -24,6 +24,7 @@ EVERY_MS = 400 if CRASH_FULL else 100
 
 
 @pytest.mark.crash
+@pytest.mark.quick
 def test_output_is_that_of_a_run_without_failure(tmp_path: Path, tally: Tally) -> None:
     dice = random.Random(18)
     drivers = [Driver(tmp_path, "primary", every_ms=EVERY_MS)]
