@@ -30,6 +30,7 @@ from cec_store import (
 )
 from cec_store.format.manifest import Manifest
 from cec_store.inspector.verifying.log import verify
+from cec_store.log.by_object import opening
 from cec_store.log.chain import Chain
 from cec_store.storage.names import durable_name, manifest_name, segment_name
 from cec_store.storage.stores.by_url import store_at
@@ -243,6 +244,37 @@ def test_who_opens_takes_over_and_the_one_before_is_fenced(url: str) -> None:
     second.append(rows(5), sync=True)
     second.close()
     assert numbers(url) == [1, 2, 5]
+    assert verify(folder_at(url)).faults == ()
+
+
+def test_an_opener_does_not_go_on_behind_a_later_epoch(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer and another opener act between its claim and its first segment."""
+    writer = opened(url)
+    writer.append(rows(1), sync=True)
+    claimed, known_end = opening._claimed, opening.read_known_end
+    later: list[OutputQueue] = []
+
+    def claimed_before_an_append(folder: StoreFolder, known: Any) -> Any:
+        made = claimed(folder, known)
+        monkeypatch.setattr(opening, "_claimed", claimed)
+        monkeypatch.setattr(opening, "read_known_end", read_before_another_opens)
+        writer.append(rows(2), sync=True)  # it does not know of the claim yet
+        return made
+
+    def read_before_another_opens(folder: StoreFolder) -> Any:
+        found = known_end(folder)
+        monkeypatch.setattr(opening, "read_known_end", known_end)
+        later.append(opened(url))
+        return found
+
+    monkeypatch.setattr(opening, "_claimed", claimed_before_an_append)
+    with pytest.raises(Fenced, match="another writer has taken over"):
+        opened(url)
+    later[0].append(rows(3), sync=True)
+    later[0].close()
+    assert numbers(url) == [1, 2, 3]
     assert verify(folder_at(url)).faults == ()
 
 

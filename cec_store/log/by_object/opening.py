@@ -117,6 +117,8 @@ def _reopened(
     until_s = time.monotonic() + _FENCE_S
     while True:
         old, cursor = tail.reader.header, cursor_behind(tail)
+        if max(known.manifest.epoch, old.epoch) > manifest.epoch:
+            raise Fenced(f"{folder.path}: another writer has taken over meanwhile")
         predecessor = Predecessor(old.segment_id, tail.end, old.salt, tail.running_crc)
         writer = ObjectWriter(
             folder, manifest, schema_of(tail), cursor, clock_and_entropy, predecessor
@@ -126,8 +128,6 @@ def _reopened(
             break
         except Fenced:  # the last writer was quicker, and does not know yet
             known, tail = _newest(folder)
-        if known.manifest.epoch > manifest.epoch:
-            raise Fenced(f"{folder.path}: another writer has taken over meanwhile")
         if time.monotonic() > until_s:
             what = f"its writer has gone on for {_FENCE_S:.0f} s beside an opening; end it"
             raise QueueLocked(f"{folder.path}: {what}")
