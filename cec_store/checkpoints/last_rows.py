@@ -153,6 +153,11 @@ def _number_codes(values: NDArray[Any]) -> tuple[Ints, int] | None:
 
 
 def _dense(column: pa.Array | pa.ChunkedArray) -> tuple[Ints, int]:
+    kind = column.type
+    if pa.types.is_decimal(kind):  # pyarrow has no kernel for narrow ones
+        parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        as_bytes = pa.binary(kind.bit_width // 8)
+        column = pa.chunked_array([part.view(as_bytes) for part in parts], as_bytes)
     encoded = column.dictionary_encode(null_encoding="encode")
     chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
     indices = np.concatenate([values_of(chunk.indices, "i4") for chunk in chunks])

@@ -27,6 +27,8 @@ COLUMNS = {
     "flags": (pa.bool_(), st.booleans()),
     "floats": (pa.float64(), st.sampled_from([0.5, 1.5, float("inf")])),
     "decimals": (pa.decimal128(20, 2), st.sampled_from([Decimal("1.10"), Decimal("2.00")])),
+    "short decimals": (pa.decimal32(9, 2), st.sampled_from([Decimal("1.10"), Decimal("2.00")])),
+    "middle decimals": (pa.decimal64(18, 2), st.sampled_from([Decimal("1.10"), Decimal("2.00")])),
 }
 
 

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import random
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cec_store import open_queue
+from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
 from cec_store.operators.keys.dictionary import Dictionary
 from cec_store.operators.keys.encoder import DEAD_MIN, KeyEncoder
 from cec_store.operators.keys.words import WordTable
@@ -32,6 +35,8 @@ VALUES = {
     pa.timestamp("us", "UTC"): [NOON.replace(tzinfo=datetime.timezone.utc)],
     pa.timestamp("s"): [NOON, NOON - datetime.timedelta(1)],
     pa.duration("ms"): [datetime.timedelta(1), -datetime.timedelta(1)],
+    pa.decimal32(9, 2): [decimal.Decimal("1.20"), decimal.Decimal("-2.50")],
+    pa.decimal64(18, 2): [decimal.Decimal("1.20"), decimal.Decimal("-2.50")],
     pa.decimal128(20, 2): [decimal.Decimal("1.00"), decimal.Decimal("-1.00")],
     pa.decimal256(50, 0): [decimal.Decimal(10**45), decimal.Decimal(10**45 + 1)],
     pa.binary(3): [b"abc", b"abd", b"\0\0\0"],
@@ -135,6 +140,25 @@ def test_all_nans_are_one_key_and_both_zeros_are(size):
     a, b, c, d, e = encoder.encode([column]).tolist()
     assert a == b == e != c == d
     assert [key["k"] for key in encoder.keys(np.array([c])).to_pylist()] == [0.0]
+
+
+@pytest.mark.parametrize("data_type", VALUES, ids=str)
+def test_an_operator_with_such_keys_starts_twice(tmp_path: Path, data_type: pa.DataType) -> None:
+    keys = pa.array([*VALUES[data_type], None], data_type)
+    times = pa.array(range(len(keys)), pa.timestamp("us"))
+    rows = pa.table({"k": keys, "at": times})
+    for start in (1, 2):
+        operator = Aggregate(
+            group_by=["k"],
+            aggregates={"rows": ("count",)},
+            window=CountWindow(5),
+            input_schema=rows.schema,
+        )
+        schema = record_schema(operator)
+        with open_queue(tmp_path / "q", "a" if start == 2 else "x", schema=schema) as queue:
+            runner = Runner(operator, [ArrowSource(rows, "at")], queue)
+            runner.run()
+            assert queue.extent().open_windows == len(set(map(group_value, keys.to_pylist())))
 
 
 def test_a_dictionary_column_is_keyed_by_its_values():
