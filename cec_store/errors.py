@@ -17,7 +17,7 @@
     │   ├── Forked                opened before a fork(), used in the child
     │   ├── DurabilityLost        the sync that should have acknowledged this failed
     │   ├── Unreadable            (PermissionError) this user may not read the files
-    │   ├── DiskFull              (OSError) no space; nothing was acknowledged
+    │   ├── DiskFull              (OSError) no room; nothing was acknowledged
     │   ├── ReadOnly              (PermissionError) the queue cannot be written here
     │   ├── NoExclusiveCreate     a store that cannot make an object only where there is none
     │   ├── NoSuchBucket          the store has no bucket, or container, of this name
@@ -140,7 +140,10 @@ class Unreadable(StorageError, PermissionError):
 
 
 class DiskFull(StorageError, OSError):
-    """No space left. What was acknowledged before is safe."""
+    """No room to write: a full disk, a used quota, or a file that may not grow.
+
+    What was acknowledged before is safe.
+    """
 
 
 class ReadOnly(StorageError, PermissionError):

@@ -9,7 +9,6 @@ import stat
 
 from cec_store.errors import DiskFull, ReadOnly, StorageError, Unreadable
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
@@ -33,8 +32,17 @@ class os_errors_of:  # noqa: N801 - used as a function; a generator would take l
 
 
 def _own_error(path: str, error: OSError, reading: bool) -> StorageError:
-    if error.errno in _FULL:
+    if error.errno == errno.ENOSPC:
         return DiskFull(f"{path}: no space left ({error.strerror}); free some and reopen")
+    if error.errno == errno.EDQUOT:
+        what = f"the quota of {_me()} is used up ({error.strerror})"
+        return DiskFull(
+            f"{path}: {what}; delete files of that user, or raise the quota, and reopen"
+        )
+    if error.errno == errno.EFBIG:
+        what = f"the file may not grow any more ({error.strerror})"
+        advice = "raise that limit (ulimit -f; a FAT disk takes 4 GiB), or make segments smaller"
+        return DiskFull(f"{path}: {what}; {advice}, and reopen")
     if error.errno in _DENIED and reading:
         what = f"may not be read by {_me()} ({error.strerror}); {_whose(path)}"
         return Unreadable(f"{path}: {what}")

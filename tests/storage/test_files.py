@@ -340,11 +340,22 @@ def test_errors_of_the_system_become_the_stores_own(number: int, expected: type)
     assert type(caught.value) is expected
 
 
+def test_a_quota_and_a_limit_are_no_full_disk() -> None:
+    for number, words in {
+        errno.ENOSPC: "no space left",
+        errno.EDQUOT: "the quota of user .* is used up",
+        errno.EFBIG: "the file may not grow any more",
+    }.items():
+        with pytest.raises(DiskFull, match=words) as caught, os_errors_of("/the/path"):
+            raise OSError(number, os.strerror(number), "/the/path")
+        assert ("no space" in str(caught.value)) == (number == errno.ENOSPC)
+
+
 def test_a_full_disk_leaves_no_half_file(folder: LocalFolder) -> None:
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, old[1]))
     try:
-        with pytest.raises(DiskFull, match="/queue/a: no space left"):
+        with pytest.raises(DiskFull, match=r"/queue/a: the file may not grow .*ulimit -f"):
             write_file(folder, "a", bytes(2_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
