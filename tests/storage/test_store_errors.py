@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import uuid
+import zipfile
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -256,10 +258,48 @@ def without_conditional_creates(single_writer: bool) -> Store:
 
 def test_a_store_without_conditional_creates_is_refused_before_anything_is_written() -> None:
     need("fsspec")
-    with pytest.raises(NoExclusiveCreate, match="memory://plain: this store cannot make an object"):
-        without_conditional_creates(single_writer=False)
-    with pytest.raises(NoExclusiveCreate, match=r"none is known for sftp://.*single_writer=True"):
-        store_at("sftp://host/q")
+    store = without_conditional_creates(single_writer=False)
+    with pytest.raises(NoExclusiveCreate, match=r"memory://plain: .*single_writer=True"):
+        store.create("a", [b"first"])
+    assert store.list() == []
+
+
+def test_reading_needs_no_conditional_create(tmp_path: Path) -> None:
+    need("fsspec")
+    schema = pa.schema([("n", pa.int64())])
+    with open_queue(tmp_path / "q", "x", schema=schema) as queue:
+        queue.append(pa.table({"n": [1, 2, 3]}, schema=schema))
+    with zipfile.ZipFile(tmp_path / "q.zip", "w") as archive:
+        for file in (tmp_path / "q").iterdir():
+            archive.write(file, f"q/{file.name}")
+    options = {"fo": str(tmp_path / "q.zip")}
+    read = read_queue("zip://q", storage_options=options).read_all()
+    assert read.column("n").to_pylist() == [1, 2, 3]
+    with pytest.raises(StorageError):
+        open_queue("zip://q2", "a", schema=schema, storage_options=options)
+
+
+def test_a_mistyped_url_is_no_local_folder() -> None:
+    for given, right in {
+        "s3:bucket/q": "s3://bucket/q",
+        "s3//bucket/q": "s3://bucket/q",
+        "gs:/bucket/q": "gs://bucket/q",
+        "file:q": "file:///q",
+    }.items():
+        with pytest.raises(ValueError, match=f"write {re.escape(right)}, or ./"):
+            store_at(given)
+    assert store_at("./s3:bucket/q").url.endswith("/s3:bucket/q")
+
+
+def test_a_branch_is_no_password_and_a_root_needs_no_host() -> None:
+    need("fsspec")
+    by_url._check("github://org:repo@main/q", "github", "org:repo@main/q")
+    by_url._check("dbfs:///FileStore/q", "dbfs", "/FileStore/q")
+    with pytest.raises(ValueError, match="password"):
+        by_url._check("sftp://me:secret@host/q", "sftp", "me:secret@host/q")
+    with pytest.raises(ValueError, match="names no bucket"):
+        by_url._check("s3:///q", "s3", "/q")
+    assert by_url._KINDS["az"] is by_url._KINDS["abfs"]
 
 
 def test_a_single_writer_looks_before_it_puts() -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cec_store.errors import StoreNotInstalled
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.abfs import AbfsFileSystem
-from cec_store.storage.stores.failures import Failure, error_for, no_exclusive_create
+from cec_store.storage.stores.failures import Failure, error_for
 from cec_store.storage.stores.file_system import FileSystem
 from cec_store.storage.stores.fsspec_store import FsspecStore
 from cec_store.storage.stores.local_store import LocalStore
@@ -19,6 +19,7 @@ from cec_store.storage.stores.memory import MemoryFileSystem
 from cec_store.storage.stores.retrying import Retries
 from cec_store.storage.stores.store import Store
 
+_MISTYPED = re.compile(r"([A-Za-z][A-Za-z0-9]*)(?::/?|//)(?=[^/])(.*)", re.DOTALL)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*)://(.*)", re.DOTALL)
 
 
@@ -60,6 +61,7 @@ _KINDS = {
     "gcs": _GCS,
     "abfs": _ABFS,
     "abfss": _ABFS,
+    "az": _ABFS,
     "hdfs": _HDFS,
     "webhdfs": _HDFS,
     "memory": _Kind("fsspec", "", lambda: MemoryFileSystem),
@@ -84,19 +86,25 @@ def store_at(
         path_or_url: Where the tree's root is; it need not be there yet, its bucket has to be.
         storage_options: Of the fsspec file system, as pandas takes them; ``single_writer`` among
             them is the one below.
-        single_writer: Take a store without conditional creates, of any scheme that fsspec knows;
-            :class:`FsspecStore` says what that risks.
+        single_writer: Write to a store without conditional creates, of any scheme that fsspec
+            knows; :class:`FsspecStore` says what that risks. Reading needs no such thing.
         retries: How often a remote store is asked before its failure is raised.
 
     Raises:
         ValueError: a scheme that is not known, a URL that names no bucket or host, or that holds a
             password; options for local files, which have none.
-        NoExclusiveCreate: the scheme has no conditional create, and there may be several writers.
         StoreNotInstalled: the package that reaches it is missing or too old.
         CredentialsRefused: that package finds no credentials, and asks for them at once.
     """
     given = os.fsdecode(path_or_url)
     found = _SCHEME.fullmatch(given)
+    mistyped = None if found else _MISTYPED.fullmatch(given)
+    if mistyped and mistyped[1].lower() in {*_KINDS, "file"}:
+        slashes = ":///" if mistyped[1].lower() == "file" else "://"
+        raise ValueError(
+            f"{given}: neither a URL nor a plain path; write {mistyped[1]}{slashes}{mistyped[2]}, "
+            f"or ./{given} for a local folder of that name"
+        )
     if found is None or found[1].lower() == "file":
         if storage_options:
             raise ValueError(f"{given}: local files have no storage_options")
@@ -108,7 +116,7 @@ def store_at(
         raise ValueError(f"{given}: single_writer={is_alone!r}: True or False")
     single_writer = single_writer or is_alone
     _check(given, scheme, found[2])
-    kind = _KINDS.get(scheme) or _unknown_kind(given, scheme, single_writer)
+    kind = _KINDS.get(scheme) or _unknown_kind(given, scheme)
     url = f"{scheme}://{found[2].rstrip('/')}"
     return FsspecStore(
         url, lambda: _connected(url, kind, options), single_writer=single_writer, retries=retries
@@ -124,15 +132,15 @@ def _path_in(rest: str, url: str) -> str:
 
 def _check(url: str, scheme: str, rest: str) -> None:
     bucket, *folders = rest.rstrip("/").split("/")
-    if ":" in bucket.rpartition("@")[0]:
+    if ":" in bucket.rpartition("@")[0] and scheme != "github":  # its are github://user:repo@ref/
         raise ValueError(f"{scheme}://: the URL holds a password; give it in storage_options")
-    if not bucket and scheme != "memory":
+    if not bucket and scheme in _KINDS and scheme != "memory":
         raise ValueError(f"{url}: names no bucket, container or host")
     if any(each in ("", ".", "..") for each in folders):
         raise ValueError(f"{url}: has an empty part, or one that is . or ..")
 
 
-def _unknown_kind(url: str, scheme: str, single_writer: bool) -> _Kind:
+def _unknown_kind(url: str, scheme: str) -> _Kind:
     known = ", ".join(f"{each}://" for each in _KINDS)
     try:
         from fsspec.registry import known_implementations
@@ -140,8 +148,6 @@ def _unknown_kind(url: str, scheme: str, single_writer: bool) -> _Kind:
         known_implementations = {}
     if scheme not in known_implementations:
         raise ValueError(f"{url}: {scheme}:// is not known; use a local path, {known}")
-    if not single_writer:
-        raise no_exclusive_create(url, f"none is known for {scheme}://")
     return _Kind("fsspec", "", lambda: FileSystem)
 
 

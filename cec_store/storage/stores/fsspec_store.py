@@ -30,7 +30,7 @@ class FsspecStore:
     is read back: equal bytes are this call's. A request of which no reply came may also arrive
     later: an object that was made and deleted meanwhile can be there again.
 
-    **A single writer.** Where the store has no conditional create, it is refused, unless
+    **A single writer.** Where the store has no conditional create, each create is refused, unless
     ``single_writer`` is set: then a create looks first and puts what it has where nothing is. Two
     writers that look at the same time both put, the second replaces what the first was told it had
     made, and neither learns of it. That is for stores which only one process ever writes to, and
@@ -47,19 +47,14 @@ class FsspecStore:
         single_writer: bool = False,
         retries: Retries | None = None,
     ) -> None:
-        """``connect`` makes a file system of this process' own, and names the root's path in it.
-
-        Raises:
-            NoExclusiveCreate: it has no conditional create, and ``single_writer`` is not set.
-        """
+        """``connect`` makes a file system of this process' own, and names the root's path in it."""
         self._url = url
         self._connect = connect
         self._retries = retries or Retries()
         self._process = OwnProcess()
         self._calls, self._root = connect()
         self.creates_exclusively = self._calls.creates_exclusively and not single_writer
-        if not (self.creates_exclusively or single_writer):
-            raise no_exclusive_create(url, "none is known of it")
+        self._may_create = self._calls.creates_exclusively or single_writer
 
     @property
     def url(self) -> str:
@@ -69,8 +64,11 @@ class FsspecStore:
         """As :meth:`Store.create`.
 
         Raises:
+            NoExclusiveCreate: it has no conditional create, and ``single_writer`` is not set.
             StoreUnreachable: it is not known whether the object was made.
         """
+        if not self._may_create:
+            raise no_exclusive_create(self._url, "none is known of it")
         path, place = self._path_of(name), self._place_of(name)
         data = b"".join(parts)
         is_doubtful = False
