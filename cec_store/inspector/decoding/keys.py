@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -14,9 +15,12 @@ from numpy.typing import NDArray
 
 from cec_store.format.columns import flags_of
 from cec_store.format.schema import RecordSchema
+from cec_store.inspector.decoding.plain_values import rows_of
 from cec_store.operators.keys.encoder import KeyEncoder
 
 Flags = NDArray[np.bool_]
+_WITHOUT_TEXT = (pa.types.is_time, pa.types.is_duration, pa.types.is_interval)
+"""Arrow casts no text to these types."""
 
 
 def key_columns(keys: pa.StructArray) -> list[pa.Array]:
@@ -82,8 +86,27 @@ def _equals(column: pa.Array, value: Any) -> pa.BooleanArray:
         parts = dict(zip((field.name for field in kind), column.flatten(), strict=True))
         found = (_equals(parts[name], each).fill_null(False) for name, each in value.items())
         return reduce(pc.and_, found, column.is_valid())
+    if pa.types.is_duration(kind) and isinstance(value, int):
+        return pc.equal(column.cast(pa.int64()), pa.scalar(value, pa.int64()))
+    if pa.types.is_nested(kind) or any(is_one(kind) for is_one in _WITHOUT_TEXT):
+        return _is_printed_as(column, value)
     wanted = _as_type(value, kind)
     return pc.is_in(column, pa.array(wanted, kind)) if wanted else nothing
+
+
+def _is_printed_as(column: pa.Array, value: Any) -> pa.BooleanArray:
+    """Values of types that Arrow reads from no text are found by what is printed of them."""
+    if isinstance(value, str) and pa.types.is_nested(column.type):
+        with suppress(ValueError):  # text that is no JSON is compared as it is
+            value = json.loads(value)
+    wanted = _without_zeros(value)
+    return pa.array([_without_zeros(row) == wanted for row in rows_of(column)], pa.bool_())
+
+
+def _without_zeros(value: Any) -> str:
+    """The text of a value; zeros at the end of a fraction of a second say nothing."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _as_type(value: Any, kind: pa.DataType) -> list[Any]:

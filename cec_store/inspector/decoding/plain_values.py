@@ -85,10 +85,17 @@ def _nested(scalar: pa.Scalar) -> Any:
         return None
     if isinstance(scalar, (pa.ListScalar, pa.LargeListScalar, pa.FixedSizeListScalar)):
         return rows_of(scalar.values)
+    if isinstance(scalar, pa.MonthDayNanoIntervalScalar):
+        return _interval(*scalar.as_py())
     try:
         return str(scalar.as_py())
     except (ValueError, OverflowError):  # more than Python's type of it reaches
         return str(scalar.cast(pa.int64()).as_py())
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    parts = [(months, "months"), (days, "days"), (nanoseconds, "ns")]
+    return " ".join(f"{count} {unit}" for count, unit in parts if count) or "0 months"
 
 
 def records_as_rows(records: pa.RecordBatch) -> list[dict[str, Any]]:
