@@ -6,12 +6,34 @@ place, would otherwise be read from somewhere in the middle, without a word abou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from cec_store.errors import NotAQueue, OutOfRange, QueueReplaced
 from cec_store.values import Position
+
+
+class Behind(NamedTuple):
+    """The commit with the last record before a position, by which its history is known again.
+
+    Commits have random salts, so a copy of the queue that has gone on otherwise has another there.
+    """
+
+    number: int
+    salt: int
+
+    def __str__(self) -> str:
+        return f"{self.number}-{self.salt:016x}"
+
+    @classmethod
+    def of(cls, text: str) -> Behind:
+        """Return what :meth:`__str__` wrote; raises ``ValueError`` for anything else."""
+        if not re.fullmatch("[0-9]{1,18}-[0-9a-f]{16}", text):
+            raise ValueError(f"not a number and a salt: {text!r}")
+        number, _, salt = text.partition("-")
+        return cls(int(number), int(salt, 16))
 
 
 class Bounds(NamedTuple):
@@ -58,6 +80,15 @@ def check_queue(queue: str, path: str, here: str) -> None:
             "queue was made anew, or another was put in its place. Put that queue back, or forget "
             "the position and begin anew"
         )
+
+
+def gone_on_otherwise(path: str, behind: Behind) -> QueueReplaced:
+    """Return the error for a position behind a commit that is not of this history."""
+    return QueueReplaced(
+        f"{path}: the position is behind commit {behind}, which is not in the queue any more: an "
+        "older copy of the queue was put back, and has gone on otherwise. Put the newer one back, "
+        "or forget the position and begin anew"
+    )
 
 
 def checked(position: Position, bounds: Bounds) -> int:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cec_store.errors import CecError, OutOfRange, QueueReplaced
-from cec_store.log.positions import Bounds, check_queue, checked
+from cec_store.log.positions import Behind, Bounds, check_queue, checked, gone_on_otherwise
 from cec_store.values import Position, format_timestamp_us, to_offset
 
 Offsets = dict[int, int]
 EARLIEST, LATEST = -2, -1
 """In the place of an offset."""
+_BEHIND = "behind"
 _log = logging.getLogger(__name__)
 
 
@@ -29,12 +30,19 @@ class Positions:
     queue: str
     """The queue's id, 32 hex digits; empty: of no queue yet."""
     offsets: Offsets
+    behind: Behind | None = None
+    """The commit with the last record before them; ``None`` in a queue without commits."""
 
-    def said(self) -> dict[str, dict[str, int]]:
-        """Return them as Spark keeps them: ``{"<queue>": {"0": 17, "1": 4}}``."""
+    def said(self) -> dict[str, Any]:
+        """Return them as Spark keeps them.
+
+        That is ``{"<queue>": {"0": 17, "1": 4}, "behind": "12-9f0c…"}``.
+        """
         if not self.queue:
             return {}
-        return {self.queue: {str(number): self.offsets[number] for number in sorted(self.offsets)}}
+        offsets = {str(number): self.offsets[number] for number in sorted(self.offsets)}
+        behind = {} if self.behind is None else {_BEHIND: str(self.behind)}
+        return {self.queue: offsets, **behind}
 
     @classmethod
     def of(cls, said: Any) -> Positions:
@@ -46,8 +54,10 @@ class Positions:
         try:
             if said == {}:
                 return cls("", {})
-            ((queue, offsets),) = said.items()
-            return cls(queue, {int(n): to_offset(offset) for n, offset in offsets.items()})
+            rest = dict(said)
+            behind = Behind.of(rest.pop(_BEHIND)) if _BEHIND in rest else None
+            ((queue, offsets),) = rest.items()
+            return cls(queue, {int(n): to_offset(offset) for n, offset in offsets.items()}, behind)
         except (TypeError, ValueError, AttributeError):
             raise CecError(
                 f"the checkpoint's offset {said!r} is none of a queue: is it another source's, or "
@@ -90,6 +100,8 @@ class AvailableOffsets:
     """Ends of what a writer has yet to show again after a power cut; else the same."""
     offset_at: Callable[[int, int], int | None]
     """The earliest record of a partition at or after a moment (microseconds), if there is one."""
+    has_behind: Callable[[Behind, Offsets], bool]
+    """Whether this commit is in the queue, which holds the last record before the offsets."""
     fail_on_data_loss: bool
 
     def starting(self, bound: Bound, *, without_match_is_latest: bool) -> Offsets:
@@ -147,10 +159,12 @@ class AvailableOffsets:
         """Return where a reader goes on that had come so far, in every partition.
 
         A partition that was added since is read from its beginning. Where loss is allowed, another
-        queue is read from its beginning, and an older copy from its end on.
+        queue is read from its beginning, and an older copy from its end on, or from the same
+        offsets on where it has grown beyond them.
 
         Raises:
-            QueueReplaced: it is a position of another queue, and ``failOnDataLoss`` is on.
+            QueueReplaced: it is a position of another queue, or of another history of this one,
+                and ``failOnDataLoss`` is on.
             OutOfRange: it is trimmed, or beyond the end, and ``failOnDataLoss`` is on.
         """
         return self._here(position, self.written)
@@ -166,6 +180,9 @@ class AvailableOffsets:
             self._lose(error)
             return {**self.firsts}
         found = {n: self._checked(n, offset, ends) for n, offset in position.offsets.items()}
+        behind, is_there = position.behind, found == position.offsets
+        if behind is not None and is_there and not self.has_behind(behind, position.offsets):
+            self._lose(gone_on_otherwise(self.path, behind))
         return {number: found.get(number, first) for number, first in self.firsts.items()}
 
     def kept(self, number: int, offset: int) -> int:

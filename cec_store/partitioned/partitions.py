@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch, queue_of_part
+from cec_store.log.positions import Behind
 from cec_store.log.selection import PARTITION_COLUMN, Selection
 from cec_store.partitioned.commits import more_than_committed, newest_first
 from cec_store.partitioned.staging import staged_folder
@@ -59,7 +60,7 @@ class Partitions:
     @property
     def queue_id(self) -> str:
         """Its id: 32 hex digits."""
-        return (self._commits or self._chain(0)).queue_id
+        return (self._commits or self._chains.get(0) or self._chain(0)).queue_id
 
     @property
     def is_partitioned(self) -> bool:
@@ -192,6 +193,14 @@ class Partitions:
         else:
             chain.refresh()
         return chain
+
+    def behind(self, offsets: Mapping[int, int]) -> Behind | None:
+        """Return nothing: a queue that is a log itself has no commits."""
+        return None
+
+    def has_behind(self, behind: Behind, offsets: Mapping[int, int]) -> bool:
+        """Return false: the position is one of a queue with commits."""
+        return False
 
     def offset_at(self, number: int, timestamp_us: int) -> int | None:
         """Earliest record of a partition at or after the moment; ``None`` where there is none."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
 
+from cec_store.errors import CecError, NotAQueue, QueueReplaced
 from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
-from cec_store.log.positions import check_queue
+from cec_store.log.positions import Behind, check_queue
 from cec_store.log.selection import METADATA_COLUMNS, PARTITION_COLUMN, Selection
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
 from cec_store.partitioned.holding import Holding, go_on, hold
@@ -28,6 +31,7 @@ from cec_store.storage.folder import FolderTree
 from cec_store.storage.stores.folders import folder_at, store_of
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Position, to_timestamp_us
 
+_log = logging.getLogger(__name__)
 ALL_MOMENTS_US = (MIN_TIMESTAMP_US, MAX_TIMESTAMP_US)
 _KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
 
@@ -87,7 +91,11 @@ class QueueReader:
         self.queue = queue_in(self._folder)
 
     def ends(self) -> Offsets:
-        """Where the queue ends now."""
+        """Return where the queue ends now.
+
+        Raises:
+            QueueReplaced, NotAQueue: it is not there any more.
+        """
         if isinstance(self.queue, ReferenceQueue):
             self.queue.refresh()
         return self.queue.ends()
@@ -98,9 +106,12 @@ class QueueReader:
         # A plain queue may grow meanwhile; then both are true.
         written = queue.written()
         return AvailableOffsets(
-            queue.path, queue.queue_id, firsts, ends, written, queue.offset_at,
+            queue.path, queue.queue_id, firsts, ends, written, queue.offset_at, self._has_behind,
             self._options.fail_on_data_loss,
         )  # fmt: skip
+
+    def _has_behind(self, behind: Behind, offsets: Offsets) -> bool:
+        return self.queue.has_behind(behind, offsets)
 
     def starting(self) -> Offsets:
         """Where a new query begins; raises as :meth:`.offsets.AvailableOffsets.starting`."""
@@ -158,6 +169,9 @@ class StreamReader(QueueReader):
         self._seen: Offsets = {}
         """Where the queue ended at the last look."""
         self._holding: Holding | None = None
+        self._is_gone = False
+        self._proven: deque[Behind | None] = deque(maxlen=4)
+        """Commits of positions that were given out or proven here."""
         self._admission = Admission(
             options.min_offsets_per_trigger, options.max_offsets_per_trigger,
             options.max_trigger_delay_s, time.monotonic,
@@ -169,7 +183,17 @@ class StreamReader(QueueReader):
         return available
 
     def _position(self, offsets: Offsets) -> Positions:
-        return Positions(self.queue.queue_id, offsets)
+        behind = self.queue.behind(offsets)
+        self._proven.append(behind)
+        return Positions(self.queue.queue_id, offsets, behind)
+
+    def _has_behind(self, behind: Behind, offsets: Offsets) -> bool:
+        # From there on the queue is followed, each commit proving the one before.
+        if behind not in self._proven:
+            if not super()._has_behind(behind, offsets):
+                return False
+            self._proven.append(behind)
+        return True
 
     def begin(self) -> Positions:
         """Where a new query begins; one that is restarted goes on where its checkpoint says."""
@@ -178,12 +202,53 @@ class StreamReader(QueueReader):
         return self._position(start)
 
     def reached(self) -> Positions:
-        """Return where the queue ends now."""
-        return self._position(self.ends())
+        """Return where the queue ends now, for people."""
+        self._is_there()
+        return Positions(self.queue.queue_id, self._seen)
 
     def end_here(self) -> None:
-        """What comes later is for the next run."""
-        self._last = self.ends()
+        """Leave what comes later to the next run."""
+        self._is_there()
+        self._last = self._seen
+
+    def _is_there(self) -> bool:
+        """Look how far the queue reaches, and return whether one is there.
+
+        Where loss is allowed, a stream goes on with whatever stands in the queue's place, as
+        Kafka's does with a topic that was made anew.
+
+        Raises:
+            QueueReplaced, NotAQueue: it is gone, and ``failOnDataLoss`` is on; or what is there has
+                other columns.
+        """
+        try:
+            self._seen = self.ends()
+        except (QueueReplaced, NotAQueue) as error:
+            if self._options.fail_on_data_loss:
+                raise
+            was_gone, self._is_gone = self._is_gone, not self._is_reopened(error)
+            if not (was_gone and self._is_gone):
+                _log.warning("%s; going on with what is there", error)
+        else:
+            self._is_gone = False
+        return not self._is_gone
+
+    def _is_reopened(self, error: CecError) -> bool:
+        """Take the queue that is there now, if one is; raises the error for other columns."""
+        try:
+            found = queue_in(self._folder)
+        except NotAQueue:
+            return False
+        if found.schema != self.queue.schema:
+            found.close()
+            raise error
+        self.close()
+        self.queue, self._holding = found, None
+        self._proven.clear()
+        self._seen = super().ends()
+        if self._last is not None:
+            self._last = self._seen
+        return True
 
     def next_end(self, start: Positions, *, takes_all: bool) -> Positions:
         """Where the batch ends that begins here; everything below has been processed.
@@ -191,29 +256,42 @@ class StreamReader(QueueReader):
         Raises:
             QueueReplaced, OutOfRange: as :meth:`.offsets.AvailableOffsets.resumed`.
         """
+        if not self._is_there():
+            return start
         available = self._available()
         begin, ends = available.resumed(start), available.ends
         # A recovery may end with this call: the consumer must be held before it acknowledges.
         self._hold(self._shown(begin))
-        self.acknowledge(self._position(begin))
+        self.acknowledge(Positions(self.queue.queue_id, begin))
         if self._last is not None:
             ends = {number: self._last.get(number, begin[number]) for number in ends}
         # A writer may have yet to show again what was read before a power cut.
         ends = {number: max(end, begin[number]) for number, end in ends.items()}
         if not takes_all:
             ends = self._admission.next(begin, ends, is_bounded=self._last is not None)
+        is_same = (self.queue.queue_id, ends) == (start.queue, start.offsets)
+        if is_same and (start.behind is None or start.behind in self._proven):
+            return start  # Spark takes another text for a new batch
         return self._position(ends)
 
     def batch(self, start: Positions, end: Positions) -> list[Range]:
-        """What is read of it; raises :class:`OutOfRange` where that is gone."""
+        """Return what is read of it; raises :class:`OutOfRange` where that is gone."""
+        if not self._options.fail_on_data_loss and not self._is_there():
+            return []
         available = self._available()
         begin, stops = available.resumed(start), available.shown(end)
         return self._cut(Range(n, begin[n], stop) for n, stop in sorted(stops.items()))
 
     def acknowledge(self, position: Positions) -> None:
         """Effects of everything below are in the query's checkpoint."""
-        if self._holding is not None and position.queue == self.queue.queue_id:
+        if self._holding is None or position.queue != self.queue.queue_id:
+            return
+        try:
             self._holding.acknowledge(self._shown(position.offsets))
+        except QueueReplaced as error:
+            if self._options.fail_on_data_loss:
+                raise
+            _log.warning("%s; nothing is acknowledged", error)
 
     def _shown(self, offsets: Offsets) -> Offsets:
         """Return the offsets, as far as the queue shows them."""

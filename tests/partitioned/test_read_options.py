@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cec_store.errors import OutOfRange
 from cec_store.format.schema import RecordKind
+from cec_store.log.positions import Behind
 from cec_store.partitioned.offsets import (
     EARLIEST,
     LATEST,
@@ -33,8 +34,12 @@ def available(fail: bool = True) -> AvailableOffsets:
             return None
         return max(10, -(-timestamp_us // 100))
 
+    def has_behind(behind: Behind, offsets: dict[int, int]) -> bool:
+        return behind == Behind(7, 77)
+
     firsts, ends = {0: 10, 1: 0}, {0: 100, 1: 0}
-    return AvailableOffsets("/q", "a1", firsts, ends, {**ends, 0: 104}, offset_at, fail)
+    written = {**ends, 0: 104}
+    return AvailableOffsets("/q", "a1", firsts, ends, written, offset_at, has_behind, fail)
 
 
 def start(fail: bool = True, is_stream: bool = True, **given: str) -> dict[int, int]:

@@ -144,6 +144,11 @@ class ReferenceLog:
             f"{what}. Nothing was committed; open the queue again"
         )
 
+    def has(self, number: int, salt: int) -> bool:
+        """Return whether commit ``number`` is there and has this salt: 128 bytes."""
+        header = self._header(number)
+        return header is not None and header.salt == salt
+
     def _header(self, number: int) -> SegmentHeader | None:
         try:
             data = self._store.read(commit_object_name(number), 0, SEGMENT_HEADER_BYTES)

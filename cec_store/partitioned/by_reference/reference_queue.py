@@ -5,7 +5,7 @@ docs/format.md §12. What it shares with :class:`.partitions.Partitions` has the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
@@ -13,9 +13,11 @@ import pyarrow as pa
 from cec_store.errors import CorruptLog, NotAQueue, OutOfRange
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
+from cec_store.log.positions import Behind
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import PARTITION_COLUMN, Selection
 from cec_store.partitioned.by_reference.commit_mark import CommitMark
+from cec_store.partitioned.by_reference.commit_search import CommitSearch
 from cec_store.partitioned.by_reference.partition_log import PartitionLog
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING, making
@@ -36,6 +38,7 @@ class ReferenceQueue:
         self.store = store
         self._log = ReferenceLog(store)
         self._state = self._log.open()
+        self._commits = CommitSearch(self._log)
         self.schema = schema_of(store, self._log)
 
     @property
@@ -70,6 +73,14 @@ class ReferenceQueue:
     def written(self) -> dict[int, int]:
         """The same: what is committed is shown."""
         return self.ends()
+
+    def behind(self, offsets: Mapping[int, int]) -> Behind:
+        """Return the commit with the last record before these offsets; mostly without a request."""
+        return self._commits.behind(self._state, offsets)
+
+    def has_behind(self, behind: Behind, offsets: Mapping[int, int]) -> bool:
+        """Return whether a position with :meth:`behind` is one of this history. One request."""
+        return self._log.has(behind.number, behind.salt)
 
     def partition(self, number: int) -> PartitionLog:
         """One partition."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import datasource as spark
@@ -17,7 +18,7 @@ from cec_store.partitioned.offsets import Positions, Range
 from cec_store.partitioned.read_options import ReadOptions
 from cec_store.partitioned.reading import ALL_MOMENTS_US, QueueReader, StreamReader, read
 
-_Said = dict[str, dict[str, int]]
+_Said = dict[str, Any]
 _LOW = (spark.EqualTo, spark.GreaterThan, spark.GreaterThanOrEqual)
 _HIGH = (spark.EqualTo, spark.LessThan, spark.LessThanOrEqual)
 
@@ -90,7 +91,7 @@ class _FilterPushdown:
 
 
 class StreamSource(_Rows, spark.DataSourceStreamReader, limits.SupportsTriggerAvailableNow):
-    """``spark.readStream``. Offsets are ``{"<queue>": {"<partition>": next unread offset}}``."""
+    """``spark.readStream``. See :class:`.Positions` for what its offsets are."""
 
     @cached_property
     def _reader(self) -> StreamReader:

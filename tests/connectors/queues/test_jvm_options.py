@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 
 from cec_store.errors import CecError
+from cec_store.log.positions import Behind
 from cec_store.partitioned.offsets import Bound, Positions, Range, cut, limited
 from cec_store.partitioned.read_options import ReadOptions, parse
 from support.runs.counts import CRASH_FULL
@@ -191,6 +192,9 @@ def offsets(source: Any, values: dict[int, int]) -> Any:
     text = ", ".join(f'"{number}": {offset}' for number, offset in sorted(values.items()))
     found = source.QueueOffset.parse(f'{{"a1": {{{text}}}}}')
     assert found.json() == f'{{"a1": {{{text}}}}}' == json.dumps(Positions("a1", values).said())
+    said = json.dumps(Positions("a1", values, Behind(12, 2**64 - 1)).said())
+    assert said == f'{{"a1": {{{text}}}, "behind": "12-ffffffffffffffff"}}'
+    assert source.QueueOffset.parse(said).json() == said
     return found.offsets()
 
 
@@ -198,7 +202,8 @@ counts = st.dictionaries(st.integers(0, 9), st.integers(0, 10**9), min_size=1)
 
 
 NO_POSITIONS = ['{"0": 5}', '{"a": {"0": -1}}', '{"a": {"x": 1}}', "7", "[3]", '{"a": {"0": 1.5}}',
-                '{"a": {"0": 1}, "b": {"0": 1}}']  # fmt: skip
+                '{"a": {"0": 1}, "b": {"0": 1}}', '{"a": {"0": 1}, "behind": "7"}',
+                '{"a": {"0": 1}, "behind": 7}', '{"behind": "7-0000000000000000"}']  # fmt: skip
 
 
 @pytest.mark.parametrize("text", NO_POSITIONS)

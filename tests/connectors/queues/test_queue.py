@@ -3,6 +3,7 @@
 The contract of the source and sink of the jar, and of those in Python.
 """
 
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -566,6 +567,64 @@ def test_a_checkpoint_of_another_queue_is_lost_data(
     assert found == [list(range(1000, 1040))]
     write(session, form, path, 1040, 10)
     assert drain(session, form, path, checkpoint, **options) == [list(range(1040, 1050))]
+
+
+@pytest.mark.parametrize(("write", "more"), KINDS[:2])
+def test_a_checkpoint_of_another_history_of_its_queue_is_lost_data(
+    session: Any, form: str, tmp_path: Path, write: Callable[..., None], more: dict[str, str]
+) -> None:
+    path, checkpoint, options = tmp_path / "q", tmp_path / "c", {**EARLIEST, **more}
+    write(session, form, path, 0, 20)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(20))]
+    shutil.copytree(path, tmp_path / "copy")
+    write(session, form, path, 20, 10)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(20, 30))]
+    shutil.rmtree(path)
+    shutil.copytree(tmp_path / "copy", path)
+    write(session, form, path, 100, 15)  # the copy has grown beyond the checkpoint
+    said = refused(lambda: drain(session, form, path, checkpoint, **options))
+    assert re.search("behind commit [0-9]+-[0-9a-f]{16}, which is not in the queue any more", said)
+    assert str(path) in said
+    assert "failOnDataLoss=false goes on without it" in said
+    goes_on = {**options, "failOnDataLoss": "false"}
+    assert drain(session, form, path, checkpoint, **goes_on) == [list(range(110, 115))]
+    write(session, form, path, 200, 10)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(200, 210))]
+
+
+@pytest.mark.parametrize(("write", "more"), KINDS)
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_stream_that_runs_goes_on_over_a_queue_that_is_made_anew_where_loss_is_allowed(
+    session: Any,
+    form: str,
+    tmp_path: Path,
+    write: Callable[..., None],
+    more: dict[str, str],
+    fail: str,
+) -> None:
+    path, found = tmp_path / "q", list[int]()
+    write(session, form, path, 0, 20)
+    rows = session.readStream.format(form).options(failOnDataLoss=fail, **EARLIEST, **more)
+    writer = rows.load(str(path)).writeStream.option("checkpointLocation", str(tmp_path / "c"))
+    query = writer.foreachBatch(lambda batch, _: found.extend(r.n for r in batch.collect())).start()
+    try:
+        query.processAllAvailable()
+        assert sorted(found) == list(range(20))
+        path.rename(tmp_path / "away")
+        if fail == "true":
+            assert "queue" in refused(lambda: query.awaitTermination(60))
+            return
+        time.sleep(0.5)  # nothing is there meanwhile
+        assert query.isActive
+        write(session, form, tmp_path / "new", 1000, 40)
+        (tmp_path / "new").rename(path)
+        query.processAllAvailable()
+        assert sorted(found) == [*range(20), *range(1000, 1040)]
+        write(session, form, path, 2000, 5)
+        query.processAllAvailable()
+        assert sorted(found)[60:] == list(range(2000, 2005))
+    finally:
+        query.stop()
 
 
 # -- acknowledging -----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -20,7 +21,11 @@ from cec_store.inspector.verifying.place import verify_place
 from cec_store.partitioned.batches import BatchCommitter, write_segments
 from cec_store.partitioned.by_reference.earlier import go_back
 from cec_store.partitioned.by_reference.reference_commits import GRACE_US
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
+from cec_store.partitioned.offsets import Positions, Range
+from cec_store.partitioned.read_options import parse
+from cec_store.partitioned.reading import StreamReader
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
     COMMIT_MARK,
@@ -208,6 +213,142 @@ def test_a_queue_in_a_store_that_is_made_anew_is_not_written_to() -> None:
     assert numbers(url) == [100]
     with pytest.raises(QueueReplaced):
         queue.append(table(9), txn_app_id="app", txn_version=1)
+
+
+# -- positions -------------------------------------------------------------------------------------
+
+
+def stream(path: Path | str, fail: str = "true", **more: str) -> StreamReader:
+    given = {"path": str(path), "startingOffsets": "earliest", "failOnDataLoss": fail, **more}
+    return StreamReader(parse(given, is_stream=True))
+
+
+def kept(position: Positions) -> Positions:
+    """As it comes back from a checkpoint."""
+    return Positions.of(json.loads(json.dumps(position.said())))
+
+
+@pytest.mark.parametrize("limit", [None, "2", "6"])
+def test_a_position_in_an_older_copy_that_has_grown_beyond_it_is_refused(
+    tmp_path: Path, limit: str | None
+) -> None:
+    path = tmp_path / "q"
+    queue = opened(LocalStore(path))
+    for n in range(3):
+        queue.append(table(n))
+    shutil.copytree(path, tmp_path / "copy")
+    for n in range(3, 8):
+        queue.append(table(n))
+    more = {} if limit is None else {"maxOffsetsPerTrigger": limit}
+    reader = stream(path, **more)
+    begin = reader.begin()
+    end = kept(reader.next_end(begin, takes_all=limit is None))
+    count = 8 if limit is None else int(limit)
+    assert [each and each.number for each in (begin.behind, end.behind)] == [0, count]
+    restore(path)
+    with opened(LocalStore(path)) as queue:
+        for n in range(20, 30):
+            queue.append(table(n))
+    if count <= 3:  # the copy has all that the position is behind
+        assert stream(path).batch(begin, end)
+        assert sum(stream(path).next_end(end, takes_all=True).offsets.values()) == 13
+        return
+    for look in (
+        lambda: stream(path).next_end(end, takes_all=True),
+        lambda: stream(path).batch(begin, end),
+        lambda: stream(path).batch(end, end),
+    ):
+        with pytest.raises(QueueReplaced, match=r"has gone on otherwise.*failOnDataLoss=false"):
+            look()
+    goes_on = stream(path, fail="false")
+    after = goes_on.next_end(end, takes_all=True)
+    assert after.behind not in (None, end.behind)
+    assert [each.stop for each in goes_on.batch(end, after)] == [7, 6]
+    assert kept(after) == after
+
+
+@pytest.mark.parametrize("partitions", [2, None])
+def test_a_reader_goes_on_over_another_queue_where_loss_is_allowed(
+    tmp_path: Path, partitions: int | None
+) -> None:
+    def write(path: Path, first: int, count: int) -> None:
+        with open_queue(path, "a", schema=SCHEMA.data, partitions=partitions) as queue:
+            queue.append(table(*range(first, first + count)))
+
+    path = tmp_path / "q"
+    write(path, 0, 20)
+    readers = {fail: stream(path, fail) for fail in ("true", "false")}
+    ends = {fail: each.next_end(each.begin(), takes_all=True) for fail, each in readers.items()}
+    end, reader = ends["false"], readers["false"]
+    path.rename(tmp_path / "away")
+    assert reader.next_end(end, takes_all=True) == end == reader.next_end(end, takes_all=True)
+    assert reader.reached().offsets == end.offsets
+    assert reader.batch(end, end) == []
+    with pytest.raises(QueueReplaced):
+        readers["true"].next_end(end, takes_all=True)
+    write(tmp_path / "new", 1000, 40)
+    (tmp_path / "new").rename(path)
+    after = reader.next_end(end, takes_all=True)
+    assert reader.batch(end, after) == [Range(0, 0, 40)]
+    assert after.queue != end.queue
+    with pytest.raises(QueueReplaced):
+        readers["true"].next_end(end, takes_all=True)
+    shutil.rmtree(path)
+    with open_queue(path, "a", schema=pa.schema([("m", pa.string())]), partitions=partitions):
+        pass
+    with pytest.raises(QueueReplaced):  # of other columns
+        reader.next_end(after, takes_all=True)
+
+
+def test_a_position_names_the_first_commit_with_all_of_its_records(tmp_path: Path) -> None:
+    """So it fits a queue that was taken back to that commit, and goes on otherwise from there."""
+    path = tmp_path / "q"
+    queue = opened(LocalStore(path))
+    for n in range(40):
+        queue.append(table(n))
+        if n % 3 == 0:
+            queue.set_retention(f"{n + 1}d")
+    log = ReferenceLog(LocalStore(path))
+    reader = stream(path, maxOffsetsPerTrigger="1")
+    position = reader.begin()
+    for _ in range(40):
+        position = reader.next_end(position, takes_all=False)
+        assert position.behind is not None
+        number, ends = position.behind.number, position.offsets
+        found = [dict(enumerate(log.commit(n).commit.ends)) for n in (number - 1, number)]
+        assert all(found[1][n] >= ends[n] for n in ends)
+        assert any(found[0][n] < ends[n] for n in ends)
+        assert stream(path)._position(ends) == position  # whoever finds it
+    go_back(LocalStore(path), 30, 1_000)
+    before = stream(path, maxOffsetsPerTrigger="20")
+    middle = before.next_end(before.begin(), takes_all=False)
+    opened(LocalStore(path)).append(table(99))
+    assert stream(path).next_end(kept(middle), takes_all=True) != middle
+
+
+def test_a_reader_that_follows_asks_for_no_commit_twice(tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    queue = opened(LocalStore(path))
+    for n in range(20):
+        queue.append(table(n))
+    reader = stream(path)
+    position = reader.next_end(reader.begin(), takes_all=True)
+    reads = list[int]()
+    log = reader.queue._log  # type: ignore[union-attr]
+    commit = log.commit
+    log.commit = lambda number: (reads.append(number), commit(number))[1]  # type: ignore[method-assign]
+    for n in range(20):
+        queue.append(table(n))
+        position = reader.next_end(position, takes_all=True)
+        newest = ReferenceLog(LocalStore(path)).open()
+        assert position.behind == (newest.number, newest.salt)
+    assert reads == []
+
+
+@pytest.mark.parametrize("text", ["", "1", "1-2", "x-0000000000000000", "-1-0000000000000000"])
+def test_a_checkpoint_with_half_of_a_commit_is_refused(text: str) -> None:
+    with pytest.raises(CecError, match="is none of a queue"):
+        Positions.of({"0" * 32: {"0": 1}, "behind": text})
 
 
 # -- the newest commit -----------------------------------------------------------------------------

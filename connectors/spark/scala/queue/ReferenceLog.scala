@@ -5,6 +5,7 @@ import java.nio.channels.FileChannel
 import java.nio.file.FileAlreadyExistsException
 import java.security.SecureRandom
 import scala.annotation.tailrec
+import scala.collection.mutable
 import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
@@ -116,6 +117,12 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
 
   /** One commit, if it is there. */
   def at(number: Long): Option[LogObject] = commit(number)
+
+  /** The same; raises CecLogException where it is missing. */
+  def needed(number: Long): LogObject = neededCommit(number)
+
+  /** Whether a commit is there and has this salt: 128 bytes. */
+  def has(behind: Behind): Boolean = header(behind.number).exists(_.salt == behind.salt)
 
   /** When a commit was made, by its writer's clock. Raises CecLogException. */
   def createdUs(number: Long): Long =
@@ -299,4 +306,60 @@ private[cecstore] object ReferenceLog {
   private val FirstPauseMs = 50L
   private val PauseMsMax = 5000L
   private val random = new SecureRandom
+}
+
+/**
+ * The commit with the last record before a position, by which its history is known again: commits have random salts, so a
+ * copy of the queue that has gone on otherwise has another there.
+ */
+private[cecstore] final case class Behind(number: Long, salt: Long) {
+  override def toString: String = f"$number-$salt%016x"
+}
+
+private[cecstore] object Behind {
+  private val Text = "(\\d{1,18})-([0-9a-f]{16})".r
+
+  /** What `toString` wrote; none for anything else. */
+  def parse(text: String): Option[Behind] = text match {
+    case Text(number, salt) => Some(Behind(number.toLong, java.lang.Long.parseUnsignedLong(salt, 16)))
+    case _ => None
+  }
+}
+
+/**
+ * Finds the commit that holds the last record before a position. Ends never fall from one commit to the next, so it is
+ * found by halves; a few commits are remembered, so that a reader that goes on asks for none or few. For one thread.
+ */
+private[cecstore] final class CommitSearch(log: ReferenceLog) {
+  private val known = mutable.LongMap.empty[(Long, IndexedSeq[Long])]
+
+  /** The first commit up to `state` with every record below these offsets. */
+  def behind(state: QueueState, offsets: Map[Int, Long]): Behind = {
+    def isReached(number: Long): Boolean = {
+      val ends = of(number)._2
+      offsets.forall { case (n, offset) => offset <= ends.lift(n).getOrElse(0L) }
+    }
+    known(state.number) = (state.salt, state.commit.ends.toIndexedSeq)
+    var low = known.keysIterator.filter(n => n < state.number && !isReached(n)).maxOption.getOrElse(-1L)
+    var high = known.keysIterator.filter(n => low < n && n <= state.number).min
+    def look(middle: Long): Boolean = {
+      val isIt = isReached(middle)
+      if (isIt) high = middle else low = middle
+      isIt
+    }
+    // A reader that goes on is near the last position, a new one near the end.
+    val isKnownBelow = low >= 0
+    var step = 1L
+    def next = if (isKnownBelow) low + step else high - step
+    while (low < next && next < high && look(next) != isKnownBelow) step *= 2
+    while (high - low > 1) look((low + high) / 2)
+    val found = Behind(high, of(high)._1)
+    known.filterInPlace((n, _) => n == low || n == high || n == state.number)
+    found
+  }
+
+  private def of(number: Long): (Long, IndexedSeq[Long]) = known.getOrElseUpdate(number, {
+    val found = log.needed(number)
+    (found.salt, found.commit.ends.toIndexedSeq)
+  })
 }

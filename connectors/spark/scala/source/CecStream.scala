@@ -1,28 +1,32 @@
 package org.apache.spark.sql.cecstore.source
 
-import java.util.{Collections, Optional}
+import java.util.{Arrays, Collections, Optional}
 import scala.collection.immutable.TreeMap
 import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.fleet.Pools
 import org.apache.spark.sql.cecstore.format.RefusedOption
+import org.apache.spark.sql.cecstore.queue.{Behind, NotAQueue, QueueReplaced}
 import org.apache.spark.sql.cecstore.standby.Following
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, Offset, ReadAllAvailable, ReadLimit}
 import org.apache.spark.sql.connector.read.streaming.{ReportsSourceMetrics, SupportsTriggerAvailableNow}
 
 /**
- * Next unread offsets of one queue by partition, as in the checkpoints of every release:
- * `{"<queue>": {"0": 17, "1": 4}}`.
+ * Next unread offsets of one queue by partition: `{"<queue>": {"0": 17, "1": 4}, "behind": "12-9f0c…"}`.
  *
  * @param queue its id, 32 hex digits; empty: of no queue yet
+ * @param behind the commit with the last record before them; none in a queue without commits
  */
-private[cecstore] final case class QueueOffset(queue: String, offsets: Map[Int, Long]) extends Offset {
-  // Spark compares texts: this one is what the source in Python wrote.
+private[cecstore] final case class QueueOffset(queue: String, offsets: Map[Int, Long], behind: Option[Behind] = None)
+    extends Offset {
+  // Spark compares texts: this one is what the source in Python writes.
   override def json: String = if (queue.isEmpty) "{}" else {
     val all = TreeMap(offsets.toSeq: _*).map { case (number, offset) => s""""$number": $offset""" }
-    s"""{"$queue": ${all.mkString("{", ", ", "}")}}"""
+    val after = behind.fold("")(commit => s""", "behind": "$commit"""")
+    s"""{"$queue": ${all.mkString("{", ", ", "}")}$after}"""
   }
   override def equals(other: Any): Boolean = super.equals(other)
   override def hashCode: Int = super.hashCode
@@ -35,9 +39,12 @@ private[cecstore] object QueueOffset {
     val said = mapper.readTree(json)
     said.properties.asScala.toSeq match {
       case Seq() if said.isObject => QueueOffset("", Map.empty)
-      case Seq(queue) if queue.getValue.isObject =>
-        QueueOffset(queue.getKey, queue.getValue.properties.asScala.map(e => e.getKey.toInt -> number(e.getValue)).toMap)
-      case _ => throw new NumberFormatException
+      case all =>
+        val (commit, queues) = all.partition(_.getKey == "behind")
+        if (queues.size != 1 || !queues.head.getValue.isObject) throw new NumberFormatException
+        val offsets = queues.head.getValue.properties.asScala.map(e => e.getKey.toInt -> number(e.getValue)).toMap
+        val behind = commit.headOption.map(e => Behind.parse(e.getValue.asText).getOrElse(throw new NumberFormatException))
+        QueueOffset(queues.head.getKey, offsets, behind)
     }
   } catch {
     case e @ (_: NumberFormatException | _: com.fasterxml.jackson.core.JacksonException) =>
@@ -58,8 +65,12 @@ private[cecstore] object QueueOffset {
  * @param following another driver, whose batches are taken for as long as it is at work
  */
 private[cecstore] final class CecStream(
-    queue: ReadableQueue, options: SourceOptions, wanted: Wanted, following: Option[Following] = None)
-    extends MicroBatchStream with SupportsTriggerAvailableNow with ReportsSourceMetrics {
+    opened: ReadableQueue, options: SourceOptions, wanted: Wanted, following: Option[Following] = None)
+    extends MicroBatchStream with SupportsTriggerAvailableNow with ReportsSourceMetrics with Logging {
+  private var queue = opened
+  /** Commits of positions that were given out or proven here: from there on the queue is followed. */
+  private var proven = Vector.empty[Behind]
+  private var isGone = false
   private val admission = new Admission(options.minOffsetsPerTrigger, options.maxOffsetsPerTrigger,
     options.maxTriggerDelayS, () => System.nanoTime() / 1e9)
   private var target: Option[Map[Int, Long]] = None
@@ -73,9 +84,46 @@ private[cecstore] final class CecStream(
     for (primary <- options.followCheckpoint) throw new CecLogException(
       s"followCheckpoint=$primary: whoever follows goes on from a copy of that checkpoint, which spark.follow(session, " +
         "primary, checkpoint) makes before the query starts")
-    val start = queue.available(options.failOnDataLoss).starting(options)
+    val start = available.starting(options)
     hold(start)
-    QueueOffset(queue.id, start)
+    position(start)
+  }
+
+  private def available: AvailableOffsets =
+    queue.available(options.failOnDataLoss, behind => proven.contains(behind) || queue.has(behind) && prove(behind))
+
+  private def prove(behind: Behind): Boolean = {
+    proven = (proven :+ behind).takeRight(4)
+    true
+  }
+
+  private def position(offsets: Map[Int, Long]): QueueOffset = {
+    val behind = queue.behind(offsets)
+    behind.foreach(prove)
+    QueueOffset(queue.id, offsets, behind)
+  }
+
+  /**
+   * Look again how far the queue reaches; false where none is there now. Where loss is allowed, the stream goes on with
+   * whatever stands in the queue's place, as Kafka's does with a topic that was made anew.
+   */
+  private def look(): Boolean = try {
+    queue.refresh()
+    isGone = false
+    true
+  } catch {
+    case e @ (_: QueueReplaced | _: NotAQueue) if !options.failOnDataLoss =>
+      val found = try ReadableQueue.openIfMade(queue.path) catch { case _: NotAQueue => None }
+      if (found.exists(other => !Arrays.equals(other.schemaMessage, queue.schemaMessage))) throw e
+      if (found.nonEmpty || !isGone) logWarning(s"cec: ${e.getMessage}; going on with what is there")
+      isGone = found.isEmpty
+      for (other <- found) {
+        queue = other
+        proven = Vector.empty
+        acknowledge = None
+        target = target.map(_ => other.ends)
+      }
+      !isGone
   }
 
   override def deserializeOffset(json: String): Offset = QueueOffset.parse(json)
@@ -91,7 +139,7 @@ private[cecstore] final class CecStream(
   override def prepareForTriggerAvailableNow(): Unit = {
     if (following.nonEmpty) throw new RefusedOption("followCheckpoint",
       "followCheckpoint goes with triggers that go on: Trigger.AvailableNow takes what is there and stops")
-    queue.refresh()
+    look()
     target = Some(queue.ends)
   }
 
@@ -101,9 +149,9 @@ private[cecstore] final class CecStream(
   /** Where the next batch ends. */
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
     val told = following.flatMap(_.end())
-    queue.refresh()
     // A consumer's name stays with the other driver.
-    told.fold(cut(start, limit))(end => followed(QueueOffset.of(start), QueueOffset.parse(end)))
+    if (!look()) start
+    else told.fold(cut(start, limit))(end => followed(QueueOffset.of(start), QueueOffset.parse(end)))
   }
 
   /** Where the other driver's batch ends; of another queue, `planInputPartitions` tells. */
@@ -115,14 +163,15 @@ private[cecstore] final class CecStream(
       if (behind.nonEmpty) throw new CecLogException(s"followCheckpoint: a batch of " +
         s"${options.followCheckpoint.mkString} ends at ${end.json}, before ${start.json}, where this query is: it has " +
         "gone another way; make the standby anew")
-      QueueOffset(end.queue, start.offsets ++ end.offsets)
+      QueueOffset(end.queue, start.offsets ++ end.offsets, end.behind)
     }
 
   private def cut(start: Offset, limit: ReadLimit): Offset = {
     // Spark asks once the batch before is in its checkpoint: after the last one of a run, and while it waits, as
     // well. It calls commit() only when the next batch has rows. A recovery may end with this call: the consumer
     // must be held before it acknowledges.
-    val begin = queue.available(options.failOnDataLoss).resumed(QueueOffset.of(start))
+    val before = QueueOffset.of(start)
+    val begin = available.resumed(before)
     hold(shown(begin))
     commit(QueueOffset(queue.id, begin))
     val reached = target.fold(queue.ends)(until => queue.ends.map { case (n, _) => n -> until.getOrElse(n, begin(n)) })
@@ -133,7 +182,9 @@ private[cecstore] final class CecStream(
       case _ => admission.next(begin, ends, target.isDefined)
     }
     tell(begin, next)
-    QueueOffset(queue.id, next)
+    // Spark takes another text for a new batch, which is due only where loss was allowed.
+    val isSame = before.queue == queue.id && before.offsets == next && before.behind.forall(proven.contains)
+    if (isSame) before else position(next)
   }
 
   /** Whether a batch leaves rows that are there already. */
@@ -154,9 +205,10 @@ private[cecstore] final class CecStream(
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = {
     val until = QueueOffset.of(end)
     // A query that is restarted has an end that this object has not seen.
-    if (until.offsets.exists { case (n, stop) => stop > queue.ends.getOrElse(n, 0L) }) queue.refresh()
-    val available = queue.available(options.failOnDataLoss)
-    val (begin, ends) = (available.resumed(QueueOffset.of(start)), available.shown(until))
+    val isNew = until.offsets.exists { case (n, stop) => stop > queue.ends.getOrElse(n, 0L) }
+    if ((isNew || !options.failOnDataLoss) && !look()) return Array.empty
+    val now = available
+    val (begin, ends) = (now.resumed(QueueOffset.of(start)), now.shown(until))
     // For a batch that an earlier run has begun no end is asked for.
     if (following.isEmpty) tell(begin, ends)
     val ranges = ends.toSeq.sortBy(_._1).map { case (n, stop) => OffsetRange(n, begin(n), stop) }
@@ -179,7 +231,11 @@ private[cecstore] final class CecStream(
   /** Everything below has been processed, and its effects are in the query's checkpoint. */
   override def commit(end: Offset): Unit = for (say <- acknowledge) {
     val done = QueueOffset.of(end)
-    if (done.queue == queue.id) say(shown(done.offsets))
+    if (done.queue == queue.id) try say(shown(done.offsets)) catch {
+      case e: QueueReplaced if !options.failOnDataLoss =>
+        logWarning(s"cec: ${e.getMessage}; nothing is acknowledged")
+        acknowledge = None
+    }
   }
 
   /** The query has ended; the queue keeps what the consumer has not acknowledged. */

@@ -35,6 +35,7 @@ private[cecstore] final class PlainLog(store: Store, folder: String, partition: 
         s"${store.url}/$folder: another queue stands here since it was opened; start the query again")
       def isStill = known.manifest.isSameEnd(KnownEnd.readManifest(store, folder))
       try {
+        if (newest != null && !known.manifest.isByObject) refuseOlder(known)
         if (newest == null || newest.id != known.manifest.newest) newest = scan(known.manifest, known.manifest.newest)
         newest.follow(known.noted)
         manifest = known.manifest
@@ -44,10 +45,31 @@ private[cecstore] final class PlainLog(store: Store, folder: String, partition: 
         // Recovery cuts off a segment's last COMMIT once a successor vouches for the segment.
         isRead = isStill
       } catch {
+        case e: QueueReplaced => throw e
         case e: CecLogException if isStill && firstIsStill(known.manifest) => throw e
         case _: CecLogException => newest = null
       }
     }
+  }
+
+  /** Refuse a queue that has not all of the log that was seen, and as it was seen: an older copy, gone on or not. */
+  private def refuseOlder(known: KnownEnd): Unit = {
+    val (seen, salt) = (newest.shown.byte + newest.shown.bytes, newest.header.salt)
+    // After a power cut the note may be older, and the file still has what was seen.
+    def isCut = try store.size(folder + KnownEnd.segmentName(newest.id)) < seen catch {
+      case _: FileNotFoundException => true
+    }
+    val isOlder = if (known.manifest.newest == newest.id) {
+      known.noted.exists(note => note.salt != salt || (note.byte < seen && isCut))
+    } else if (known.manifest.newest > newest.id) {
+      // Where it begins behind that, all that was seen is trimmed.
+      newest.id + 1 >= known.manifest.first && {
+        val successor = scan(known.manifest, newest.id + 1).header
+        successor.prevSalt != salt || successor.prevBytes < seen
+      }
+    } else true
+    if (isOlder) throw new QueueReplaced(store.url, s"${store.url}/$folder: the queue was replaced by an older copy since it was " +
+      "opened here; start the query again")
   }
 
   private def firstIsStill(known: Manifest): Boolean = KnownEnd.readManifest(store, folder).first == known.first

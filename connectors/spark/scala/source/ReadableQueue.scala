@@ -3,7 +3,8 @@ package org.apache.spark.sql.cecstore.source
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.cecstore.columns.{FrameColumns, RecordFields}
 import org.apache.spark.sql.cecstore.format.{BadFrame, FrameHeader, SparkErrors, WholeSegment}
-import org.apache.spark.sql.cecstore.queue.{Names, NotAQueue, QueueState, ReferenceLog, Segment, Store}
+import org.apache.spark.sql.cecstore.queue.{Behind, CommitSearch, Names, NotAQueue, QueueState, ReferenceLog, Segment}
+import org.apache.spark.sql.cecstore.queue.Store
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.unsafe.Platform
 
@@ -63,9 +64,14 @@ private[cecstore] trait ReadableQueue {
     }.collectFirst { case Some(offset) => offset }
   }
 
+  /** The commit with the last record before these offsets, mostly without a request; none in a queue without commits. */
+  def behind(offsets: Map[Int, Long]): Option[Behind] = None
+  /** Whether this commit is in the queue. One request. */
+  def has(behind: Behind): Boolean = false
+
   /** As far as an end of a range says; raises or gives way as `failOnDataLoss` says. */
-  def available(failOnDataLoss: Boolean): AvailableOffsets =
-    new AvailableOffsets(store.url, id, firsts, ends, written, offsetAt, failOnDataLoss)
+  def available(failOnDataLoss: Boolean, hasBehind: Behind => Boolean = has): AvailableOffsets =
+    new AvailableOffsets(store.url, id, firsts, ends, written, hasBehind, offsetAt, failOnDataLoss)
 }
 
 private[cecstore] object ReadableQueue {
@@ -127,6 +133,7 @@ private[cecstore] final class ReferenceView private (override val path: String, 
     override val schemaMessage: Array[Byte], override val fields: RecordFields, first: QueueState)
     extends ReadableQueue {
   private val log = new ReferenceLog(store)
+  private val commits = new CommitSearch(log)
   @volatile private var state: QueueState = first
   private var byPartition = segmentsByPartition
 
@@ -150,6 +157,8 @@ private[cecstore] final class ReferenceView private (override val path: String, 
   override def id: String = ReadableQueue.hex(state.logId)
   override def firsts: Map[Int, Long] = numbered(state.commit.starts)
   override def ends: Map[Int, Long] = numbered(state.commit.ends)
+  override def behind(offsets: Map[Int, Long]): Option[Behind] = Some(commits.behind(state, offsets))
+  override def has(behind: Behind): Boolean = log.has(behind)
   private def numbered(offsets: Array[Long]): Map[Int, Long] =
     offsets.zipWithIndex.map { case (offset, n) => n -> offset }.toMap
 

@@ -6,7 +6,7 @@ import scala.collection.immutable.TreeMap
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.RefusedOption
-import org.apache.spark.sql.cecstore.queue.QueueReplaced
+import org.apache.spark.sql.cecstore.queue.{Behind, QueueReplaced}
 
 /** Records `start` until `stop` of a partition. */
 private[cecstore] final case class OffsetRange(partition: Int, start: Long, stop: Long)
@@ -18,10 +18,12 @@ private[cecstore] final case class OffsetRange(partition: Int, start: Long, stop
  * @param path of the queue, for errors
  * @param queue its id, 32 hex digits
  * @param written ends of what a writer has yet to show again after a power cut; else the same as `ends`
+ * @param hasBehind whether a commit is in the queue, which holds the last record before a position
  * @param offsetAt the earliest record of a partition at or after a moment (microseconds), if there is one
  */
 private[cecstore] final class AvailableOffsets(path: String, queue: String, firsts: Map[Int, Long],
-    ends: Map[Int, Long], written: Map[Int, Long], offsetAt: (Int, Long) => Option[Long], failOnDataLoss: Boolean)
+    ends: Map[Int, Long], written: Map[Int, Long], hasBehind: Behind => Boolean, offsetAt: (Int, Long) => Option[Long],
+    failOnDataLoss: Boolean)
     extends Logging {
   import AvailableOffsets._
 
@@ -63,9 +65,9 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
 
   /**
    * Where a reader goes on that had come so far, in every partition; one that was added since is read from its
-   * beginning. Where loss is allowed, another queue is read from its beginning, and an older copy from its end on.
-   * Else raises QueueReplaced for a position of another queue, CecLogException for one that is trimmed or beyond the
-   * end.
+   * beginning. Where loss is allowed, another queue is read from its beginning, and an older copy from its end on, or
+   * from the same offsets on where it has grown beyond them. Else raises QueueReplaced for a position of another queue
+   * or of another history of this one, CecLogException for one that is trimmed or beyond the end.
    */
   def resumed(position: QueueOffset): Map[Int, Long] = here(position, written)
 
@@ -80,6 +82,11 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
       firsts
     } else {
       val found = position.offsets.map { case (n, offset) => n -> checked(n, offset, until) }
+      for (behind <- position.behind if found == position.offsets && !hasBehind(behind)) {
+        lose(s"$path: the position is behind commit $behind, which is not in the queue any more: an older copy of the " +
+          "queue was put back, and has gone on otherwise. Put the newer one back, or forget the position and begin anew",
+          new QueueReplaced(path, _))
+      }
       firsts.map { case (n, first) => n -> found.getOrElse(n, first) }
     }
 

@@ -1,0 +1,62 @@
+"""Finds the commit that holds the last record before a position. docs/format.md §12."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cec_store.log.positions import Behind
+from cec_store.partitioned.by_reference.queue_state import QueueState
+from cec_store.partitioned.by_reference.reference_log import ReferenceLog
+
+
+class _Known(NamedTuple):
+    """What is remembered of a commit."""
+
+    salt: int
+    ends: Sequence[int]
+
+
+class CommitSearch:
+    """Remembers a few commits, so that a reader that goes on asks for none or few. For one thread.
+
+    Ends never fall from one commit to the next, so the first one that reaches a position is found
+    by halves: in the steps of a reader that follows, without a request.
+    """
+
+    def __init__(self, log: ReferenceLog) -> None:
+        self._log = log
+        self._known: dict[int, _Known] = {}
+
+    def behind(self, state: QueueState, offsets: Mapping[int, int]) -> Behind:
+        """Return the first commit up to ``state`` with every record below these offsets."""
+        self._known[state.number] = _Known(state.salt, state.commit.ends)
+        below = [n for n, each in self._known.items() if not _reaches(each.ends, offsets)]
+        low = max((n for n in below if n < state.number), default=-1)
+        high = min((n for n in self._known if low < n <= state.number), default=state.number)
+        is_known_below, step = low >= 0, 1
+        # A reader that goes on is near the last position, a new one near the end.
+        while low < (middle := low + step if is_known_below else high - step) < high:
+            is_reached = _reaches(self._commit(middle).ends, offsets)
+            low, high = (low, middle) if is_reached else (middle, high)
+            if is_reached == is_known_below:
+                break
+            step *= 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            is_reached = _reaches(self._commit(middle).ends, offsets)
+            low, high = (low, middle) if is_reached else (middle, high)
+        found = self._commit(high)
+        kept = (low, high, state.number)
+        self._known = {n: each for n, each in self._known.items() if n in kept}
+        return Behind(high, found.salt)
+
+    def _commit(self, number: int) -> _Known:
+        if number not in self._known:
+            found = self._log.commit(number)
+            self._known[number] = _Known(found.salt, found.commit.ends)
+        return self._known[number]
+
+
+def _reaches(ends: Sequence[int], offsets: Mapping[int, int]) -> bool:
+    return all(offset <= (ends[n] if n < len(ends) else 0) for n, offset in offsets.items())
