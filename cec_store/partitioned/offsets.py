@@ -19,7 +19,8 @@ from cec_store.values import Position, format_timestamp_us, to_offset
 Offsets = dict[int, int]
 EARLIEST, LATEST = -2, -1
 """In the place of an offset."""
-_BEHIND = "behind"
+BEHIND = "behind"
+"""Key of the commit beside the queue's id."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +42,7 @@ class Positions:
         if not self.queue:
             return {}
         offsets = {str(number): self.offsets[number] for number in sorted(self.offsets)}
-        behind = {} if self.behind is None else {_BEHIND: str(self.behind)}
+        behind = {} if self.behind is None else {BEHIND: str(self.behind)}
         return {self.queue: offsets, **behind}
 
     @classmethod
@@ -55,7 +56,7 @@ class Positions:
             if said == {}:
                 return cls("", {})
             rest = dict(said)
-            behind = Behind.of(rest.pop(_BEHIND)) if _BEHIND in rest else None
+            behind = Behind.of(rest.pop(BEHIND)) if BEHIND in rest else None
             ((queue, offsets),) = rest.items()
             return cls(queue, {int(n): to_offset(offset) for n, offset in offsets.items()}, behind)
         except (TypeError, ValueError, AttributeError):
@@ -76,6 +77,10 @@ class Bound:
     """``EARLIEST`` or ``LATEST`` of every partition."""
     timestamp_us: int | None = None
     """The moment for every partition."""
+    queue: str = ""
+    """Id of the queue whose offsets they are; empty: not said."""
+    behind: Behind | None = None
+    """See :class:`Positions`."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,7 @@ class AvailableOffsets:
         self._require_all(said, name)
         words = {EARLIEST: self.firsts, LATEST: self.ends}
         found = {n: words[offset][n] if offset in words else offset for n, offset in said.items()}
-        return {number: self.kept(number, offset) for number, offset in found.items()}
+        return self._here(Positions(bound.queue, found, bound.behind), self.ends)
 
     def _require_all(self, given: Offsets, name: str) -> None:
         if given.keys() != self.ends.keys():
@@ -184,14 +189,6 @@ class AvailableOffsets:
         if behind is not None and is_there and not self.has_behind(behind, position.offsets):
             self._lose(gone_on_otherwise(self.path, behind))
         return {number: found.get(number, first) for number, first in self.firsts.items()}
-
-    def kept(self, number: int, offset: int) -> int:
-        """The offset, if it is in the queue; else the nearest that is, where loss is allowed.
-
-        Raises:
-            OutOfRange: it is not, and ``failOnDataLoss`` is on.
-        """
-        return self._checked(number, offset, self.ends)
 
     def _checked(self, number: int, offset: int, ends: Offsets) -> int:
         first, end = self.firsts.get(number, 0), ends.get(number, 0)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cec_store.format.schema import RecordKind
+from cec_store.log.positions import Behind
 from cec_store.log.selection import OUTPUT_KINDS
-from cec_store.partitioned.offsets import EARLIEST, LATEST, Bound
+from cec_store.partitioned.offsets import BEHIND, EARLIEST, LATEST, Bound
 from cec_store.storage.given_options import nested, value_of
 
 STORAGE = "storageoption."
@@ -127,10 +128,26 @@ def _bound(given: Mapping[str, str], side: str, default: int) -> Bound:
         return Bound(everywhere=EARLIEST if text.lower() == "earliest" else LATEST)
     if not text:
         return Bound(everywhere=default)
-    offsets = _by_partition(name, text)
+    offsets, queue, behind = _position(name, text)
     if any(offset < EARLIEST for offset in offsets.values()):
         raise ValueError(f"{name}: offsets are 0 or more, -1 for latest, -2 for earliest")
-    return Bound(offsets=offsets)
+    return Bound(offsets=offsets, queue=queue, behind=behind)
+
+
+def _position(name: str, text: str) -> tuple[dict[int, int], str, Behind | None]:
+    """Return offsets, the queue's id and the commit, as far as the text says them.
+
+    Under a name that is no id they may stand as well, as in Kafka under that of a topic.
+    """
+    try:
+        said = json.loads(text)
+        behind = Behind.of(said.pop(BEHIND)) if isinstance(said, dict) and BEHIND in said else None
+    except (ValueError, TypeError):
+        return _by_partition(name, text), "", None
+    rest = text if behind is None else json.dumps(said, separators=(",", ":"))
+    offsets = _by_partition(name, rest)
+    outer = next(iter(said), "") if len(said) == 1 else ""
+    return offsets, outer if re.fullmatch("[0-9a-f]{32}", outer) else "", behind
 
 
 def _refuse(bound: Bound, word: int, message: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cec_store.errors import OutOfRange
+from cec_store.errors import OutOfRange, QueueReplaced
 from cec_store.format.schema import RecordKind
 from cec_store.log.positions import Behind
 from cec_store.partitioned.offsets import (
@@ -20,6 +20,8 @@ from cec_store.partitioned.offsets import (
     limited,
 )
 from cec_store.partitioned.read_options import ReadOptions, parse
+
+ID = "0123456789abcdef" * 2
 
 
 def options(is_stream: bool = True, **given: str) -> ReadOptions:
@@ -39,7 +41,7 @@ def available(fail: bool = True) -> AvailableOffsets:
 
     firsts, ends = {0: 10, 1: 0}, {0: 100, 1: 0}
     written = {**ends, 0: 104}
-    return AvailableOffsets("/q", "a1", firsts, ends, written, offset_at, has_behind, fail)
+    return AvailableOffsets("/q", ID, firsts, ends, written, offset_at, has_behind, fail)
 
 
 def start(fail: bool = True, is_stream: bool = True, **given: str) -> dict[int, int]:
@@ -72,6 +74,19 @@ def test_offsets_by_partition_may_say_earliest_and_latest() -> None:
 
 def test_offsets_by_partition_may_stand_under_a_topic() -> None:
     assert start(startingOffsets='{"trades":{"0":42,"1":0}}') == {0: 42, 1: 0}
+
+
+def test_offsets_under_the_id_of_a_queue_have_to_be_that_queues() -> None:
+    """So whoever begins where another query is gets the position from that one's checkpoint."""
+    text = '{"%s":{"0":42,"1":0},"behind":"7-%016x"}'
+    other, mine = "0" * 31 + "1", ID
+    assert start(startingOffsets=text % (mine, 77)) == {0: 42, 1: 0}
+    with pytest.raises(QueueReplaced, match=f"of queue {other}, and another one is here now"):
+        start(startingOffsets=text % (other, 77))
+    assert start(fail=False, startingOffsets=text % (other, 77)) == {0: 10, 1: 0}
+    with pytest.raises(QueueReplaced, match="behind commit 7-000000000000004e, which is not"):
+        start(startingOffsets=text % (mine, 78))
+    assert start(fail=False, startingOffsets=text % (mine, 78)) == {0: 42, 1: 0}
 
 
 def test_offsets_must_name_every_partition() -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from cec_store.errors import Fenced, OutOfRange, QueueReplaced
 from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
 from cec_store.format.by_reference.commits import ReferenceObject
+from cec_store.log.positions import check_queue
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_commits import settings_after
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
@@ -31,21 +32,34 @@ from cec_store.storage.names import (
     check_consumer_name,
 )
 from cec_store.storage.stores.store import Store
+from cec_store.values import Position
+
+Places = Mapping[int, Position | int]
+"""Next offsets by partition. A position names its queue, so that another queue refuses it."""
+
+
+def _offsets_of(places: Places, state: QueueState, path: str) -> dict[int, int]:
+    """Return plain offsets; raises :class:`QueueReplaced` for a position of another queue."""
+    for place in places.values():
+        if isinstance(place, Position):
+            check_queue(place.queue, path, state.log_id.hex())
+    return {n: at.offset if isinstance(at, Position) else at for n, at in places.items()}
 
 
 def register_consumer(
     store: Store,
     log: ReferenceLog,
     name: str,
-    start: Mapping[int, int],
+    places: Places,
     clock_us: Callable[[], int],
 ) -> QueueState:
-    """The queue, with this consumer in its settings; ``start`` by partition, else the oldest.
+    """The queue, with this consumer in its settings; it begins at ``places``, else at the oldest.
 
     One that is there stays as it is, and so does whoever acts under its name.
 
     Raises:
         OutOfRange: there is no such partition, or it is trimmed there or not there yet.
+        QueueReplaced: a position of another queue.
         ValueError: not a name.
     """
     key = f"{SETTING}{check_consumer_name(name)}"
@@ -66,6 +80,7 @@ def register_consumer(
         return settings_after(now, {**now.commit.settings, key: said}, clock_us())
 
     state = log.open()
+    start = _offsets_of(places, state, store.url)
     unknown = sorted(start.keys() - range(len(state.commit.ends)))
     if unknown:
         raise OutOfRange(f"{store.url}: there is no partition {unknown[0]}")
@@ -89,7 +104,7 @@ class PartitionedConsumer:
         store: Store,
         log: ReferenceLog,
         name: str,
-        start: Mapping[int, int] | None,
+        start: Places | None,
         clock_us: Callable[[], int],
     ) -> None:
         """See :meth:`.partitioned_queue.PartitionedQueue.consumer`."""
@@ -154,20 +169,26 @@ class PartitionedConsumer:
     def acknowledge(
         self,
         *,
-        received: Mapping[int, int] | None = None,
-        effects_saved: Mapping[int, int] | None = None,
+        received: Places | None = None,
+        effects_saved: Places | None = None,
     ) -> None:
         """Say how far this consumer is, by partition; returns once that is durable.
+
+        Places are next offsets, or positions, such as :attr:`Replay.cursor`.
 
         ``effects_saved`` implies ``received``. Offsets below those already acknowledged, and
         partitions that are not named, change nothing.
 
         Raises:
             OutOfRange: a partition that is not there, or an offset above its end.
+            QueueReplaced: a position of another queue; or another queue stands here now, or an
+                older copy, or none.
             Fenced: somebody acts under the name since; this was not acknowledged.
             ValueError: effects of records that were not received.
         """
-        saved_now, got_now = dict(effects_saved or {}), dict(received or effects_saved or {})
+        path = self._store.url
+        saved_now = _offsets_of(effects_saved or {}, self._state, path)
+        got_now = _offsets_of(received or effects_saved or {}, self._state, path)
         early = [n for n, offset in saved_now.items() if offset > got_now.get(n, offset)]
         if early:
             raise ValueError(f"partition {early[0]}: effects saved of records not received")

@@ -16,6 +16,7 @@ from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.partitioned.by_reference.partitioned_consumer import (
     PartitionedConsumer,
+    Places,
     drop_consumer,
 )
 from cec_store.partitioned.by_reference.queue_state import QueueState
@@ -260,11 +261,16 @@ class PartitionedQueue:
 
     # -- consumers ----------------------------------------------------------------------------
 
-    def consumer(self, name: str, *, start: Mapping[int, int] | None = None) -> PartitionedConsumer:
+    def consumer(self, name: str, *, start: Places | None = None) -> PartitionedConsumer:
         """Act as the consumer of this name, for which the queue keeps what it needs.
 
         As :meth:`cec_store.OutputQueue.consumer`; ``start`` is by partition, and whoever acts under
         the name already is fenced: it acknowledges nothing more.
+
+        Raises:
+            OutOfRange: there is no such partition, or ``start`` is trimmed or not there yet.
+            QueueReplaced: a position of another queue.
+            ValueError: not a name.
         """
         return PartitionedConsumer(self._store, self._reference_log, name, start, self._clock_us)
 

@@ -63,6 +63,12 @@ TEXTS = (
     '{"0":-2}',
     '{"0":-3}',
     '{"t":{"0":5}}',
+    '{"0123456789abcdef0123456789abcdef":{"0":5}}',
+    '{"0123456789abcdef0123456789abcdef":{"0":5},"behind":"7-00000000000000ff"}',
+    '{"t":{"0":5},"behind":"7-00000000000000ff"}',
+    '{"t":{"0":5},"behind":"7"}',
+    '{"behind":"7-00000000000000ff"}',
+    '{"0":5,"behind":"7-00000000000000ff"}',
     '{"a":1}',
     '{"0":"1"}',
     '{"0":true}',
@@ -105,6 +111,8 @@ def bound(found: Any) -> Bound:
         None if moments is None else places(moments),
         option(found.everywhere()),
         option(found.timestampUs()),
+        found.queue(),
+        None if (behind := option(found.behind())) is None else Behind.of(behind.toString()),
     )
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cec_store import PartitionedQueue
-from cec_store.errors import CorruptLog, Fenced, OutOfRange
+from cec_store import PartitionedQueue, Position
+from cec_store.errors import CorruptLog, Fenced, OutOfRange, QueueReplaced
 from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.store import Store
 
@@ -132,3 +133,21 @@ def test_a_damaged_acknowledgement_stops_trims_until_its_consumer_is_dropped(
             queue.consumers()
     queue.drop_consumer("billing")
     assert queue.trim(before={0: 8})[0] == 8
+
+
+def test_a_position_of_another_queue_is_refused(at: At, tmp_path: Path) -> None:
+    queue = filled(at)
+    with opened(lambda: store_at(str(tmp_path / "other"))) as other:
+        other.append(pa.table({"n": [1]}))
+    mine = ReferenceQueue(at()).queue_id
+    another = ReferenceQueue(store_at(str(tmp_path / "other"))).queue_id
+    foreign = Position(2, 0, another)
+    with pytest.raises(QueueReplaced, match=f"of queue {another}"):
+        queue.consumer("billing", start={0: foreign})
+    assert queue.consumers() == []
+    consumer = queue.consumer("billing", start={0: Position(2, 0, mine)})
+    for places in ({"received": {0: foreign}}, {"effects_saved": {0: foreign}}):
+        with pytest.raises(QueueReplaced, match=f"of queue {another}"):
+            consumer.acknowledge(**places)
+    consumer.acknowledge(effects_saved={0: Position(4, 0, mine), 1: 2})
+    assert (consumer.start, consumer.effects_saved) == ((2, 0), (4, 2))

@@ -33,6 +33,7 @@ private[cecstore] final case class QueueOffset(queue: String, offsets: Map[Int, 
 }
 
 private[cecstore] object QueueOffset {
+  val BehindKey = "behind"
   private val mapper = new ObjectMapper
 
   def parse(json: String): QueueOffset = try {
@@ -40,7 +41,7 @@ private[cecstore] object QueueOffset {
     said.properties.asScala.toSeq match {
       case Seq() if said.isObject => QueueOffset("", Map.empty)
       case all =>
-        val (commit, queues) = all.partition(_.getKey == "behind")
+        val (commit, queues) = all.partition(_.getKey == BehindKey)
         if (queues.size != 1 || !queues.head.getValue.isObject) throw new NumberFormatException
         val offsets = queues.head.getValue.properties.asScala.map(e => e.getKey.toInt -> number(e.getValue)).toMap
         val behind = commit.headOption.map(e => Behind.parse(e.getValue.asText).getOrElse(throw new NumberFormatException))

@@ -51,11 +51,12 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
   private def said(bound: Bound, name: String): Map[Int, Long] = {
     val named = bound.offsets.getOrElse(ends.map { case (n, _) => n -> bound.everywhere.get })
     requireAll(named, name)
-    TreeMap(named.toSeq: _*).map {
-      case (n, Bound.Earliest) => n -> kept(n, firsts(n))
-      case (n, Bound.Latest) => n -> kept(n, ends(n))
-      case (n, offset) => n -> kept(n, offset)
+    val found = named.map {
+      case (n, Bound.Earliest) => n -> firsts(n)
+      case (n, Bound.Latest) => n -> ends(n)
+      case other => other
     }
+    here(QueueOffset(bound.queue, found, bound.behind), ends)
   }
 
   private def requireAll(named: Map[Int, Long], name: String): Unit = if (named.keySet != ends.keySet) {
@@ -89,9 +90,6 @@ private[cecstore] final class AvailableOffsets(path: String, queue: String, firs
       }
       firsts.map { case (n, first) => n -> found.getOrElse(n, first) }
     }
-
-  /** The offset, if it is in the queue; else the nearest that is, where loss is allowed. */
-  def kept(number: Int, offset: Long): Long = checked(number, offset, ends)
 
   private def checked(number: Int, offset: Long, until: Map[Int, Long]): Long = {
     val (first, end) = (firsts.getOrElse(number, 0L), until.getOrElse(number, 0L))

@@ -4,7 +4,9 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.sql.cecstore.format.RefusedOption
+import org.apache.spark.sql.cecstore.queue.Behind
 
 /**
  * Where to begin or to end: one offset for each partition, or a moment for each.
@@ -12,10 +14,13 @@ import org.apache.spark.sql.cecstore.format.RefusedOption
  * @param offsets by partition, `Bound.Earliest` and `Bound.Latest` among them
  * @param everywhere one of the two, of every partition
  * @param timestampUs the moment for every partition
+ * @param queue id of the queue whose offsets they are; empty: not said
+ * @param behind see `QueueOffset`
  */
 private[cecstore] final case class Bound(offsets: Option[Map[Int, Long]] = None,
     timestampsUs: Option[Map[Int, Long]] = None,
-    everywhere: Option[Long] = None, timestampUs: Option[Long] = None)
+    everywhere: Option[Long] = None, timestampUs: Option[Long] = None, queue: String = "",
+    behind: Option[Behind] = None)
 
 private[cecstore] object Bound {
   val Earliest: Long = -2L
@@ -118,17 +123,28 @@ private[cecstore] object SourceOptions {
         else if (lower(text) == "latest") Bound(everywhere = Some(Bound.Latest))
         else if (text.isEmpty) Bound(everywhere = Some(default))
         else {
-          val offsets = byPartition(s"${side}Offsets", text)
+          val (offsets, queue, behind) = position(s"${side}Offsets", text)
           if (offsets.values.exists(_ < Bound.Earliest)) {
             refuse(s"${side}Offsets", s"${side}Offsets: offsets are 0 or more, -1 for latest, -2 for earliest")
           }
-          Bound(offsets = Some(offsets))
+          Bound(offsets = Some(offsets), queue = queue, behind = behind)
         }
       }
   }
 
   private def refuseWord(option: String, bound: Bound, word: Long, message: String): Unit =
     if (bound.everywhere.contains(word) || bound.offsets.exists(_.values.exists(_ == word))) refuse(option, message)
+
+  /** Offsets, the queue's id and the commit, as far as the text says them; any other name is let pass, as of a topic. */
+  private def position(name: String, text: String): (Map[Int, Long], String, Option[Behind]) = {
+    val said = Try(json.readTree(text)).toOption.collect { case node: ObjectNode => node }
+    val behind = said.flatMap(node => Option(node.get(QueueOffset.BehindKey))).filter(_.isTextual)
+      .flatMap(value => Behind.parse(value.asText))
+    behind.foreach(_ => said.get.remove(QueueOffset.BehindKey))
+    val outer = said.map(_.properties.asScala.toSeq.map(_.getKey)).collect { case Seq(one) => one }.getOrElse("")
+    val offsets = byPartition(name, if (behind.isEmpty) text else said.get.toString)
+    (offsets, if (outer.matches("[0-9a-f]{32}")) outer else "", behind)
+  }
 
   private def byPartition(name: String, text: String): Map[Int, Long] = {
     def fail() =
