@@ -1,5 +1,8 @@
 """A query says the same whether it is taken to another provider and other partitions or not."""
 
+import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,3 +77,14 @@ def test_each_batch_is_as_without_the_moves(
     assert moves.states[:2] == stays.states[:2]
     assert [*map(without_partitions, moves.states)] == [*map(without_partitions, stays.states)]
     assert any(moves.states[-1].values())
+
+
+def test_an_adoption_prints_no_error_and_no_endpoint(spark: Any, tmp_path: Path) -> None:
+    kept, query = STORES["rocksdb"], EVERY["session_windows_append"]
+    moved = go(spark, query, tmp_path / "kept", kept, [Leg(1)], reads_state=False)
+    words = ["adopt", str(moved.checkpoints[0]), str(tmp_path / "new"), "--yes"]
+    verb = Path(sys.executable).with_name("cec-store")
+    done = subprocess.run([verb, *words], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    noise = re.compile(r"ERROR|Exception|^\s+at |[Ee]ndpoint|Spark ?UI", re.MULTILINE)
+    assert noise.findall(done.stderr) == [], done.stderr
