@@ -76,6 +76,7 @@ SPARK_FILES = (
     "connectors/provider/test_replicas.py",
     "connectors/provider/test_replica_orders.py",
     "connectors/provider/test_rules.py",
+    "connectors/provider/test_due_rows.py",
     "connectors/provider/test_sizes.py",
     "connectors/provider/test_reads.py",
     "connectors/provider/test_feed.py",

@@ -8,7 +8,7 @@ import pytest
 
 from support.paths import TESTS
 from support.runs.counts import CRASH_FULL
-from support.runs.planted_bugs import BUGS, VARIABLE
+from support.runs.planted_bugs import BUGS, OF_DUE_ROWS, VARIABLE
 
 pytestmark = pytest.mark.crash
 
@@ -30,6 +30,7 @@ TRANSFORM_BUGS = {
 }
 STANDBYS = "standby/test_takeovers.py::test_what_a_primary_does_up_to_the_fence_counts"
 REPLICAS = "connectors/provider/test_replicas.py"
+DUE_ROWS = "connectors/provider/test_due_rows.py::test_narrowed_scan_gives_the_rows_that_are_due"
 MERGED = "a frame of another lineage in a merged segment is not its place"
 REPLICA_BUGS = (
     "uses_a_replica_of_another_lineage",
@@ -47,10 +48,12 @@ NEED_SPARK = {
     MERGED_BUG,
     *REPLICA_BUGS,
     *TRANSFORM_BUGS,
+    *OF_DUE_ROWS,
 }
 CAUGHT_BY = {
     **{bug: f"{RULE}[{fact}]" for bug, fact in TRANSFORM_BUGS.items()},
     **dict.fromkeys(REPLICA_BUGS, REPLICAS),
+    **dict.fromkeys(OF_DUE_ROWS, DUE_ROWS),
     MERGED_BUG: f"{REPLICAS}::test_rule[{MERGED}]",
     ARRIVING_BUG: f"{REPLICAS}::test_rule[{ARRIVING}]",
     "takes_handles_of_a_task_that_has_ended": LATE,

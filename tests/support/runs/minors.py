@@ -32,8 +32,8 @@ _OF_PROGRAMS = (
     *(
         f"connectors/provider/test_{name}.py"
         for name in (
-            "calls", "damage", "feed", "folders", "races", "reads", "replica_orders", "replicas",
-            "rules", "sizes", "vectors", "what_if",
+            "calls", "damage", "due_rows", "feed", "folders", "races", "reads", "replica_orders",
+            "replicas", "rules", "sizes", "vectors", "what_if",
         )
     ),
     "connectors/queues/test_jvm_logs.py",

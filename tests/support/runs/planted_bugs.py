@@ -440,6 +440,43 @@ def reads_the_chunk_of_a_list_twice() -> None:
     )
 
 
+_PROVIDER = "CecStateStoreProvider.scala"
+_ZONES = "state/Zones.scala"
+OF_DUE_ROWS = {
+    "looks_for_rows_due_a_microsecond_too_early": (
+        f"store/{_PROVIDER}", "hint.boundUs", "hint.boundUs - 1"
+    ),
+    "looks_for_rows_due_a_microsecond_too_late": (
+        f"store/{_PROVIDER}", "hint.boundUs", "hint.boundUs + 1"
+    ),
+    "takes_the_hint_of_the_batch_before": (f"store/{_PROVIDER}", "hint.version == version", "true"),
+    "takes_the_hint_of_another_operator": (
+        "store/ScanHint.scala", 's"cec.scan.$runId.$operatorId"', 's"cec.scan.$runId"'
+    ),
+    "does_not_lower_a_zone_for_a_late_row": (
+        _ZONES,
+        "math.min(in.leastTimes(row >> Bits), time.of(in, row))",
+        "(if (in.leastTimes(row >> Bits) == Never) time.of(in, row) "
+        "else in.leastTimes(row >> Bits))",
+    ),
+    "keeps_a_zone_after_a_version_is_taken_back": (
+        "state/LiveState.scala", "if (zones != null) zones.lower(in, row)", "()"
+    ),
+    "raises_a_zone_by_the_scan_of_a_version_that_is_taken_back": (
+        _ZONES, "read += in.id.toLong << 32 | zone", "(in.leastTimes(zone) = Never)"
+    ),
+    "takes_no_time_for_the_greatest": ("store/TimePlace.scala", "Zones.Least", "Zones.Never"),
+}  # fmt: skip
+"""In scans that a hint narrows. One compilation serves them all."""
+
+
+def _of_due_rows(name: str) -> Callable[[], None]:
+    return lambda: provider.plant_one_of(OF_DUE_ROWS, name)
+
+
+BUGS |= {name: _of_due_rows(name) for name in OF_DUE_ROWS}
+
+
 @bug
 def uses_a_replica_of_another_lineage() -> None:
     """Whatever stands at the right number is taken for the frame that the replica stands at."""

@@ -82,6 +82,7 @@ def run_jvm(program: str, timeout_s: float = 240, **words: object) -> dict[str, 
     said = {**words, **settings}
     command = [
         str(find_java().executable), "-Xmx1g", *_java_options(), *module_options(),
+        *planted.java_options(),
         f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}",
         "-cp", archive.class_path(*jars), _MAIN, program,
         *(f"{name}={str(v).lower() if isinstance(v, bool) else v}" for name, v in said.items()),

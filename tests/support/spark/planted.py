@@ -1,7 +1,10 @@
 """Bugs to be planted in the provider's sources before the programs of the tests are compiled."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+SWITCH = "cec.planted"
+_CHOSEN: list[str] = []
 _PLANTED: list[tuple[str, str, str]] = []
 """A file below `scala`, what stands there once, and what stands there with the bug."""
 
@@ -9,6 +12,24 @@ _PLANTED: list[tuple[str, str, str]] = []
 def plant(file: str, right: str, wrong: str) -> None:
     """From now on, in this process."""
     _PLANTED.append((file, right, wrong))
+
+
+def plant_one_of(bugs: Mapping[str, tuple[str, str, str]], chosen: str) -> None:
+    """One of several in expressions: all of them are compiled, and the JVM is told which is on."""
+    by_place: dict[tuple[str, str], str] = {}
+    for name, (file, right, wrong) in bugs.items():
+        rest = by_place.get((file, right), right)
+        by_place[file, right] = (
+            f'(if (sys.props.get("{SWITCH}").contains("{name}")) {wrong} else {rest})'
+        )
+    for (file, right), switched in by_place.items():
+        plant(file, right, switched)
+    _CHOSEN.append(chosen)
+
+
+def java_options() -> list[str]:
+    """For a JVM that runs the planted sources."""
+    return [f"-D{SWITCH}={name}" for name in _CHOSEN]
 
 
 def is_any() -> bool:

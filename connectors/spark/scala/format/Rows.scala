@@ -30,6 +30,9 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   var keys = new Array[Byte](keyBytesHint)
   var valueEnds = new Array[Int](rowsHint + 1)
   var values = new Array[Byte](valueBytesHint)
+  /** The least time of each zone of the first `timedRows` rows: see `Zones`. Empty while nobody asks for times. */
+  var leastTimes: Array[Long] = Rows.NoTimes
+  var timedRows = 0
   private var keyWidth, valueWidth = 0
   private val live = new BitSet(rowsHint)
 
@@ -41,7 +44,7 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
   def reference(row: Int): Long = id.toLong << 32 | row
   def isLive(row: Int): Boolean = live.get(row)
   def memoryBytes: Long = 128L + sizeOf(keyEnds) + sizeOf(valueEnds) + keys.length + values.length + live.size / 8 +
-    (if (kinds == null) 0 else kinds.length) + (if (families == null) 0 else families.length * 2L)
+    (if (kinds == null) 0 else kinds.length) + (if (families == null) 0 else families.length * 2L) + leastTimes.length * 8L
   private def sizeOf(ends: Array[Int]): Long = if (ends == null) 0 else ends.length * 4L
 
   def key(row: Int): Array[Byte] = Arrays.copyOfRange(keys, keyStart(row), keyStart(row) + keyLength(row))
@@ -126,6 +129,8 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
     dropEqualLengths()
   }
 
+  def forgetTimes(): Unit = { leastTimes = Rows.NoTimes; timedRows = 0 }
+
   def isRenewed(row: Int): Boolean = (renewed(row >> 3) & (1 << (row & 7))) != 0
 
   private def growRows(): Unit = {
@@ -143,4 +148,8 @@ private[cecstore] final class Rows(val id: Int, rowsHint: Int, keyBytesHint: Int
       s"a key or value of $more bytes is more than a state store can hold: let the query keep less under one key")
     else Arrays.copyOf(bytes, math.max(needed, math.min(bytes.length * 2L, Int.MaxValue - 64L)).toInt)
   }
+}
+
+private[cecstore] object Rows {
+  private val NoTimes = new Array[Long](0)
 }

@@ -39,6 +39,9 @@ private[cecstore] final class Instance(
   var gets = 0L
   var puts = 0L
   var removals = 0L
+  /** By scans of whole column families, and how many of these scans have left out rows that are not due. */
+  var scannedRows = 0L
+  var narrowedScans = 0L
 
   /** Which ownership this is; handles of another one are refused. */
   def generation: Long = generation_
@@ -64,6 +67,8 @@ private[cecstore] final class Instance(
     gets = 0
     puts = 0
     removals = 0
+    scannedRows = 0
+    narrowedScans = 0
     isFree
   }
 

@@ -31,6 +31,8 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
   /** N. */
   private var open = 0L
   private var nextOffset = 0L
+  /** Which rows can be due; null until a scan asks. */
+  private var zones: Zones = null
 
   private var beforeVersion: Counters = null
   private var isCommitted = false
@@ -128,6 +130,18 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       if (in.isLive(row) && !isRemoved(reference)) reference
       else find(family, in.keys, in.keyStart(row), in.keyLength(row))
     }.filter(_ != Absent)
+
+  /**
+   * References of live rows of the default family that are due at the bound: see [[Zones.notAfter]]. The first scan of a state, and
+   * the first by another time, reads the time of each row.
+   */
+  def notAfter(time: RowTime, boundUs: Long, examined: () => Unit): Iterator[Long] = {
+    if (zones == null || zones.time != time) {
+      zones = new Zones(rows, DefaultFamily, time)
+      (rows.firstId to delta.id).foreach (rows(_).forgetTimes())
+    }
+    zones.notAfter(boundUs, oldestId to delta.id, examined)
+  }
 
   /** What the key had when the version in progress began. */
   def findBefore(family: Int, key: Array[Byte], from: Int, length: Int): Long =
@@ -232,6 +246,7 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
       part.trim()
     }
     isCommitted = true
+    if (zones != null) zones.renew()
   }
 
   /** Back to where [[begin]] was called, before or after [[markCommitted]]. */
@@ -243,15 +258,22 @@ private[cecstore] final class LiveState(isOrdered: Int => Boolean, keysHint: Int
         val (keys, old) = (index(part.family(row)), undoLog.before(row))
         val (start, length) = (part.keyStart(row), part.keyLength(row))
         if (old == Absent) keys.delete(part.keys, start, length)
-        else { keys.swap(part.keys, start, length, old); rowsOf(old).markLive(old.toInt) }
+        else { keys.swap(part.keys, start, length, old); revive(old) }
       })
     }
+    if (zones != null) zones.forgetScans()
     oldestId = beforeVersion.oldestId
     oldestRow = beforeVersion.oldestRow
     open = beforeVersion.open
     nextOffset = beforeVersion.nextOffset
     isCommitted = false
     begin()
+  }
+
+  private def revive(reference: Long): Unit = {
+    val (in, row) = (rowsOf(reference), reference.toInt)
+    in.markLive(row)
+    if (zones != null) zones.lower(in, row)
   }
 
   def memoryBytes: Long = rows.memoryBytes + index.memoryBytes +

@@ -18,7 +18,9 @@ private[cecstore] object CecMetrics {
     StateStoreCustomSumMetric("cecReplicaHits", "cec: loads from a replica") -> ofLoad(i => if (i.isFromReplica) 1 else 0),
     StateStoreCustomSumMetric("cecGetCount", "cec: keys looked up") -> (_.gets),
     StateStoreCustomSumMetric("cecPutCount", "cec: keys put") -> (_.puts),
-    StateStoreCustomSumMetric("cecRemoveCount", "cec: keys removed") -> (_.removals))
+    StateStoreCustomSumMetric("cecRemoveCount", "cec: keys removed") -> (_.removals),
+    StateStoreCustomSumMetric("cecScannedRows", "cec: rows read by scans of whole column families") -> (_.scannedRows),
+    StateStoreCustomSumMetric("cecNarrowedScans", "cec: scans that read only rows which may be due") -> (_.narrowedScans))
   private val failures =
     StateStoreCustomSumMetric("cecMaintenanceFailures", "cec: runs of maintenance that failed since the state was loaded")
 

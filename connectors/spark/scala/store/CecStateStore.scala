@@ -7,7 +7,7 @@ import org.apache.spark.sql.cecstore.{CecLogException, CecStateStoreProvider}
 import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.Base
 import org.apache.spark.sql.cecstore.sparks.{NewestStore, PartitionMetrics, Seeking}
-import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, KeyIndex, LiveState, OrderedIndex, StateView}
+import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, KeyIndex, LiveState, OrderedIndex, RowTime, StateView}
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
@@ -143,7 +143,8 @@ private[cecstore] final class CecStateStore(
     else in.values(reference).map(provider.validated(key, _))
   }
 
-  private def pairs(name: String, operation: String, isMultiple: Boolean)(scan: (FamilyCodec, KeyIndex) => Iterator[Long]) = {
+  /** @param isFull whether each row that is read counts as scanned; otherwise whoever scans counts */
+  private def pairs(name: String, operation: String, isMultiple: Boolean, isFull: Boolean = false)(scan: (FamilyCodec, KeyIndex) => Iterator[Long]) = {
     reading()
     val in = family(name, operation)
     val codec = in.codec
@@ -154,7 +155,11 @@ private[cecstore] final class CecStateStore(
       case ordered: AutoCloseable => underWay = ordered; ordered
       case hashed => hashed
     }
-    val references = view.live(in.number, began).map { reference => goingOn(from, readAt); reference }
+    val references = view.live(in.number, began).map { reference =>
+      goingOn(from, readAt)
+      if (isFull) instance.scannedRows += 1
+      reference
+    }
     val state = this.state
     val found = if (isMultiple) {
       in.requireMultiple(operation)
@@ -177,11 +182,19 @@ private[cecstore] final class CecStateStore(
     if (isReadOnly && (instance.base ne from)) throw outOfOrder("go on with an iterator over")
   }
 
-  override def iterator(name: String): StateStoreIterator[UnsafeRowPair] =
-    pairs(name, "iterator", isMultiple = false)((_, keys) => keys.references)
+  /** Where the batch's plan says which rows its operator looks for, those alone: it tests each of them itself. */
+  override def iterator(name: String): StateStoreIterator[UnsafeRowPair] = dueRows(name) match {
+    case Some((time, boundUs)) =>
+      instance.narrowedScans += 1
+      pairs(name, "iterator", isMultiple = false)((_, _) => state.notAfter(time, boundUs, () => instance.scannedRows += 1))
+    case None => pairs(name, "iterator", isMultiple = false, isFull = true)((_, keys) => keys.references)
+  }
+
+  private def dueRows(name: String): Option[(RowTime, Long)] =
+    if (isReadOnly || name != DEFAULT_COL_FAMILY_NAME || stage != Updating) None else provider.dueRows(version)
 
   override def iteratorWithMultiValues(name: String): StateStoreIterator[UnsafeRowPair] =
-    pairs(name, "iteratorWithMultiValues", isMultiple = true)((_, keys) => keys.references)
+    pairs(name, "iteratorWithMultiValues", isMultiple = true, isFull = true)((_, keys) => keys.references)
 
   override def reusableIterator(name: String): Seeking[UnsafeRowPair] = new SeekingIterator(prefix =>
     pairs(name, "reusableIterator", isMultiple = false)((codec, keys) => prefix.fold(keys.references)(row =>

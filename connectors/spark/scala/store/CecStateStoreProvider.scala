@@ -13,8 +13,8 @@ import org.apache.spark.sql.cecstore.format.Format
 import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, SegmentFolder, SegmentWriter, StateLog, VersionErrors}
 import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
 import org.apache.spark.sql.cecstore.sparks.{NewestProvider, SnapshotReports, StoreErrors, StoreSettings}
-import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, StateLoader}
-import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, LoadErrors, Settings, SparksSettings}
+import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, RowTime, StateLoader}
+import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, LoadErrors, ScanHint, Settings, SparksSettings, TimePlace}
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
@@ -127,6 +127,15 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     val onEnd = if (task.nonEmpty) () => () else () => pool.release(owner, instance, generation)
     new CecStateStore(this, instance, version, isReadOnly, id, task.nonEmpty, onEnd)
   }
+
+  /** Which rows the task's operator looks for in a scan of this version: by what time, up to which bound. */
+  private[cecstore] def dueRows(version: Long): Option[(RowTime, Long)] = for {
+    task <- Option(TaskContext.get()) if id_.storeName == StateStoreId.DEFAULT_STORE_NAME
+    runId <- Option(hadoopConf.get(CecStateStoreProvider.RunId))
+    text <- Option(task.getLocalProperty(ScanHint.nameFor(runId, id_.operatorId)))
+    hint <- ScanHint.parse(text) if hint.version == version && codecs.get(DEFAULT_COL_FAMILY_NAME).isPlain(ofKeys = hint.isInKey)
+    time <- TimePlace.at(hint, if (hint.isInKey) keySchema else valueSchema)
+  } yield (time, hint.boundUs)
 
   /** The same state once more, for a reader alone: its task's writer has gone on. */
   private[cecstore] def loadAgain(version: Long, base: Base): Instance =

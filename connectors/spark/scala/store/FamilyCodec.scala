@@ -44,6 +44,8 @@ private[cecstore] final class FamilyCodec(
   def ownCopy: FamilyCodec = new FamilyCodec(spec, valueSchema, useColumnFamilies, isMultiple, encoding, isInternal)
 
   val isOrdered: Boolean = !isPlainKey
+  /** Whether keys, or values, are Spark's rows byte for byte. */
+  def isPlain(ofKeys: Boolean): Boolean = if (ofKeys) isPlainKey else !isMultiple
   val supportsPrefixScan: Boolean = keyEncoder.supportPrefixKeyScan
   val supportsRangeScan: Boolean = Encoders.supportsRangeScan(keyEncoder)
   val supportsDeleteRange: Boolean = Encoders.supportsDeleteRange(keyEncoder)

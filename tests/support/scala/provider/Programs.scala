@@ -31,6 +31,8 @@ object Programs {
     "replicaWalk" -> ReplicaWalk.run,
     "replicaRules" -> Rules.ofReplicas,
     "driverRules" -> DriverRules.run,
+    "dueRows" -> DueRows.run,
+    "dueRowsCosts" -> DueRows.costs,
     "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {

@@ -10,9 +10,14 @@ import org.apache.spark.executor.TaskMetrics
 object Tasks {
   private val attempts = new AtomicLong(1000)
 
-  def run[T](body: => T): T = {
+  def run[T](body: => T): T = runOf(Map.empty)(body)
+
+  /** A task of a job with these local properties. */
+  def runOf[T](properties: Map[String, String])(body: => T): T = {
+    val ofJob = new Properties
+    properties.foreach { case (name, value) => ofJob.setProperty(name, value) }
     val context = new TaskContextImpl(0, 0, 0, attempts.incrementAndGet(), 1, 0, null,
-      new Properties, null, TaskMetrics.empty, BigDecimal(1), Map.empty)
+      ofJob, null, TaskMetrics.empty, BigDecimal(1), Map.empty)
     TaskContext.setTaskContext(context)
     try {
       val result = body
