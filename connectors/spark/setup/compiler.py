@@ -159,8 +159,9 @@ def compile_jar(spark: Spark, java: Java, sources: Path = SOURCES) -> bytes:
             raise
         classes = _compiled(spark, java, compiler, rest)
         _log.warning(
-            "Spark %s has other inner classes: what lets transformWithState run on cec-store, and "
-            "what moves checkpoints to it, does not compile against it: %s",
+            "Spark %s has other inner classes: what lets transformWithState run on cec-store, what "
+            "spares batches with a watermark from reading all of their state, and what moves "
+            "checkpoints to it, does not compile against it: %s",
             spark.version,
             error,
         )
@@ -197,11 +198,15 @@ def _compiled(
 
 
 def has_extension(jar_file: Path) -> bool:
-    """Whether `transformWithState` can run with this jar: see `compile_jar`. A warning if not."""
+    """Whether the jar has the extension: see `compile_jar`. A warning if not."""
     with zipfile.ZipFile(jar_file) as archive:
         has = f"{EXTENSION.replace('.', '/')}.class" in archive.namelist()
     if not has:
-        _log.warning("%s: transformWithState cannot run on cec-store with this Spark", jar_file)
+        _log.warning(
+            "%s: transformWithState cannot run on cec-store with this Spark, and batches with a "
+            "watermark read all of their state",
+            jar_file,
+        )
     return has
 
 

@@ -123,7 +123,8 @@ def _warn_if_context_lacks_extension() -> None:
     if _is_missing_in_context(EXTENSIONS, EXTENSION):
         _log.warning(
             "transformWithState needs %s, which Spark reads when a session begins, and one without "
-            "it runs already: stop it first if a query needs that operator",
+            "it runs already: stop it first if a query needs that operator, or has a watermark: "
+            "its batches read all of their state without",
             EXTENSIONS,
         )
 

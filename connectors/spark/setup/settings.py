@@ -146,8 +146,8 @@ def session_settings(
 ) -> dict[str, str]:
     """All that a session needs: the provider, its jar, what is chosen for it, and the source.
 
-    The extension that `transformWithState` needs, where the jar has it. With replicas the plugin
-    as well. Only a session that is not there yet can load these two.
+    The extension for `transformWithState` and watermarks, where the jar has it. With replicas the
+    plugin as well. Only a session that is not there yet can load these two.
     """
     needed = {PROVIDER_KEY: PROVIDER, JARS: jar, PUSHDOWN_KEY: "true", **chosen}
     if has_extension:

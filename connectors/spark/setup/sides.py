@@ -96,6 +96,13 @@ CHOICES: tuple[tuple[Side, ...], ...] = (
     (Side("transforms/names_compared", _BY_NAME), Side("transforms/any_name")),
     (
         Side(
+            "transforms/operators/own_package",
+            Mark(f"{_STREAMING}/operators/stateful/StateStoreSaveExec"),
+        ),
+        Side("transforms/operators/streaming_package"),
+    ),
+    (
+        Side(
             "transforms/scala_node/real_time",
             Mark(f"{_TRANSFORMS}/TransformWithStateExec", "isRealTimeMode"),
         ),

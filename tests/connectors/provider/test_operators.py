@@ -46,6 +46,15 @@ SETTINGS_LATER = {
     },
     "join_full_outer": {"few records": FEW_RECORDS},
 }
+# Each scan of these reads only rows that may be due. Joins read all keys, and what comes after a
+# join or stands before another operator is one of these as well.
+NARROWED = {
+    "aggregate_windows_update", "aggregate_windows_append", "aggregate_lists_append",
+    "drop_duplicates_by_time", "drop_duplicates_within_watermark", "session_windows_append",
+    "pandas_state_processing_time", "pandas_state_event_time", "flat_map_groups_processing_time",
+    "flat_map_groups_event_time", "join_then_aggregate", "aggregate_then_aggregate",
+    "deduplicate_then_aggregate",
+}  # fmt: skip
 TWICE = ["aggregate_windows_append", "drop_duplicates_within_watermark", "join_full_outer"]
 
 
@@ -94,6 +103,17 @@ def test_each_batch_equals_that_of_the_hdfs_backed_provider(
     for job, ours in zip(jobs, runs, strict=True):
         assert differences(ours, reference) == [], f"checkpoint format {job.kept.version}"
         assert unproven(ours, job.kept) == [], f"checkpoint format {job.kept.version}"
+        require_narrowed_scans(name, ours)
+
+
+def require_narrowed_scans(name: str, ours: Run) -> None:
+    """Of each operator that scans by a time, in each batch and partition; of no other."""
+    batches = [operators for operators in ours.custom.values() if operators]
+    assert batches
+    for at in range(len(batches[0])):
+        narrowed = {each[at]["cecNarrowedScans"] for each in batches}
+        is_join = at == len(batches[0]) - 1 and name.startswith("join")
+        assert narrowed == ({2} if name in NARROWED and not is_join else {0}), (name, at)
 
 
 @pytest.mark.parametrize("name", SETTINGS_LATER)

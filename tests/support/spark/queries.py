@@ -71,6 +71,12 @@ def aggregate_windows_append(spark: Any, inputs: Inputs) -> Any:
     return windowed(inputs.timed(spark), "key").agg(*sums())
 
 
+@query("complete", evicts=False)
+def aggregate_windows_complete(spark: Any, inputs: Inputs) -> Any:
+    """The watermark is there, and evicts nothing."""
+    return windowed(inputs.timed(spark), "key").agg(*sums())
+
+
 @query("append", is_extra=True)
 def aggregate_lists_append(spark: Any, inputs: Inputs) -> Any:
     """An aggregate whose state is an object, which grows."""

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.cecstore.transforms
 
+import org.apache.spark.sql.cecstore.CecExtensions
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec
 
@@ -12,7 +13,7 @@ private[transforms] final class PythonTransform(@transient private val sparks: T
     sparks.initialState, sparks.initialStateGroupingAttrs, sparks.initialStateSchema) {
 
   override protected def validateStateStoreProvider(isStreaming: Boolean): Unit =
-    if (!OnAnyStore.isOurs(conf)) super.validateStateStoreProvider(isStreaming)
+    if (!CecExtensions.isOurs(conf)) super.validateStateStoreProvider(isStreaming)
 
   /** Not equal to the node of Spark's that it replaces: a parent keeps a child that is equal to its new one. */
   override def equals(other: Any): Boolean = other.isInstanceOf[PythonTransform] && super.equals(other)
