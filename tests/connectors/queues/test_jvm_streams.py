@@ -1,7 +1,6 @@
 """Streams of the source in the JVM: each row once, whatever batches, restarts and consumers."""
 
 import json
-import random
 import time
 from pathlib import Path
 from typing import Any
@@ -144,8 +143,9 @@ def test_progress_tells_how_far_behind_a_query_is(spark: Any, tmp_path: Path) ->
 
 
 def test_a_query_that_is_stopped_in_a_commit_has_not_failed(spark: Any, tmp_path: Path) -> None:
-    dice = random.Random(6)
-    for turn in range(6):
+    """The stop comes while the commit is made durable, which an interrupt breaks off."""
+    arrays = spark._jvm.org.apache.commons.lang3.ArrayUtils
+    for turn in range(8):
         rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
         writer = rows.writeStream.format("cec").option("checkpointLocation", f"{tmp_path}/c")
         query = writer.start(f"{tmp_path}/q")
@@ -153,7 +153,9 @@ def test_a_query_that_is_stopped_in_a_commit_has_not_failed(spark: Any, tmp_path
         while (query.lastProgress or {"batchId": -1})["batchId"] < turn + 2:
             assert time.monotonic() < end_s
             time.sleep(0.01)
-        time.sleep(dice.random() * 0.2)
+        thread = query._jsq.streamingQuery().queryExecutionThread()
+        while "syncNames" not in arrays.toString(thread.getStackTrace()):
+            assert time.monotonic() < end_s
         query.stop()
         assert query.exception() is None
     values = cec_store.read_queue(tmp_path / "q").read_all().column("value").to_pylist()

@@ -5,13 +5,14 @@ import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FSDataInputStream, FileStatus, Path}
 import org.apache.logging.log4j.{Level, LogManager}
 import org.apache.logging.log4j.core.{LogEvent, Logger}
 import org.apache.logging.log4j.core.appender.AbstractAppender
 import org.apache.logging.log4j.core.config.{Configurator, Property}
 import org.apache.spark.sql.cecstore.CecStateStoreProvider
-import org.apache.spark.sql.cecstore.queue.LocalStore
+import org.apache.spark.sql.cecstore.queue.{LocalStore, Store}
 import org.apache.spark.sql.cecstore.state.{ExtentTarget, LoadRate}
 import org.apache.spark.sql.cecstore.store.SparksSettings
 import org.apache.spark.sql.execution.streaming.state._
@@ -95,6 +96,12 @@ object UpkeepRules {
     Check.that("the interrupt stays", Thread.interrupted())
     Check.that(raised.toString, raised.exists(_.isInstanceOf[java.nio.channels.ClosedByInterruptException]))
     Check.equal("there", store.size("log/1.commit"), 1L)
+    val configuration = new Configuration(false)
+    configuration.set("fs.broken.impl", classOf[BrokenOffFiles].getName)
+    val folder = java.nio.file.Files.createTempDirectory("remote")
+    val remote = Store.at(new Path(s"broken://$folder"), configuration, singleWriter = true)
+    val told = try { remote.create("log/1.commit", Iterator(Array[Byte](1))); None } catch { case e: Exception => Some(e) }
+    Check.that(told.toString, told.exists(_.isInstanceOf[java.io.InterruptedIOException]))
   }
 
   private def ignored(setting: Setting): Unit = {
@@ -204,5 +211,12 @@ object Said {
     logger.addAppender(appender)
     try work finally { logger.removeAppender(appender); Configurator.setLevel(name, Level.ERROR) }
     found.asScala.toSeq
+  }
+}
+
+/** A remote file system whose uploads are broken off by an interrupt at their end. */
+final class BrokenOffFiles extends NarrowFiles("broken") {
+  override protected def output(path: Path): java.io.OutputStream = new java.io.ByteArrayOutputStream {
+    override def close(): Unit = throw new IOException("broken off", new InterruptedException)
   }
 }
