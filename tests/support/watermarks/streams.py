@@ -54,7 +54,7 @@ class Stream:
     def lives(self) -> tuple[range, ...]:
         """The files that are there at each start of the query."""
         dice = self.dice("lives")
-        first, second = dice.randint(2, 4), dice.randint(2, 4)
+        first, second = dice.randint(2, 3), dice.randint(2, 3)
         return range(first), range(first, first + second)
 
     @cached_property
@@ -103,7 +103,7 @@ class Stream:
 
     def dies(self, batch: int) -> bool:
         """The query ends when this batch's state is committed and before the batch is."""
-        return self.dice("dies", batch).random() < 0.08
+        return self.dice("dies", batch).random() < 0.12
 
     def write(self, folder: Path, life: int) -> None:
         """The files of one life, for either side."""
