@@ -96,6 +96,15 @@ class Case:
         return differences(run, reference)
 
 
+def narrowed(run: Run) -> list[int]:
+    """Scans of our store that a hint has narrowed, by operator."""
+    batches = list(run.custom.values())
+    return [
+        sum(batch[place]["cecNarrowedScans"] for batch in batches)
+        for place in range(len(batches[0]))
+    ]
+
+
 class End(Enum):
     THROUGH = "all files are read"
     DEAD = "it has died as planned"

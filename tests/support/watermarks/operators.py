@@ -46,6 +46,8 @@ class Group:
     mode: str
     operators: dict[str, Build]
     evicts: bool = True
+    narrows: bool = True
+    """Our store is told which rows each of its operators looks for; not of joins."""
     uses_python: bool = False
     conf: dict[str, str] = field(default_factory=dict)
 
@@ -268,12 +270,16 @@ GROUPS = {
              **_named(sessions, windows_of_distinct_within, windows_of_windows)},
         ),
         Group("update", "update", _IN_EITHER_MODE),
-        Group("complete", "complete", _named(tumbling, sliding, by_time, sessions), evicts=False),
+        Group(
+            "complete", "complete", _named(tumbling, sliding, by_time, sessions),
+            evicts=False, narrows=False,
+        ),
         Group(
             "joins", "append",
             {**{how: _joining(how) for how in
                 ("inner", "leftOuter", "rightOuter", "fullOuter", "leftSemi")},
              **_named(join_on_windows, self_join, windows_of_a_join, join_of_windows)},
+            narrows=False,
         ),
         Group(
             "clock", "update", _named(timeouts, timeouts_by_the_clock), conf=_CLOCK,

@@ -16,9 +16,8 @@ object TimedGroups {
   private def step(timeout: String)(key: String, rows: Iterator[Event], state: GroupState[Kept]): Iterator[Told] = {
     val old = state.getOption.getOrElse(Kept(0, 0))
     if (state.hasTimedOut) {
-      // Some go on with another timeout, or with none.
-      if (old.rows % Parts == 0) state.remove() else state.update(Kept(old.rows + 1, old.sum))
-      if (old.rows % Parts == 1) wait(timeout, state, 10000L)
+      // Some go on with another timeout.
+      if (old.rows % Parts == 1) { state.update(Kept(old.rows + 1, old.sum)); wait(timeout, state, 10000L) } else state.remove()
       return Iterator(Told(key, "timed out", old.rows, old.sum))
     }
     val events = rows.toSeq
