@@ -30,7 +30,7 @@ def test_a_local_path_has_the_local_store(given: str, tmp_path: Path) -> None:
         ("", "empty"),
         ("ftps+x://host/q", r"ftps\+x:// is not known; use a local path, s3://"),
         ("simplecache::s3://bucket/q", "simplecache::s3:// is not known"),
-        ("s3:/bucket/q", "only local paths"),
+        ("s3:/bucket/q", "write s3://bucket/q"),
         ("file://host/q", "this machine"),
         ("s3://", "names no bucket"),
         ("s3:///q", "names no bucket"),
