@@ -2,7 +2,7 @@
 # Spark 4.3.0: `spark.sql.streaming.stateStore.coordinatorReportSnapshotUploadLag=false`, which turns a report off. A guess: the
 # report is off and no more, or the session refuses the value.
 #
-# Seen: the query starts, and its first task with state fails, with the default store (HDFS) too, which uploads no snapshots: since
+# Seen: the query starts, and its first task with state fails, with the default store (HDFS) too, whose snapshots are never reported: since
 # 4.2 `forceSnapshotUploadOnLag` is true and asks for the report. With both at false it runs.
 set -euo pipefail
 folder=$(mktemp -d)
