@@ -227,9 +227,9 @@ class Consumer:
             said = replace(self._said, received=got, effects_saved=saved)
             said = replace(said, acknowledged_us=self._clock_us())
             self._publish(holding.file_name, said)
-            # Only now: whoever took over before this was published may not have read it.
-            holding.check()
             self._take_back_if_replaced(holding.file_name, said)
+            # Last: whoever took over before this was published may not have read it.
+            holding.check()
             self._said = said
 
     def _publish(self, file_name: str, said: Acknowledgement) -> None:
