@@ -81,7 +81,7 @@ def test_a_path_may_be_anything_that_names_a_file(tmp_path: Path) -> None:
 
 
 NOWHERE = {
-    "": "empty", "s3:/b/q": "s3:/b/q: only local.* s3://, and is given as text",
+    "": "empty", "s3:/b/q": "s3:/b/q: neither.*; write s3://b/q, or",
     "x+y://q": "x.y:// is not known", "s3://": "names no bucket", "s3://b/../q": "empty part",
     "file://there/q": "this machine", "simplecache::s3://b/q": "is not known",
 }  # fmt: skip

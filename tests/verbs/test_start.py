@@ -218,7 +218,13 @@ def test_what_is_no_path_is_wrong_use(
     more = ["x"] if arguments[0] in ("fork", "report") else []
     done = CliRunner().invoke(cli.app, [*arguments, path, *more])
     assert done.exit_code == 2
-    said = ("only local paths", "x+y:// is not known", "names no bucket", "the path is empty")
+    said = (
+        "write s3://bucket/c",
+        "only local paths",
+        "x+y:// is not known",
+        "names no bucket",
+        "the path is empty",
+    )
     assert any(each in " ".join(done.stderr.split()) for each in said)
     assert sorted(os.listdir(tmp_path)) == before
 
