@@ -14,7 +14,7 @@ from support.watermarks.operators import GROUPS
 from support.watermarks.streams import SCHEMA, Stream, write_file
 
 STREAMS = 200 if CRASH_FULL else 1
-ROCKSDB_EVERY = 4
+ROCKSDB_EVERY = 6
 """One stream in so many runs on RocksDB as well, which is as slow as the others together."""
 
 pytestmark = [
@@ -23,7 +23,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("seed", range(STREAMS))
 @pytest.mark.parametrize("name", GROUPS)
 def test_random_stream_is_evicted_as_on_sparks_stores(

@@ -20,7 +20,7 @@ def test_at_its_own_target_a_log_of_spark_is_what_it_was(
     tmp_path: Path, crash_count: Callable[[int, int], int], records: int, maintenance: bool
 ) -> None:
     """With reloads, aborts, attempts given up, families, and segments merged and gone."""
-    seeds = crash_count(3, 60)
+    seeds = crash_count(2, 60)
     run_jvm(
         "model", root=tmp_path, families=True, maintenance=maintenance, until=seeds, batches=60,
         settings={f"{STORE}.cec.extentMaxRecords": records, f"{STORE}.cec.checkTimeMs": 60_000},

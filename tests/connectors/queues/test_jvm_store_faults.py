@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cec_store.storage.stores.by_url import store_at
 from support.spark.exactly_once import assert_exactly_once
 from support.spark.jobs import kill, run_job, start_job
@@ -31,8 +33,11 @@ REQUESTS = 14
 def test_a_writer_to_hdfs_that_is_killed_while_nodes_restart_loses_and_doubles_nothing(
     hdfs: Hdfs, tmp_path: Path, crash_count: Callable[[int, int], int]
 ) -> None:
+    lives = crash_count(0, 3)
+    if not lives:
+        pytest.skip("at full size only: two minutes")
     generator = random.Random(5)
-    for seed in range(crash_count(1, 3)):
+    for seed in range(lives):
         job = start_job(JOB, tmp_path, seed=seed, then="run", queue=f"{hdfs.url}/killed")
         assert job.stdout is not None
         assert job.stdout.readline(), (tmp_path / "stderr").read_text()[-3000:]
