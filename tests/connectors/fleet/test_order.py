@@ -51,7 +51,9 @@ def cuts(fleet: Fleet, generation: int) -> list[int]:
     checkpoint = Checkpoint(fleet.folder.checkpoint_of("second", generation))
     found = []
     for batch in checkpoint.committed_batches():
-        (offsets,) = json.loads(checkpoint.offsets(batch).sources["0"] or "").values()
+        position = json.loads(checkpoint.offsets(batch).sources["0"] or "")
+        position.pop("behind")
+        (offsets,) = position.values()
         found.append(int(offsets["0"]))
     return found
 
