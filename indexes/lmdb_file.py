@@ -1,4 +1,4 @@
-"""One LMDB file. Nothing else uses LMDB, and its errors become :class:`BadIndex` here.
+"""One LMDB file. Nothing else of the index uses LMDB; its errors become :class:`BadIndex` here.
 
 LMDB keeps no checksums and maps the file into memory: one that was overwritten gives wrong answers,
 one that was cut kills the process. So :mod:`.files` checks all bytes before a file is opened, only
@@ -7,16 +7,16 @@ its owner writes to it, and each row that is read is checked again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import RLock
+from functools import partial
 from weakref import finalize
 
 import lmdb
 
 from cec_store.indexes.entries import COVERAGE_KEY, BadIndex, Row
-from cec_store.storage.forking import run_in_children
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.opened_once import OpenedOnce
 from cec_store.storage.regular_files import FILE_MODE
 
 _MAP_BYTES_MIN = 1 << 24
@@ -25,18 +25,9 @@ ABOVE_ALL_KEYS = b"\xff" * 9
 
 
 class _Opened:
-    """An open file. LMDB must not open one twice in a process, so readers of one file share it.
+    """An open file."""
 
-    ``_sharing`` guards ``_shared`` and every ``users``.
-    """
-
-    _shared: dict[Hashable, _Opened] = {}  # noqa: RUF012
-    _sharing = RLock()  # a collector that runs while it is held may release another file
-
-    def __init__(self, path: str, size: int, writable: bool, file: Hashable = None) -> None:
-        """``file`` tells a file that is shared from all others, by whatever path."""
-        self._file = file
-        self.users = 0
+    def __init__(self, path: str, size: int, writable: bool) -> None:
         self.map_bytes = _MAP_BYTES_MIN
         while self.map_bytes < 2 * size:
             self.map_bytes *= 2
@@ -59,33 +50,12 @@ class _Opened:
         pages: int = max(_PAGES_MIN, self.environment.info()["last_pgno"] + 1)
         return pages * int(self.environment.stat()["psize"])
 
-    @classmethod
-    def begin_child(cls) -> None:
-        """Close what the parent has open; it stays open there. LMDB opens no file twice."""
-        inherited, cls._shared, cls._sharing = cls._shared, {}, RLock()
-        for each in inherited.values():
-            each.environment.close()
-
-    @classmethod
-    def share(cls, path: str, size: int, file: Hashable) -> _Opened:
-        """An unchanging file, open for reading."""
-        with cls._sharing:
-            opened = cls._shared.get(file) or cls(path, size, writable=False, file=file)
-            cls._shared[file] = opened
-            opened.users += 1
-            return opened
-
-    def release(self) -> None:
-        """Close the file when its last user is gone."""
-        with self._sharing:
-            self.users -= 1
-            if self.users <= 0:
-                if self._shared.get(self._file) is self:
-                    del self._shared[self._file]
-                self.environment.close()
+    def close(self) -> None:
+        self.environment.close()
 
 
-run_in_children(_Opened.begin_child)
+_READ: OpenedOnce[_Opened] = OpenedOnce()
+"""Files that are open for reading. One that is written belongs to its writer alone."""
 
 
 class LmdbFile:
@@ -107,12 +77,14 @@ class LmdbFile:
         path, size = f"{folder.path}/{name}", folder.size(name)
         if not writable and not size:
             raise BadIndex(f"{path} is empty")
+        # Also for who forgets to close: a descriptor and a mapping would stay for good.
         if writable:
             self._opened = _Opened(path, size, writable=True)
+            self._release = finalize(self, self._opened.close)
         else:
-            self._opened = _Opened.share(path, size, folder.identity(name)[:2])
-        # Also for who forgets to close: a descriptor and a mapping would stay for good.
-        self._release = finalize(self, self._opened.release)
+            shared = _READ.share(folder, name, lambda: _Opened(path, size, writable=False))
+            self._opened = shared.opened
+            self._release = finalize(self, partial(_READ.release, shared))
         self._release.atexit = False
         self._bytes_needed = self._opened.bytes_needed()
 

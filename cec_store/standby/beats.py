@@ -8,9 +8,8 @@ deletes those that nobody needs, and so there are never more than a few.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from threading import Lock
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import lmdb
@@ -28,8 +27,8 @@ from cec_store.standby.lease_format import (
     rows_name,
 )
 from cec_store.storage.folder import Folder
-from cec_store.storage.forking import run_in_children
 from cec_store.storage.local import LocalFolder
+from cec_store.storage.opened_once import OpenedOnce, Shared
 from cec_store.storage.regular_files import FILE_MODE
 from cec_store.storage.stores.store import Store
 
@@ -102,55 +101,7 @@ class ObjectBeats:
         """Nothing is held."""
 
 
-class _Environment:
-    """An open LMDB file. A process must not open one twice, so that users share it.
-
-    A file is known by its device and inode, because paths to it may differ.
-    """
-
-    _shared: dict[Hashable, _Environment] = {}  # noqa: RUF012
-    _sharing = Lock()
-
-    def __init__(self, folder: LocalFolder, name: str, create: bool) -> None:
-        path = f"{folder.path}/{name}"
-        self.users = 0
-        with _lmdb_errors(path):
-            # Not synced: whom a power cut takes all, needs no signs of life.
-            self.calls = lmdb.open(
-                path, subdir=False, create=create, readonly=not create, mode=FILE_MODE,
-                map_size=_MAP_BYTES, max_readers=_READERS_MAX, sync=False, metasync=False,
-                readahead=False,
-            )  # fmt: skip
-        self.file = folder.identity(name)[:2]
-
-    @classmethod
-    def share(cls, folder: LocalFolder, name: str, create: bool) -> _Environment:
-        """Raise FileNotFoundError if it is not there and is not to be made."""
-        with cls._sharing:
-            opened: _Environment | None = None
-            with suppress(FileNotFoundError) if create else nullcontext():
-                opened = cls._shared.get(folder.identity(name)[:2])
-            opened = opened or cls(folder, name, create)
-            cls._shared[opened.file] = opened
-            opened.users += 1
-            return opened
-
-    def release(self) -> None:
-        with self._sharing:
-            self.users -= 1
-            if self.users == 0:
-                del self._shared[self.file]
-                self.calls.close()
-
-    @classmethod
-    def begin_child(cls) -> None:
-        """A child of ``fork`` must not use what its parent has open; closing leaves that open."""
-        inherited, cls._shared, cls._sharing = cls._shared, {}, Lock()
-        for each in inherited.values():
-            each.calls.close()
-
-
-run_in_children(_Environment.begin_child)
+_OPEN: OpenedOnce[lmdb.Environment] = OpenedOnce()
 
 
 class LmdbBeats:
@@ -166,13 +117,17 @@ class LmdbBeats:
         name = rows_name(tenure.token)
         self._path = f"{folder.path}/{name}"
         self._token = tenure.token
-        self._environment: _Environment | None = _Environment.share(folder, name, create)
+        if not create:
+            folder.size(name)
+        self._shared: Shared[lmdb.Environment] | None = _OPEN.share(
+            folder, name, lambda: _environment(self._path, create)
+        )
 
     @property
     def _calls(self) -> lmdb.Environment:
-        if self._environment is None:
+        if self._shared is None:
             raise ValueError(f"{self._path}: was closed")
-        return self._environment.calls
+        return self._shared.opened
 
     def beat(self, beat: Beat) -> None:
         with _lmdb_errors(self._path), self._calls.begin(write=True) as transaction:
@@ -184,9 +139,19 @@ class LmdbBeats:
         return None if data is None else decode_beat(data, self._token)
 
     def close(self) -> None:
-        environment, self._environment = self._environment, None
-        if environment is not None:
-            environment.release()
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            _OPEN.release(shared)
+
+
+def _environment(path: str, create: bool) -> lmdb.Environment:
+    with _lmdb_errors(path):
+        # Not synced: after a power cut no holder is alive, so a lost beat does not matter.
+        return lmdb.open(
+            path, subdir=False, create=create, readonly=not create, mode=FILE_MODE,
+            map_size=_MAP_BYTES, max_readers=_READERS_MAX, sync=False, metasync=False,
+            readahead=False,
+        )  # fmt: skip
 
 
 def beats_of(store: Store, folder: Folder, tenure: Tenure, *, create: bool = False) -> Beats:
