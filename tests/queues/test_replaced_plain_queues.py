@@ -19,6 +19,7 @@ from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.operators.inputs.sources import QueueSource
 from cec_store.queues.consumers import Consumer
+from support.models.replaced_queue import ReplacedQueue, refusals
 from support.runs.counts import CRASH_FULL
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -187,23 +188,13 @@ def test_a_replay_that_follows_is_told_that_its_queue_is_replaced(
 # -- at random -------------------------------------------------------------------------------------
 
 
-class Model:
-    """Queues at one path, one after the other, and what each has acknowledged."""
-
-    def __init__(self, path: Path, random: Random) -> None:
-        self.path, self.random = path, random
-        self.rows: list[int] = []
-        self.copies: list[list[int]] = []
-        self.next = 0
+class Model(ReplacedQueue):
+    """Queues of one partition."""
 
     def open(self) -> OutputQueue:
         if not self.path.exists():
             self.rows = []
         return opened(self.path)
-
-    def copy(self) -> None:
-        shutil.copytree(self.path, self.path.with_name(f"copy-{len(self.copies)}"))
-        self.copies.append([*self.rows])
 
     def write(self, queue: OutputQueue) -> None:
         """Append a row, and remember it once it is acknowledged."""
@@ -217,12 +208,10 @@ class Model:
         replace = self.random.choice([*REPLACING, *RESTORING])
         copy = self.path.with_name("copy")
         if replace in RESTORING:
-            number = self.random.randrange(len(self.copies))
-            shutil.copytree(self.path.with_name(f"copy-{number}"), copy)
+            self.restore(copy)
         replace(self.path)
         if replace in RESTORING:
             shutil.rmtree(copy)
-            self.rows = [*self.copies[number]]
         else:
             self.rows = [100, 101, 102] if replace is make_anew else []
 
@@ -311,12 +300,7 @@ def test_plain_queues_replaced_at_random_lose_nothing_unsaid(tmp_path: Path, see
             follower.follow,
             model.check,
         ]
-        random.shuffle(acts)
-        for act in acts:
-            try:
-                act()
-            except CecError:
-                refused += 1
+        refused += refusals(acts, random)
         with suppress(CecError):
             writer.close()
         consumer.close()

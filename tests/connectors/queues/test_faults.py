@@ -15,6 +15,7 @@ from cec_store.connectors import spark as cec_spark
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.opening import open_queue
+from support.models.replaced_queue import ReplacedQueue
 from support.runs.counts import CRASH_FULL
 from support.spark.exactly_once import assert_exactly_once
 from support.spark.jobs import kill, run_job, start_job
@@ -61,14 +62,8 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(
 # -- queues that are removed, made anew or restored between the runs of a stream --
 
 
-class Model:
-    """Queues of two partitions at one path, one after the other, and what each has."""
-
-    def __init__(self, path: Path, random: Random) -> None:
-        self.path, self.random = path, random
-        self.rows: list[int] = []
-        self.copies: list[tuple[Path, list[int]]] = []
-        self.next = 0
+class Model(ReplacedQueue):
+    """Queues of two partitions, to which other processes append."""
 
     def write(self) -> None:
         with open_queue(self.path, "a", schema=SCHEMA, partitions=2) as queue:
@@ -78,11 +73,6 @@ class Model:
                 queue.append(pa.table({"n": rows}))
                 self.rows += rows
 
-    def copy(self) -> None:
-        copy = self.path.with_name(f"copy-{len(self.copies)}")
-        shutil.copytree(self.path, copy)
-        self.copies.append((copy, [*self.rows]))
-
     def replace(self) -> str:
         """Put nothing, a new queue or an older copy in place of the queue, and maybe go on."""
         kind = self.random.choice(["remove", "anew", "restore", "restore", "nothing"])
@@ -90,9 +80,7 @@ class Model:
             shutil.rmtree(self.path)
             self.rows = []
         if kind == "restore":
-            copy, rows = self.random.choice(self.copies)
-            shutil.copytree(copy, self.path)
-            self.rows = [*rows]
+            self.restore()
         if kind == "anew" or (kind != "remove" and self.random.random() < 0.6):
             self.write()
         return kind

@@ -524,18 +524,26 @@ KINDS = [
 ]
 
 
+def read_and_put_back(
+    session: Any, form: str, folder: Path, write: Callable[..., None], options: dict[str, str]
+) -> None:
+    """Let a query read the 30 rows of `q`, then put back its copy with the first 20 of them."""
+    path, checkpoint = folder / "q", folder / "c"
+    write(session, form, path, 0, 20)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(20))]
+    shutil.copytree(path, folder / "copy")
+    write(session, form, path, 20, 10)
+    assert drain(session, form, path, checkpoint, **options) == [list(range(20, 30))]
+    shutil.rmtree(path)
+    shutil.copytree(folder / "copy", path)
+
+
 @pytest.mark.parametrize(("write", "more"), KINDS)
 def test_a_checkpoint_ahead_of_an_older_copy_is_lost_data(
     session: Any, form: str, tmp_path: Path, write: Callable[..., None], more: dict[str, str]
 ) -> None:
     path, checkpoint, options = tmp_path / "q", tmp_path / "c", {**EARLIEST, **more}
-    write(session, form, path, 0, 20)
-    assert drain(session, form, path, checkpoint, **options) == [list(range(20))]
-    shutil.copytree(path, tmp_path / "copy")
-    write(session, form, path, 20, 10)
-    assert drain(session, form, path, checkpoint, **options) == [list(range(20, 30))]
-    shutil.rmtree(path)
-    shutil.copytree(tmp_path / "copy", path)
+    read_and_put_back(session, form, tmp_path, write, options)
     said = refused(lambda: drain(session, form, path, checkpoint, **options))
     assert "partition 0: offset 30 is not in 0 … 20: it is beyond the end" in said
     assert str(path) in said
@@ -574,13 +582,7 @@ def test_a_checkpoint_of_another_history_of_its_queue_is_lost_data(
     session: Any, form: str, tmp_path: Path, write: Callable[..., None], more: dict[str, str]
 ) -> None:
     path, checkpoint, options = tmp_path / "q", tmp_path / "c", {**EARLIEST, **more}
-    write(session, form, path, 0, 20)
-    assert drain(session, form, path, checkpoint, **options) == [list(range(20))]
-    shutil.copytree(path, tmp_path / "copy")
-    write(session, form, path, 20, 10)
-    assert drain(session, form, path, checkpoint, **options) == [list(range(20, 30))]
-    shutil.rmtree(path)
-    shutil.copytree(tmp_path / "copy", path)
+    read_and_put_back(session, form, tmp_path, write, options)
     write(session, form, path, 100, 15)  # the copy has grown beyond the checkpoint
     said = refused(lambda: drain(session, form, path, checkpoint, **options))
     assert re.search("behind commit [0-9]+-[0-9a-f]{16}, which is not in the queue any more", said)

@@ -36,6 +36,7 @@ from cec_store.storage.names import (
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.store import Store
+from support.models.replaced_queue import ReplacedQueue, refusals
 from support.runs.counts import CRASH_FULL
 from support.stores.copies import in_memory
 
@@ -224,7 +225,7 @@ def stream(path: Path | str, fail: str = "true", **more: str) -> StreamReader:
 
 
 def kept(position: Positions) -> Positions:
-    """As it comes back from a checkpoint."""
+    """Return it as it comes back from a checkpoint."""
     return Positions.of(json.loads(json.dumps(position.said())))
 
 
@@ -301,7 +302,7 @@ def test_a_reader_goes_on_over_another_queue_where_loss_is_allowed(
 
 
 def test_a_position_names_the_first_commit_with_all_of_its_records(tmp_path: Path) -> None:
-    """So it fits a queue that was taken back to that commit, and goes on otherwise from there."""
+    """A queue that was taken back to that commit, and went on otherwise, still fits."""
     path = tmp_path / "q"
     queue = opened(LocalStore(path))
     for n in range(40):
@@ -539,24 +540,13 @@ def test_a_segment_that_is_a_dangling_link_is_told_as_one(tmp_path: Path) -> Non
 # -- at random -------------------------------------------------------------------------------------
 
 
-class Model:
-    """Queues at one path, one after the other, and what each has acknowledged."""
-
-    def __init__(self, path: Path, random: Random) -> None:
-        self.path, self.random = path, random
-        self.rows: list[int] = []
-        self.copies: list[tuple[Path, list[int]]] = []
-        self.next = 0
+class Model(ReplacedQueue):
+    """Queues of two partitions."""
 
     def open(self) -> PartitionedQueue:
         if not self.path.exists():
             self.rows = []
         return opened(LocalStore(self.path))
-
-    def copy(self) -> None:
-        copy = self.path.with_name(f"copy-{len(self.copies)}")
-        shutil.copytree(self.path, copy)
-        self.copies.append((copy, [*self.rows]))
 
     def replace(self) -> None:
         """Remove the queue, and put nothing, a new one or an older copy in its place."""
@@ -564,9 +554,7 @@ class Model:
         self.rows = []
         kind = self.random.choice(["remove", "anew", "restore"])
         if kind == "restore":
-            copy, rows = self.random.choice(self.copies)
-            self.rows = [*rows]
-            shutil.copytree(copy, self.path)
+            self.restore()
         elif kind == "anew":
             self.write(self.open())
 
@@ -606,11 +594,6 @@ def test_queues_replaced_at_random_lose_nothing_unsaid(tmp_path: Path, seed: int
             lambda c=consumer: c.acknowledge(received={0: 1}, effects_saved={0: 1}),
             model.check,
         ]
-        random.shuffle(acts)
-        for act in acts:
-            try:
-                act()
-            except CecError:
-                refused += 1
+        refused += refusals(acts, random)
         model.check()
     assert refused
