@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,14 +140,13 @@ def _position(name: str, text: str) -> tuple[dict[int, int], str, Behind | None]
 
     Under a name that is no id they may stand as well, as in Kafka under that of a topic.
     """
-    try:
-        said = json.loads(text)
-        behind = Behind.of(said.pop(BEHIND)) if isinstance(said, dict) and BEHIND in said else None
-    except (ValueError, TypeError):
-        return _by_partition(name, text), "", None
-    rest = text if behind is None else json.dumps(said, separators=(",", ":"))
-    offsets = _by_partition(name, rest)
-    outer = next(iter(said), "") if len(said) == 1 else ""
+    said, behind = _parsed(text), None
+    if isinstance(said, dict) and BEHIND in said:
+        with suppress(ValueError, TypeError):  # then it is no partition either
+            behind = Behind.of(said[BEHIND])
+            del said[BEHIND]
+    offsets = _partitions(name, text, said)
+    outer = next(iter(said)) if len(said) == 1 else ""
     return offsets, outer if re.fullmatch("[0-9a-f]{32}", outer) else "", behind
 
 
@@ -155,14 +155,23 @@ def _refuse(bound: Bound, word: int, message: str) -> None:
         raise ValueError(message)
 
 
+def _parsed(text: str) -> Any:
+    """Return the JSON; ``None`` where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 def _by_partition(name: str, text: str) -> dict[int, int]:
+    return _partitions(name, text, _parsed(text))
+
+
+def _partitions(name: str, text: str, found: Any) -> dict[int, int]:
+    """Return numbers by partition; ``text`` is what was parsed, for the error."""
     wanted = f'{name} is earliest, latest or JSON like {{"0":23,"1":-1}}, not {text!r}'
     if name.endswith("Timestamp"):
         wanted = f'{name} is JSON like {{"0":1000,"1":2000}}, not {text!r}'
-    try:
-        found = json.loads(text)
-    except ValueError:
-        raise ValueError(wanted) from None
     if isinstance(found, dict) and len(found) == 1 and isinstance(next(iter(found.values())), dict):
         (found,) = found.values()  # as in Kafka, by topic
     if not isinstance(found, dict) or not all(

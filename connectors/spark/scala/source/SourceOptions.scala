@@ -137,21 +137,27 @@ private[cecstore] object SourceOptions {
 
   /** Offsets, the queue's id and the commit, as far as the text says them; any other name is let pass, as of a topic. */
   private def position(name: String, text: String): (Map[Int, Long], String, Option[Behind]) = {
-    val said = Try(json.readTree(text)).toOption.collect { case node: ObjectNode => node }
+    val said = parsed(text)
     val behind = said.flatMap(node => Option(node.get(QueueOffset.BehindKey))).filter(_.isTextual)
       .flatMap(value => Behind.parse(value.asText))
     behind.foreach(_ => said.get.remove(QueueOffset.BehindKey))
     val outer = said.map(_.properties.asScala.toSeq.map(_.getKey)).collect { case Seq(one) => one }.getOrElse("")
-    val offsets = byPartition(name, if (behind.isEmpty) text else said.get.toString)
-    (offsets, if (outer.matches("[0-9a-f]{32}")) outer else "", behind)
+    (partitions(name, text, said), if (outer.matches("[0-9a-f]{32}")) outer else "", behind)
   }
 
-  private def byPartition(name: String, text: String): Map[Int, Long] = {
+  /** None for a text that is no JSON object. */
+  private def parsed(text: String): Option[ObjectNode] =
+    Try(json.readTree(text)).toOption.collect { case node: ObjectNode => node }
+
+  private def byPartition(name: String, text: String): Map[Int, Long] = partitions(name, text, parsed(text))
+
+  /** Numbers by partition; `text` is what was parsed, for the error. */
+  private def partitions(name: String, text: String, said: Option[ObjectNode]): Map[Int, Long] = {
     def fail() =
       if (name.endsWith("Timestamp")) refuse(name, s"""$name is JSON like {"0":1000,"1":2000}, not ${quoted(text)}""")
       else refuse(name, s"""$name is earliest, latest or JSON like {"0":23,"1":-1}, not ${quoted(text)}""")
     def pairs(node: JsonNode): Seq[(String, JsonNode)] = node.properties.asScala.toSeq.map(e => e.getKey -> e.getValue)
-    val whole = Try(json.readTree(text)).toOption.filter(node => node != null && node.isObject).getOrElse(fail())
+    val whole = said.getOrElse(fail())
     val found = pairs(whole) match {
       case Seq((_, inner)) if inner.isObject => pairs(inner) // as in Kafka, by topic
       case outer => outer
