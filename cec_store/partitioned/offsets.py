@@ -105,8 +105,8 @@ class AvailableOffsets:
     """Ends of what a writer has yet to show again after a power cut; else the same."""
     offset_at: Callable[[int, int], int | None]
     """The earliest record of a partition at or after a moment (microseconds), if there is one."""
-    has_behind: Callable[[Behind, Offsets], bool]
-    """Whether this commit is in the queue, which holds the last record before the offsets."""
+    has_behind: Callable[[Behind], bool]
+    """Returns True if this commit is in the queue."""
     fail_on_data_loss: bool
 
     def starting(self, bound: Bound, *, without_match_is_latest: bool) -> Offsets:
@@ -186,7 +186,7 @@ class AvailableOffsets:
             return {**self.firsts}
         found = {n: self._checked(n, offset, ends) for n, offset in position.offsets.items()}
         behind, is_there = position.behind, found == position.offsets
-        if behind is not None and is_there and not self.has_behind(behind, position.offsets):
+        if behind is not None and is_there and not self.has_behind(behind):
             self._lose(gone_on_otherwise(self.path, behind))
         return {number: found.get(number, first) for number, first in self.firsts.items()}
 

@@ -198,7 +198,7 @@ class Partitions:
         """Return nothing: a queue that is a log itself has no commits."""
         return None
 
-    def has_behind(self, behind: Behind, offsets: Mapping[int, int]) -> bool:
+    def has_behind(self, behind: Behind) -> bool:
         """Return false: the position is one of a queue with commits."""
         return False
 

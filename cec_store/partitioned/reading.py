@@ -110,8 +110,8 @@ class QueueReader:
             self._options.fail_on_data_loss,
         )  # fmt: skip
 
-    def _has_behind(self, behind: Behind, offsets: Offsets) -> bool:
-        return self.queue.has_behind(behind, offsets)
+    def _has_behind(self, behind: Behind) -> bool:
+        return self.queue.has_behind(behind)
 
     def starting(self) -> Offsets:
         """Where a new query begins; raises as :meth:`.offsets.AvailableOffsets.starting`."""
@@ -187,10 +187,10 @@ class StreamReader(QueueReader):
         self._proven.append(behind)
         return Positions(self.queue.queue_id, offsets, behind)
 
-    def _has_behind(self, behind: Behind, offsets: Offsets) -> bool:
+    def _has_behind(self, behind: Behind) -> bool:
         # From there on the queue is followed, each commit proving the one before.
         if behind not in self._proven:
-            if not super()._has_behind(behind, offsets):
+            if not super()._has_behind(behind):
                 return False
             self._proven.append(behind)
         return True

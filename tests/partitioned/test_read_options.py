@@ -36,7 +36,7 @@ def available(fail: bool = True) -> AvailableOffsets:
             return None
         return max(10, -(-timestamp_us // 100))
 
-    def has_behind(behind: Behind, offsets: dict[int, int]) -> bool:
+    def has_behind(behind: Behind) -> bool:
         return behind == Behind(7, 77)
 
     firsts, ends = {0: 10, 1: 0}, {0: 100, 1: 0}
@@ -77,7 +77,7 @@ def test_offsets_by_partition_may_stand_under_a_topic() -> None:
 
 
 def test_offsets_under_the_id_of_a_queue_have_to_be_that_queues() -> None:
-    """So whoever begins where another query is gets the position from that one's checkpoint."""
+    """A query can begin where another one is, by the position in that one's checkpoint."""
     text = '{"%s":{"0":42,"1":0},"behind":"7-%016x"}'
     other, mine = "0" * 31 + "1", ID
     assert start(startingOffsets=text % (mine, 77)) == {0: 42, 1: 0}

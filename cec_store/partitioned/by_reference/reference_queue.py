@@ -78,8 +78,8 @@ class ReferenceQueue:
         """Return the commit with the last record before these offsets; mostly without a request."""
         return self._commits.behind(self._state, offsets)
 
-    def has_behind(self, behind: Behind, offsets: Mapping[int, int]) -> bool:
-        """Return whether a position with :meth:`behind` is one of this history. One request."""
+    def has_behind(self, behind: Behind) -> bool:
+        """Return whether this commit is of this history. One request."""
         return self._log.has(behind.number, behind.salt)
 
     def partition(self, number: int) -> PartitionLog:
