@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from cec_store.errors import NotAQueue, OutOfRange, QueueReplaced
+from cec_store.errors import OutOfRange, QueueReplaced
 from cec_store.values import Position
 
 
@@ -62,9 +62,7 @@ def replaced_where_gone(path: str) -> Iterator[None]:
     """Raise :class:`QueueReplaced` where the block misses the folder of a queue that is open."""
     try:
         yield
-    except NotAQueue:
-        raise replaced(path) from None
-    except FileNotFoundError:
+    except FileNotFoundError:  # NotAQueue is one
         raise replaced(path) from None
 
 

@@ -39,9 +39,10 @@ class LocalFile:
                     f"{self._path}: was overwritten while it was open here, as by an older copy. "
                     "Nothing was added to it; open the queue again"
                 )
-            self._bytes += sum(map(len, parts))
+            size = sum(map(len, parts))
+            self._bytes += size
             written = os.writev(number, parts)
-            rest = memoryview(b"".join(parts))[written:] if written < sum(map(len, parts)) else b""
+            rest = memoryview(b"".join(parts))[written:] if written < size else b""
             while rest:
                 rest = rest[os.write(number, rest) :]
 
