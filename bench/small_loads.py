@@ -20,7 +20,7 @@ from rounds import Options, options, report
 PARTITIONS = 200
 KEYS = 1_000
 BATCHES = 3
-"""Of each process: the stores that the next one loads have had some commits."""
+"""Batches of each process, so that the stores that the next one loads have had some commits."""
 
 
 def batches(folder: Path, first: int) -> float:

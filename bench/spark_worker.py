@@ -81,44 +81,57 @@ class Outcome:
 def run(task: Task) -> Outcome:
     """Run the task in a new process."""
     file = task.checkpoint.with_suffix(".json")
+    return Outcome(**run_apart(__file__, file, task.provider, asdict(task)))
+
+
+def run_apart(script: str, file: Path, provider: str, task: dict[str, Any]) -> Any:
+    """Run the script in a new process; return what it writes over the task in the JSON ``file``."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(asdict(task), default=str))
-    command = [sys.executable, __file__, str(file)]
-    log = task.checkpoint.with_suffix(".log")
+    file.write_text(json.dumps(task, default=str))
+    command = [sys.executable, script, str(file)]
+    log = file.with_suffix(".log")
     with log.open("w") as out:
         done = subprocess.run(command, stdout=out, stderr=out, timeout=TIMEOUT_S, check=False)
     if done.returncode:
-        raise SystemExit(
-            f"{task.provider} failed, status {done.returncode}:\n{log.read_text()[-8000:]}"
-        )
-    return Outcome(**json.loads(file.read_text()))
+        raise SystemExit(f"{provider} failed, status {done.returncode}:\n{log.read_text()[-8000:]}")
+    return json.loads(file.read_text())
 
 
 def session(task: Task) -> SparkSession:
-    builder = SparkSession.builder.master("local[2]").appName(f"bench-{task.provider}")
     settings = {
-        "spark.driver.memory": task.heap,
-        # All of it from the start: growing it is noise in the first batches.
-        "spark.driver.extraJavaOptions": f"-Xms{task.heap}",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": str(PARTITIONS),
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
         f"{_STATE_STORE}.maintenanceInterval": MAINTENANCE,
-        **BUILT_IN.get(task.provider, {}),
     }
     if task.transform_jar:
         settings["spark.jars"] = task.transform_jar
         # What a batch's timers do is done by the next one with input, and not by one of their own.
         settings["spark.sql.streaming.noDataMicroBatches.enabled"] = "false"
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    if task.provider == OURS:
-        from cec_store.connectors import spark
-
-        builder = spark.configure(builder, recovery_time_s=task.recovery_time_s)
-    made = builder.getOrCreate()
+    made = session_on(task.provider, task.heap, settings, task.recovery_time_s)
     made.sparkContext.setLogLevel("WARN")
     return made
+
+
+def session_on(
+    provider: str, heap: str, more: dict[str, str], recovery_time_s: float | None = None
+) -> SparkSession:
+    """Begin a session on two cores whose queries keep their state with the provider."""
+    builder = SparkSession.builder.master("local[2]").appName(f"bench-{provider}")
+    settings = {
+        "spark.driver.memory": heap,
+        # All of it from the start: growing it is noise in the first batches.
+        "spark.driver.extraJavaOptions": f"-Xms{heap}",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": str(PARTITIONS),
+        **BUILT_IN.get(provider, {}),
+        **more,
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    if provider == OURS:
+        from cec_store.connectors import spark
+
+        builder = spark.configure(builder, recovery_time_s=recovery_time_s)
+    return builder.getOrCreate()
 
 
 def stateful(spark: SparkSession, task: Task) -> DataFrame:

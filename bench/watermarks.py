@@ -146,7 +146,7 @@ def line(store: str, rows: int, outcome: Outcome, number: int) -> str:
 
 
 def of_all(batch: dict[str, Any], name: str) -> float:
-    """Of all operators of the query."""
+    """Return the sum over all operators of the query."""
     return float(sum(one[name] for one in batch["stateOperators"]))
 
 

@@ -33,7 +33,7 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Workload:
-    """So many rows of state, and the batches behind it."""
+    """A state of so many rows, and the batches behind it."""
 
     kind: str
     """`near`: what expires is a delay old; `far`: two of them; `mixed`: rows come in no order of

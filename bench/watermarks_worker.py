@@ -7,7 +7,6 @@ the outcomes.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from typing import Any
 from nexmark_input import SCHEMAS
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from spark_worker import BUILT_IN, OURS, PARTITIONS, TIMEOUT_S, ended_s
+from spark_worker import ended_s, run_apart, session_on
 
 STREAMING = "spark.sql.streaming"
 FORMAT_4 = {
@@ -40,7 +39,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Task:
-    """What one process does."""
+    """The cases that one process runs."""
 
     provider: str
     cases: tuple[Case, ...]
@@ -51,7 +50,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a process measured of one case."""
+    """The figures of one case."""
 
     query: str
     first_batch_s: float
@@ -62,39 +61,17 @@ class Outcome:
 
 def run(task: Task, folder: Path) -> list[Outcome]:
     """Run the task in a new process."""
-    folder.mkdir(parents=True)
-    file, log = folder / "task.json", folder / "log"
-    file.write_text(json.dumps(asdict(task), default=str))
-    with log.open("w") as out:
-        command = [sys.executable, __file__, str(file)]
-        done = subprocess.run(command, stdout=out, stderr=out, timeout=TIMEOUT_S, check=False)
-    if done.returncode:
-        raise SystemExit(f"{task.provider} failed, {done.returncode}:\n{log.read_text()[-8000:]}")
-    return [Outcome(**one) for one in json.loads(file.read_text())]
+    found = run_apart(__file__, folder / "task.json", task.provider, asdict(task))
+    return [Outcome(**one) for one in found]
 
 
 def session(task: Task) -> SparkSession:
-    builder = SparkSession.builder.master("local[2]").appName(f"bench-{task.provider}")
     settings = {
-        "spark.driver.memory": task.heap,
-        # All of it from the start: growing it is noise in the first batches.
-        "spark.driver.extraJavaOptions": f"-Xms{task.heap}",
-        "spark.ui.enabled": "false",
         "spark.jars": task.jar,
-        "spark.sql.shuffle.partitions": str(PARTITIONS),
         "spark.sql.session.timeZone": "UTC",
         f"{STREAMING}.numRecentProgressUpdates": "2000",
-        **BUILT_IN.get(task.provider, {}),
     }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    if task.provider == OURS:
-        from cec_store.connectors import spark
-
-        builder = spark.configure(builder)
-    for name, value in task.settings:
-        builder = builder.config(name, value)
-    made = builder.getOrCreate()
+    made = session_on(task.provider, task.heap, settings | dict(task.settings))
     made.sparkContext.setLogLevel("ERROR")
     return made
 
@@ -175,7 +152,7 @@ def q7(spark: SparkSession, case: Case) -> DataFrame:
 
 
 def q8(spark: SparkSession, case: Case) -> DataFrame:
-    """Who is new and has opened an auction in the same ten seconds."""
+    """Persons who are new and have opened an auction in the same ten seconds."""
     window = f.window("time", "10 seconds").alias("window")
     persons = events(spark, case, "persons").select(window, "id", "name")
     sellers = events(spark, case, "auctions").select(window, f.col("seller").alias("id"))

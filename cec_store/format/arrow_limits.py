@@ -39,7 +39,7 @@ def _is_uncompressed(metadata: bytes) -> bool:
 
 
 def is_lone_batch(raw: bytes) -> bool:
-    """Whether the bytes are one message with a plain record batch, and nothing behind it.
+    """Return True if the bytes are one message with a plain record batch, and nothing behind.
 
     Such messages can be read one after the other, as a stream.
     """

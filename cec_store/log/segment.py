@@ -70,7 +70,7 @@ class _ReadBuffer:
         self._data = pa.py_buffer(self._bytes)
 
     def holds(self, byte: int, size: int) -> bool:
-        """Whether all these bytes are in memory."""
+        """Return True if all these bytes are in memory."""
         return self._start <= byte and byte + size <= self._start + len(self._bytes)
 
     def read(self, byte: int, size: int, load_from: int, load_bytes: int) -> pa.Buffer:

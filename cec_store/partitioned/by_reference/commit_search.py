@@ -11,7 +11,7 @@ from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 
 
 class _Known(NamedTuple):
-    """What is remembered of a commit."""
+    """A commit that is remembered."""
 
     salt: int
     ends: Sequence[int]

@@ -198,7 +198,7 @@ def _compiled(
 
 
 def has_extension(jar_file: Path) -> bool:
-    """Whether the jar has the extension: see `compile_jar`. A warning if not."""
+    """Return whether the jar has the extension, and warn if not: see `compile_jar`."""
     with zipfile.ZipFile(jar_file) as archive:
         has = f"{EXTENSION.replace('.', '/')}.class" in archive.namelist()
     if not has:

@@ -107,7 +107,7 @@ def test_each_batch_equals_that_of_the_hdfs_backed_provider(
 
 
 def require_narrowed_scans(name: str, ours: Run) -> None:
-    """Of each operator that scans by a time, in each batch and partition; of no other."""
+    """Require one of each operator that scans by a time, a batch and partition; of no other."""
     batches = [operators for operators in ours.custom.values() if operators]
     assert batches
     for at in range(len(batches[0])):

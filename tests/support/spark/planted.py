@@ -28,7 +28,7 @@ def plant_one_of(bugs: Mapping[str, tuple[str, str, str]], chosen: str) -> None:
 
 
 def java_options() -> list[str]:
-    """For a JVM that runs the planted sources."""
+    """Return options for a JVM that runs the planted sources."""
     return [f"-D{SWITCH}={name}" for name in _CHOSEN]
 
 

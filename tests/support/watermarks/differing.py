@@ -46,7 +46,7 @@ class Case:
         return kept
 
     def run(self, stores: dict[str, Kept]) -> dict[str, Run]:
-        """What each store's query has said, over all lives; they run side by side."""
+        """Run the stores' queries side by side over all lives; return what each has said."""
         done = {name: Run(self.folder / name) for name in stores}
         starts = dict.fromkeys(stores, 0)
         for life in range(len(self.stream.lives)):

@@ -133,7 +133,7 @@ def windows_of_windows(given: Input) -> Any:
 
 
 def sums_of_both(given: Input) -> Any:
-    """Of two sources, whose watermarks may lag behind one another."""
+    """Windows over two sources, whose watermarks may lag behind one another."""
     from pyspark.sql import functions as f
 
     both = given.side("left").unionAll(given.side("right"))
