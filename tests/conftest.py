@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # What counts higher at full size is run by what runs the full sizes.
         if "crash_count" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.crash)
-    tiers.mark_full(items)
+    tiers.mark(items)
     items.sort(key=lambda item: _place_of(below_tests(item.path)))
     suites.choose(config, items)
 

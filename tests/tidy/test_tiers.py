@@ -11,7 +11,7 @@ from support.runs import tiers
 
 
 class Case:
-    """Stands for a collected test: what `mark_full` asks of one, and the marks that it gives."""
+    """Stands for a collected test: what `mark` asks of one, and the marks that it gives."""
 
     def __init__(self, name: str, marks: Sequence[str] = (), **indices: int) -> None:
         self.nodeid = f"tests/log/test_x.py::{name}[{sorted(indices.values())}]"
@@ -27,7 +27,7 @@ class Case:
 
 def kept_of(cases: Sequence[Any], seconds: float, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(tiers, "recorded", lambda: {"log/test_x.py::test_a": seconds})
-    tiers.mark_full(cases)
+    tiers.mark(cases)
     return [number for number, case in enumerate(cases) if "full" not in case.marks]
 
 
@@ -58,6 +58,22 @@ def test_one_case_is_kept_although_it_takes_more_than_fits(monkeypatch: pytest.M
 def test_cases_that_take_too_long_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [Case("test_a", n=n) for n in range(2)]
     assert kept_of(cases, 2 * tiers.CASE_MAX_S + 0.1, monkeypatch) == []
+
+
+def test_the_rest_keeps_as_many_cases_as_fit_and_none_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cases = [Case("test_a", n=n) for n in range(20)]
+    assert kept_of(cases, 5 * tiers.REST_BUDGET_S, monkeypatch) == [0]
+    kept = [number for number, case in enumerate(cases) if "exhaustive" not in case.marks]
+    assert kept == [0, 5, 10, 15]
+    assert all("full" in case.marks for case in cases if "exhaustive" in case.marks)
+
+
+def test_a_single_case_is_never_exhaustive(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case("test_a")
+    assert kept_of([case], 99.0, monkeypatch) == []
+    assert case.marks == {"full"}
 
 
 def test_a_test_marked_quick_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,8 @@ def test_random_calls_give_what_a_map_gives(
         assert each["commits"] > 10 * seeds
         assert each["aborts"] > seeds
         assert each["back"] > seeds, "older versions were hardly ever opened"
-        assert each["renewed"] > 20 * seeds, "footprints were hardly ever written again"
+        assert each["renewed"] > seeds, "footprints were hardly ever written again"
+    assert sum(each["renewed"] for each in found.values()) > 100 * seeds * len(found)
 
 
 @pytest.mark.crash

@@ -1,9 +1,10 @@
-"""The two tiers of the tests: `make test` runs a part, in ten minutes, `make test-full` all.
+"""The tiers of the tests: `make test` takes ten minutes, `make test-rest` the half hour after it.
 
 Recorded durations decide (`tests/data/durations.tsv`, written by `support.runs.durations`). Of a
 test that takes long the quick tier keeps cases that show each value of each parameter once, as
-many as fit into the time of a test; what does not fit is marked `full`. `@pytest.mark.quick` keeps
-a test whole.
+many as fit into the time of a test; what does not fit is marked `full` and left to
+`make test-rest`. Of tests with many long cases that takes a part as well: the others are marked
+`exhaustive`, and `make test-full` alone runs them. `@pytest.mark.quick` keeps a test whole.
 """
 
 from collections import defaultdict
@@ -21,21 +22,27 @@ BUDGET_S = 2.0
 """Seconds that the kept cases of one test function may take, the first one aside."""
 CASE_MAX_S = 5.0
 """A case that takes longer than this belongs to the full tier alone."""
+REST_BUDGET_S = 8.0
+"""Seconds that the cases of one test function may take in both tiers together, the first aside."""
 SPARK_FACTOR = 2.0
 """Tests with Spark get so many times these seconds, since each starts queries."""
 
 
-def mark_full(items: Sequence[pytest.Item]) -> None:
-    """Mark the cases of `items` that the quick tier leaves out as `full`."""
+def mark(items: Sequence[pytest.Item]) -> None:
+    """Mark the cases that the quick tier leaves out `full`, and of these the `exhaustive` ones."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if not item.get_closest_marker("quick"):
             cases[function_of(item.nodeid)].append(item)
     for function, of_function in cases.items():
-        kept = _kept(of_function, recorded().get(function, 0.0))
+        seconds = recorded().get(function, 0.0)
+        quick = _quick(of_function, seconds)
+        both = [*quick, *_fitting(of_function, seconds, REST_BUDGET_S)]
         for item in of_function:
-            if item not in kept:
+            if item not in quick:
                 item.add_marker(pytest.mark.full)
+            if item not in both:
+                item.add_marker(pytest.mark.exhaustive)
 
 
 def function_of(node_id: str) -> str:
@@ -50,15 +57,26 @@ def recorded() -> dict[str, float]:
     return {function: float(seconds) for seconds, function in rows}
 
 
-def _kept(cases: Sequence[pytest.Item], seconds: float) -> Sequence[pytest.Item]:
-    factor = SPARK_FACTOR if cases[0].get_closest_marker("spark") else 1.0
-    if seconds <= SHORT_S * factor:
+def _quick(cases: Sequence[pytest.Item], seconds: float) -> Sequence[pytest.Item]:
+    if seconds <= SHORT_S * _factor(cases):
         return cases
-    of_case_s = seconds / len(cases)
-    if of_case_s > CASE_MAX_S * factor:
+    if seconds / len(cases) > CASE_MAX_S * _factor(cases):
         return []
-    fitting = max(1, int(BUDGET_S * factor / of_case_s))
-    return _spread(list(_each_value_once(cases)), fitting)
+    once = list(_each_value_once(cases))
+    return _fitting(once, seconds * len(once) / len(cases), BUDGET_S)
+
+
+def _fitting(
+    cases: Sequence[pytest.Item], seconds: float, budget_s: float
+) -> Sequence[pytest.Item]:
+    """Return as many cases as fit into the budget, one at least; all of them take ``seconds``."""
+    if seconds <= budget_s * _factor(cases):
+        return cases
+    return _spread(cases, max(1, int(budget_s * _factor(cases) * len(cases) / seconds)))
+
+
+def _factor(cases: Sequence[pytest.Item]) -> float:
+    return SPARK_FACTOR if cases[0].get_closest_marker("spark") else 1.0
 
 
 def _each_value_once(cases: Sequence[pytest.Item]) -> Iterable[pytest.Item]:
