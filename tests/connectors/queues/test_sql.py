@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import cec_store
+from cec_store.inspector.places.places import place_at
+from cec_store.inspector.verifying.place import verify_place
 from cec_store.opening import queue_at, read_queue
 from support.drivers import connect_job
 from support.runs.counts import CRASH_FULL
@@ -108,7 +111,7 @@ def test_a_table_of_the_warehouse_goes_with_its_queue(spark: Any) -> None:
 
 def test_tables_are_streams_as_well(spark: Any, table: str, tmp_path: Path) -> None:
     spark.sql(f"INSERT INTO {table} VALUES {VALUES}")
-    rows = spark.readStream.option("startingOffsets", "earliest").table(table)
+    rows = spark.readStream.table(table)
     writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "c"))
     spark.sql(f"CREATE TABLE copy ({COLUMNS}) USING cec LOCATION '{tmp_path}/copy'")
     try:
@@ -119,12 +122,91 @@ def test_tables_are_streams_as_well(spark: Any, table: str, tmp_path: Path) -> N
         spark.sql("DROP TABLE copy")
 
 
+def streamed(rows: Any, path: Path) -> list[int]:
+    """Return the numbers that a run of a stream takes, by the checkpoint `path`."""
+    taken: list[int] = []
+    writer = rows.writeStream.foreachBatch(lambda batch, _: taken.extend(numbers(batch)))
+    query = writer.option("checkpointLocation", str(path)).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    return sorted(taken)
+
+
+def test_a_stream_of_a_table_begins_with_its_first_row_and_one_of_a_path_at_the_end(
+    spark: Any, table: str, tmp_path: Path
+) -> None:
+    spark.sql(f"INSERT INTO {table} VALUES {VALUES}")
+    assert streamed(spark.readStream.table(table), tmp_path / "table") == [1, 2]
+    assert streamed(spark.sql(f"SELECT * FROM STREAM {table}"), tmp_path / "sql") == [1, 2]
+    late = spark.readStream.option("STARTINGOFFSETS", "latest").table(table)
+    assert streamed(late, tmp_path / "late") == []
+    moment = spark.readStream.option("startingTimestamp", "1767312000000")
+    moment = moment.option("startingOffsetsByTimestampStrategy", "latest").table(table)
+    assert streamed(moment, tmp_path / "moment") == [2]
+    path = spark.readStream.format("cec").load(str(tmp_path / "q"))
+    assert streamed(path, tmp_path / "path") == []
+    options = "OPTIONS (startingOffsets 'latest')"
+    spark.sql(f"CREATE TABLE end_of_it ({COLUMNS}) USING cec {options} LOCATION '{tmp_path}/q'")
+    try:
+        assert streamed(spark.readStream.table("end_of_it"), tmp_path / "end") == []
+    finally:
+        spark.sql("DROP TABLE end_of_it")
+
+
+def test_a_truncated_table_has_no_rows_and_its_offsets_go_on(
+    spark: Any, table: str, tmp_path: Path
+) -> None:
+    spark.sql(f"TRUNCATE TABLE {table}")
+    assert not (tmp_path / "q").exists(), "nothing to take away, and nothing made"
+    spark.sql(f"INSERT INTO {table} VALUES {VALUES}")
+    done, behind = tmp_path / "done", tmp_path / "behind"
+    assert streamed(spark.readStream.table(table), done) == [1, 2]
+    shutil.copytree(done, behind)
+    spark.sql(f"INSERT INTO {table} SELECT 3, 'x', TIMESTAMP'2026-01-03 00:00:00'")
+    assert streamed(spark.readStream.table(table), done) == [3]
+    before = queue_at(tmp_path / "q").ends()
+    spark.sql(f"TRUNCATE TABLE {table}")
+    assert numbers(spark.table(table)) == []
+    assert queue_at(tmp_path / "q").ends() == before
+    assert verify_place(place_at(tmp_path / "q"), records=True).is_sound
+    spark.sql(f"INSERT INTO {table} SELECT 4, 'x', TIMESTAMP'2026-01-04 00:00:00'")
+    assert numbers(spark.table(table)) == [4]
+    assert streamed(spark.readStream.table(table), done) == [4], "it had read all"
+    told = refused(lambda: streamed(spark.readStream.table(table), behind))
+    assert "it is trimmed. Some data may have been lost" in told
+    lenient = spark.readStream.option("failOnDataLoss", "false").table(table)
+    assert streamed(lenient, behind) == [4]
+
+
+def test_truncating_waits_for_no_consumer_and_tells_it(
+    spark: Any, table: str, tmp_path: Path
+) -> None:
+    spark.sql(f"INSERT INTO {table} VALUES {VALUES}")
+    with cec_store.open_queue(tmp_path / "q") as queue:
+        queue.consumer("slow")
+    spark.sql(f"TRUNCATE TABLE {table}")
+    assert numbers(spark.table(table)) == []
+    held = spark.readStream.option("consumer", "slow").table(table)
+    assert "consumer 'slow' needs records" in refused(lambda: streamed(held, tmp_path / "slow"))
+
+
+def test_a_queue_without_partitions_is_not_truncated(spark: Any, tmp_path: Path) -> None:
+    with cec_store.open_queue(tmp_path / "q", "x", schema=pa.schema([("n", pa.int32())])) as queue:
+        queue.append(pa.table({"n": pa.array([1], pa.int32())}))
+    spark.sql(f"CREATE TABLE plain USING cec LOCATION '{tmp_path}/q'")
+    try:
+        said = refused(lambda: spark.sql("TRUNCATE TABLE plain"))
+        assert "a queue without partitions" in said
+        assert numbers(spark.table("plain")) == [1]
+    finally:
+        spark.sql("DROP TABLE plain")
+
+
 def test_what_a_queue_cannot_do_is_refused(spark: Any, table: str, tmp_path: Path) -> None:
     spark.sql(f"INSERT INTO {table} VALUES {VALUES}")
     over = f"INSERT OVERWRITE {table} VALUES {VALUES}"
     assert "only appended to" in refused(lambda: spark.sql(over))
-    for statement in (f"TRUNCATE TABLE {table}", f"DELETE FROM {table} WHERE n = 1"):
-        assert "does not support" in refused(lambda statement=statement: spark.sql(statement))
+    delete = f"DELETE FROM {table} WHERE n = 1"
+    assert "does not support" in refused(lambda: spark.sql(delete))
     made = f"CREATE TABLE bad (n INT) USING cec LOCATION '{tmp_path}/bad'"
     said = refused(lambda: spark.sql(f"{made} OPTIONS (retain '7d')"))
     assert "no option 'retain' of a table; there are path, timestampColumn" in said

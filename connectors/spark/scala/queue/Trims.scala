@@ -1,8 +1,8 @@
 package org.apache.spark.sql.cecstore.queue
 
 /**
- * How far a queue's retention lets it be trimmed, by partition, and the commit that does it. docs/format.md §12; the rules
- * are those of cec_store/partitioned/by_reference/reference_trims.py.
+ * How far a queue's retention, or TRUNCATE TABLE, lets it be trimmed, by partition, and the commit that does it.
+ * docs/format.md §12; the rules are those of cec_store/partitioned/by_reference/reference_trims.py.
  */
 private[cecstore] object Trims {
   /**
@@ -21,6 +21,10 @@ private[cecstore] object Trims {
     }
     limits.flatMap(trimmed(state, _, nowUs))
   }
+
+  /** The commit that takes away every record that is there, whoever needs it; none for an empty queue. Offsets go on. */
+  def everything(state: QueueState, nowUs: Long): Option[LogObject] =
+    trimmed(state, state.commit.ends.toIndexedSeq, nowUs)
 
   /** By partition: the end of the last of its oldest segments that all may go. `goes`: by the bytes behind one, too. */
   private def outside(state: QueueState)(goes: (Segment, Long) => Boolean): IndexedSeq[Long] = {

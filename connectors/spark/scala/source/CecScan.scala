@@ -53,6 +53,8 @@ private[cecstore] final class CecScan(
     queue: ReadableQueue, said: CaseInsensitiveStringMap, wanted: Wanted, pushed: Array[Predicate])
     extends Scan with Batch with SupportsReportStatistics {
   private lazy val options = SourceOptions.parse(said.asCaseSensitiveMap, isStream = false)
+  /** How much a batch of a stream will take is not known, and its options are not those of a batch query. */
+  @volatile private var isStream = false
 
   override def readSchema(): StructType = wanted.columns
   override def description(): String =
@@ -79,6 +81,7 @@ private[cecstore] final class CecScan(
 
   override def toBatch: Batch = this
   override def toMicroBatchStream(checkpoint: String): MicroBatchStream = SparkErrors.told {
+    isStream = true
     val options = SourceOptions.parse(said.asCaseSensitiveMap, isStream = true)
     val session = SparkSession.active
     val following = options.followCheckpoint.map(primary =>
@@ -100,7 +103,7 @@ private[cecstore] final class CecScan(
 
   override def createReaderFactory(): PartitionReaderFactory = CecScan.readers(queue, wanted)
 
-  override def estimateStatistics(): Statistics = SparkErrors.told(statistics)
+  override def estimateStatistics(): Statistics = SparkErrors.told(if (isStream) CecScan.Unknown else statistics)
 
   private def statistics: Statistics = new Statistics {
     private val rows = ranges.map(range => math.max(0L, range.stop - range.start)).sum
@@ -111,6 +114,11 @@ private[cecstore] final class CecScan(
 }
 
 private[cecstore] object CecScan {
+  private object Unknown extends Statistics {
+    override def numRows: OptionalLong = OptionalLong.empty
+    override def sizeInBytes: OptionalLong = OptionalLong.empty
+  }
+
   /** What is read of these ranges; a slice without a segment that may hold what is wanted is none. */
   def slices(queue: ReadableQueue, ranges: Seq[OffsetRange], options: SourceOptions,
       mayHold: Segment => Boolean): Seq[Slice] =

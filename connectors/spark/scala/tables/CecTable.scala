@@ -2,11 +2,13 @@ package org.apache.spark.sql.cecstore.tables
 
 import java.util.{Collections, EnumSet, Map => JMap, Set => JSet}
 import scala.jdk.CollectionConverters._
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.cecstore.format.SparkErrors
-import org.apache.spark.sql.cecstore.queue.NotAQueue
+import org.apache.spark.sql.cecstore.queue.{NotAQueue, Store}
 import org.apache.spark.sql.cecstore.source.{CecScanBuilder, KeptQueue, SourceOptions}
-import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, TableCapability, TableCatalog}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, TableCapability, TableCatalog, TruncatableTable}
 import org.apache.spark.sql.connector.catalog.TableCapability._
 import org.apache.spark.sql.connector.read.{LocalScan, Scan, ScanBuilder}
 import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, ReportsSinkMetrics}
@@ -16,7 +18,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A queue as Spark sees it. One object serves one query, from batch to batch. */
 private[cecstore] final class CecTable(columns: StructType, options: Map[String, String])
-    extends SupportsRead with SupportsWrite with ReportsSinkMetrics {
+    extends SupportsRead with SupportsWrite with TruncatableTable with ReportsSinkMetrics {
   private val kept = new KeptCommitter
   private val queue = new KeptQueue
   private val isOfCatalog = TableOptions.areOfCatalog(options)
@@ -37,6 +39,14 @@ private[cecstore] final class CecTable(columns: StructType, options: Map[String,
     EnumSet.of(BATCH_READ, MICRO_BATCH_READ, BATCH_WRITE, STREAMING_WRITE, TRUNCATE)
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new CecWriteBuilder(options, info, kept)
+
+  /** TRUNCATE TABLE, by which a declarative pipeline also begins a full refresh and each run of a materialized view. */
+  override def truncateTable(): Boolean = SparkErrors.told {
+    val own = SinkOptions.parse(Map.empty, options, isBatch = true)
+    val configuration = SparkSession.active.sessionState.newHadoopConf()
+    Committer.truncate(Store.at(Store.qualified(new Path(own.path), configuration), configuration, own.singleWriter))
+    true
+  }
 
   /** Of the last batch. */
   override def metrics(): JMap[String, String] = kept.metrics.fold(Collections.emptyMap[String, String])(_.asProgress)

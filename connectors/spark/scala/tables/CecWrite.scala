@@ -49,7 +49,7 @@ private[tables] final class CecWrite(
 
   override def toBatch: BatchWrite = SparkErrors.told {
     if (truncates) throw new RefusedQuery(
-      "CEC_ONLY_APPEND", Map.empty, "a queue is only appended to: mode('append')")
+      "CEC_ONLY_APPEND", Map.empty, "a queue is only appended to: mode('append'); TRUNCATE TABLE takes away what is in a table")
     val options = SinkOptions.parse(said, ofTable, isBatch = true)
     val name = options.transaction.getOrElse(Transaction(UUID.randomUUID().toString, 0))
     val sink = new Sink(options, info, name.app, new KeptCommitter, isStream = options.transaction.nonEmpty,

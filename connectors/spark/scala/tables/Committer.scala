@@ -25,14 +25,7 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
   warnOfOtherRetention()
 
   private def make(): QueueState = {
-    val foreign = store.list("").map(_.name).filterNot(Names.OfQueue)
-    if (foreign.contains("commits")) throw new NotAQueue(store.url, s"a queue of format version 1, to which this " +
-      "sink does not write: open it once by cec_store.open_queue(path, \"a\", partitions=…), which makes it one of " +
-      "version 2")
-    if (foreign.nonEmpty) {
-      val what = if (foreign.exists(_.startsWith("manifest-"))) "a queue without partitions" else "no queue"
-      throw new NotAQueue(store.url, s"$what, and not empty either: ${foreign.take(3).mkString(", ")}")
-    }
+    Committer.requireNothingElse(store)
     val logId = new Array[Byte](16)
     Committer.random.nextBytes(logId)
     val settings = retention.map(Retention.Setting -> _).toMap
@@ -122,6 +115,28 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
 
 private[tables] object Committer {
   private val random = new SecureRandom
+
+  /** Raises NotAQueue where something stands that is no queue which this sink writes. */
+  private def requireNothingElse(store: Store): Unit = {
+    val foreign = store.list("").map(_.name).filterNot(Names.OfQueue)
+    if (foreign.contains("commits")) throw new NotAQueue(store.url, s"a queue of format version 1, to which this " +
+      "sink does not write: open it once by cec_store.open_queue(path, \"a\", partitions=…), which makes it one of " +
+      "version 2")
+    if (foreign.nonEmpty) {
+      val what = if (foreign.exists(_.startsWith("manifest-"))) "a queue without partitions" else "no queue"
+      throw new NotAQueue(store.url, s"$what, and not empty either: ${foreign.take(3).mkString(", ")}")
+    }
+  }
+
+  /**
+   * Take away every row of a queue, as TRUNCATE TABLE asks; a queue that is not made yet has none. Offsets go on, so that
+   * a reader that has not read to the end is told of the loss.
+   */
+  def truncate(store: Store): Unit = {
+    val commits = new ReferenceLog(store)
+    val opened = try Some(commits.open()) catch { case _: NotAQueue => requireNothingElse(store); None }
+    opened.foreach(commits.add(_)(Trims.everything(_, SegmentWriter.nowUs)))
+  }
 
   /** The commit of a batch; a partition that the queue does not have yet is added to it. */
   private def following(

@@ -10,6 +10,9 @@ import org.apache.spark.sql.connector.catalog.TableCatalog
 private[cecstore] object TableOptions {
   private val OfTable = TableCatalog.OPTION_PREFIX
 
+  /** A table is all of its rows: a stream of one begins with the first, as those of Delta and Parquet do. */
+  private val Beginning = "startingOffsets" -> "earliest"
+
   /** Whether a catalog says them; those of a reader or a writer are its own, and all of them must be known. */
   def areOfCatalog(said: Map[String, String]): Boolean = said.contains(TableCatalog.PROP_PROVIDER)
 
@@ -35,6 +38,7 @@ private[cecstore] object TableOptions {
         .find(name => !SourceOptions.isKnown(name) && !SinkOptions.isKnown(name))
         .foreach(name => throw new RefusedOption(name, s"no option '$name' of a table; there are " +
           (SinkOptions.Names ++ SourceOptions.Known).distinct.mkString(", ")))
-      said.filter { case (name, _) => SourceOptions.isKnown(name) }
+      val own = said.filter { case (name, _) => SourceOptions.isKnown(name) }
+      if (own.keys.exists(_.equalsIgnoreCase(Beginning._1))) own else own + Beginning
     }
 }
