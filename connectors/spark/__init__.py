@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cec_store.connectors.spark.setup import compiler
 from cec_store.connectors.spark.setup.session import (
     Builder,
+    allow_pushdown,
     apply,
     has_python_sources,
     has_source_of_jar,
 )
-from cec_store.connectors.spark.setup.settings import PUSHDOWN_KEY, session_settings, spark_settings
+from cec_store.connectors.spark.setup.settings import session_settings, spark_settings
 
 if TYPE_CHECKING:
     from cec_store.connectors.spark.executors.cluster import cluster
@@ -194,4 +195,4 @@ def register(session: Any) -> None:
         # Only then: Spark refuses a name that a jar and Python have both.
         session.dataSource.register(CecDataSource)
     session.dataSource.register(CecPythonDataSource)
-    session.conf.set(PUSHDOWN_KEY, "true")
+    allow_pushdown(session)

@@ -22,6 +22,7 @@ from cec_store.connectors.spark.setup.settings import (
     PLUGIN,
     PLUGINS,
     PROVIDER,
+    PUSHDOWN_KEY,
     check_names,
 )
 from cec_store.errors import CompilationFailed, SparkUnavailable
@@ -29,6 +30,7 @@ from cec_store.errors import CompilationFailed, SparkUnavailable
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
 _GROWING_LOADER = "org.apache.spark.util.MutableURLClassLoader"
 _OURS = re.compile(r"cec-store-spark-[^/]*\.jar")
+_IN_PIPELINE = "SESSION_MUTATION_IN_DECLARATIVE_PIPELINE"
 _log = logging.getLogger(__name__)
 
 Builder = TypeVar("Builder")
@@ -209,3 +211,23 @@ def _is_known_to_server(session: Any) -> bool:
     except PySparkException as error:
         return error.getCondition() != "DATA_SOURCE_NOT_FOUND"
     return True
+
+
+def allow_pushdown(session: Any) -> None:
+    """Let Spark hand filters to sources in Python, which it does not do by default.
+
+    The file of a declarative pipeline may not change its session: there a line in the log names the
+    setting.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        session.conf.set(PUSHDOWN_KEY, "true")
+    except PySparkException as error:
+        if not (error.getCondition() or "").startswith(_IN_PIPELINE):
+            raise
+        _log.info(
+            "a pipeline's file sets nothing: for filters on time in cec_python put %s: true under "
+            "configuration in its spark-pipeline.yml",
+            PUSHDOWN_KEY,
+        )

@@ -92,3 +92,25 @@ def test_a_server_of_spark_connect_is_asked(condition: str, names: list[str]) ->
     client = Client(condition)
     cec_spark.register(client)
     assert client.names == names
+
+
+def test_a_file_of_a_pipeline_may_not_change_its_session_and_still_registers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from pyspark.errors import PySparkException
+
+    def refuse(condition: str) -> Any:
+        def change(name: str, value: str) -> None:
+            raise PySparkException("as a pipeline says it", errorClass=condition)
+
+        return SimpleNamespace(set=change)
+
+    session = Session(PROVIDER, DATA_SOURCE)
+    session.conf = refuse("SESSION_MUTATION_IN_DECLARATIVE_PIPELINE.SET_RUNTIME_CONF")
+    with caplog.at_level(logging.INFO, "cec_store"):
+        cec_spark.register(session)
+    assert session.names == ["cec_python"]
+    assert PUSHDOWN_KEY in caplog.text
+    session.conf = refuse("CANNOT_MODIFY_CONFIG")
+    with pytest.raises(PySparkException, match="as a pipeline says it"):
+        cec_spark.register(session)
