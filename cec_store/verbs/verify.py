@@ -13,7 +13,7 @@ from cec_store.inspector.verifying.place import verify_place
 from cec_store.inspector.verifying.results import PlaceVerification, Verification, VerifiedLog
 from cec_store.terminal.built_in_screens import short, show_verified_stores
 from cec_store.terminal.documents import document
-from cec_store.terminal.exit_status import COULD_NOT_LOOK, DAMAGED
+from cec_store.terminal.exit_status import COULD_NOT_LOOK, DAMAGED, WRONG_USE
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import by_kind, size
 from cec_store.verbs.arguments import AsJson, PlacePath, StorageOptions, place_of
@@ -48,8 +48,10 @@ def verify_verb(
     else:
         show_verification(screen, found)
     if not found.is_sound:
-        is_damage = any(fault.kind != "unreadable" for fault in found.faults)
-        raise typer.Exit(DAMAGED if is_damage else COULD_NOT_LOOK)
+        kinds = {fault.kind for fault in found.faults}
+        if kinds <= {"version"}:
+            raise typer.Exit(WRONG_USE)
+        raise typer.Exit(COULD_NOT_LOOK if kinds <= {"version", "unreadable"} else DAMAGED)
 
 
 # -- JSON -------------------------------------------------------------------------------------
@@ -129,7 +131,9 @@ def show_verification(screen: Screen, found: PlaceVerification) -> None:
     if found.is_sound:
         screen.line("sound", "bold green")
     else:
-        screen.line(f"damaged: {count} fault{'s' if count > 1 else ''}", "bold red")
+        is_newer = all(fault.kind == "version" for fault in found.faults)
+        what = "newer than this release knows" if is_newer else "damaged"
+        screen.line(f"{what}: {count} fault{'s' if count > 1 else ''}", "bold red")
 
 
 def _figures(found: Verification) -> list[tuple[str, str]]:

@@ -67,7 +67,9 @@ def test_each_damage_is_found_and_named(sound, tmp_path: Path, make: Make, damag
     whole = document(path)
     due = damage(path)
     before = state_of(path)
-    found = document(path, status=1)
+    # What a later release wrote is not called damaged.
+    status = 2 if due.kind == "version" else 1
+    found = document(path, status=status)
     assert state_of(path) == before, "an inspection writes nothing"
     named = [f for f in found["faults"] if (f["kind"], f["path"]) == (due.kind, str(due.path))]
     assert named, [(f["kind"], f["path"], f["byte"], f["what"]) for f in found["faults"]]
@@ -78,7 +80,7 @@ def test_each_damage_is_found_and_named(sound, tmp_path: Path, make: Make, damag
         assert fault["log"] == due.log
     if due.versions is not None:
         assert (fault["first_version"], fault["last_version"]) == due.versions
-    assert fault["acknowledged"] is (due.kind != "index")
+    assert fault["acknowledged"] is (due.kind not in ("index", "spark-repartition"))
     assert len(found["faults"]) <= 6, "one damage, many faults"
     # What is sound is still shown, with the figures that it had.
     logs = {log["path"]: log for log in found["logs"]}  # names are what Spark noted, if it is there
@@ -89,7 +91,10 @@ def test_each_damage_is_found_and_named(sound, tmp_path: Path, make: Make, damag
         else:
             assert shown["name"] in {f["log"] for f in found["faults"]}
     assert found["totals"]["records"] >= whole["totals"]["records"] * 0.3
-    assert run("verify", path).exit_code == 1
+    shown_to_people = run("verify", path)
+    assert shown_to_people.exit_code == status
+    verdict = "newer than this release knows: " if status == 2 else "damaged: "
+    assert shown_to_people.stdout.splitlines()[-1].startswith(verdict)
     assert_shown_by_others(path, due.kind, whole["totals"]["records"])
     assert state_of(path) == before, "an inspection writes nothing"
 

@@ -14,7 +14,6 @@ Other names are leftovers: checksums of Hadoop (`.0.crc`) and files that were ne
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,12 +25,13 @@ from cec_store.connectors.spark.checkpoint.parsing import (
     Parsed,
     damaged,
     json_object,
+    known_version,
     lists_of_texts,
     parsed,
     read_whole,
     whole_number,
 )
-from cec_store.errors import NotACheckpoint, OutOfRange, UnsupportedVersion
+from cec_store.errors import NotACheckpoint, OutOfRange
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.names import segment_id_of
 from cec_store.storage.paths import AnyPath
@@ -60,8 +60,8 @@ _JOIN_STORES = (
     "right-keyToNumValues",
     "right-keyWithIndexToValue",
 )
-_VERSION = re.compile(rb"v[0-9]{1,9}")
-_VERSIONS = (1, 2)
+_NEWEST_VERSIONS = {OFFSETS: 2, COMMITS: 3}
+"""The formats that this release reads. In v3 a commit also says which sinks have which names."""
 _LISTED_AT_ONCE = 16  # in a store each is a request
 
 
@@ -220,11 +220,7 @@ class Checkpoint:
         except FileNotFoundError:
             raise OutOfRange(f"{path}: batch {batch} is not kept here") from None
         head, _, tail = data.partition(b"\n")
-        if not _VERSION.fullmatch(head):
-            raise damaged(path, 0, f"it begins with {head[:20]!r}, which is no version")
-        version = int(head[1:])
-        if version not in _VERSIONS:
-            raise UnsupportedVersion(f"{path}: written in format v{version}; known are v1 and v2")
+        version = known_version(path, head.decode("latin-1"), _NEWEST_VERSIONS[log])
 
         def parse_lines() -> Parsed:
             first, *rest = tail.decode().split("\n")

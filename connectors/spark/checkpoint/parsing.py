@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from cec_store.errors import CorruptLog
+from cec_store.errors import CorruptLog, UnsupportedVersion, upgrade_needed
 from cec_store.storage.folder import Folder
 
 _ADVICE = "the file is Spark's own: restore it from a copy"
+_VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 Parsed = TypeVar("Parsed")
 
 
@@ -32,6 +34,29 @@ def read_whole(folder: Folder, name: str) -> tuple[str, bytes]:
         return path, folder.read(name, 0, folder.size(name))
     except FileNotFoundError:
         raise damaged(path, 0, "the file is missing") from None
+
+
+def known_version(path: str, text: str, newest: int, oldest: int = 1) -> int:
+    """Return the number of a format that Spark calls `v1`, `v2`, ….
+
+    Raises:
+        CorruptLog: the text is no version, or one that Spark does not write there.
+        UnsupportedVersion: the version is above ``newest``, the last one that this release reads.
+    """
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise damaged(path, 0, f"it begins with {text[:20]!r}, which is no version")
+    version = int(match[1])
+    if version > newest:
+        raise later_version(path, f"format v{version}", newest)
+    if version < oldest:
+        raise damaged(path, 0, f"format v{version}, and Spark writes v{oldest} or later here")
+    return version
+
+
+def later_version(path: str, what: str, newest: int) -> UnsupportedVersion:
+    """The error for a file of Spark's that is sound, as far as this release can tell."""
+    return upgrade_needed(path, f"{what}, newer than this release knows (v{newest})")
 
 
 def damaged(path: str, byte: int, reason: str) -> CorruptLog:

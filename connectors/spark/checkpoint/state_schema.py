@@ -22,9 +22,14 @@ from typing import Any
 import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.java_texts import JavaTexts
-from cec_store.connectors.spark.checkpoint.layout import JOIN_SIDES, METADATA_FOLDER, store_folder
-from cec_store.connectors.spark.checkpoint.parsing import damaged, read_whole
-from cec_store.errors import CecError, NotAQueue, SchemaMismatch, UnsupportedVersion
+from cec_store.connectors.spark.checkpoint.layout import (
+    JOIN_SIDES,
+    METADATA_FOLDER,
+    Checkpoint,
+    store_folder,
+)
+from cec_store.connectors.spark.checkpoint.parsing import damaged, known_version, read_whole
+from cec_store.errors import CecError, NotAQueue, SchemaMismatch
 from cec_store.storage.folder import FolderTree
 
 VERSION_2 = "v2"
@@ -67,6 +72,32 @@ def state_partitions(conf: Mapping[str, str]) -> int | None:
     """
     said = [conf[key] for key in reversed(PARTITIONS_KEYS) if key in conf]
     return int(said[0]) if said else None
+
+
+@dataclass(frozen=True)
+class BegunRepartition:
+    """A batch by which Spark was to bring state into another number of partitions."""
+
+    batch: int
+    """It has offsets and no commit."""
+    before: int | None
+    after: int | None
+    """Partitions; None: the offset log does not say."""
+
+
+def begun_repartition(checkpoint: Checkpoint) -> BegunRepartition | None:
+    """Return the repartition that Spark has begun and not ended; raises as ``offsets`` does.
+
+    A query does not start on such a checkpoint. Spark refuses state of a provider that is not its
+    own only after it has written the batch's offsets.
+    """
+    committed, logged = checkpoint.committed_batches(), checkpoint.logged_batches()
+    if not committed or logged[-1] <= committed[-1]:
+        return None
+    before, after = (
+        state_partitions(checkpoint.offsets(batch).conf) for batch in (committed[-1], logged[-1])
+    )
+    return None if before == after else BegunRepartition(logged[-1], before, after)
 
 
 @dataclass(frozen=True)
@@ -117,10 +148,8 @@ def read_schema_file(
     """The schema of a store of which the rest is known; raises as :func:`read_state_schema`."""
     path, data = noted(store_folder(operator_folder, 0, store), "schema")
     texts = JavaTexts(path, data)
-    version = texts.one()
-    if version not in ("v1", "v2"):
-        raise UnsupportedVersion(f"{path}: a state schema {version!r}; this release reads v1, v2")
-    key, value = (texts.one() if version == "v1" else texts.pieces() for _ in range(2))
+    version = known_version(path, texts.one(), 2)
+    key, value = (texts.one() if version == 1 else texts.pieces() for _ in range(2))
     keys, values = struct_of(path, "key", key), struct_of(path, "value", value)
     if not 0 <= prefix_fields <= keys.num_fields:
         raise SchemaMismatch(f"{path}: fewer columns than the {prefix_fields} of a key's prefix")
@@ -143,9 +172,16 @@ _OPERATORS = {
 
 
 def has_variables(operator_folder: FolderTree) -> bool:
-    """Whether it is a `transformWithState`, whose state is not one table."""
+    """Whether it is a `transformWithState`, whose state is not one table.
+
+    Raises:
+        UnsupportedVersion: its metadata is in a format that this release does not read.
+    """
+    folder = operator_folder.folder(METADATA_FOLDER)
     with suppress(FileNotFoundError):
-        return VERSION_2 in operator_folder.folder(METADATA_FOLDER).folders()
+        for name in (there := folder.folders()):
+            known_version(f"{folder.path}/{name}", name, 2)
+        return VERSION_2 in there
     return False
 
 
@@ -166,8 +202,7 @@ def _stores_of(operator_folder: FolderTree) -> dict[str, tuple[int, int]]:
         raise NotAQueue(f"{operator_folder.path}: the query has no such stateful operator")
     path, data = noted(operator_folder, "metadata")
     version, _, text = data.partition(b"\n")
-    if version != b"v1":
-        raise UnsupportedVersion(f"{path}: metadata {version[:20]!r}; this release reads v1")
+    known_version(path, version.decode("latin-1"), 1)
     try:
         return {
             str(each["storeName"]): (int(each["numColsPrefixKey"]), int(each["numPartitions"]))

@@ -18,9 +18,8 @@ import pyarrow as pa
 
 from cec_store.connectors.spark.checkpoint.java_texts import JavaTexts
 from cec_store.connectors.spark.checkpoint.layout import DEFAULT_STORE, METADATA_FOLDER
-from cec_store.connectors.spark.checkpoint.parsing import damaged, read_whole
+from cec_store.connectors.spark.checkpoint.parsing import damaged, known_version, read_whole
 from cec_store.connectors.spark.checkpoint.state_schema import VERSION_2, struct_of
-from cec_store.errors import UnsupportedVersion
 from cec_store.storage.folder import FolderTree
 
 SCHEMAS = "_stateSchema"
@@ -64,8 +63,10 @@ def read_variable(operator_folder: FolderTree, name: str) -> tuple[Variable, int
     """
     folder = operator_folder.folder(METADATA_FOLDER).folder(VERSION_2)
     path, data = read_whole(folder, _newest(folder))
+    version, _, text = data.partition(b"\n")
+    known_version(path, version.decode("latin-1"), 2, oldest=2)
     try:
-        said = json.loads(data.partition(b"\n")[2])
+        said = json.loads(text)
         [store] = said["stateStoreInfo"]
         partitions = int(store["numPartitions"])
         properties = json.loads(said["operatorPropertiesJson"])
@@ -95,9 +96,7 @@ def _newest(folder: FolderTree) -> str:
 def _variable(folder: FolderTree, family: str, is_list: bool) -> Variable:
     path, data = read_whole(folder, _newest(folder))
     texts = JavaTexts(path, data)
-    version = texts.one()
-    if version != "v3":
-        raise UnsupportedVersion(f"{path}: a state schema {version!r}; this release reads v3 here")
+    known_version(path, texts.one(), 3, oldest=3)
     for _ in range(min(texts.number(4), len(data))):
         name = texts.one()
         texts.number(2)

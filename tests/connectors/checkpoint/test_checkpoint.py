@@ -8,6 +8,7 @@ import pytest
 
 from cec_store import CecError, CorruptLog, NotACheckpoint, OutOfRange, UnsupportedVersion
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
+from cec_store.connectors.spark.checkpoint.state_schema import read_state_schema
 from support.places.checkpoints import JOIN, Made, began_us, tree_of, write
 
 
@@ -213,12 +214,45 @@ def test_a_file_that_spark_did_not_write_so_is_damage(made: Made, log: str, text
     assert "restore it from a copy" in str(caught.value)
 
 
-@pytest.mark.parametrize("log", ["offsets", "commits"])
-def test_a_later_format_is_refused_as_such(made: Made, log: str) -> None:
-    write(made.path / log / "2", "v3\nanything")
+@pytest.mark.parametrize(("log", "later"), [("offsets", 3), ("commits", 4)])
+def test_a_later_format_is_refused_as_such(made: Made, log: str, later: int) -> None:
+    write(made.path / log / "2", f"v{later}\nanything")
     checkpoint = Checkpoint(made.path)
-    with pytest.raises(UnsupportedVersion, match="written in format v3; known are v1 and v2"):
+    said = f"format v{later}, newer than this release knows"
+    with pytest.raises(UnsupportedVersion, match=said):
         checkpoint.offsets(2) if log == "offsets" else checkpoint.commit(2)
+
+
+def test_a_commit_that_names_its_sinks_is_read(tmp_path: Path) -> None:
+    made = Made(tmp_path / "checkpoint", version=2)
+    made.run(2)
+    file = made.path / "commits" / "1"
+    version, said = file.read_text().split("\n")
+    assert version == "v2"
+    sinks = {"out": {"sinkMetadata": "noop"}}
+    write(file, "v3\n" + json.dumps({**json.loads(said), "sinkMetadataMap": sinks}))
+    for (partition, store), state in made.states.items():
+        due = state.made[2].unique_id
+        assert Checkpoint(made.path).unique_id(1, 0, partition, store) == due
+
+
+def test_no_version_at_all_is_damage(made: Made) -> None:
+    for text in ("v0\n{}", "3\n{}", "v\n{}"):
+        write(made.path / "commits" / "2", text)
+        with pytest.raises(CorruptLog, match="is no version"):
+            Checkpoint(made.path).commit(2)
+
+
+@pytest.mark.parametrize("later", ["metadata", "folder"])
+def test_metadata_of_a_later_spark_is_no_damage(made: Made, later: str) -> None:
+    operator = made.path / "state" / "0"
+    if later == "metadata":
+        write(operator / "_metadata" / "metadata", "v2\n{}")
+    else:
+        (operator / "_metadata" / "v3").mkdir()
+    folder = Checkpoint(made.path).operator_folder(0)
+    with pytest.raises(UnsupportedVersion, match="newer than this release knows"):
+        read_state_schema(folder, "default")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"id":1}', "\x00"])
