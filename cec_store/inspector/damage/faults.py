@@ -62,6 +62,8 @@ ADVICE = {
     "spark-offsets": _SPARK,
     "spark-commits": _SPARK,
     "spark-schema": _SPARK,
+    "spark-repartition": "`cec-store fork CHECKPOINT NEW --batch N`, N the batch before: the new "
+    "one goes on; for other partitions take `spark.repartition` of cec-store",
     "spark-checksum": "restore file and checksum from one copy; where the file is known to be "
     "right, delete the hidden `.crc` beside it",
     "rows": "the log's bytes are as they were written: restore the schema in `_metadata`, or keep "
@@ -114,6 +116,7 @@ EFFECTS = {
     "spark-offsets": "the query does not restart if it needs this batch",
     "spark-commits": "the query does not restart from this batch, or runs it twice",
     "spark-schema": "Spark does not start the query; keys and values cannot be decoded",
+    "spark-repartition": "the query does not start any more; its state is whole",
     "spark-checksum": "Spark refuses to read the file",
     "rows": "keys or values of this frame cannot be decoded",
 }

@@ -16,6 +16,7 @@ from cec_store.connectors.spark.checkpoint.layout import (
 )
 from cec_store.connectors.spark.checkpoint.state_schema import (
     StateSchema,
+    begun_repartition,
     has_variables,
     read_schema_file,
     read_state_schema,
@@ -63,6 +64,7 @@ class SparkFiles:
     def check(self) -> None:
         self._check_metadata()
         self._check_batches()
+        self._check_repartition()
         if self.is_ours or self._is_built_in:
             for operator, store in sorted({_store_of(log) for log in self._logs}):
                 self._check_schema(operator, store)
@@ -164,6 +166,19 @@ class SparkFiles:
             self._try("spark-commits", name, lambda batch=batch: self._read_commit(batch))  # type: ignore[misc]
             self._check_checksums(commits, str(batch))
 
+    def _check_repartition(self) -> None:
+        """Spark ends its own; of state of ours it has written the offsets and then refused."""
+        with suppress(CecError):  # offsets that cannot be read are a fault already
+            begun = begun_repartition(self._checkpoint)
+            if begun is None or not self.is_ours or not self._logs:
+                return
+            what = (
+                f"Spark was asked to bring state from {begun.before} into {begun.after} "
+                "partitions, and refused: it does so with its RocksDB provider alone"
+            )
+            name = f"{OFFSETS}/{begun.batch}"
+            self._add(Fault("spark-repartition", f"{self._checkpoint.path}/{name}", 0, what, False))
+
     def _read_offsets(self, batch: int) -> None:
         offsets = self._checkpoint.offsets(batch)
         self.is_ours = offsets.conf.get(PROVIDER_KEY, PROVIDER) == PROVIDER
@@ -224,10 +239,14 @@ class SparkFiles:
 
     def _check_schema(self, operator: int, store: str) -> None:
         state = self._checkpoint.folder.folder("state").folder(str(operator))
-        if has_variables(state):
-            self._with_variables.append((operator, store))
-            return  # each has a schema of its own
         name = f"state/{operator}/{METADATA_FOLDER}/metadata"
+        try:
+            if has_variables(state):
+                self._with_variables.append((operator, store))
+                return  # each has a schema of its own
+        except UnsupportedVersion as error:
+            self._fault("version", name, 0, str(error))
+            return
         is_older = self._is_built_in and not _is_noted(state, "metadata")
         if is_older:
             what = "the file is missing: Spark writes it from release 4 on, and goes on without it"

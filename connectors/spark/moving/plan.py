@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cec_store.connectors.spark.checkpoint.layout import Checkpoint
-from cec_store.connectors.spark.checkpoint.state_schema import PARTITIONS_KEYS, state_partitions
+from cec_store.connectors.spark.checkpoint.state_schema import (
+    PARTITIONS_KEYS,
+    begun_repartition,
+    state_partitions,
+)
 from cec_store.connectors.spark.setup.settings import BUILT_IN, PROVIDER, PROVIDER_KEY
 from cec_store.connectors.spark.takeover.tenure import LEASE
 from cec_store.errors import LeaseHeld, MoveRefused, StorageError
@@ -127,13 +131,14 @@ def _plan(old: Checkpoint, provider: str, partitions: int | None) -> Plan:
     batch = old.newest_batch()
     conf = old.offsets(batch).conf
     pending = logged[-1] if logged and logged[-1] > batch else None
-    if pending is not None and state_partitions(old.offsets(pending).conf) != state_partitions(
-        conf
-    ):
-        raise MoveRefused(
-            f"{old.path}/offsets/{pending}: Spark has begun to repartition this checkpoint and has "
-            "not ended: let it end first"
+    if (begun := begun_repartition(old)) is not None:
+        way_out = (
+            f"was asked to repartition this checkpoint, refuses to with cec-store, and starts no "
+            f"query on it: `cec-store fork {old.path} NEW --batch {batch}` makes one that goes on"
+            if conf.get(PROVIDER_KEY) == PROVIDER
+            else "has begun to repartition this checkpoint and has not ended: let it end first"
         )
+        raise MoveRefused(f"{old.path}/offsets/{begun.batch}: Spark {way_out}")
     return Plan(
         old=old,
         batch=batch,

@@ -79,6 +79,8 @@ def test_places_and_providers_that_do_not_fit(
         shutil.copytree(hdfs, each)
         shutil.rmtree(each / "state" / "0" / str(number))
     begun = with_begun_repartition(hdfs, tmp_path / "g")
+    refused = with_begun_repartition(ours, tmp_path / "h")
+    way_out = rf"starts no query on it: `cec-store fork {refused} NEW --batch [0-9]+`"
     new, taken = tmp_path / "new", tmp_path / "taken"
     taken.mkdir()
     before = tree_of(tmp_path)
@@ -91,6 +93,8 @@ def test_places_and_providers_that_do_not_fit(
         (lambda: cec_spark.adopt(spark, first_lost, new), CorruptLog, "Spark cannot read"),
         (lambda: cec_spark.compare(spark, first_lost, hdfs), CorruptLog, "Spark cannot read"),
         (lambda: cec_spark.adopt(spark, begun, new), MoveRefused, "begun to repartition"),
+        (lambda: cec_spark.release(spark, refused, new), MoveRefused, way_out),
+        (lambda: cec_spark.repartition(spark, refused, new, partitions=3), MoveRefused, way_out),
         (lambda: cec_spark.adopt(spark, hdfs, taken), FileExistsError, "is there already"),
         (lambda: cec_spark.adopt(spark, hdfs, hdfs / "new"), StorageError, "is inside"),
         (lambda: cec_spark.adopt(spark, tmp_path, new), NotACheckpoint, "no checkpoint"),

@@ -5,6 +5,7 @@ Everything is written by the code under test or by `state_logs`; nothing is mock
 
 from __future__ import annotations
 
+import json
 import shutil
 import zlib
 from collections.abc import Callable
@@ -506,6 +507,16 @@ def checkpoint_of_the_future(path: Path) -> Expected:
     return Expected("version", file)
 
 
+def checkpoint_repartition_refused(path: Path) -> Expected:
+    """Spark has written the offsets of the next batch, and looked at the provider then."""
+    file = path / "offsets" / "8"
+    said = (path / "offsets" / "7").read_text()
+    conf = {"spark.sql.shuffle.partitions": "5"}
+    file.write_text(said.replace('"conf": {}', f'"conf": {json.dumps(conf)}'))
+    add_checksums(file)
+    return Expected("spark-repartition", file)
+
+
 def checkpoint_commits_garbage(path: Path) -> Expected:
     (path / "commits" / "7").write_bytes(bytes(range(200, 250)))
     return Expected("spark-commits", path / "commits" / "7")
@@ -559,7 +570,7 @@ DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
         checkpoint_metadata_lost, checkpoint_metadata_damaged, checkpoint_offsets_cut,
         checkpoint_offsets_lost, checkpoint_commits_garbage, checkpoint_commits_lost,
         checkpoint_checksum, checkpoint_schema, checkpoint_operator_metadata,
-        checkpoint_of_the_future,
+        checkpoint_of_the_future, checkpoint_repartition_refused,
     )),
     *((checkpoint_v2, damage) for damage in (
         checkpoint_body, checkpoint_rolled_back_v2, checkpoint_wrong_id,
