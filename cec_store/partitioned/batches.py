@@ -132,6 +132,7 @@ class BatchCommitter:
             refuse_what_is_there(self._folder, OF_REFERENCE_QUEUE)
             state = open_or_make(self._log, self._schema, 1, retention, self._clock_us())
         require_as_stored(schema_of(self._store, self._log), self._schema, self._store.url)
+        self._log.prove_creates()
         kept = retention_of(state, self._store.url)
         if retention not in (None, kept):
             _log.warning(

@@ -25,8 +25,8 @@ from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.by_url import store_at
 from cec_store.storage.stores.folders import AnyFolder, StorageOptions, folder_at
 from cec_store.storage.stores.local_store import LocalStore
+from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.retrying import Retries
-from cec_store.storage.stores.store import prove_exclusive_creates
 
 _RETRIES = Retries(attempts=2, first_pause_s=0.05, last_start_s=1.0)
 """A beat that comes late is worth nothing: the next one is about to come."""
@@ -88,7 +88,7 @@ class LeaseObjects:
         """
         if isinstance(self._store, LocalStore):
             LocalFolder(self.url).make()
-        elif tenure.number == 1:
+        else:
             prove_exclusive_creates(self._store)
         beats = beats_of(self._store, self._folder, tenure, create=True)
         try:

@@ -28,6 +28,11 @@ def index_cache(log_id: bytes) -> LocalFolder:
     return LocalFolder(cache_path(os.environ) / "indexes" / log_id.hex())
 
 
+def proofs_path() -> Path:
+    """Return the folder of what is known of stores' servers."""
+    return cache_path(os.environ) / "stores"
+
+
 def scratch_folder(log_id: bytes, base: AnyPath | None) -> LocalFolder:
     """A new folder, below ``base`` or in the cache, for a queue that nobody needs after its writer.
 

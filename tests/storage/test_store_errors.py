@@ -344,17 +344,6 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("partitions", [None, 2])
-def test_a_store_that_passes_over_conditions_is_refused_when_a_queue_is_made(
-    forgetful: str, partitions: int | None
-) -> None:
-    schema = pa.schema([("n", pa.int64())])
-    for mode in ("a", "x"):
-        with pytest.raises(NoExclusiveCreate, match=r"made one object twice.*single_writer=True"):
-            open_queue(forgetful, mode, schema=schema, partitions=partitions)
-    assert store_at(forgetful).list() == []
-
-
-@pytest.mark.parametrize("partitions", [None, 2])
 def test_it_is_taken_by_a_single_writer(forgetful: str, partitions: int | None) -> None:
     schema = pa.schema([("n", pa.int64())])
     options = {"single_writer": True}

@@ -27,7 +27,7 @@ ORDER = {
     """,
     "storage.stores": """
         failures store retrying file_system memory s3 gcs abfs webhdfs fsspec_store local_store
-        read_ahead store_folder by_url folders new_trees
+        proving read_ahead store_folder by_url folders new_trees
     """,
     "format": """
         checksum columns arrow_metadata arrow_limits arrow_values frame manifest durable_end

@@ -113,6 +113,7 @@ def _reopened(
 ) -> ObjectWriter:
     known, tail = _newest(folder)
     check_schema(folder, schema, schema_of(tail))
+    folder.prove_exclusive_creates()
     manifest = _claimed(folder, known)
     until_s = time.monotonic() + _FENCE_S
     while True:

@@ -72,6 +72,8 @@ class PartitionedQueue:
             raise SchemaMismatch(
                 f"{store.url}: the queue's columns are\n{self.schema.arrow}\nnot\n{schema.arrow}"
             )
+        if mode != "r":
+            self._reference_log.prove_creates()
         self._writer = ReferenceWriter(store, self._reference_log, self.schema, clock_us)
         self._upkeep = Upkeep(store, self._reference_log, self.schema, clock_us)
 

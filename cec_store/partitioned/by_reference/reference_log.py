@@ -29,7 +29,8 @@ from cec_store.storage.names import (
     is_log_folder,
     summary_object_name,
 )
-from cec_store.storage.stores.store import Store, prove_exclusive_creates
+from cec_store.storage.stores.proving import prove_exclusive_creates
+from cec_store.storage.stores.store import Store
 
 _log = logging.getLogger(__name__)
 _PROVEN_FOR_S = 60.0
@@ -46,6 +47,8 @@ class ReferenceLog:
         self._store = store
         self._mark = CommitMark(store)
         self._proven_s = time.monotonic()
+        self._last: ReferenceObject | None = None
+        """The last commit that was read or made, by which its double is known."""
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ class ReferenceLog:
             looks += 1
             if looks == _LOOKS:
                 what = "a commit of another queue, or behind another than the one before it"
-                raise CorruptLog(self._path(commit.number), 0, what)
+                raise self._inconsistent(commit.number, what)
             time.sleep(_PAUSE_S)
 
     def _upto_mark(self, state: QueueState) -> QueueState:
@@ -134,6 +137,8 @@ class ReferenceLog:
             what = "it was removed, made anew, or replaced by an older copy"
         elif header.log_id != state.log_id:
             what = "another queue stands here now"
+        elif self._is_double(header, state):
+            what = f"another writer's is, behind the same commit; {self._two_winners(state.number)}"
         elif header.salt != state.salt:
             what = "a copy that has gone on otherwise stands here now"
         else:
@@ -143,6 +148,30 @@ class ReferenceLog:
             f"{path}: commit {state.number} of the queue that was opened is not here any more: "
             f"{what}. Nothing was committed; open the queue again"
         )
+
+    def _is_double(self, header: SegmentHeader, state: QueueState) -> bool:
+        """Return whether a commit there goes on from where that of the state does."""
+        last = self._last
+        if last is None or (last.number, last.salt) != (state.number, state.salt):
+            return False
+        is_behind_same = (header.prev_segment, header.prev_salt) == last.after
+        return header.salt != state.salt and is_behind_same and self._store.racing is not None
+
+    def _two_winners(self, number: int) -> str:
+        racing = self._store.racing
+        server = self._store.url if racing is None else racing.server()
+        return (
+            f"the store has broken its promise: {server} let two writers make commit {number}, and "
+            "what one of them was told is lost: stop all writers of this queue, and copy it to a "
+            "store that makes each object once"
+        )
+
+    def _inconsistent(self, number: int, what: str) -> CorruptLog:
+        """Return the error for commits that do not fit each other; servers cause it, too."""
+        if self._store.racing is None:
+            return CorruptLog(self._path(number), 0, what)
+        reason = f"{what}; unless files were put here by hand"
+        return CorruptLog(self._path(number), 0, reason, self._two_winners(number))
 
     def has(self, number: int, salt: int) -> bool:
         """Return whether commit ``number`` is there and has this salt: 128 bytes."""
@@ -204,7 +233,7 @@ class ReferenceLog:
         try:
             return QueueState.of(parts)
         except ValueError as error:
-            raise CorruptLog(self._path(number), 0, str(error)) from error
+            raise self._inconsistent(number, str(error)) from error
 
     def _part(self, number: int, salt: int | None) -> ReferenceObject:
         """The summary at a commit of this salt, or the commit; raises :class:`CorruptLog`.
@@ -219,16 +248,18 @@ class ReferenceLog:
         found = self.commit(number)
         if salt not in (None, found.salt):
             what = "another commit than the one that the queue has gone on from"
-            raise CorruptLog(self._path(number), 0, what)
+            raise self._inconsistent(number, what)
         if number and (found.after is None or found.after[0] != number - 1):
             raise CorruptLog(self._path(number), 0, "it does not name the commit before it")
         return found
 
     def _after(self, state: QueueState, commit: ReferenceObject) -> QueueState:
         try:
-            return state.after(commit)
+            after = state.after(commit)
         except ValueError as error:
-            raise CorruptLog(self._path(commit.number), 0, str(error)) from error
+            raise self._inconsistent(commit.number, str(error)) from error
+        self._last = commit
+        return after
 
     def _summary(self, number: int) -> ReferenceObject | None:
         """``None`` where none is due, or its writer did not come to it."""
@@ -250,6 +281,10 @@ class ReferenceLog:
 
     # -- writing ------------------------------------------------------------------------------
 
+    def prove_creates(self) -> None:
+        """See that a number is given once; raises as :func:`.prove_exclusive_creates`."""
+        prove_exclusive_creates(self._store)
+
     def make(self, first: ReferenceObject) -> QueueState:
         """Make the queue by its commit 0.
 
@@ -258,7 +293,7 @@ class ReferenceLog:
             NoExclusiveCreate: the store lets two writers make the same object.
         """
         assert first.number == 0
-        prove_exclusive_creates(self._store)
+        self.prove_creates()
         first = replace(first, salt=_salt(), after=None)
         self._store.create(commit_object_name(0), first.encode())
         state = QueueState.of([first])
@@ -289,8 +324,10 @@ class ReferenceLog:
 
         Raises:
             QueueReplaced: this queue does not stand here any more; nothing was committed.
+            NoExclusiveCreate: the store lets two writers make the same object.
             StorageError: it was not made, or nobody can say: open again and look.
         """
+        self.prove_creates()
         while (commit := next_after(state)) is not None:
             assert commit.number == state.number + 1
             commit = replace(commit, salt=_salt(), after=(state.number, state.salt))

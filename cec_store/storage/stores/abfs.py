@@ -30,6 +30,9 @@ class AbfsFileSystem(FileSystem):
         if "overwrite" not in signature(self.calls._pipe_file).parameters:
             raise too_old("adlfs", "abfs")
 
+    def endpoint(self) -> str:
+        return str(getattr(self.calls, "account_host", None) or self.calls.account_name)
+
     def create(self, path: str, data: bytes) -> None:
         # Releases before mode="create" take this as well.
         self.calls.pipe_file(path, data, overwrite=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from inspect import signature
 from typing import Any
@@ -21,6 +23,8 @@ class FileSystem:
     """
 
     creates_exclusively = False
+    needs_proof = True
+    """Whether it is a server, whose creates are proven before they are relied on."""
 
     def __init__(self, calls: Any) -> None:
         """``calls`` is the file system of fsspec."""
@@ -34,6 +38,25 @@ class FileSystem:
     def create(self, path: str, data: bytes) -> None:
         """Make the object unless the name is taken; ``TAKEN`` where it is."""
         raise NotImplementedError(f"{type(self).__name__} has no conditional create")
+
+    def endpoint(self) -> str:
+        """Return the server's address where the URL does not say it; it makes no request."""
+        return ""
+
+    def race(self, path: str, bodies: Sequence[bytes]) -> list[BaseException | None]:
+        """Create one object with each body at the same moment; ``None`` for each that made it."""
+        together = threading.Barrier(len(bodies))
+
+        def create(data: bytes) -> BaseException | None:
+            together.wait()
+            try:
+                self.create(path, data)
+            except Exception as error:
+                return error
+            return None
+
+        with ThreadPoolExecutor(len(bodies), "cec-race") as pool:
+            return list(pool.map(create, bodies))
 
     def put(self, path: str, data: bytes) -> None:
         """Make the object, over one that may be there."""

@@ -16,7 +16,13 @@ from cec_store.storage.stores.failures import (
 )
 from cec_store.storage.stores.file_system import FileSystem
 from cec_store.storage.stores.retrying import Retries
-from cec_store.storage.stores.store import Entry, check_object_name, check_range, is_object_name
+from cec_store.storage.stores.store import (
+    Entry,
+    Racing,
+    check_object_name,
+    check_range,
+    is_object_name,
+)
 
 _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
@@ -59,6 +65,25 @@ class FsspecStore:
     @property
     def url(self) -> str:
         return self._url
+
+    @property
+    def racing(self) -> Racing | None:
+        return self if self.creates_exclusively and self._calls.needs_proof else None
+
+    def server(self) -> str:
+        scheme, _, rest = self._url.partition("://")
+        endpoint = self._asked(self._url, lambda calls: calls.endpoint())
+        return f"{scheme}://{rest.partition('/')[0]} {endpoint}".rstrip()
+
+    def race(self, name: str, bodies: Sequence[bytes]) -> int:
+        path = self._path_of(name)
+        errors = self._file_system().race(path, bodies)
+        for error in filter(None, errors):
+            failure = self._failure_of(error)
+            # Where no answer came, or another write was in the way, it was told no success.
+            if failure not in (Failure.TAKEN, Failure.PASSING, Failure.ABSENT):
+                raise error_for(failure, self._place_of(name), error, reading=False) from error
+        return errors.count(None)
 
     def create(self, name: str, parts: Sequence[bytes]) -> None:
         """As :meth:`Store.create`.

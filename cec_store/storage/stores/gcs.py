@@ -20,6 +20,9 @@ class GcsFileSystem(CreatingFileSystem):
 
     extra = "gcs"
 
+    def endpoint(self) -> str:
+        return str(getattr(self.calls, "_location", ""))
+
     def create(self, path: str, data: bytes) -> None:
         self._check_bucket(path)
         try:

@@ -29,6 +29,7 @@ class LocalStore:
 
     appends = True
     creates_exclusively = True
+    racing = None
 
     def __init__(self, path: AnyPath) -> None:
         """Raises ``ValueError`` for a path that is empty or of another file system."""

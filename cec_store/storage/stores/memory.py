@@ -16,6 +16,7 @@ class MemoryFileSystem(FileSystem):
     """Gone with the process: durable is nothing here."""
 
     creates_exclusively = True
+    needs_proof = False
 
     def create(self, path: str, data: bytes) -> None:
         with _calling:

@@ -13,13 +13,10 @@ There is no append, truncate, rename or lock here.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from cec_store.storage.folder import check_name
-from cec_store.storage.names import probe_name
-from cec_store.storage.stores.failures import no_exclusive_create
 
 
 class Entry(NamedTuple):
@@ -33,6 +30,22 @@ class Entry(NamedTuple):
     @property
     def is_folder(self) -> bool:
         return self.size is None
+
+
+class Racing(Protocol):
+    """What is asked of a server whose exclusive creates have to be proven."""
+
+    def server(self) -> str:
+        """Return its scheme, address and bucket, without credentials; it makes no request."""
+
+    def race(self, name: str, bodies: Sequence[bytes]) -> int:
+        """Create one object with each of these bodies at the same moment, each once.
+
+        Returns how many of them were told that they had made it; no answer counts as no.
+
+        Raises:
+            StorageError: a create was refused for a reason that does not pass.
+        """
 
 
 class Store(Protocol):
@@ -49,6 +62,13 @@ class Store(Protocol):
     @property
     def creates_exclusively(self) -> bool:
         """Whether the store itself sees to it that a name is given once."""
+
+    @property
+    def racing(self) -> Racing | None:
+        """How its creates are proven; ``None`` where they need no proof.
+
+        These are local files, memory of this process, and a store with one writer alone.
+        """
 
     def create(self, name: str, parts: Sequence[bytes]) -> None:
         """A new object of these bytes, one part after the other; durable on return.
@@ -81,30 +101,6 @@ class Store(Protocol):
 
     def delete(self, names: Iterable[str]) -> None:
         """Objects that are not there are no error."""
-
-
-def prove_exclusive_creates(store: Store, folder: str = "") -> None:
-    """See that a name is given once, before a queue is made in this folder: some servers take the
-    condition and pass over it without a word.
-
-    One object is made, made again with other bytes, and deleted. Whoever is killed meanwhile leaves
-    it, and nobody minds. Local files are known, and where one process alone writes it is not asked.
-
-    Raises:
-        NoExclusiveCreate: the second was made as well.
-    """
-    if store.appends or not store.creates_exclusively:
-        return
-    token = secrets.token_hex(16)
-    name = f"{folder}/{probe_name(token)}" if folder else probe_name(token)
-    store.create(name, [b"first ", token.encode()])
-    try:
-        store.create(name, [b"second ", token.encode()])
-    except FileExistsError:
-        return
-    finally:
-        store.delete([name])
-    raise no_exclusive_create(store.url, "it has made one object twice, as if nothing was there")
 
 
 def check_object_name(name: str) -> str:

@@ -10,8 +10,9 @@ from cec_store.errors import ReadOnly
 from cec_store.storage.folder import AppendFile, HeldFile, check_name
 from cec_store.storage.folder import Lock as FolderLock
 from cec_store.storage.names import segment_id_of
+from cec_store.storage.stores.proving import prove_exclusive_creates
 from cec_store.storage.stores.read_ahead import ReadAhead
-from cec_store.storage.stores.store import Entry, Store, prove_exclusive_creates
+from cec_store.storage.stores.store import Entry, Store
 
 _SMALL_BYTES = 64 << 10
 _FILE_BYTES_MAX = 2**62

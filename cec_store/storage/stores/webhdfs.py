@@ -47,6 +47,9 @@ class WebHdfsFileSystem(FileSystem):
         host, port = options.pop("host", host), options.pop("port", port or _PORT)
         return f"webhdfs://{user}{at}{host}:{port}{slash}{path}", options
 
+    def endpoint(self) -> str:
+        return str(self.calls.url)
+
     def create(self, path: str, data: bytes) -> None:
         # A rename onto a folder would go into it, and most losers learn it here.
         with suppress(FileNotFoundError):

@@ -75,6 +75,23 @@ def test_a_batch_costs_one_object_a_task_and_one_commit(spark: Any, planned: Pat
     assert sum(local.ends().values()) % 1000 == 0
 
 
+@pytest.mark.parametrize("kind", ["looks", "ignores"])
+def test_a_store_that_lets_two_writers_win_is_refused_before_the_first_row(
+    spark: Any, planned: Path, kind: str
+) -> None:
+    said = refused(lambda: writer(frame(spark)).save(f"planned://{kind}{planned}/q"))
+    assert f"planned://{kind}/ let " in said
+    assert "of 8 writers make one object" in said
+    assert [file for file in (planned / "q").rglob("*") if file.is_file()] == []
+    # A queue that is there already is proven by whoever opens it to append.
+    writer(frame(spark)).save(f"planned://{planned}/q")
+    said = refused(lambda: writer(frame(spark)).save(f"planned://{kind}{planned}/q"))
+    assert "of 8 writers make one object" in said
+    assert numbers(planned / "q") == list(range(1000))
+    writer(frame(spark, 1000), singleWriter="true").save(f"planned://{kind}{planned}/q")
+    assert len(numbers(planned / "q")) == 2000
+
+
 def batches_of(names: set[str]) -> set[str]:
     return {name.rpartition("/")[0] for name in names}
 

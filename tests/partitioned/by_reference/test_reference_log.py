@@ -35,6 +35,7 @@ class Objects:
 
     appends = False
     creates_exclusively = True
+    racing = None
     url = "memory://queue"
 
     def __init__(self) -> None:

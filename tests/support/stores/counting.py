@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from cec_store.storage.stores.store import Entry, Store
+from cec_store.storage.stores.store import Entry, Racing, Store
 
 
 class CountingStore:
@@ -33,6 +33,10 @@ class CountingStore:
     @property
     def creates_exclusively(self) -> bool:
         return self.store.creates_exclusively
+
+    @property
+    def racing(self) -> Racing | None:
+        return self.store.racing
 
     def create(self, name: str, parts: Sequence[bytes]) -> None:
         self.calls.append(("create", name))

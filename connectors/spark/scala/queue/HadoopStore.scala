@@ -3,7 +3,9 @@ package org.apache.spark.sql.cecstore.queue
 import java.io.{EOFException, FileNotFoundException, IOException, InterruptedIOException}
 import java.nio.file.FileAlreadyExistsException
 import java.security.SecureRandom
+import java.util.concurrent.{Callable, CyclicBarrier, Executors}
 import java.util.zip.CRC32C
+import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
@@ -15,9 +17,36 @@ import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Interrupts
 
 /** Any Hadoop file system that can make an object only where there is none. */
-private[cecstore] final class HadoopStore(fs: FileSystem, root: Path, creation: Creation) extends Store with Logging {
+private[cecstore] final class HadoopStore(fs: FileSystem, root: Path, creation: Creation, needsProof: Boolean)
+    extends Store with Racing with Logging {
   override val url: String = root.toString.stripSuffix("/")
   private def at(name: String): Path = new Path(root, Store.checked(name))
+
+  override def racing: Option[Racing] = Option.when(needsProof)(this)
+
+  override def server: String = {
+    val (conf, uri) = (fs.getConf, fs.getUri)
+    val endpoint = if (uri.getScheme != "s3a") None
+      else Option(conf.get(s"fs.s3a.bucket.${uri.getHost}.endpoint")).orElse(Option(conf.get("fs.s3a.endpoint")))
+    (uri.toString +: endpoint.toSeq).mkString(" ")
+  }
+
+  override def race(name: String, bodies: Seq[Array[Byte]]): Int = {
+    val path = at(name)
+    val together = new CyclicBarrier(bodies.size)
+    val pool = Executors.newFixedThreadPool(bodies.size)
+    def isMade(body: Array[Byte]): Boolean = {
+      val publish = try Some(creation.written(fs, path, Iterator(body))) catch {
+        case e: IOException => logDebug(s"cec: $path: $e"); None
+      }
+      together.await()
+      try publish.fold(false) { send => send(); true } catch {
+        case e: IOException => logDebug(s"cec: $path: $e"); false
+      }
+    }
+    val tasks = bodies.map(body => (() => isMade(body)): Callable[Boolean])
+    try pool.invokeAll(tasks.asJava).asScala.count(_.get()) finally pool.shutdownNow()
+  }
 
   override def create(name: String, parts: Iterator[Array[Byte]]): Unit = {
     val path = at(name)

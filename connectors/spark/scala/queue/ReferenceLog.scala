@@ -32,6 +32,8 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   private val mark = new CommitMark(store)
   private val isLocal = store.localRoot.nonEmpty
   @volatile private var provenNs = System.nanoTime
+  /** The last commit that was read or made, by which its double is known. */
+  @volatile private var last: Option[LogObject] = None
 
   // -- reading ------------------------------------------------------------------------------
 
@@ -67,7 +69,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     case Some(next) =>
       prove(state)
       if (looks + 1 == Looks) {
-        throw damaged(next.number, "a commit of another queue, or behind another than the one before it")
+        throw inconsistent(next.number, "a commit of another queue, or behind another than the one before it")
       }
       Thread.sleep(LookPauseMs)
       followed(state, looks + 1)
@@ -100,6 +102,8 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     val what = found match {
       case None => Some("it was removed, made anew, or replaced by an older copy")
       case Some(other) if other.logId.toIndexedSeq != state.logId => Some("another queue stands here now")
+      case Some(other) if isDouble(other, state) =>
+        Some(s"another writer's is, behind the same commit; ${twoWinners(state.number)}")
       case Some(other) if other.salt != state.salt => Some("a copy that has gone on otherwise stands here now")
       case _ => None
     }
@@ -107,6 +111,23 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       s"that was opened is not here any more: $reason. Nothing was committed; open the queue again"))
     provenNs = System.nanoTime
   }
+
+  /** Whether a commit there goes on from where that of the state does. */
+  private def isDouble(there: SegmentHeader, state: QueueState): Boolean = store.racing.nonEmpty &&
+    there.salt != state.salt && last.exists { known =>
+      known.number == state.number && known.salt == state.salt &&
+        known.previous.contains((there.prevSegment, there.prevSalt))
+    }
+
+  private def twoWinners(number: Long): String = s"the store has broken its promise: " +
+    s"${store.racing.fold(store.url)(_.server)} let two writers make commit $number, and what one of them was told is " +
+    "lost: stop all writers of this queue, and copy it to a store that makes each object once"
+
+  /** The error for commits that do not fit each other; servers cause it, too. */
+  private def inconsistent(number: Long, reason: String): CecLogException =
+    if (store.racing.isEmpty) damaged(number, reason)
+    else new CecLogException(s"${pathOf(number)}: damage at byte 0: $reason; unless files were put here by hand, " +
+      twoWinners(number))
 
   /** The commit that made the queue. */
   def first(): LogObject = neededCommit(0)
@@ -162,7 +183,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     }
     val all = parts(number, salt, Nil)
     all.find(_.logId != all.last.logId).foreach(stranger => throw damaged(stranger.number, "a commit of another queue"))
-    try QueueState.of(all) catch { case e: BadState => throw damaged(number, e.getMessage) }
+    try QueueState.of(all) catch { case e: BadState => throw inconsistent(number, e.getMessage) }
   }
 
   /** The summary at a commit of this salt, or the commit. None: no summary is due, and any commit counts. */
@@ -172,7 +193,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     }.getOrElse {
       val found = neededCommit(number)
       if (!salt.forall(_ == found.salt)) {
-        throw damaged(number, "another commit than the one that the queue has gone on from")
+        throw inconsistent(number, "another commit than the one that the queue has gone on from")
       }
       if (number != 0 && !found.previous.exists(_._1 == number - 1)) {
         throw damaged(number, "it does not name the commit before it")
@@ -180,8 +201,11 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
       found
     }
 
-  private def after(state: QueueState, next: LogObject): QueueState =
-    try state.after(next) catch { case e: BadState => throw damaged(next.number, e.getMessage) }
+  private def after(state: QueueState, next: LogObject): QueueState = {
+    val now = try state.after(next) catch { case e: BadState => throw inconsistent(next.number, e.getMessage) }
+    last = Some(next)
+    now
+  }
 
   /** None where none is due, or its writer did not come to it. */
   private def summary(number: Long): Option[LogObject] = QueueState.summaryBase(number).flatMap { _ =>
@@ -203,9 +227,13 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
 
   // -- writing ------------------------------------------------------------------------------
 
+  /** See that a number is given once. Raises CecLogException where the store lets two writers make the same object. */
+  def proveCreates(): Unit = StoreProof.require(store)
+
   /** Make the queue by its commit 0. Raises FileAlreadyExistsException where there is one. */
   def make(first: LogObject): QueueState = {
     require(first.number == 0)
+    proveCreates()
     val made = first.copy(salt = random.nextLong(), previous = None)
     val parts = made.encode()
     create(Names.commit(0), parts)
@@ -227,6 +255,7 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
     case None => state
     case Some(wanted) =>
       require(wanted.number == state.number + 1)
+      proveCreates()
       val made = wanted.copy(salt = random.nextLong(), previous = Some((state.number, state.salt)))
       if (isCreated(state, made)) {
         val now = after(state, made)

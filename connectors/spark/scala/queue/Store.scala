@@ -1,8 +1,16 @@
 package org.apache.spark.sql.cecstore.queue
 
+import java.io.IOException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{FileAlreadyExistsException, Paths}
+import java.security.{MessageDigest, SecureRandom}
+import java.util.concurrent.ConcurrentHashMap
+import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.cecstore.CecLogException
+import org.apache.spark.sql.cecstore.format.Interrupts
 
 /** What a folder lists: an object and its bytes, or a folder with -1 in their place. */
 private[cecstore] final case class Entry(name: String, size: Long) {
@@ -24,6 +32,9 @@ private[cecstore] trait Store {
 
   /** The folder of local files; none elsewhere. */
   def localRoot: Option[java.nio.file.Path] = None
+
+  /** How its creates are proven; none where they need no proof: local files, and a store with one writer alone. */
+  def racing: Option[Racing] = None
 
   /**
    * A new object of these bytes, durable on return. They are taken as they come and not kept. Where the store has made
@@ -58,15 +69,16 @@ private[cecstore] object Store {
    * The store of a path. Local files are linked, HDFS renames without overwriting, object stores create conditionally.
    *
    * @param singleWriter take a file system that offers none of these; two writers at once may then lose rows
+   * @param reading take it as well; should something be written all the same, the creates are proven
    */
-  def at(path: Path, conf: Configuration, singleWriter: Boolean = false): Store = {
+  def at(path: Path, conf: Configuration, singleWriter: Boolean = false, reading: Boolean = false): Store = {
     val fs = path.getFileSystem(conf)
     val root = qualified(path, conf)
     fs.getUri.getScheme match {
       case "file" => new LocalStore(java.nio.file.Paths.get(root.toUri.getPath))
-      case "hdfs" => new HadoopStore(fs, root, new ByRename(root, conf))
-      case _ if isConditional(fs, root) => new HadoopStore(fs, root, Conditionally)
-      case _ if singleWriter => new HadoopStore(fs, root, ByOneWriter)
+      case "hdfs" => new HadoopStore(fs, root, new ByRename(root, conf), !singleWriter)
+      case _ if isConditional(fs, root) => new HadoopStore(fs, root, Conditionally, !singleWriter)
+      case _ if singleWriter || reading => new HadoopStore(fs, root, ByOneWriter, needsProof = false)
       case scheme => throw new CecLogException(s"$root: $scheme:// offers no way to make an object only where there " +
         s"is none ($Conditional), so writers could overwrite each other: use another; with one writer only, and " +
         "never two, set the option singleWriter=true")
@@ -85,4 +97,89 @@ private[cecstore] object Store {
     require(name.split("/", -1).forall(isName), s"not a name of this store: '$name'")
     name
   }
+}
+
+/** What is asked of a server whose exclusive creates have to be proven. */
+private[cecstore] trait Racing {
+  /** Its scheme, address and bucket, without credentials. Makes no request. */
+  def server: String
+
+  /**
+   * Create one object with each of these bodies at the same moment, each once. Returns how many were told that they had
+   * made it; no answer counts as no.
+   */
+  def race(name: String, bodies: Seq[Array[Byte]]): Int
+}
+
+/**
+ * Proof that a store gives a name once, however many writers ask for it at the same moment; as
+ * cec_store/storage/stores/proving.py has it. Some servers take the condition of a create and pass over it; others look
+ * first and put afterwards, so that writers who come together all succeed. Only a race shows the second kind.
+ */
+private[cecstore] object StoreProof extends Logging {
+  private val Rounds = 12
+  private val Racers = 8
+  private val ValidS = 7 * 86400L
+  private val random = new SecureRandom
+  /** Servers that this process knows. */
+  private val proven = ConcurrentHashMap.newKeySet[String]()
+
+  /**
+   * See that two writers cannot both make an object. That costs `Rounds` times `Racers` creates and a delete for each, once
+   * a week for each server, bucket and user: the result is kept in the user's cache, and costs no request afterwards.
+   * Raises CecLogException where two creates of one name have succeeded.
+   */
+  def require(store: Store): Unit = store.racing.foreach { racing =>
+    val server = racing.server
+    if (!proven.contains(server)) {
+      if (!isRemembered(server)) {
+        race(store, racing, server)
+        remember(server)
+      }
+      proven.add(server)
+    }
+  }
+
+  private def race(store: Store, racing: Racing, server: String): Unit = {
+    val names = Seq.fill(Rounds)(f"probe-${random.nextLong()}%016x${random.nextLong()}%016x.tmp")
+    try names.foreach { name =>
+      val winners = racing.race(name, (1 to Racers).map(number => s"$number $name".getBytes(UTF_8)))
+      if (winners > 1) throw new CecLogException(s"${store.url}: this store cannot make an object only where there is none " +
+        s"($server let $winners of $Racers writers make one object): use another; with one writer only, and never two, " +
+        "set the option singleWriter=true")
+      // What went wrong is then said by name: a store that is busy may have lost all.
+      if (winners == 0) try store.create(name, Iterator(name.getBytes(UTF_8))) catch {
+        case e: FileAlreadyExistsException => logDebug(s"cec: $name: made by a create that had no answer: $e")
+      }
+    } finally try store.delete(names) catch {
+      case e: IOException if Interrupts.isOne(e) => throw e
+      case NonFatal(e) => logWarning(s"cec: ${store.url}: objects named probe-….tmp stay: $e")
+    }
+  }
+
+  private def isRemembered(server: String): Boolean = try {
+    val nowS = System.currentTimeMillis / 1000
+    proofs.list("").map(_.name).exists(name => name.startsWith(key(server)) && isValid(name, nowS))
+  } catch { case e: IOException => logDebug(s"cec: no proofs are read: $e"); false }
+
+  private def remember(server: String): Unit = try {
+    val nowS = System.currentTimeMillis / 1000
+    proofs.delete(proofs.list("").map(_.name).filterNot(isValid(_, nowS)))
+    proofs.create(s"${key(server)}-$nowS", Iterator(server.getBytes(UTF_8)))
+  } catch {
+    case e: FileAlreadyExistsException => logDebug(s"cec: another process has proven it in the same second: $e")
+    case NonFatal(e) => logWarning(s"cec: $server is proven again by each process, as that cannot be kept: $e")
+  }
+
+  private def isValid(name: String, nowS: Long): Boolean =
+    name.split('-').lastOption.flatMap(_.toLongOption).exists(madeS => 0 <= nowS - madeS && nowS - madeS < ValidS)
+
+  private def proofs: LocalStore = {
+    val told = Option(System.getenv("XDG_CACHE_HOME")).filter(Paths.get(_).isAbsolute).map(Paths.get(_))
+    val base = told.getOrElse(Paths.get(System.getProperty("user.home"), ".cache"))
+    new LocalStore(base.resolve("cec-store").resolve("stores"))
+  }
+
+  private def key(server: String): String = MessageDigest.getInstance("SHA-256").digest(server.getBytes(UTF_8))
+    .take(16).map(byte => f"$byte%02x").mkString
 }

@@ -100,7 +100,7 @@ private[cecstore] object ReadableQueue {
     val configuration = SparkSession.active.sessionState.newHadoopConf()
     val qualified = Store.qualified(new Path(path), configuration)
     // Who only reads needs no store that keeps writers apart.
-    (qualified.toString, Store.at(qualified, configuration, singleWriter = true))
+    (qualified.toString, Store.at(qualified, configuration, reading = true))
   }
 
   private def open(path: String, store: Store): ReadableQueue = try ReferenceView.open(path, store) catch {

@@ -59,7 +59,7 @@ private[cecstore] final class SliceReaderFactory(path: String, configuration: Br
   override def createColumnarReader(partition: InputPartition): PartitionReader[ColumnarBatch] = partition match {
     case group: SliceGroup =>
       // Who only reads needs no store that keeps writers apart.
-      val store = Store.at(new Path(path), configuration.value.value, singleWriter = true)
+      val store = Store.at(new Path(path), configuration.value.value, reading = true)
       new SliceReader(store, RecordFields.decode(schemaMessage), group, wanted)
   }
 }

@@ -22,6 +22,7 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
     new Merging(options.path, options.singleWriter, conf, schemaMessage))
   /** Of the queue's columns, in their order, among those of the query. */
   val places: IndexedSeq[Int] = placesOfColumns()
+  commits.proveCreates()
   warnOfOtherRetention()
 
   private def make(): QueueState = {
