@@ -22,11 +22,10 @@ from cec_store.log.selection import (
     Moment,
     Selection,
 )
-from cec_store.partitioned.by_reference.from_version_1 import go_on_by_reference
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
 from cec_store.partitioned.making import OF_REFERENCE_QUEUE, refuse_what_is_there
-from cec_store.partitioned.partitions import Partitions, is_partitioned, refuse_part_of_another
+from cec_store.partitioned.plain_queue import PlainQueue
 from cec_store.partitioned.reading import queue_in
 from cec_store.queues.appendable_queue import MODES, now_us
 from cec_store.queues.output_queue import OutputQueue
@@ -125,8 +124,8 @@ def open_queue(
         NotAQueue: nothing here (mode ``r``), or something else, such as a queue of another kind.
         FileExistsError: mode ``x``, and there is a queue.
         QueueLocked: somebody else appends.
-        ReadOnly: a state log, which Spark alone writes, a part of a queue of many partitions, or
-            in a store a copy of a queue of local files, or of one of version 1.
+        ReadOnly: a state log, which Spark alone writes, or in a store a copy of a queue of local
+            files.
         SchemaMismatch: not the queue's columns, keys or number of partitions.
         NoExclusiveCreate: several writers would overwrite each other in a store of this kind.
         ValueError: many partitions, and no ``partitions`` to append; or ``key_columns`` of one.
@@ -143,7 +142,7 @@ def open_queue(
         schema = _described(schema, timestamp_column, key_columns)
     kept = None if retention is None else Retention.of(retention)
     folder = folder_at(path, storage_options)
-    store = _store_of_partitions(folder, mode, schema, partitions, clock_us)
+    store = _store_of_partitions(folder, mode, partitions)
     if store is not None and options is not None:
         raise ValueError("options are of queues without partitions")
     if store is not None:
@@ -154,8 +153,6 @@ def open_queue(
         raise ValueError("key_columns are of a queue of many partitions: say partitions, too")
     if is_state_log(folder) and mode in MODES:
         return _state_log(folder, mode, schema)
-    if mode != "r":
-        refuse_part_of_another(folder)
     return OutputQueue(
         folder, mode, schema, options, takeover=takeover, clock_us=clock_us, retention=kept
     )
@@ -178,32 +175,15 @@ def _state_log(folder: Folder, mode: str, schema: RecordSchema | None) -> StateL
     return StateLog(folder)
 
 
-def _store_of_partitions(
-    folder: Folder,
-    mode: str,
-    schema: RecordSchema | None,
-    partitions: int | None,
-    clock_us: Callable[[], int],
-) -> Store | None:
+def _store_of_partitions(folder: Folder, mode: str, partitions: int | None) -> Store | None:
     """Where a queue of many partitions is, or is to be; ``None`` for another one."""
     store = store_of(folder)
     if store is None or is_by_reference(store):
         return store
     if partitions is None:
         return None
-    if mode == "r" or not isinstance(folder, (LocalFolder, StoreFolder)):
-        return store
-    if not is_partitioned(folder):
+    if mode != "r" and isinstance(folder, (LocalFolder, StoreFolder)):
         refuse_what_is_there(folder, OF_REFERENCE_QUEUE)
-    elif mode == "x":
-        raise FileExistsError(f"{folder.path}: there is a queue already")
-    elif not isinstance(folder, LocalFolder):
-        raise ReadOnly(
-            f"{folder.path}: a copy of a queue of version 1, which goes on as version 2 on local "
-            "files alone: append to it there and copy it again, or make a new queue in the store"
-        )
-    else:
-        go_on_by_reference(folder, store, schema, partitions, clock_us)
     return store
 
 
@@ -267,8 +247,8 @@ def read_queue(
 
 def queue_at(
     path: AnyPath | FolderTree, storage_options: Mapping[str, Any] | None = None
-) -> Partitions | ReferenceQueue:
-    """A queue of any kind and version, to read by partition.
+) -> PlainQueue | ReferenceQueue:
+    """A queue of any kind, to read by partition.
 
     Raises:
         NotAQueue: there is none.
@@ -278,7 +258,7 @@ def queue_at(
 
 
 def _within(
-    queue: Partitions | ReferenceQueue, number: int, end: int, wanted: Selection
+    queue: PlainQueue | ReferenceQueue, number: int, end: int, wanted: Selection
 ) -> Selection:
     """What is wanted of one partition, as far as the queue reached: ``end``."""
     if wanted.since is None and wanted.from_moment is None:

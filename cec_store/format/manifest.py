@@ -10,10 +10,8 @@ from cec_store.format.checksum import crc_is_right, with_crc
 
 _MAGIC = b"CECMANI\0"
 PLAIN = 1
-BY_REFERENCE = 2
-"""The version of the log of commits of a queue that goes on by reference. docs/format.md §12."""
 BY_OBJECT = 3
-"""The version of a queue in a store, each segment of which is an object. docs/format.md §14."""
+"""The version of a queue in a store, each segment of which is an object. docs/format.md §13."""
 EPOCH_MAX = 2**32 - 1
 _LAYOUT = Struct("<8sHHI16sQQ12xI")
 MANIFEST_BYTES = _LAYOUT.size
@@ -32,7 +30,7 @@ class Manifest:
 
     @property
     def by_object(self) -> bool:
-        """Each segment is an object of a store: those that follow the newest count too (§14)."""
+        """Each segment is an object of a store: those that follow the newest count too (§13)."""
         return self.version == BY_OBJECT
 
     def encode(self) -> bytes:
@@ -54,7 +52,7 @@ class Manifest:
             if len(data) >= 10 and version > BY_OBJECT and len(data) != MANIFEST_BYTES:
                 raise upgrade_needed(path, unknown_version(version, BY_OBJECT))
             raise CorruptLog(path, 0, "the manifest fails its checksum")
-        if version not in (PLAIN, BY_REFERENCE, BY_OBJECT):
+        if version not in (PLAIN, BY_OBJECT):
             raise upgrade_needed(path, unknown_version(version, BY_OBJECT))
         epoch, log_id, first, newest = _LAYOUT.unpack(data)[3:7]
         if first > newest:

@@ -7,21 +7,15 @@ from dataclasses import replace
 
 from cec_store.errors import CorruptLog, NotAQueue, StorageError
 from cec_store.format.manifest import EPOCH_MAX, MANIFEST_BYTES, Manifest
-from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.local import LocalFolder
+from cec_store.storage.folder import Folder
 from cec_store.storage.names import (
-    COMMITS_FOLDER,
     claim_name,
     claimed_epoch_of,
     manifest_epoch_of,
     manifest_name,
-    partition_name,
-    partition_of,
     segment_id_of,
 )
 from cec_store.storage.publishing import publish_file, remove
-from cec_store.storage.stores.store_folder import StoreFolder
-from cec_store.storage.trees import enclosing
 
 
 def newest_epoch(folder: Folder) -> int | None:
@@ -30,23 +24,6 @@ def newest_epoch(folder: Folder) -> int | None:
         return None
     epochs = [manifest_epoch_of(name) for name in folder.names()]
     return max((epoch for epoch in epochs if epoch is not None), default=None)
-
-
-def queue_of_part(folder: Folder) -> FolderTree | None:
-    """The queue of many partitions that this folder is a partition of, or the log of commits."""
-    outer: FolderTree | None = None
-    if isinstance(folder, LocalFolder):
-        above, name = enclosing(folder)
-        outer = above if _is_part(name) else None
-    elif isinstance(folder, StoreFolder) and _is_part(folder.path.rpartition("/")[2]):
-        outer = folder.above()
-    if outer is None or newest_epoch(outer.folder(COMMITS_FOLDER)) is None:
-        return None
-    return outer
-
-
-def _is_part(name: str) -> bool:
-    return partition_of(name) is not None or name == COMMITS_FOLDER
 
 
 def newest_claim(names: list[str]) -> int:
@@ -129,11 +106,6 @@ def read_manifest(folder: Folder) -> Manifest:
         if manifest.epoch != epoch:
             raise CorruptLog(path, 12, f"the manifest is of epoch {manifest.epoch}")
         return _reaching(manifest, names) if manifest.by_object else manifest
-    if folder.exists() and COMMITS_FOLDER in folder.names():
-        raise NotAQueue(
-            f"{folder.path}: a queue of many partitions; read it by read_queue, or name one of "
-            f"them, such as {folder.path}/{partition_name(0)}"
-        )
     raise NotAQueue(f"{folder.path}: no queue here (there is no file {manifest_name(0)[:9]}…)")
 
 
@@ -148,10 +120,3 @@ def _reaching(manifest: Manifest, names: list[str]) -> Manifest:
 def publish_manifest(folder: Folder, manifest: Manifest) -> None:
     """Put the manifest under its epoch's name, durably and at once."""
     publish_file(folder, manifest_name(manifest.epoch), manifest.encode())
-
-
-def supersede(folder: Folder, version: int) -> None:
-    """Publish the manifest as one of another version: who does not know that is kept out."""
-    epoch = claim_epoch(folder)
-    publish_manifest(folder, replace(read_manifest(folder), epoch=epoch, version=version))
-    remove_older_manifests(folder, epoch)

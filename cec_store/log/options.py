@@ -42,7 +42,7 @@ class Compression(str, Enum):
     """All of it: the least work where records are read whole, and the smallest small frames."""
     COLUMNS = "columns"
     """Each column apart, strings of few values as dictionaries: who reads two of ten columns
-    decompresses two. Earlier releases refuse such frames by name."""
+    decompresses two."""
 
 
 @dataclass(frozen=True)

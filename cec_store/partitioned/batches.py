@@ -1,6 +1,6 @@
 """Batches of queries: tasks write segments that nobody sees, one process commits them by reference.
 
-docs/format.md §12. A queue of version 1 goes on as one of version 2 with the first commit.
+docs/format.md §11.
 """
 
 from __future__ import annotations
@@ -24,14 +24,11 @@ from cec_store.partitioned.by_reference.reference_queue import open_or_make, sch
 from cec_store.partitioned.by_reference.reference_trims import retention_of
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
 from cec_store.partitioned.by_reference.upkeep import Upkeep
-from cec_store.partitioned.holding import go_on
 from cec_store.partitioned.making import (
     OF_REFERENCE_QUEUE,
     refuse_what_is_there,
     require_as_stored,
-    require_schema,
 )
-from cec_store.partitioned.partitions import is_partitioned
 from cec_store.queues.appendable_queue import now_us
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import data_folder_name
@@ -121,14 +118,10 @@ class BatchCommitter:
         """Whose batches this object has committed: only their first may have been tried before."""
         self._state = self._opened(retention)
 
-    def _opened(self, retention: Retention | None) -> QueueState | None:
-        """The queue; ``None`` for one of version 1."""
+    def _opened(self, retention: Retention | None) -> QueueState:
         try:
             state = self._log.open()
         except NotAQueue:
-            if is_partitioned(self._folder):
-                require_schema(self._folder, self._schema)
-                return None
             refuse_what_is_there(self._folder, OF_REFERENCE_QUEUE)
             state = open_or_make(self._log, self._schema, 1, retention, self._clock_us())
         require_as_stored(schema_of(self._store, self._log), self._schema, self._store.url)
@@ -162,9 +155,6 @@ class BatchCommitter:
         """
         if not segments:
             return True
-        if self._state is None:
-            go_on(self._folder)
-            self._state = self._log.open()
         is_new = False
 
         def commit(now: QueueState) -> ReferenceObject | None:
@@ -197,7 +187,6 @@ class BatchCommitter:
         return [f"{folder}/{entry.name}" for entry in entries if not entry.is_folder]
 
     def _forget_unnamed(self, names: Iterable[str]) -> None:
-        assert self._state is not None
         named = {
             name
             for table in (self._state.live, self._state.gone)

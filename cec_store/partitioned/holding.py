@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from functools import partial
 from typing import Protocol, TypeVar
 
 from cec_store.errors import ConsumerInUse, OutOfRange
-from cec_store.partitioned.by_reference.from_version_1 import go_on_by_reference
 from cec_store.partitioned.by_reference.partitioned_consumer import PartitionedConsumer
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
-from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
-from cec_store.partitioned.partitions import Partitions
+from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
+from cec_store.partitioned.plain_queue import PlainQueue
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.consumers import Consumer
-from cec_store.storage.folder import FolderTree
 from cec_store.storage.retrying import retry_while_busy
-from cec_store.storage.stores.folders import store_of
 
 _RELEASE_S = 3.0
 _log = logging.getLogger(__name__)
@@ -40,7 +36,7 @@ class Holding(Protocol):
 
 
 def hold(
-    queue: Partitions | ReferenceQueue,
+    queue: PlainQueue | ReferenceQueue,
     name: str,
     start: Mapping[int, int],
     *,
@@ -49,7 +45,7 @@ def hold(
     """Be the consumer of this name; one that is new begins at these offsets, by partition.
 
     In a queue by reference whoever held the name before is fenced; in one without partitions it
-    must let go. One of version 1 has to go on by reference first (:func:`go_on`).
+    must let go.
 
     Raises:
         ConsumerInUse: another reader acts under the name.
@@ -60,7 +56,7 @@ def hold(
         whole = PartitionedQueue(queue.store, "r", clock_us=now_us)
         register = partial(whole.consumer, name, start=begin)
         return _OfPartitions(_registered(register, whole.drop_consumer, name, fail_on_data_loss))
-    log = queue.queue(0)
+    log = queue.log
     # A query that has just been stopped may not have let go yet.
     register_log = partial(log.consumer, name, start=begin.get(0))
     in_time = partial(retry_while_busy, register_log, ConsumerInUse, _RELEASE_S)
@@ -103,14 +99,3 @@ class _OfPartitions:
 
     def close(self) -> None:
         """Nothing is held: whoever comes next takes over."""
-
-
-def go_on(folder: FolderTree) -> None:
-    """A queue of version 1 goes on by reference; raises as :func:`go_on_by_reference`."""
-    store = store_of(folder)
-    assert store is not None  # nobody has one of version 1 anywhere else
-    if is_by_reference(store):
-        return  # somebody was quicker
-    with closing(Partitions(folder)) as queue:
-        count = len(queue.ends())
-    go_on_by_reference(folder, store, None, count, now_us)

@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from cec_store.errors import NotAQueue, SchemaMismatch
 from cec_store.format.schema import RecordSchema
-from cec_store.log.chain import Chain
 from cec_store.log.epochs import newest_epoch
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.names import (
@@ -15,7 +14,6 @@ from cec_store.storage.names import (
     INDEX_FOLDER,
     LOG_FOLDER,
     is_probe,
-    partition_name,
 )
 
 OF_REFERENCE_QUEUE = frozenset({LOG_FOLDER, DATA_FOLDER, CONSUMERS_FOLDER, INDEX_FOLDER})
@@ -38,11 +36,6 @@ def refuse_what_is_there(folder: FolderTree, known: Collection[str]) -> None:
             "partitions elsewhere"
         )
     raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
-
-
-def require_schema(folder: FolderTree, schema: RecordSchema) -> None:
-    """Raises :class:`SchemaMismatch` where the queue of version 1 has other columns."""
-    require_as_stored(Chain(folder.folder(partition_name(0))).schema(), schema, folder.path)
 
 
 def require_as_stored(stored: RecordSchema, schema: RecordSchema, path: str) -> None:

@@ -16,7 +16,7 @@ from cec_store.format.schema import KEY, KIND, STATE, TIMESTAMP, RecordKind
 from cec_store.log.positions import Behind, check_queue
 from cec_store.log.selection import METADATA_COLUMNS, PARTITION_COLUMN, Selection
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
-from cec_store.partitioned.holding import Holding, go_on, hold
+from cec_store.partitioned.holding import Holding, hold
 from cec_store.partitioned.offsets import (
     Admission,
     AvailableOffsets,
@@ -25,7 +25,7 @@ from cec_store.partitioned.offsets import (
     Range,
     cut,
 )
-from cec_store.partitioned.partitions import Partitions
+from cec_store.partitioned.plain_queue import PlainQueue
 from cec_store.partitioned.read_options import ReadOptions
 from cec_store.storage.folder import FolderTree
 from cec_store.storage.stores.folders import folder_at, store_of
@@ -36,8 +36,8 @@ ALL_MOMENTS_US = (MIN_TIMESTAMP_US, MAX_TIMESTAMP_US)
 _KIND_NAMES = pa.array([None, *(kind.name.lower() for kind in RecordKind)])
 
 
-def queue_in(folder: FolderTree) -> Partitions | ReferenceQueue:
-    """A queue of any kind and version, to read by partition.
+def queue_in(folder: FolderTree) -> PlainQueue | ReferenceQueue:
+    """A queue of any kind, to read by partition.
 
     Raises:
         NotAQueue: there is none.
@@ -46,7 +46,7 @@ def queue_in(folder: FolderTree) -> Partitions | ReferenceQueue:
     store = store_of(folder)
     if store is not None and is_by_reference(store):
         return ReferenceQueue(store)
-    return Partitions(folder)
+    return PlainQueue(folder)
 
 
 def columns_of(options: ReadOptions) -> pa.Schema:
@@ -158,13 +158,8 @@ class StreamReader(QueueReader):
     """Says what a query reads that goes on for ever, batch by batch."""
 
     def __init__(self, options: ReadOptions) -> None:
-        """A consumer is registered by a commit: then a queue of version 1 goes on as version 2."""
+        """Raises :class:`NotAQueue` where there is none."""
         super().__init__(options)
-        is_version_1 = isinstance(self.queue, Partitions) and self.queue.is_partitioned
-        if options.consumer is not None and is_version_1:
-            self.queue.close()
-            go_on(self._folder)
-            self.queue = queue_in(self._folder)
         self._last: Offsets | None = None
         self._seen: Offsets = {}
         """Where the queue ended at the last look."""

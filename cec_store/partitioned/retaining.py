@@ -10,11 +10,9 @@ from cec_store.format.retention import Retention
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.reference_queue import is_by_reference
 from cec_store.partitioned.by_reference.reference_trims import with_retention
-from cec_store.partitioned.partitions import is_partitioned
 from cec_store.queues.appendable_queue import now_us
-from cec_store.queues.retention import settings_folder, write_retention
+from cec_store.queues.retention import write_retention
 from cec_store.storage.folder import FolderTree
-from cec_store.storage.names import COMMITS_FOLDER
 from cec_store.storage.paths import AnyPath
 from cec_store.storage.stores.folders import folder_at, store_of
 
@@ -47,5 +45,4 @@ def set_retention(
         log = ReferenceLog(store)
         with_retention(log, log.open(), Retention.of(wanted), now_us())
         return
-    outer = folder.folder(COMMITS_FOLDER) if is_partitioned(folder) else settings_folder(folder)
-    write_retention(outer, Retention.of(wanted), now_us())
+    write_retention(folder, Retention.of(wanted), now_us())

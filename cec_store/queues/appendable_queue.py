@@ -25,7 +25,7 @@ from cec_store.log.positions import check_queue
 from cec_store.log.reopening import RecoveryReport, check_schema, reopen
 from cec_store.log.writer import ClockAndEntropy, LogWriter
 from cec_store.queues.consumable_queue import ConsumableQueue
-from cec_store.queues.retention import settings_folder, warn_of_other_retention
+from cec_store.queues.retention import warn_of_other_retention
 from cec_store.queues.trimming import Asked, Retaining, trim
 from cec_store.queues.user_rows import records_of
 from cec_store.storage.folder import Folder, Lock
@@ -85,7 +85,7 @@ class AppendableQueue(ConsumableQueue):
         pipeline.start()
         self._pipeline = pipeline
         if retention is not None:
-            warn_of_other_retention(settings_folder(folder), retention)
+            warn_of_other_retention(folder, retention)
 
     def _open_writer(
         self, schema: RecordSchema | None, takeover: bool, retention: Retention

@@ -14,7 +14,7 @@ from cec_store.log.options import QueueOptions
 from cec_store.log.replay import Replay, offset_at
 from cec_store.log.selection import OUTPUT_KINDS, Moment, Selection
 from cec_store.queues.appendable_queue import AppendableQueue, now_us
-from cec_store.queues.retention import read_retention, settings_folder, write_retention
+from cec_store.queues.retention import read_retention, write_retention
 from cec_store.storage.folder import Folder
 from cec_store.storage.forking import OwnProcess, forked
 from cec_store.values import Extent, Position
@@ -126,7 +126,7 @@ class OutputQueue(AppendableQueue):
         Raises:
             CorruptLog, UnsupportedVersion: the setting cannot be read.
         """
-        return read_retention(settings_folder(self.folder))
+        return read_retention(self.folder)
 
     def set_retention(self, wanted: Retention | str | timedelta | int) -> None:
         """Change what is removed without being asked: ``"forever"``, ``"consumers"``, a time as
@@ -137,7 +137,7 @@ class OutputQueue(AppendableQueue):
             ValueError: none of these.
         """
         self._writing()
-        write_retention(settings_folder(self.folder), Retention.of(wanted), self._clock_us())
+        write_retention(self.folder, Retention.of(wanted), self._clock_us())
 
     def close(self) -> None:
         """Make everything durable, leave the index for the next to open, and let go.

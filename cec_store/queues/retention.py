@@ -13,19 +13,13 @@ from cec_store.format.retention import (
     Retention,
     damaged_retention,
 )
-from cec_store.log.epochs import queue_of_part, read_manifest
+from cec_store.log.epochs import read_manifest
 from cec_store.queues.consumers import consumers_locked
 from cec_store.storage.folder import Folder
-from cec_store.storage.names import COMMITS_FOLDER, RETENTION
+from cec_store.storage.names import RETENTION
 from cec_store.storage.publishing import publish_file
 
 _log = logging.getLogger(__name__)
-
-
-def settings_folder(folder: Folder) -> Folder:
-    """Where a queue's setting stands: that of a partition with its queue's log of commits."""
-    outer = queue_of_part(folder)
-    return folder if outer is None else outer.folder(COMMITS_FOLDER)
 
 
 def read_retention(folder: Folder) -> Retention:

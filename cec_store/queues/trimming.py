@@ -12,18 +12,11 @@ from cec_store.errors import CorruptLog, OutOfRange, QueueLocked, UnsupportedVer
 from cec_store.format.acknowledgement import damaged
 from cec_store.format.retention import FOREVER, Retention, RetentionMode
 from cec_store.log.chain import Chain
-from cec_store.log.epochs import queue_of_part
 from cec_store.log.frames import Frame
 from cec_store.queues.consumers import acknowledgements, consumers_locked
-from cec_store.queues.retention import read_retention, settings_folder
-from cec_store.storage.folder import Folder, FolderTree
-from cec_store.storage.names import (
-    COMMITS_FOLDER,
-    acknowledgement_name,
-    consumer_of,
-    partition_name,
-    segment_name,
-)
+from cec_store.queues.retention import read_retention
+from cec_store.storage.folder import Folder
+from cec_store.storage.names import acknowledgement_name, segment_name
 
 _log = logging.getLogger(__name__)
 _BY_SIZE = (RetentionMode.TIME, RetentionMode.BYTES)
@@ -62,18 +55,11 @@ NOTHING_ASKED = Asked()
 
 
 def trim(
-    folder: Folder,
-    asked: Asked,
-    remove_below: Callable[[int], object],
-    now_us: int,
-    outer: FolderTree | None = None,
+    folder: Folder, asked: Asked, remove_below: Callable[[int], object], now_us: int
 ) -> TrimPlan:
-    """See :meth:`cec_store.OutputQueue.trim`; ``remove_below`` is how the writer does it.
-
-    ``outer`` is the queue of many partitions that the folder is one of.
-    """
+    """See :meth:`cec_store.OutputQueue.trim`; ``remove_below`` is how the writer does it."""
     with consumers_locked(folder):
-        plan = plan_trim(Chain(folder), asked, now_us, outer)
+        plan = plan_trim(Chain(folder), asked, now_us)
         if plan.segments:
             # The consumers' files that were read here must survive a power cut that follows.
             folder.sync_names()
@@ -82,11 +68,7 @@ def trim(
 
 
 def plan_trim(
-    chain: Chain,
-    asked: Asked,
-    now_us: int,
-    outer: FolderTree | None = None,
-    retention: Retention | None = None,
+    chain: Chain, asked: Asked, now_us: int, retention: Retention | None = None
 ) -> TrimPlan:
     """Whole segments that no rebuild needs, as far as is asked for or the retention says.
 
@@ -100,11 +82,10 @@ def plan_trim(
     before, folder = asked.before, chain.folder
     if before is not None and before > chain.end.offset:
         raise OutOfRange(f"{folder.path}: trim to {before}, the end is {chain.end.offset}")
-    outer = outer or queue_of_part(folder)
-    keep, needed = asked.keep, _needs_of_consumers(chain, outer)
+    keep, needed = asked.keep, _needs_of_consumers(chain)
     if asked == NOTHING_ASKED:
         if retention is None:
-            retention = read_retention(folder if outer is None else outer.folder(COMMITS_FOLDER))
+            retention = read_retention(folder)
         if retention.mode in _BY_SIZE:
             keep = retention
         if retention.mode is not RetentionMode.CONSUMERS:
@@ -127,7 +108,7 @@ def plan_trim(
     return TrimPlan(first, chain.first_offset(first), first - chain.manifest.first_segment, held_by)
 
 
-def _needs_of_consumers(chain: Chain, outer: FolderTree | None) -> dict[str, int]:
+def _needs_of_consumers(chain: Chain) -> dict[str, int]:
     """From where on each consumer needs the records."""
     folder, end = chain.folder, chain.end.offset
     said = acknowledgements(folder, chain.manifest.log_id)
@@ -135,13 +116,7 @@ def _needs_of_consumers(chain: Chain, outer: FolderTree | None) -> dict[str, int
         if each.received > end:
             path = f"{folder.path}/{acknowledgement_name(name)}"
             raise damaged(path, 40, f"received up to {each.received}, the queue ends at {end}")
-    needed = {name: each.effects_saved for name, each in said.items()}
-    if outer is not None:
-        # One that registered before this partition was added has a file in the first one only.
-        first = outer.folder(partition_name(0))
-        everywhere = filter(None, map(consumer_of, first.names() if first.exists() else ()))
-        needed = {**dict.fromkeys(everywhere, 0), **needed}
-    return needed
+    return {name: each.effects_saved for name, each in said.items()}
 
 
 def _over(chain: Chain, keep: Retention | None, now_us: int) -> Callable[[int], bool]:
@@ -177,7 +152,7 @@ class Retaining:
             return
         try:
             self._seen = newest_segment
-            if read_retention(settings_folder(self._folder)) != FOREVER:
+            if read_retention(self._folder) != FOREVER:
                 trim_queue(NOTHING_ASKED)
         except (CorruptLog, UnsupportedVersion, QueueLocked) as error:
             # Of the setting or a consumer's file. Appending goes on all the same.

@@ -1,4 +1,4 @@
-"""Names and bytes of leases, docs/format.md §15."""
+"""Names and bytes of leases, docs/format.md §14."""
 
 from __future__ import annotations
 

@@ -9,12 +9,9 @@ CONSUMERS_LOCK = "consumers.lock"
 RETENTION = "retention"
 INDEX_FOLDER = "index"
 INDEX_STAMP = "stamp"
-COMMITS_FOLDER = "commits"
 LEASES_FOLDER = "leases"
 CONSUMERS_FOLDER = "consumers"
 DATA_FOLDER = "data"
-STAGED_FOLDER = "staged"
-_PARTITION = re.compile(r"partition-([0-9]{5,})")
 _SEGMENT = re.compile(r"([0-9]{20})\.seg")
 _MANIFEST = re.compile(r"manifest-([0-9]{10})")
 _CLAIM = re.compile(r"claim-([0-9]{10})\.tmp")
@@ -70,22 +67,6 @@ def segment_id_of(name: str) -> int | None:
     """The number in a segment's file name; ``None`` for any other name."""
     match = _SEGMENT.fullmatch(name)
     return int(match.group(1)) if match else None
-
-
-def partition_name(number: int) -> str:
-    """Folder of one partition of a queue of many."""
-    return f"partition-{number:05d}"
-
-
-def partition_of(name: str) -> int | None:
-    """The number in the name of a partition's folder; ``None`` for any other name."""
-    match = _PARTITION.fullmatch(name)
-    return int(match.group(1)) if match else None
-
-
-def staged_name(query: str, batch: int) -> str:
-    """Folder of what the tasks of one batch write before it is committed."""
-    return f"{query}-{batch}"
 
 
 def torn_name(segment_id: int) -> str:

@@ -31,12 +31,6 @@ _NO_LINK = {
 }
 
 
-def enclosing(folder: LocalFolder) -> tuple[LocalFolder, str]:
-    """The folder that this one really stands in, and its name there: links are followed."""
-    path, name = os.path.split(os.path.realpath(folder.path))
-    return LocalFolder(path), name
-
-
 def checksums_of(folder: Folder, name: str) -> bytes:
     """What Hadoop's local file system keeps hidden beside a file of this name; empty: nothing."""
     if not isinstance(folder, LocalFolder):

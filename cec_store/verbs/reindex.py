@@ -10,7 +10,7 @@ from cec_store.terminal.gathering import gather
 from cec_store.terminal.screens import Screen
 from cec_store.terminal.wording import counted, size
 from cec_store.verbs.arguments import AsJson, PlacePath, StorageOptions, Yes, place_of
-from cec_store.verbs.upkeep.by_log import Reindex, carry_out_reindexes, indexed, plan_reindex_of
+from cec_store.verbs.upkeep.by_log import Reindex, carry_out_reindexes, plan_reindex_of, queues_of
 
 
 def reindex_verb(
@@ -23,7 +23,7 @@ def reindex_verb(
     screen = Screen()
     place = place_of(path, storage_options)
     with wrong_use():
-        logs = indexed(place)
+        logs = queues_of(place)
     found = gather(place, logs, plan_reindex_of)
     plans = [plan for _, plan in found.answers]
     is_done = yes and found.is_sound

@@ -81,7 +81,7 @@ def _rows(
     if at is not None and not place.has_versions:
         raise ValueError(f"--at is a version of a Spark state store; {place.path} has none")
     wanted["kinds"] = wanted["kinds"] or (CHANGE_KINDS if place.has_versions else OUTPUT_KINDS)
-    if place.kind in (PlaceKind.PARTITIONED_QUEUE, PlaceKind.REFERENCE_QUEUE):
+    if place.kind is PlaceKind.REFERENCE_QUEUE:
         reader = read_queue(place.folder, **wanted)
         return reader, reader.schema
     source = stack.enter_context(open_queue(place.folder))

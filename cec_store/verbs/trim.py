@@ -67,8 +67,7 @@ def trim_verb(
     is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
     with wrong_use():
         queues = place.logs if is_reference else queues_of(place)
-        has_parts = is_reference or place.kind is PlaceKind.PARTITIONED_QUEUE
-        if has_parts and isinstance(before, Position):
+        if is_reference and isinstance(before, Position):
             raise ValueError(f"{place.path} has partitions: give a moment, not an offset")
         Asked(None if before is None else 0, keep)
 

@@ -17,10 +17,6 @@ TAKEOVERS = "faults/test_fencing.py::test_takeover_loses_nothing_and_reads_no_zo
 REGISTERING = (
     "queues/test_consumers.py::test_of_a_trim_and_a_registration_the_later_one_sees_the_earlier"
 )
-COMMITS = "faults/test_commit_crashes.py"
-PARTS = "partitioned/test_queue.py"
-CUTS = f"{COMMITS}::test_power_cuts_take_nothing_that_was_committed"
-DEATHS = f"{COMMITS}::test_a_death_at_any_operation_loses_and_doubles_nothing"
 LATE = "connectors/provider/test_rules.py::test_rule[a late put reaches no other task's commit]"
 RULE = "connectors/provider/test_rules.py::test_rule"
 TRANSFORM_BUGS = {
@@ -57,17 +53,6 @@ CAUGHT_BY = {
     MERGED_BUG: f"{REPLICAS}::test_rule[{MERGED}]",
     ARRIVING_BUG: f"{REPLICAS}::test_rule[{ARRIVING}]",
     "takes_handles_of_a_task_that_has_ended": LATE,
-    "commits_pieces_that_are_not_on_disk": CUTS,
-    "forgets_pieces_before_they_are_copied_to_the_disk": DEATHS,
-    "applies_a_batch_before_it_is_committed": DEATHS,
-    "leaves_a_commit_unfinished": DEATHS,
-    "forgets_which_batches_it_has": DEATHS,
-    "takes_rows_of_others_for_those_of_a_batch": (
-        f"{PARTS}::test_rows_appended_to_a_partition_by_a_plain_writer_swallow_no_committed_ones"
-    ),
-    "takes_a_cut_partition_for_one_that_is_behind": (
-        f"{PARTS}::test_a_partition_cut_below_the_newest_commit_is_damage"
-    ),
     "acknowledges_before_the_sync": f"{CRASHES}[groups]",
     "vouches_before_the_sync": f"{CRASHES}[groups]",
     "notes_the_durable_end_before_the_sync": f"{CRASHES}[groups]",

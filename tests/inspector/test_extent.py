@@ -42,9 +42,8 @@ from support.command_line import json_schemas
 from support.disks.memory_folder import MemoryFolder
 from support.places import damaged_queues as made
 from support.places.made_checkpoints import START_MS, MadeCheckpoint
-from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
+from support.places.partitioned_queues import commit, rows
 from support.places.state_logs import grow
-from support.places.version_1 import Committer
 
 Frames = list[tuple[FrameRow, list[RecordRow]]]
 
@@ -380,13 +379,11 @@ def test_a_state_store_alone(checkpoint: MadeCheckpoint) -> None:
 
 def test_a_partitioned_queue_has_a_line_for_each_partition(tmp_path: Path) -> None:
     path = tmp_path / "trades"
-    committer = Committer(LocalFolder(path), SCHEMA)
-    committer.commit(QUERY, 0, stage(committer, 0, {0: rows(0, 3), 1: rows(10, 4)}))
-    committer.close()
+    commit(path, 0, {0: rows(0, 3), 1: rows(10, 4)})
     found = document_of(path)
-    assert (found["kind"], found["sound"]) == ("partitioned queue", True)
-    assert [log["name"] for log in found["logs"]] == ["commits", "partition 0", "partition 1"]
-    assert [log["totals"]["records"] for log in found["logs"]] == [1, 3, 4]
+    assert (found["kind"], found["sound"]) == ("queue by reference", True)
+    assert [log["name"] for log in found["logs"]] == ["partition 0", "partition 1"]
+    assert [log["totals"]["records"] for log in found["logs"]] == [3, 4]
     assert not any(log["has_state"] for log in found["logs"])
     assert "partition 1" in run(path)
     run(path, "--at", "@3", status=2)

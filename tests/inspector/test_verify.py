@@ -113,7 +113,7 @@ def assert_shown_by_others(path: Path, kind: str, records: int) -> None:
 def test_there_are_many_kinds_of_damage() -> None:
     assert len({damage for _, damage in DAMAGES}) >= 40
     assert {make for make, _ in DAMAGES} == set(MAKERS)
-    assert len(MAKERS) == 5
+    assert len(MAKERS) == 4
 
 
 def test_every_kind_of_fault_is_explained() -> None:

@@ -118,13 +118,6 @@ def test_state_of_another_provider_is_left_alone(tmp_path: Path) -> None:
     assert "another provider" in notes(found)
 
 
-def test_rows_that_are_staged_are_notes(tmp_path: Path) -> None:
-    path = places.partitioned(tmp_path / "q")
-    assert notes(document(path)).count("are committed and staged") == 3
-    (path / "staged" / "later-0").mkdir()
-    assert "in no commit yet" in notes(document(path))
-
-
 def test_an_operator_that_is_gone_is_missed_by_its_ids(tmp_path: Path) -> None:
     path = places.checkpoint_v2(tmp_path / "c")
     shutil.rmtree(path / "state" / "0")
@@ -293,12 +286,3 @@ def test_text_of_a_checkpoint_is_as_pinned(tmp_path: Path, damages: tuple[str, .
     assert state_of(path) == before
     assert result.exit_code == bool(damages)
     pin("verify-checkpoint-damaged" if damages else "verify-checkpoint", result.output, path)
-
-
-def test_text_of_a_queue_of_many_partitions_is_as_pinned(tmp_path: Path) -> None:
-    path = places.partitioned(tmp_path / "q")
-    places.partition_body(path)
-    places.partition_rolled_back(path)
-    result = run("verify", path)
-    assert result.exit_code == 1
-    pin("verify-partitioned-damaged", re.sub(r"[0-9.]+ KiB", "SIZE", result.output), path)

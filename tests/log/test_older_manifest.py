@@ -57,7 +57,7 @@ def in_its_place(path: Path, saved: Path) -> None:
 
 
 def without_notes(path: Path, saved: Path) -> None:
-    """As an older release leaves a queue: the segments themselves show it."""
+    """With the notes gone as well the segments themselves show it."""
     for note in path.glob("durable-*"):
         note.unlink()
     in_its_place(path, saved)

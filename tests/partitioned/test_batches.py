@@ -14,11 +14,9 @@ from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.batches import BatchCommitter, write_segments
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
-from cec_store.partitioned.partitions import is_partitioned
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.stores.local_store import LocalStore
 from support.places import partitioned_queues
-from support.places.version_1 import Committer
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
 
@@ -166,23 +164,6 @@ def test_a_task_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert objects(path) == set()
 
 
-def test_a_queue_of_version_1_goes_on_with_the_first_commit(tmp_path: Path) -> None:
-    old = Committer(LocalFolder(tmp_path), SCHEMA)
-    stager = old.stager("query", 0, 1)
-    (part,) = rows(0, 5)
-    stager.append(part)
-    staged = stager.finish()
-    assert staged is not None
-    old.commit("query", 0, [staged])
-    old.close()
-    kept = committer(tmp_path)
-    assert not (tmp_path / "log").exists(), "it has not committed yet"
-    assert not kept.commit("query", 0, segments(tmp_path, "query", 0, 0, 5))
-    assert kept.commit("query", 1, segments(tmp_path, "query", 1, 5, 5))
-    assert numbers(tmp_path) == list(range(10))
-    assert ReferenceQueue(LocalStore(tmp_path)).ends() == {0: 5, 1: 5}
-
-
 def test_what_is_no_queue_or_has_other_columns_is_refused_and_stays(tmp_path: Path) -> None:
     def refused(path: Path, error: type[Exception], words: str) -> None:
         before = sorted(path.rglob("*"))
@@ -190,16 +171,13 @@ def test_what_is_no_queue_or_has_other_columns_is_refused_and_stays(tmp_path: Pa
             committer(path)
         assert sorted(path.rglob("*")) == before
 
-    for name in ("full", "plain", "old", "other"):
+    for name in ("full", "plain", "other"):
         (tmp_path / name).mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     refused(tmp_path / "full", NotAQueue, "not empty")
     with open_queue(tmp_path / "plain", "x", schema=SCHEMA):
         pass
     refused(tmp_path / "plain", NotAQueue, "a queue without partitions")
-    Committer(LocalFolder(tmp_path / "old"), partitioned_queues.SCHEMA).close()
-    assert is_partitioned(LocalFolder(tmp_path / "old"))
-    refused(tmp_path / "old", SchemaMismatch, "columns")
     open_queue(tmp_path / "other", "x", schema=partitioned_queues.SCHEMA, partitions=1)
     refused(tmp_path / "other", SchemaMismatch, "the queue's columns are")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from cec_store import Compression, OutputQueue, QueueOptions, SchemaMismatch, open_queue, read_queue
+from cec_store import OutputQueue, QueueOptions, SchemaMismatch, open_queue, read_queue
 from cec_store.format.bodies import COLUMNS_BYTES_MIN
 from cec_store.format.frame import Codec
 from cec_store.inspector.places.places import place_at
@@ -20,9 +19,6 @@ from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.inputs.sources import ArrowSource
 from cec_store.operators.runner import Runner, record_schema
 from cec_store.storage.local import LocalFolder
-from support.places.partitioned_queues import SCHEMA as PARTITION_SCHEMA
-from support.places.partitioned_queues import rows as partition_rows
-from support.places.version_1 import Committer
 
 SCHEMA = pa.schema(
     {**{f"n{i}": pa.int64() for i in range(8)}, "name": pa.string(), "code": pa.string()}
@@ -138,19 +134,6 @@ def test_who_can_use_dictionaries_gets_them(tmp_path: Path) -> None:
         assert found.column("name").type == pa.dictionary(pa.int8(), pa.string())
         assert found.column("name").dictionary_decode().equals(batch.column("name"))
         assert found.column("n1").equals(batch.column("n1"))
-
-
-def test_pieces_of_partitions_are_committed_as_they_are(tmp_path: Path) -> None:
-    part = partition_rows(0, 5_000)
-    with closing(Committer(LocalFolder(tmp_path / "p"), PARTITION_SCHEMA)) as committer:
-        stager = committer.stager("query", 0, 0, Compression.COLUMNS)
-        stager.append(part)
-        staged = stager.finish()
-        assert staged is not None
-        committer.commit("query", 0, [staged], is_stream=False)
-    assert codecs(tmp_path / "p" / "partition-00000") == [Codec.COLUMNS]
-    found = read_queue(tmp_path / "p", columns=["text"]).read_all()
-    assert found.column("text").to_pylist() == [str(n) for n in range(5_000)]
 
 
 def test_records_with_state_are_compressed_as_a_whole(tmp_path: Path) -> None:

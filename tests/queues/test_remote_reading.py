@@ -130,13 +130,6 @@ def test_partitions_are_read_in_a_store(tmp_path: Path) -> None:
     expected = read_queue(path, include_metadata=True).read_all()
     url = in_memory(path)
     assert read_queue(url, include_metadata=True).read_all() == expected
-    first = f"{url}/partition-00000"
-    with open_queue(first) as part:
-        assert isinstance(part, OutputQueue)
-        assert part.replay().read_all().num_rows > 0
-        assert str(part.retention) == "forever"
-    with pytest.raises(ReadOnly, match="a queue of many partitions"):
-        open_queue(first, "a")
 
 
 def test_who_reads_on_sees_what_was_copied_since(local: Path, tmp_path: Path) -> None:

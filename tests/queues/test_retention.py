@@ -23,7 +23,6 @@ from cec_store import (
     UnsupportedVersion,
     open_queue,
     read_queue,
-    set_retention,
 )
 from cec_store.cli import app
 from cec_store.format.checksum import with_crc
@@ -31,13 +30,9 @@ from cec_store.format.retention import FOREVER, KeptRetention, RetentionMode
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
-from cec_store.partitioned.partitions import Partitions
 from cec_store.storage.local import LocalFolder
-from cec_store.storage.names import RETENTION, WRITER_LOCK, partition_name
+from cec_store.storage.names import RETENTION, WRITER_LOCK
 from support.disks.memory_folder import MemoryFolder
-from support.places.partitioned_queues import QUERY, rows, stage
-from support.places.partitioned_queues import SCHEMA as PARTITIONED
-from support.places.version_1 import Committer
 
 SCHEMA = pa.schema([("n", pa.int64())])
 DAY_US = 86_400_000_000
@@ -279,57 +274,6 @@ def test_one_of_another_queue_or_of_a_later_format_is_refused() -> None:
         with pytest.raises(UnsupportedVersion, match="version 2"):
             use()
     queue.close()
-
-
-# -- queues of many partitions ------------------------------------------------------------------
-
-
-def commit(committer: Committer, batch: int, partitions: int = 2) -> None:
-    parts = {n: rows(100 * n + batch, 2) for n in range(partitions)}
-    committer.commit(QUERY, batch, stage(committer, batch, parts))
-
-
-def firsts(path: Path) -> dict[int, int]:
-    queue = Partitions(LocalFolder(path))
-    return {number: queue.first(number) for number in queue.ends()}
-
-
-def test_partitions_are_trimmed_as_their_queue_says(tmp_path: Path) -> None:
-    path = tmp_path / "trades"
-    committer = Committer(LocalFolder(path), PARTITIONED, segment_bytes=600)
-    for number in range(2):
-        commit(committer, number)
-        part = path / partition_name(number)
-        with open_queue(part) as queue, queue.consumer("hourly") as consumer:
-            consumer.acknowledge(effects_saved=queue.durable_offset)
-    for batch in range(2, 12):
-        commit(committer, batch)
-    assert firsts(path) == {0: 0, 1: 0}, "the first consumer deletes for everybody else"
-    set_retention(path, "consumers")
-    assert Partitions(LocalFolder(path)).retention == Retention.of("consumers")
-    with open_queue(path / partition_name(1)) as part_of:
-        assert part_of.retention == Retention.of("consumers")
-    for batch in range(12, 16):
-        commit(committer, batch)
-    assert all(firsts(path).values()), firsts(path)
-    committer.close()
-
-
-def test_a_partition_that_is_added_is_kept_for_consumers_of_the_first(tmp_path: Path) -> None:
-    path = tmp_path / "trades"
-    kept = Retention.of("consumers")
-    committer = Committer(LocalFolder(path), PARTITIONED, segment_bytes=600, retention=kept)
-    commit(committer, 0, 1)
-    runner = CliRunner()
-    added = runner.invoke(app, ["consumers", str(path), "--add", "nightly", "--yes", "--json"])
-    assert [log["effects_saved"] for log in json.loads(added.stdout)["logs"]] == [0]
-    commit(committer, 1, 2)
-    for batch in range(2, 12):
-        with open_queue(path / partition_name(1)) as part, part.consumer("hourly") as consumer:
-            consumer.acknowledge(effects_saved=part.durable_offset)
-        commit(committer, batch, 2)
-    assert firsts(path) == {0: 0, 1: 0}
-    committer.close()
 
 
 # -- the command line ---------------------------------------------------------------------------

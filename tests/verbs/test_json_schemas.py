@@ -10,13 +10,11 @@ from typer.testing import CliRunner
 
 from cec_store.cli import app
 from cec_store.opening import open_queue
-from cec_store.storage.local import LocalFolder
 from support.command_line.json_schemas import check
 from support.places import damaged_queues as made
 from support.places.checkpoints import Made
 from support.places.made_checkpoints import grown
-from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
-from support.places.version_1 import Committer
+from support.places.partitioned_queues import commit, rows
 
 OUTER = {"path", "kind", "sound", "logs", "totals"}
 
@@ -33,10 +31,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made.flip(paths["damaged"] / "consumer-hourly.ack", 40)
     segment = made.segment(paths["damaged"], 0)
     made.flip(segment, made.batches(segment)[3][0] + 140)
-    committer = Committer(LocalFolder(paths["partitioned"]), SCHEMA)
-    committer.commit(QUERY, 0, stage(committer, 0, {0: rows(0, 3), 1: rows(10, 2)}))
-    with open_queue(paths["partitioned"] / "partition-00001") as queue:
-        queue.consumer("hourly").close()
+    commit(paths["partitioned"], 0, {0: rows(0, 3), 1: rows(10, 2)})
+    with open_queue(paths["partitioned"], "a", partitions=2) as queue:
+        queue.consumer("hourly")
     grown(paths["checkpoint"])
     grown(paths["lost"], beside={(2, b"x"): b"y"})
     for segment in (paths["lost"] / "state" / "0" / "1").glob("*.seg"):

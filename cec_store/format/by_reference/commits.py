@@ -1,4 +1,4 @@
-"""Commits by reference and summaries of them, as values and as objects. docs/format.md §12."""
+"""Commits by reference and summaries of them, as values and as objects. docs/format.md §11."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A segment that is complete, as one piece of bytes: what stores without append hold.
 
-docs/format.md §3 to §6, §12: its header, a SCHEMA frame, BATCH frames, a FOOTER.
+docs/format.md §3 to §6, §11: its header, a SCHEMA frame, BATCH frames, a FOOTER.
 """
 
 from __future__ import annotations

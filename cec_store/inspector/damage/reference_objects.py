@@ -1,6 +1,6 @@
 """The objects of a queue by reference, several at a time, over damage and on. Reads only.
 
-docs/format.md §12.
+docs/format.md §11.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from cec_store.format.frame import (
     decode_frame_header,
 )
 from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.storage.names import DATA_FOLDER
 from cec_store.storage.stores.store import Store
 
 _AT_ONCE = 8
@@ -52,11 +51,6 @@ def read_all(store: Store, wanted: Iterable[Wanted]) -> Generator[Read, None, No
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         while some := [*islice(left, _AT_ONCE)]:
             yield from threads.map(read, some)
-
-
-def is_whole_object(segment: dict[str, Any]) -> bool:
-    """Whether the file of a segment has it alone; else it is one of a queue of version 1."""
-    return str(segment["file"]).startswith(f"{DATA_FOLDER}/")
 
 
 def part_of(segment: dict[str, Any]) -> Wanted:

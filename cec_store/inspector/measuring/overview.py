@@ -43,7 +43,7 @@ def at_point(place: Place, point: PointInTime | None) -> At:
         return None
     if place.has_versions:
         return version_at(place, point)
-    if place.kind in (PlaceKind.PARTITIONED_QUEUE, PlaceKind.REFERENCE_QUEUE):
+    if place.kind is PlaceKind.REFERENCE_QUEUE:
         raise ValueError(f"{place.path}: no operator writes its partitions, so no moment matters")
     seq = seq_at(place, Chain(place.logs[0].folder), point)
     if seq is None:

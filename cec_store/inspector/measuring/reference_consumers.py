@@ -1,4 +1,4 @@
-"""Who reads a queue by reference, and how far each is in one partition. docs/format.md §12."""
+"""Who reads a queue by reference, and how far each is in one partition. docs/format.md §11."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A partition of a queue by reference in figures, by what its commits say of it. Reads only.
 
-docs/format.md §12. Only counts of records by kind, and a history, need the segments themselves.
+docs/format.md §11. Only counts of records by kind, and a history, need the segments themselves.
 """
 
 from __future__ import annotations

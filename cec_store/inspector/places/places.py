@@ -21,17 +21,13 @@ from cec_store.errors import CecError, NotAQueue
 from cec_store.format.retention import FOREVER
 from cec_store.log.epochs import newest_epoch
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
-from cec_store.partitioned.partitions import is_partitioned
-from cec_store.queues.retention import read_retention, settings_folder
+from cec_store.queues.retention import read_retention
 from cec_store.state_logs.segments import is_state_log
 from cec_store.storage.folder import Folder, FolderTree
 from cec_store.storage.names import (
-    COMMITS_FOLDER,
     LOG_FOLDER,
-    commit_number_of,
     is_log_folder,
     manifest_epoch_of,
-    partition_of,
     segment_id_of,
 )
 from cec_store.storage.paths import AnyPath
@@ -47,7 +43,6 @@ class PlaceKind(str, Enum):
     """What a path is."""
 
     QUEUE = "queue"
-    PARTITIONED_QUEUE = "partitioned queue"
     REFERENCE_QUEUE = "queue by reference"
     STATE_STORE = "state store"
     CHECKPOINT = "checkpoint"
@@ -189,8 +184,7 @@ class Place:
         """Where a queue's settings stand; ``None`` of state stores, and where commits say them."""
         if self.has_versions or self.kind is PlaceKind.REFERENCE_QUEUE:
             return None
-        is_many = self.kind is PlaceKind.PARTITIONED_QUEUE
-        return self.folder.folder(COMMITS_FOLDER) if is_many else settings_folder(self.folder)
+        return self.folder
 
     def retention(self) -> str | None:
         """What a queue deletes by itself; ``None`` of state stores, and where it is unreadable."""
@@ -244,12 +238,7 @@ def place_at(path: AnyPath | FolderTree, storage_options: StorageOptions | None 
 
 
 def _goes_by_reference(folder: FolderTree) -> bool:
-    """A queue of version 1 does so from its commit 0 on, not before."""
-    folders = folder.folder(LOG_FOLDER).folders()
-    numbered = [each for name, each in folders.items() if is_log_folder(name)]
-    if not is_partitioned(folder):
-        return bool(numbered)
-    return any(commit_number_of(name) is not None for each in numbered for name in each.names())
+    return any(map(is_log_folder, folder.folder(LOG_FOLDER).folders()))
 
 
 def _is_of_log(name: str) -> bool:
@@ -282,9 +271,6 @@ def _found_at(folder: FolderTree) -> Place | None:
         return _checkpoint(Checkpoint(folder))
     if LOG_FOLDER in names and _goes_by_reference(folder):
         return _reference_queue(folder)
-    # Not by the manifest of commits/ alone: it may be what is lost.
-    if is_partitioned(folder) or any(partition_of(name) is not None for name in names):
-        return Place(folder, PlaceKind.PARTITIONED_QUEUE, _partitions(folder))
     if is_state_log(folder):
         return Place(folder, PlaceKind.STATE_STORE, (Log("", folder),))
     if newest_epoch(folder) is not None or any(segment_id_of(n) is not None for n in names):
@@ -301,14 +287,6 @@ def _reference_queue(folder: FolderTree) -> Place:
         return place
     logs = tuple(Log(f"partition {n}", folder, partition=n) for n in queue.ends())
     return Place(folder, PlaceKind.REFERENCE_QUEUE, logs, opened=queue)
-
-
-def _partitions(folder: FolderTree) -> tuple[Log, ...]:
-    named = sorted(folder.folders().items())
-    found = [(n, each) for name, each in named if (n := partition_of(name)) is not None]
-    found.sort(key=lambda each: each[0])
-    partitions = (Log(f"partition {n}", at, partition=n) for n, at in found)
-    return (Log("commits", folder.folder(COMMITS_FOLDER)), *partitions)
 
 
 def _checkpoint(checkpoint: Checkpoint) -> Place:

@@ -14,7 +14,6 @@ from cec_store.inspector.built_in.store_files import StoreFiles
 from cec_store.inspector.damage.faults import EFFECTS, Fault, Note, kind_of, located
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.verifying.log import verify
-from cec_store.inspector.verifying.partitioned import PartitionedQueue
 from cec_store.inspector.verifying.reference_queue import verify_reference
 from cec_store.inspector.verifying.results import (
     BytesSoFar,
@@ -24,7 +23,6 @@ from cec_store.inspector.verifying.results import (
     VerifiedLog,
 )
 from cec_store.inspector.verifying.spark_files import SparkFiles
-from cec_store.storage.names import partition_name
 
 _LOOKS = 4
 
@@ -63,15 +61,6 @@ class _PlaceVerifier:
         else:
             for log in (*place.logs, *self._lost_logs()):
                 self._verify(log)
-        if place.kind is PlaceKind.PARTITIONED_QUEUE:
-            found = {e.log.partition: e.found for e in self._logs if e.log.partition is not None}
-            parts = PartitionedQueue(place.folder, found)
-            parts.check()
-            self._add(parts.faults, parts.notes)
-            for number in sorted({*range(parts.count)} - {*found}):
-                folder = place.folder.folder(partition_name(number))
-                lost = Log(f"partition {number}", folder, partition=number)
-                self._logs.append(VerifiedLog(lost, None, 0))
         batches = None
         if self._spark is not None:
             self._add(self._spark.faults, self._spark.notes)

@@ -1,4 +1,4 @@
-"""The commits and summaries of a queue by reference against each other. docs/format.md §12."""
+"""The commits and summaries of a queue by reference against each other. docs/format.md §11."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class CommitChecks:
                     commits.add(commit)
                 elif summary is not None and summary_object_name(summary) == whole:
                     summaries.add(summary)
-                elif whole != f"{LOG_FOLDER}/{COMMIT_MARK}" or self._mark.path is None:
+                elif whole != f"{LOG_FOLDER}/{COMMIT_MARK}":  # in a store that of a copy
                     self.notes.append(Note(self._path(whole), 0, "no commit, and never read"))
         newest = max(commits, default=-1)
         for number in sorted(each for each in summaries if each > newest):

@@ -1,4 +1,4 @@
-"""The segments that the commits of a queue by reference name. docs/format.md §12. Reads only."""
+"""The segments that the commits of a queue by reference name. docs/format.md §11. Reads only."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from cec_store.inspector.damage.reference_objects import (
     Wanted,
     claims_of,
     frames_of,
-    is_whole_object,
-    part_of,
     read_all,
     segments_of_partition,
 )
@@ -72,9 +70,7 @@ class SegmentChecks:
         """One partition against what the commits say of it."""
         found = _Found()
         segments = segments_of_partition(self._state, number)
-        wanted = [
-            Wanted(each["file"]) if is_whole_object(each) else part_of(each) for each in segments
-        ]
+        wanted = [Wanted(each["file"]) for each in segments]
         for segment, data in zip(segments, read_all(self._store, wanted), strict=True):
             self._check(found, segment, data)
             self._bytes += segment["bytes"]
@@ -110,9 +106,7 @@ class SegmentChecks:
         found.segments += 1
         found.bytes += segment["bytes"]
         known = len(found.faults)
-        frames = data
-        if is_whole_object(segment):
-            frames = data[segment["byte"] : segment["byte"] + segment["bytes"]]
+        frames = data[segment["byte"] : segment["byte"] + segment["bytes"]]
         headers = [*self._sound_frames(found, segment, frames, path)]
         found.frames += len(headers)
         found.records += sum(header.record_count for header in headers)
@@ -123,8 +117,7 @@ class SegmentChecks:
         for name in (name for name in said if said[name] != there[name]):
             what = f"{name}: {there[name]}, and the commit says {said[name]}"
             found.faults.append(Fault("commit-record", path, segment["byte"], what, True))
-        if is_whole_object(segment):
-            found.faults += self._around(segment, data, path)
+        found.faults += self._around(segment, data, path)
 
     def _sound_frames(
         self, found: _Found, segment: dict[str, Any], data: bytes, path: str

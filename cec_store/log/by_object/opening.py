@@ -1,4 +1,4 @@
-"""Opening a queue in a store for append, or making one there. docs/format.md §14."""
+"""Opening a queue in a store for append, or making one there. docs/format.md §13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appends to a queue in a store, one object a group commit. docs/format.md §14."""
+"""Appends to a queue in a store, one object a group commit. docs/format.md §13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest commit of a local queue, noted in a second place. docs/format.md §12.
+"""The newest commit of a local queue, noted in a second place. docs/format.md §11.
 
 Without it nobody could tell the loss of the newest commit's file from a commit never made.
 """

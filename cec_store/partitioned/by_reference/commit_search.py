@@ -1,4 +1,4 @@
-"""Finds the commit that holds the last record before a position. docs/format.md §12."""
+"""Finds the commit that holds the last record before a position. docs/format.md §11."""
 
 from __future__ import annotations
 

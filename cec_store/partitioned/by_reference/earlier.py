@@ -1,6 +1,6 @@
 """A queue as it was after an earlier commit: gone back to in place, or made anew beside it.
 
-docs/format.md §12. For whoever knows that nobody writes to it meanwhile: a fleet that goes back to
+docs/format.md §11. For whoever knows that nobody writes to it meanwhile: a fleet that goes back to
 a global checkpoint, or is forked at one.
 """
 

@@ -1,4 +1,4 @@
-"""Small segments are put together, so that a partition is read in few requests. docs/format.md §12.
+"""Small segments are put together, so that a partition is read in few requests. docs/format.md §11.
 
 Sizes grow by a factor: a record is written again once for each factor, however many commits come.
 """

@@ -1,4 +1,4 @@
-"""Acts under a consumer's name, for all partitions of a queue. docs/format.md §12.
+"""Acts under a consumer's name, for all partitions of a queue. docs/format.md §11.
 
 High-availability paper (Hwang and others, 2005), 5.2, as :mod:`cec_store.queues.consumers`, on
 stores without locks: whoever acts under a name last is its holder.

@@ -1,6 +1,6 @@
 """A queue of many partitions, version 2, as its users have it: appended to, replayed, kept small.
 
-docs/format.md §12. Several may be open for appending at the same time, in any processes.
+docs/format.md §11. Several may be open for appending at the same time, in any processes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a queue is after some commit by reference: its segments, by the commits that name them.
 
-docs/format.md §12. Values only; `reference_log` reads and writes them.
+docs/format.md §11. Values only; `reference_log` reads and writes them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What goes into a commit by reference: a queue's making, a batch, a merge, a trim, settings.
 
-docs/format.md §12. Values only.
+docs/format.md §11. Values only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The log of commits by reference: opened, followed and added to, on any store.
 
-docs/format.md §12. Any number of processes may add to it at the same time: a number is given once.
+docs/format.md §11. Any number of processes may add to it at the same time: a number is given once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A queue of many partitions by reference, read as a whole.
 
-docs/format.md §12. What it shares with :class:`.partitions.Partitions` has the same names.
+docs/format.md §11. What it shares with :class:`.plain_queue.PlainQueue` has the same names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How far each partition may be trimmed: by its consumers, by what is asked for, by retention.
 
-docs/format.md §12; the rules are those of :mod:`cec_store.queues.trimming`.
+docs/format.md §11; the rules are those of :mod:`cec_store.queues.trimming`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Appends to a queue of many partitions: rows to partitions by key, all of an append or nothing.
 
-docs/format.md §12.
+docs/format.md §11.
 """
 
 from __future__ import annotations

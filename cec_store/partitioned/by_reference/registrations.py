@@ -1,4 +1,4 @@
-"""Who reads a queue of many partitions, and what they still need of it. docs/format.md §12."""
+"""Who reads a queue of many partitions, and what they still need of it. docs/format.md §11."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Segments as objects of a store: made by tasks, read by whoever has a commit that names them.
 
-docs/format.md §12.
+docs/format.md §11.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Objects that no commit names, or names no more, are deleted after a grace period.
 
-docs/format.md §12. The grace period is for readers that began before, and for tasks at work.
+docs/format.md §11. The grace period is for readers that began before, and for tasks at work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def sweep_gone(
         if log.created_us(number) > older_than_us:
             break
         rows = state.gone.filter(pc.equal(state.gone.column("removed_at"), number))
-        # A file of version 1 may hold records that count beside some that do not.
+        # A file may hold several segments, of which some still count.
         is_needed = pc.is_in(rows.column("file"), value_set=state.live.column("file"))
         store.delete(rows.column("file").filter(pc.invert(is_needed)).unique().to_pylist())
         swept = number

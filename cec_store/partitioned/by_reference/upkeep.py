@@ -1,6 +1,6 @@
 """What keeps a queue by reference small: merging, trimming, and deleting what nobody reads.
 
-docs/format.md §12. Any process may do it beside the writers: each step is a commit, or deletes what
+docs/format.md §11. Any process may do it beside the writers: each step is a commit, or deletes what
 no commit names.
 """
 

@@ -7,7 +7,7 @@ nobody else writing. Where one partition cannot be read, nothing is done to any.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 from cec_store.errors import CecError
@@ -21,7 +21,6 @@ from cec_store.log.reopening import reopen
 from cec_store.log.replay import offset_at
 from cec_store.log.selection import Moment
 from cec_store.log.writer import ClockAndEntropy
-from cec_store.partitioned.finishing import commits_locked
 from cec_store.queues.appendable_queue import now_us
 from cec_store.queues.consumers import (
     Consumer,
@@ -33,7 +32,6 @@ from cec_store.queues.trimming import Asked, TrimPlan, plan_trim, trim
 from cec_store.storage.folder import Folder
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import (
-    INDEX_FOLDER,
     WRITER_LOCK,
     check_consumer_name,
     segment_name,
@@ -53,8 +51,7 @@ def queues_of(place: Place) -> tuple[Log, ...]:
         )
     if place.kind is PlaceKind.REFERENCE_QUEUE:
         raise ValueError(f"{place.path}: a {place.kind.value}, which has no index")
-    is_many = place.kind is PlaceKind.PARTITIONED_QUEUE
-    return tuple(log for log in place.logs if not is_many or log.partition is not None)
+    return place.logs
 
 
 @dataclass(frozen=True)
@@ -70,14 +67,9 @@ def _size(folder: Folder, names: Iterable[str]) -> int:
     return sum(map(folder.size, names))
 
 
-def _writing(place: Place) -> AbstractContextManager[object]:
-    """Keeps all others from writing to the queue."""
-    is_many = place.kind is PlaceKind.PARTITIONED_QUEUE
-    return commits_locked(place.folder) if is_many else _locked(place.folder)
-
-
 @contextmanager
-def _locked(folder: Folder) -> Iterator[None]:
+def _writing(folder: Folder) -> Iterator[None]:
+    """Keep all others from writing to the queue."""
     with closing(folder.lock(WRITER_LOCK)):
         refuse_if_held(folder)
         yield
@@ -128,7 +120,7 @@ def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
     due = [each for each in planned if each.plan.segments]
     if not due:
         return
-    with _writing(place):
+    with _writing(place.folder):
         for each in due:
             writer, _ = reopen(each.log.folder, None, ClockAndEntropy(now_us))
             with closing(writer):
@@ -145,13 +137,6 @@ class Reindex(Deletion):
     frames: int
 
 
-def indexed(place: Place) -> tuple[Log, ...]:
-    """The queues, and the log of commits if it has an index."""
-    queues = queues_of(place)
-    others = (log for log in place.logs if log not in queues)
-    return (*queues, *(log for log in others if INDEX_FOLDER in log.folder.names()))
-
-
 def plan_reindex_of(log: Log) -> Reindex:
     """Look what is there; raises :class:`CecError` where the log cannot be read."""
     chain = Chain(log.folder)
@@ -164,7 +149,7 @@ def plan_reindex_of(log: Log) -> Reindex:
 def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> None:
     """Make them anew; one that is kept in the user's cache is nobody else's."""
     is_cached = not isinstance(place.folder, LocalFolder)
-    with nullcontext() if is_cached else _writing(place):
+    with nullcontext() if is_cached else _writing(place.folder):
         for each in planned:
             chain = Chain(each.log.folder)
             with closing(TimestampIndex(chain, writable=True)) as index:

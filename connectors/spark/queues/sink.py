@@ -1,4 +1,4 @@
-"""Writes a query's rows to a queue of many partitions, each batch once. docs/format.md §12."""
+"""Writes a query's rows to a queue of many partitions, each batch once. docs/format.md §11."""
 
 from __future__ import annotations
 

@@ -11,10 +11,8 @@ import pytest
 
 from cec_store.connectors import spark as cec_spark
 from cec_store.opening import open_queue, queue_at, read_queue
-from cec_store.storage.local import LocalFolder
 from support.drivers.chain_job import ITEMS, events_of
-from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
-from support.places.version_1 import Committer
+from support.places.partitioned_queues import SCHEMA, rows
 from support.runs.minors import needs_python_sources
 from support.spark.jobs import kill, run_job, start_job
 
@@ -165,19 +163,6 @@ def test_a_consumer_that_comes_too_late_is_told_what_is_left(
     goes_on = stream(session, form, queue, tmp_path / "c", failOnDataLoss="false")
     assert goes_on.trigger(availableNow=True).start().awaitTermination(120)
     assert consumer_of(queue).effects_saved == (15, 15)
-
-
-@needs_python_sources
-@pytest.mark.parametrize("form", ["cec_python"])
-def test_a_consumer_of_a_queue_of_version_1_makes_it_go_on(
-    session: Any, form: str, tmp_path: Path
-) -> None:
-    committer = Committer(LocalFolder(tmp_path / "q"), SCHEMA)
-    committer.commit(QUERY, 0, stage(committer, 0, {0: rows(0, 5), 1: rows(5, 5)}))
-    committer.close()
-    ended = stream(session, form, tmp_path / "q", tmp_path / "c").trigger(availableNow=True)
-    assert ended.start().awaitTermination(120)
-    assert consumer_of(tmp_path / "q").effects_saved == (5, 5)
 
 
 @needs_python_sources

@@ -1,4 +1,4 @@
-"""The source in the JVM reads what is appended to as well: operators' queues, and version 1."""
+"""The source in the JVM reads what is appended to as well, operators' queues among it."""
 
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,7 @@ from cec_store.connectors.spark.queues.spark_types import fit, spark_schema
 from cec_store.format.schema import RecordKind, RecordSchema
 from cec_store.log.selection import Selection
 from cec_store.opening import open_queue, queue_at
-from cec_store.storage.local import LocalFolder
 from cec_store.storage.stores.by_url import store_at
-from support.places.version_1 import Committer
 from support.spark.jvm_queues import drain, read, refused, write_sums
 from support.stores.copies import contents, in_memory
 from support.stores.needed import need
@@ -127,40 +125,6 @@ def test_a_torn_tail_is_the_end_and_damage_is_named(spark: Any, tmp_path: Path) 
     said = refused(lambda: numbers(spark, path))
     assert file.name in said
     assert "byte" in said
-
-
-def staged(path: Path, first: int, count: int, number: int, partitions: int) -> Committer:
-    committer = Committer(LocalFolder(path), RecordSchema(SCHEMA))
-    pieces = []
-    for part in range(partitions):
-        stager = committer.stager("test", number, part)
-        stager.append(batch(first + part * count, count))
-        pieces.append(stager.finish())
-    committer.commit("test", number, pieces)
-    return committer
-
-
-def test_version_1_is_read_as_far_as_its_commits_say(spark: Any, tmp_path: Path) -> None:
-    path = tmp_path / "q"
-    for turn in range(5):
-        staged(path, turn * 200, 100, turn, 2).close()
-        assert numbers(spark, path) == list(range((turn + 1) * 200))
-    staged(path, 1000, 100, 5, 3).close()
-    assert numbers(spark, path) == list(range(1300))
-    ends = queue_at(path).ends()
-    rows = read(spark, path, includeMetadata="true").groupBy("_partition").max("_offset").collect()
-    assert {row[0]: row[1] + 1 for row in rows} == ends
-
-
-def test_version_1_goes_on_as_version_2(spark: Any, tmp_path: Path) -> None:
-    path = tmp_path / "q"
-    staged(path, 0, 100, 0, 2).close()
-    first = drain(spark, path, tmp_path / "c", startingOffsets="earliest")
-    assert first == [list(range(200))]
-    with open_queue(path, "a", schema=SCHEMA, partitions=2) as queue:
-        queue.append(pa.Table.from_batches([batch(200, 50)]))
-    assert drain(spark, path, tmp_path / "c") == [list(range(200, 250))]
-    assert numbers(spark, path) == list(range(250))
 
 
 def test_a_queue_that_was_made_in_a_store_is_read(spark: Any, tmp_path: Path) -> None:

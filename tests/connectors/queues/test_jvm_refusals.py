@@ -22,8 +22,6 @@ def test_what_is_no_queue_by_reference_is_refused_and_stays(spark: Any, tmp_path
         pass
     said = refused(lambda: writer(frame(spark)).save(str(tmp_path / "plain")))
     assert "a queue without partitions" in said
-    (tmp_path / "old" / "commits").mkdir(parents=True)
-    assert "version 1" in refused(lambda: writer(frame(spark)).save(str(tmp_path / "old")))
 
 
 def test_other_columns_are_refused_and_change_nothing(spark: Any, tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ from cec_store.storage.local import LocalFolder
 from support.blind.trees import Tree, put_up, take_down
 from support.places.damaged_queues import make_operator_queue
 from support.places.made_checkpoints import KEY, VALUE, MadeCheckpoint, random_rows
-from support.places.partitioned_queues import QUERY, SCHEMA, rows, stage
+from support.places.partitioned_queues import commit, rows
 from support.places.state_logs import EMPTY, Writer
-from support.places.version_1 import Committer
 
 Streams = list[list[object]]
 """What a question answers: one list or several, each of which may only ever grow at its end."""
@@ -154,10 +153,7 @@ def _partitions_of(root: Path) -> Streams:
 
 
 def _commit(root: Path, batch: int, first: int) -> None:
-    committer = Committer(LocalFolder(root), SCHEMA)
-    parts = {number: rows(first + 1_000 * number, 40) for number in range(3)}
-    committer.commit(QUERY, batch, stage(committer, batch, parts))
-    committer.close()
+    commit(root, batch, {number: rows(first + 1_000 * number, 40) for number in range(3)})
 
 
 def _commit_more(root: Path) -> Streams:

@@ -14,19 +14,16 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pytest
 
 from cec_store import open_queue
-from cec_store.format.commit import COMMIT_SCHEMA, Commit
-from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, FrameType
+from cec_store.format.frame import FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES
 from cec_store.format.schema import RecordSchema
-from cec_store.queues.appendable_queue import AppendableQueue
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.names import segment_name
 from support.places import damaged_queues as made
 from support.places.made_checkpoints import START_MS, MadeCheckpoint
+from support.places.partitioned_queues import commit
 from support.places.state_logs import EMPTY, Writer
-from support.places.version_1 import Committer
 
 KEY = pa.struct([("k", pa.int64())])
 VALUE = pa.struct([("n", pa.int64())])
@@ -66,25 +63,11 @@ def rows(first: int, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"n": numbers}, schema=COLUMNS.data)
 
 
-def stage(committer: Committer, batch: int, first: int) -> list:
-    found = []
-    for number in range(3):
-        stager = committer.stager(QUERY, batch, number)
-        stager.append(rows(first + 100 * number, 20))
-        found.append(stager.finish())
-    return found
-
-
 def partitioned(path: Path) -> Path:
-    """Three partitions and four commits; a crash came between the last one and its copying."""
-    committer = Committer(LocalFolder(path), COLUMNS, clock_us=lambda: START_MS * 1000)
-    for batch in range(3):
-        committer.commit(QUERY, batch, stage(committer, batch, 1000 * batch))
-    staged = stage(committer, 3, 3000)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(committer, "_apply", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            committer.commit(QUERY, 3, staged)
+    """Three partitions and four commits."""
+    for batch in range(4):
+        parts = {number: rows(1000 * batch + 100 * number, 20) for number in range(3)}
+        commit(path, batch, parts, schema=COLUMNS, clock_us=lambda: START_MS * 1000)
     return path
 
 
@@ -239,99 +222,6 @@ def queue_index(path: Path) -> Expected:
     (data,) = (path / "index").glob("*.mdb")
     made.flip(data, 9000)
     return Expected("index", path / "index" / "stamp")
-
-
-# -- a queue of many partitions ---------------------------------------------------------------
-
-
-def partition(path: Path, number: int) -> Path:
-    return path / f"partition-{number:05}"
-
-
-def partition_body(path: Path) -> Expected:
-    file = made.segments(partition(path, 1))[-1]
-    byte = batch_at(file, 1)
-    made.flip(file, byte + FRAME_HEADER_BYTES + 7)
-    return Expected("body-checksum", file, byte, "partition 1")
-
-
-def partition_commit_mark(path: Path) -> Expected:
-    file = made.segments(partition(path, 1))[-1]
-    byte = next(at for at, header in made.frames(file) if header.type == FrameType.COMMIT)
-    made.flip(file, byte + 57)
-    return Expected("frame-damaged", file, byte, "partition 1")
-
-
-def partition_lost(path: Path) -> Expected:
-    shutil.rmtree(partition(path, 1))
-    return Expected("log-missing", partition(path, 1), 0, "partition 1")
-
-
-def partition_emptied(path: Path) -> Expected:
-    for file in partition(path, 2).iterdir():
-        file.unlink()
-    return Expected("log-missing", partition(path, 2), 0, "partition 2")
-
-
-def without_notes(folder: Path) -> None:
-    """The copy was made before there were any, or they were moved away."""
-    for note in folder.glob("durable-*"):
-        note.unlink()
-
-
-def partition_rolled_back(path: Path) -> Expected:
-    """What a copy from before the third commit would be: sound by itself, and short."""
-    file = made.segments(partition(path, 0))[-1]
-    cut(file, batch_at(file, 1))
-    without_notes(partition(path, 0))
-    return Expected("partition-short", partition(path, 0), 0, "partition 0")
-
-
-def staged_lost(path: Path) -> Expected:
-    file = sorted((path / "staged" / f"{QUERY}-3").iterdir())[0]
-    file.unlink()
-    return Expected("staged-lost", file, 0, None)  # type: ignore[arg-type]
-
-
-def staged_damaged(path: Path) -> Expected:
-    file = sorted((path / "staged" / f"{QUERY}-3").iterdir())[1]
-    byte = batch_at(file, 0)
-    made.flip(file, byte + FRAME_HEADER_BYTES + 3)
-    return Expected("staged-lost", file, byte, None)  # type: ignore[arg-type]
-
-
-def commits_damaged(path: Path) -> Expected:
-    file = made.segments(path / "commits")[-1]
-    byte = batch_at(file, 1)
-    made.flip(file, byte + FRAME_HEADER_BYTES + 3)
-    return Expected("body-checksum", file, byte, "commits")
-
-
-def commits_rolled_back(path: Path) -> Expected:
-    file = made.segments(path / "commits")[-1]
-    cut(file, batch_at(file, 1))
-    without_notes(path / "commits")
-    return Expected("commits-behind", path / "commits", 0, "commits")
-
-
-def commits_manifest_lost(path: Path) -> Expected:
-    made.manifest(path / "commits").unlink()
-    return Expected("manifest-missing", path / "commits" / "manifest-0000000000", 0, "commits")
-
-
-def commit_that_does_not_follow(path: Path) -> Expected:
-    commit = Commit(QUERY, 4, (), (70, 80, 80), {QUERY: 4})
-    with AppendableQueue(LocalFolder(path / "commits"), "a", COMMIT_SCHEMA) as log:
-        log.append(commit.as_batch(), pa.array([0]))
-    return Expected("commit-record", path / "commits", 0, "commits")
-
-
-def partition_of_other_columns(path: Path) -> Expected:
-    shutil.rmtree(partition(path, 2))
-    columns = RecordSchema(pa.schema([("m", pa.int64())]))
-    with AppendableQueue(LocalFolder(partition(path, 2)), "x", columns) as log:
-        log.append(pa.record_batch({"m": list(range(60))}))
-    return Expected("schema", partition(path, 2), 0, "partition 2")
 
 
 # -- state store ------------------------------------------------------------------------------
@@ -553,12 +443,6 @@ DAMAGES: list[tuple[Callable[[Path], Path], Damage]] = [
         queue_segment_lost, queue_manifest_lost, queue_manifest_damaged,
         queue_swapped, queue_foreign, queue_rolled_back, queue_of_a_later_format, queue_consumer,
         queue_index,
-    )),
-    *((partitioned, damage) for damage in (
-        partition_body, partition_commit_mark, partition_lost, partition_emptied,
-        partition_rolled_back, staged_lost, staged_damaged, commits_damaged,
-        commits_rolled_back, commits_manifest_lost, commit_that_does_not_follow,
-        partition_of_other_columns,
     )),
     *((store, damage) for damage in (
         store_body, store_of_another_life, store_link, store_header, store_zeroed, store_cut,

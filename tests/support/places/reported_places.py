@@ -10,9 +10,8 @@ from random import Random
 import pyarrow as pa
 
 from cec_store.format.schema import RecordSchema
-from cec_store.storage.local import LocalFolder
 from support.places.made_checkpoints import MadeCheckpoint, Rows
-from support.places.version_1 import Committer
+from support.places.partitioned_queues import commit
 
 KEY = pa.struct([("user", pa.string()), ("page", pa.int64())])
 VALUE = pa.struct([("count", pa.int64()), ("last", pa.string())])
@@ -76,14 +75,12 @@ def large(path: Path, partitions: int = 200, patterns: int = 8) -> Path:
 def partitioned(path: Path, batches: int = 5) -> Path:
     """A queue of three partitions."""
     schema = RecordSchema(pa.schema([("n", pa.int64())]))
-    committer = Committer(LocalFolder(path), schema)
-    query = "3d84e10c-fc41-4fb0-9b0b-2125874a0f07"
     for batch in range(batches):
-        staged = []
-        for number in range(3):
-            stager = committer.stager(query, batch, number)
-            rows = {"n": list(range(10 * (number + 1)))}
-            stager.append(pa.RecordBatch.from_pydict(rows, schema=schema.data))
-            staged.append(stager.finish())
-        committer.commit(query, batch, [each for each in staged if each is not None])
+        parts = {number: {"n": [*range(10 * (number + 1))]} for number in range(3)}
+        commit(
+            path,
+            batch,
+            {n: pa.RecordBatch.from_pydict(of, schema=schema.data) for n, of in parts.items()},
+            schema=schema,
+        )
     return path

@@ -18,7 +18,6 @@ from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.checkpoints.determinants import Determinants
 from cec_store.format import frame
 from cec_store.format.columns import Ints
-from cec_store.format.commit import Commit, Staged
 from cec_store.format.durable_end import DurableEnd
 from cec_store.format.frame import LOG_STREAM, BadHeader, FrameType
 from cec_store.indexes import stored
@@ -34,8 +33,6 @@ from cec_store.operators.contract import Step
 from cec_store.operators.inputs.arrivals import InputAgain
 from cec_store.operators.recovery import Restored
 from cec_store.operators.runner import Runner
-from cec_store.partitioned.partitions import Partitions
-from cec_store.partitioned.staging import StagedReader
 from cec_store.queues import appendable_queue, consumers, trimming
 from cec_store.queues.holding import Holding
 from cec_store.standby.followers.shadow import Shadow
@@ -44,7 +41,6 @@ from cec_store.storage import local_files as files
 from cec_store.storage.local import LocalFolder
 from cec_store.values import Address
 from support.disks.simulated_folder import SimulatedFolder
-from support.places.version_1 import Committer
 from support.spark import planted as provider
 
 VARIABLE = "CEC_PLANT"
@@ -339,70 +335,6 @@ def publishes_a_segment_that_is_not_on_disk() -> None:
         writer.publish_manifest(self.folder, self.manifest)
 
     LogWriter.publish_segment = publish
-
-
-@bug
-def commits_pieces_that_are_not_on_disk() -> None:
-    sync = SegmentWriter.sync
-
-    def unless_staged(self: SegmentWriter) -> None:
-        if self.header.log_id != bytes(16):
-            sync(self)
-
-    SegmentWriter.sync = unless_staged  # type: ignore[method-assign]
-
-
-@bug
-def applies_a_batch_before_it_is_committed() -> None:
-    append, apply = Committer._append, Committer._apply
-
-    def apply_first(self: Committer, commit: Commit, readers: dict[Staged, StagedReader]) -> None:
-        apply(self, commit, readers)
-        if readers:
-            append(self, commit)
-
-    Committer._append = lambda self, commit: None  # type: ignore[method-assign]
-    Committer._apply = apply_first  # type: ignore[method-assign]
-
-
-@bug
-def takes_rows_of_others_for_those_of_a_batch() -> None:
-    Committer._require_none_ahead = lambda *_: None  # type: ignore[method-assign]
-
-
-@bug
-def takes_a_cut_partition_for_one_that_is_behind() -> None:
-    Partitions._require_staged = lambda *_: None  # type: ignore[method-assign]
-
-
-@bug
-def leaves_a_commit_unfinished() -> None:
-    apply = Committer._apply
-
-    def apply_own(self: Committer, commit: Commit, readers: dict[Staged, StagedReader]) -> None:
-        if readers:
-            apply(self, commit, readers)
-
-    Committer._apply = apply_own  # type: ignore[method-assign]
-
-
-@bug
-def forgets_which_batches_it_has() -> None:
-    Commit.has = lambda self, query, batch: False  # type: ignore[method-assign]
-
-
-@bug
-def forgets_pieces_before_they_are_copied_to_the_disk() -> None:
-    """The partitions' own sync is left out."""
-    sync = LogWriter.sync
-
-    def only_commits(self: LogWriter) -> None:
-        if "partition-" not in self.folder.path:
-            sync(self)
-        else:
-            self._append(FrameType.COMMIT, LOG_STREAM)
-
-    LogWriter.sync = only_commits  # type: ignore[method-assign]
 
 
 @bug

@@ -60,11 +60,6 @@ SUITES = {
         ("faults/test_standbys.py", "standby/test_takeovers.py"),
     ),
     "interrupts": Suite("interrupted writers", "none", ("queues/test_interrupts.py",)),
-    "commits": Suite(
-        "crashes of a commit to many partitions",
-        "the round's number",
-        ("faults/test_commit_crashes.py",),
-    ),
     "clocks": Suite("lookups", "hypothesis", ("faults/test_clocks.py",)),
     "sizes": Suite("limits", "none", ("faults/test_sizes.py",)),
     "fuzz": Suite("hostile inputs", "19", ("faults/test_fuzz.py", "faults/test_bad_input.py")),

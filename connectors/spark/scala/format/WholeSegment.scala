@@ -5,7 +5,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.cecstore.CecLogException
 
 /**
- * A complete segment: header, SCHEMA, BATCH frames, FOOTER. docs/format.md §12. Bodies are proven when they are wanted.
+ * A complete segment: header, SCHEMA, BATCH frames, FOOTER. docs/format.md §11. Bodies are proven when they are wanted.
  *
  * @param frames its BATCH frames and the byte of each
  */

@@ -4,7 +4,7 @@ import java.util.Arrays
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format}
 
 /**
- * How far a consumer of a queue is, as an object: next-unread offsets, one of each partition. docs/format.md §12.
+ * How far a consumer of a queue is, as an object: next-unread offsets, one of each partition. docs/format.md §11.
  *
  * @param number of this object among the consumer's
  * @param holder 16 random bytes of whoever acts under the name

@@ -13,7 +13,7 @@ import org.apache.spark.sql.cecstore.format.Format
 
 /**
  * The newest commit of a local queue, noted in a second place: the file `log/mark`, in two slots, which its committers
- * write in turn. docs/format.md §12. In a store there is none, nor on a network file system, where a file may be seen
+ * write in turn. docs/format.md §11. In a store there is none, nor on a network file system, where a file may be seen
  * late.
  */
 private[cecstore] final class CommitMark(store: Store) extends Logging {
@@ -65,7 +65,7 @@ private object CommitMark {
 
 /**
  * How far a log is on disk, as its writer noted it apart from the log: everything below `byte` of this segment.
- * docs/format.md §2. In the mark of a queue by reference the segment is its newest commit (§12).
+ * docs/format.md §2. In the mark of a queue by reference the segment is its newest commit (§11).
  */
 private[cecstore] final case class DurableNote(epoch: Long, logId: IndexedSeq[Byte], segment: Long, salt: Long,
     byte: Long) {

@@ -15,7 +15,7 @@ import org.apache.arrow.vector.types.TimeUnit
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field, FieldType, Schema}
 import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, SchemaMessage, WholeSegment}
 
-/** The columns of objects of `log/`: docs/format.md §12 lists them. */
+/** The columns of objects of `log/`: docs/format.md §11 lists them. */
 private[queue] object LogColumns {
   private val int = new ArrowType.Int(32, true)
   private val long = new ArrowType.Int(64, true)

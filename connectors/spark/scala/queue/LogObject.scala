@@ -5,7 +5,7 @@ import org.apache.spark.sql.cecstore.format.{BadFrame, BodyEncoder, Format, Sche
 import org.apache.spark.sql.util.ArrowUtils
 import scala.util.Using
 
-/** Rows of a partition that one object holds, as a commit says it: docs/format.md §12 explains each number. */
+/** Rows of a partition that one object holds, as a commit says it: docs/format.md §11 explains each number. */
 private[cecstore] final case class Segment(
     partition: Int, firstOffset: Long, records: Long, file: String, byte: Long, bytes: Long, salt: Long,
     leastUs: Long, greatestUs: Long, frames: Int, writtenUs: Long, removed: Boolean) {

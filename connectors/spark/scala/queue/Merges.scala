@@ -1,7 +1,7 @@
 package org.apache.spark.sql.cecstore.queue
 
 /**
- * Which small segments are put together, so that a partition is read in few requests. docs/format.md §12; the rules are
+ * Which small segments are put together, so that a partition is read in few requests. docs/format.md §11; the rules are
  * those of cec_store/partitioned/by_reference/merging.py. Sizes grow by a factor: a record is written again once for
  * each factor, however many commits come.
  */

@@ -7,7 +7,7 @@ private[cecstore] final case class Live(segment: Segment, added: Long)
 private[cecstore] final case class Gone(segment: Segment, added: Long, removedAt: Long)
 
 /**
- * A queue after commit `number`. docs/format.md §12.
+ * A queue after commit `number`. docs/format.md §11.
  *
  * @param live segments that count, in the order of their commits
  * @param gone those that were taken away since the last whole summary

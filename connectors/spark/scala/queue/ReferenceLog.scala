@@ -25,7 +25,7 @@ private[cecstore] final class NotAQueue(path: String, what: String)
 
 /**
  * The log of commits by reference: opened, followed and added to, by any number of processes at the same time.
- * docs/format.md §12. Keeps no state of the queue, so any thread may use it.
+ * docs/format.md §11. Keeps no state of the queue, so any thread may use it.
  */
 private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   import ReferenceLog._

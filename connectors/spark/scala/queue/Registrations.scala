@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.sql.cecstore.format.{BadFrame, WholeSegment}
 
 /**
- * Who reads a queue of many partitions, as its settings have it. docs/format.md §12.
+ * Who reads a queue of many partitions, as its settings have it. docs/format.md §11.
  *
  * @param starts an offset of each partition
  * @param first the number of the first acknowledgement that counts: one that was dropped may have left some

@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.queue
 
 import java.util.Locale
 
-/** What a queue deletes without being asked. docs/format.md §10, §12. */
+/** What a queue deletes without being asked. docs/format.md §10, §11. */
 private[cecstore] sealed trait Retention
 
 private[cecstore] object Retention {

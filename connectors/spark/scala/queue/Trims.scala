@@ -2,7 +2,7 @@ package org.apache.spark.sql.cecstore.queue
 
 /**
  * How far a queue's retention, or TRUNCATE TABLE, lets it be trimmed, by partition, and the commit that does it.
- * docs/format.md §12; the rules are those of cec_store/partitioned/by_reference/reference_trims.py.
+ * docs/format.md §11; the rules are those of cec_store/partitioned/by_reference/reference_trims.py.
  */
 private[cecstore] object Trims {
   /**

@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 
 /**
- * What keeps a queue small: trimming as its retention says, deleting what nobody reads, and merging. docs/format.md §12.
+ * What keeps a queue small: trimming as its retention says, deleting what nobody reads, and merging. docs/format.md §11.
  * Any process may do it beside the writers.
  */
 private[cecstore] final class Upkeep(store: Store, log: ReferenceLog, clockUs: () => Long, merger: Merger)
@@ -61,7 +61,7 @@ private[cecstore] object Upkeep {
   private val Every = 64L
 }
 
-/** Objects that no commit names any more are deleted after a grace period. docs/format.md §12. */
+/** Objects that no commit names any more are deleted after a grace period. docs/format.md §11. */
 private[cecstore] object Sweeping {
   /** How long an object stays that no commit names, or names no more: for readers that began before, and tasks at work. */
   val GraceUs = 86400000000L
@@ -72,7 +72,7 @@ private[cecstore] object Sweeping {
    */
   def gone(store: Store, log: ReferenceLog, state: QueueState, olderThanUs: Long, after: Long): Long = {
     val byCommit = state.gone.filter(_.removedAt > after).groupBy(_.removedAt)
-    // A file of version 1 may hold records that count beside some that do not.
+    // A file may hold several segments, of which some still count.
     val needed = state.live.map(_.segment.file).toSet
     @tailrec def sweep(numbers: List[Long], swept: Long): Long = numbers match {
       case number :: rest if log.createdUs(number) <= olderThanUs =>

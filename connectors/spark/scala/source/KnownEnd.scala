@@ -10,7 +10,7 @@ import scala.util.Try
 /**
  * Segments `first` to `newest` exist. docs/format.md §2.
  *
- * @param isByObject each of them is an object of a store; those that follow `newest` count too (§14)
+ * @param isByObject each of them is an object of a store; those that follow `newest` count too (§13)
  */
 private[cecstore] final case class Manifest(
     epoch: Long, logId: IndexedSeq[Byte], first: Long, newest: Long, isByObject: Boolean) {
@@ -73,10 +73,6 @@ private[cecstore] object KnownEnd {
     store.size(folder + segmentName(id)) > 0
   } catch { case _: FileNotFoundException => false }
 
-  /** Whether a log is here. */
-  def isThere(store: Store, folder: String): Boolean =
-    store.list(folder.stripSuffix("/")).exists(entry => ManifestName.matches(entry.name))
-
   /** The manifest of the newest epoch. */
   def readManifest(store: Store, folder: String): Manifest = {
     val names = store.list(folder.stripSuffix("/")).map(_.name).filter(ManifestName.matches)
@@ -93,7 +89,6 @@ private[cecstore] object KnownEnd {
     if (bytes.length != ManifestBytes || !isSound(bytes)) throw WholeSegment.damaged(path, 0,
       "the manifest fails its checksum")
     val in = Format.littleEndian(bytes)
-    if (in.getShort(8) == 2) throw new NotAQueue(path, "goes on as a queue of version 2, by reference: open it again")
     val version = in.getShort(8)
     if (version != 1 && version != ByObject) {
       throw new CecLogException(s"$path: format version $version: upgrade cec-store")

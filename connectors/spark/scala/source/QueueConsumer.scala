@@ -16,7 +16,7 @@ private[cecstore] final class ConsumerBehind(queue: String, consumer: String, wh
 
 /**
  * Acts under a consumer's name, for all partitions of a queue: no trim takes what it needs. Whoever acts under the
- * name later takes over from it. docs/format.md §12. For one thread.
+ * name later takes over from it. docs/format.md §11. For one thread.
  *
  * @param start where one that is new begins, by partition; elsewhere at the oldest record
  */

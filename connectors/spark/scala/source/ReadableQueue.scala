@@ -104,8 +104,8 @@ private[cecstore] object ReadableQueue {
   }
 
   private def open(path: String, store: Store): ReadableQueue = try ReferenceView.open(path, store) catch {
-    // One of version 1, or one that is a log itself, has no folder of that name.
-    case e: NotAQueue => try PlainQueue.open(path, store) catch { case _: NotAQueue => throw e }
+    // One that is a log itself has no folder of that name.
+    case e: NotAQueue => try new PlainQueue(path, store) catch { case _: NotAQueue => throw e }
   }
 }
 
@@ -128,7 +128,7 @@ private[cecstore] final class KeptQueue {
   }
 }
 
-/** A queue by reference. docs/format.md §12. */
+/** A queue by reference. docs/format.md §11. */
 private[cecstore] final class ReferenceView private (override val path: String, override val store: Store,
     override val schemaMessage: Array[Byte], override val fields: RecordFields, first: QueueState)
     extends ReadableQueue {

@@ -9,7 +9,7 @@ import org.apache.spark.sql.cecstore.format.{BadFrame, Format, FrameHeader, Whol
 /**
  * The frames of a segment that a commit names, one after the other. The object is read in windows, a request each:
  * a segment that is no larger than one takes one. Of large frames that are passed over the headers alone are read.
- * docs/format.md §12. For one thread.
+ * docs/format.md §11. For one thread.
  *
  * @param begin an offset before which no frame is wanted
  */

@@ -11,7 +11,7 @@ final class FencedDriver(checkpoint: String, what: String)
   override def getCondition: String = "CEC_FENCED"
 }
 
-/** A driver's time with a checkpoint (docs/format.md §15): over once the next tenure is there, or its own is not. */
+/** A driver's time with a checkpoint (docs/format.md §14): over once the next tenure is there, or its own is not. */
 private[cecstore] final case class Tenure(checkpoint: Path, lease: String, number: Long) {
   private def at(which: Long): Path = new Path(checkpoint, f"leases/$lease/$which%020d")
 

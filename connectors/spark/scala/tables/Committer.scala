@@ -120,9 +120,6 @@ private[tables] object Committer {
   /** Raises NotAQueue where something stands that is no queue which this sink writes. */
   private def requireNothingElse(store: Store): Unit = {
     val foreign = store.list("").map(_.name).filterNot(Names.OfQueue)
-    if (foreign.contains("commits")) throw new NotAQueue(store.url, s"a queue of format version 1, to which this " +
-      "sink does not write: open it once by cec_store.open_queue(path, \"a\", partitions=…), which makes it one of " +
-      "version 2")
     if (foreign.nonEmpty) {
       val what = if (foreign.exists(_.startsWith("manifest-"))) "a queue without partitions" else "no queue"
       throw new NotAQueue(store.url, s"$what, and not empty either: ${foreign.take(3).mkString(", ")}")

@@ -11,7 +11,7 @@ import org.apache.spark.util.SerializableConfiguration
 
 /**
  * Puts the frames of neighbouring segments into one object, as they are stored. Tasks do it: no row passes through the
- * driver. docs/format.md §12.
+ * driver. docs/format.md §11.
  *
  * @param schemaMessage the queue's record schema, as SCHEMA frames have it
  */

@@ -1,0 +1,121 @@
+"""Reads a queue without partitions as its own partition 0. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from cec_store.format.retention import Retention
+from cec_store.format.schema import RecordSchema
+from cec_store.log.chain import Chain
+from cec_store.log.positions import Behind
+from cec_store.log.selection import PARTITION_COLUMN, Selection
+from cec_store.queues.output_queue import OutputQueue
+from cec_store.queues.retention import read_retention
+from cec_store.storage.folder import FolderTree
+from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
+
+
+class PlainQueue:
+    """What it shares with :class:`.reference_queue.ReferenceQueue` has the same names.
+
+    One thread at a time may use it.
+    """
+
+    is_partitioned = False
+
+    def __init__(self, folder: FolderTree) -> None:
+        """Raises :class:`NotAQueue` where there is none."""
+        self.folder = folder
+        self._chain = Chain(folder)
+        self._opened: OutputQueue | None = None
+        self.schema: RecordSchema = self._chain.schema()
+
+    @property
+    def path(self) -> str:
+        return self.folder.path
+
+    @property
+    def queue_id(self) -> str:
+        """Its id: 32 hex digits."""
+        return self._chain.queue_id
+
+    @property
+    def retention(self) -> Retention:
+        """What is deleted without being asked; raises :class:`CorruptLog` where it is damaged."""
+        return read_retention(self.folder)
+
+    @property
+    def log(self) -> OutputQueue:
+        """The queue, open for reading."""
+        if self._opened is None:
+            self._opened = OutputQueue(self.folder, "r")
+        return self._opened
+
+    def close(self) -> None:
+        """Close the index; replays that are under way go on without."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def first(self, number: int) -> int:
+        """Oldest offset that is left."""
+        return self._now().first_offset()
+
+    def ends(self) -> dict[int, int]:
+        """Next unread offset now, by partition; raises :class:`CorruptLog` where it is damaged."""
+        return {0: self._now().end.offset}
+
+    def written(self) -> dict[int, int]:
+        """Where whole records end, of which a writer has yet to show some."""
+        return {0: self._now().written_offset}
+
+    def _now(self) -> Chain:
+        self._chain.refresh()
+        return self._chain
+
+    def behind(self, offsets: Mapping[int, int]) -> Behind | None:
+        """Return nothing: a queue that is a log itself has no commits."""
+        return None
+
+    def has_behind(self, behind: Behind) -> bool:
+        """Return false: the position is one of a queue with commits."""
+        return False
+
+    def offset_at(self, number: int, timestamp_us: int) -> int | None:
+        """Earliest record at or after the moment; ``None`` where there is none."""
+        offset = self.log.position_at(timestamp_us).offset
+        return offset if offset < self.ends()[0] else None
+
+    def narrowed(
+        self, number: int, start: int, stop: int, low_us: int, high_us: int
+    ) -> tuple[int, int]:
+        """The part of ``[start, stop)`` outside of which no record is of ``low_us … high_us``.
+
+        The index finds its beginning; its end is found by the headers, for moments may go back.
+        """
+        if low_us > MIN_TIMESTAMP_US:
+            start = max(start, self.log.position_at(low_us).offset)
+        if high_us < MAX_TIMESTAMP_US and start < stop:
+            chain = self._now()
+            first = chain.find_offset(start)
+            last = start
+            for frame in chain.frames(first.address) if first else ():
+                if frame.header.first_offset >= stop:
+                    break
+                if frame.header.min_timestamp_us <= high_us:
+                    last = frame.header.end_offset
+            stop = min(stop, last)
+        return start, max(start, stop)
+
+    def replay(self, number: int, selection: Selection) -> Iterator[pa.RecordBatch]:
+        """Batches, as ``OutputQueue.replay``; metadata has ``_partition`` too."""
+        replay = self.log.select(selection)
+        if not selection.include_metadata:
+            return replay
+        cell = pa.scalar(number, PARTITION_COLUMN.type)
+        return (
+            batch.append_column(PARTITION_COLUMN, pa.repeat(cell, batch.num_rows))
+            for batch in replay
+        )
