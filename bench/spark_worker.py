@@ -112,9 +112,16 @@ def session(task: Task) -> SparkSession:
 
 
 def session_on(
-    provider: str, heap: str, more: dict[str, str], recovery_time_s: float | None = None
+    provider: str,
+    heap: str,
+    more: dict[str, str],
+    recovery_time_s: float | None = None,
+    is_extended: bool = True,
 ) -> SparkSession:
-    """Begin a session on two cores whose queries keep their state with the provider."""
+    """Begin a session on two cores whose queries keep their state with the provider.
+
+    Ours goes without its extension if it is not ``is_extended``.
+    """
     builder = SparkSession.builder.master("local[2]").appName(f"bench-{provider}")
     settings = {
         "spark.driver.memory": heap,
@@ -131,6 +138,8 @@ def session_on(
         from cec_store.connectors import spark
 
         builder = spark.configure(builder, recovery_time_s=recovery_time_s)
+        if not is_extended:
+            builder = builder.config("spark.sql.extensions", "")
     return builder.getOrCreate()
 
 

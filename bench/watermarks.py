@@ -13,7 +13,7 @@ removals_6m_vs_rocksdb   the tasks' time in which an operator looks for what has
                          first four operators, the one that compares worst
 ..._6m_vs_600k           ours, a batch with ten times the rows in state
 join_...                 two sides with 5,000 rows a batch each, of which as many expire; RocksDB
-                         with state formats 2 and 4
+                         with state formats 2 and 4; `..._before` is ours without the extension
 restart_vs_no_watermark  ours started again in a new JVM to the end of its first batch, over the
                          same of a count without a watermark
 scanned_rows_per_expired ours, where rows come in no order of time: rows that are looked at for each
@@ -45,8 +45,10 @@ from cec_store.connectors.spark.setup.environment import publish
 
 ROCKSDB, HDFS = "changelog", "hdfs"
 ROCKSDB_4 = "changelog, format 4"
+UNTOLD = "cec, not told"
+"""Ours as it was, without the extension: each batch reads all keys."""
 SOURCES = Path(__file__).resolve().parent / "scala"
-REMOVALS = "allRemovalsTimeMs"
+REMOVALS, UPDATES = "allRemovalsTimeMs", "allUpdatesTimeMs"
 SCANNED = "cecScannedRows"
 KINDS = {
     "windowed_append": "near", "windowed_update": "near", "dedup": "near", "dedup_within": "far",
@@ -98,10 +100,11 @@ class Bench:
     def run(self, store: str, cases: Sequence[tuple[Case, int]]) -> None:
         """Cases with the rows of their state, in one JVM where it is to be quick."""
         settings = tuple(FORMAT_4.items()) if store == ROCKSDB_4 else ()
-        provider = ROCKSDB if store == ROCKSDB_4 else store
+        provider = {ROCKSDB_4: ROCKSDB, UNTOLD: OURS}.get(store, store)
         heap = "2g" if self.asked.quick else "9g" if store == HDFS else "5g"
         for share in [list(cases)] if self.asked.quick else [[one] for one in cases]:
-            task = Task(provider, tuple(case for case, _ in share), self.jar, heap, settings)
+            cases_of_share = tuple(case for case, _ in share)
+            task = Task(provider, cases_of_share, self.jar, heap, settings, store != UNTOLD)
             folder = self.asked.folder / "tasks" / f"{next(self._numbers)}"
             for (case, rows), outcome in zip(share, run(task, folder), strict=True):
                 self.found[case.query, store, rows] = outcome
@@ -110,9 +113,9 @@ class Bench:
     def batch_ms(self, query: str, store: str, rows: int) -> float:
         return batch_ms(last(self.found[query, store, rows], self.measured))
 
-    def removals_ms(self, query: str, store: str) -> float:
+    def task_ms(self, query: str, store: str, what: str) -> float:
         batches = last(self.found[query, store, self.size(query)], self.measured)
-        return statistics.median(metric(batch, REMOVALS) for batch in batches)
+        return statistics.median(metric(batch, what) for batch in batches)
 
     def ratio(self, query: str, store: str, rows: int = 0) -> float:
         rows = rows or self.size(query)
@@ -180,7 +183,7 @@ def operators(bench: Bench, names: Sequence[str]) -> dict[str, float]:
     large = [query for query in names if query in LARGE]
     if large:
         figures["removals_6m_vs_rocksdb"] = max(
-            bench.removals_ms(query, OURS) / max(1.0, bench.removals_ms(query, ROCKSDB))
+            bench.task_ms(query, OURS, REMOVALS) / max(1.0, bench.task_ms(query, ROCKSDB, REMOVALS))
             for query in large
         )
     return figures
@@ -188,7 +191,7 @@ def operators(bench: Bench, names: Sequence[str]) -> dict[str, float]:
 
 def join(bench: Bench) -> dict[str, float]:
     rows = bench.size("join")
-    for store in (*bench.stores(), ROCKSDB_4):
+    for store in (*bench.stores(), ROCKSDB_4, UNTOLD):
         sizes = (rows // 5, 2 * rows, rows) if store == OURS else (rows,)
         bench.run(
             store,
@@ -198,6 +201,11 @@ def join(bench: Bench) -> dict[str, float]:
     return {
         "join_1m_vs_rocksdb_format4": bench.ratio("join", ROCKSDB_4, rows),
         "join_1m_vs_rocksdb_format2": bench.ratio("join", ROCKSDB, rows),
+        "join_1m_vs_before": bench.ratio("join", UNTOLD, rows),
+        "join_updates_vs_before": bench.task_ms("join", OURS, UPDATES)
+        / bench.task_ms("join", UNTOLD, UPDATES),
+        "join_removals_vs_rocksdb_format4": bench.task_ms("join", OURS, REMOVALS)
+        / bench.task_ms("join", ROCKSDB_4, REMOVALS),
         "join_2m_vs_200k": ours[2 * rows] / ours[rows // 5],
     }
 

@@ -46,6 +46,8 @@ class Task:
     jar: str
     heap: str = "5g"
     settings: tuple[tuple[str, str], ...] = ()
+    is_told: bool = True
+    """Our store learns which rows an operator looks for."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def session(task: Task) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         f"{STREAMING}.numRecentProgressUpdates": "2000",
     }
-    made = session_on(task.provider, task.heap, settings | dict(task.settings))
+    settings |= dict(task.settings)
+    made = session_on(task.provider, task.heap, settings, is_extended=task.is_told)
     made.sparkContext.setLogLevel("ERROR")
     return made
 

@@ -38,3 +38,18 @@ def test_narrowed_scan_reads_a_zone_for_each_row_that_is_due_at_most(tmp_path: P
     assert read <= 300 * due
     (third, due_of_third), (fourth, due_of_fourth) = found["third"], found["fourth"]
     assert fourth / due_of_fourth <= 1.1 * third / due_of_third
+
+
+def test_scan_of_a_join_gives_the_keys_that_have_rows_which_are_due(
+    tmp_path: Path, crash_count: Callable[[int, int], int]
+) -> None:
+    """Spark scans the store that counts each key's rows; the times stand in the store beside it.
+    Keys are of many types, rows without a time bring theirs again, and a row that nobody counts
+    makes a scan full."""
+    seeds = crash_count(12, 300)
+    found = run_jvm("dueKeys", root=tmp_path, until=seeds, timeout_s=240 + seeds)
+    assert found["seeds"] == seeds
+    assert found["narrowed"] > 8 * seeds
+    assert found["removed"] > 100 * seeds
+    for what in ("leftOut", "again", "aborts", "uncounted"):
+        assert found[what] > seeds, what

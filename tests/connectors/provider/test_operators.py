@@ -46,7 +46,7 @@ SETTINGS_LATER = {
     },
     "join_full_outer": {"few records": FEW_RECORDS},
 }
-# Each scan of these reads only rows that may be due. Joins read all keys, and what comes after a
+# Each scan of these reads only rows that may be due, as do the two of a join. What comes after a
 # join or stands before another operator is one of these as well.
 NARROWED = {
     "aggregate_windows_update", "aggregate_windows_append", "aggregate_lists_append",
@@ -107,13 +107,15 @@ def test_each_batch_equals_that_of_the_hdfs_backed_provider(
 
 
 def require_narrowed_scans(name: str, ours: Run) -> None:
-    """Require one of each operator that scans by a time, a batch and partition; of no other."""
+    """Require one of each operator that scans by a time, a batch and partition, and two of a join;
+    of no other."""
     batches = [operators for operators in ours.custom.values() if operators]
     assert batches
     for at in range(len(batches[0])):
         narrowed = {each[at]["cecNarrowedScans"] for each in batches}
         is_join = at == len(batches[0]) - 1 and name.startswith("join")
-        assert narrowed == ({2} if name in NARROWED and not is_join else {0}), (name, at)
+        scans = 4 if is_join else 2 if name in NARROWED else 0
+        assert narrowed == {scans}, (name, at)
 
 
 @pytest.mark.parametrize("name", SETTINGS_LATER)

@@ -24,9 +24,13 @@ class Input:
     mode: str
 
     def side(self, name: str) -> Any:
+        delay = f"{self.stream.delay_s(self.start)} seconds"
+        return self.unmarked(name).withWatermark("ts", delay)
+
+    def unmarked(self, name: str) -> Any:
+        """A side without a watermark."""
         reader = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-        frame = reader.parquet(str(self.folder / name))
-        return frame.withWatermark("ts", f"{self.stream.delay_s(self.start)} seconds")
+        return reader.parquet(str(self.folder / name))
 
     def named(self, name: str) -> Any:
         """A side for a join: its columns have its name before them."""
@@ -47,7 +51,7 @@ class Group:
     operators: dict[str, Build]
     evicts: bool = True
     narrows: bool = True
-    """Our store is told which rows each of its operators looks for; not of joins."""
+    """Our store is told which rows each of its operators looks for."""
     uses_python: bool = False
     conf: dict[str, str] = field(default_factory=dict)
 
@@ -219,6 +223,15 @@ def join_on_windows(given: Input) -> Any:
     return left.join(right, ["key", "span"], "leftOuter")
 
 
+def join_on_times(given: Input) -> Any:
+    """The time is in the join's key, and one side alone has a watermark."""
+    from pyspark.sql import functions as f
+
+    left, right = given.side("left"), given.unmarked("right")
+    right = right.select("key", "ts", f.col("n").alias("right_n"))
+    return left.select("key", "ts", "n").join(right, ["key", "ts"])
+
+
 def self_join(given: Input) -> Any:
     from pyspark.sql import functions as f
 
@@ -278,8 +291,8 @@ GROUPS = {
             "joins", "append",
             {**{how: _joining(how) for how in
                 ("inner", "leftOuter", "rightOuter", "fullOuter", "leftSemi")},
-             **_named(join_on_windows, self_join, windows_of_a_join, join_of_windows)},
-            narrows=False,
+             **_named(join_on_windows, join_on_times, self_join, windows_of_a_join,
+                      join_of_windows)},
         ),
         Group(
             "clock", "update", _named(timeouts, timeouts_by_the_clock), conf=_CLOCK,

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.cecstore.replicas
 
 import scala.collection.mutable
+import org.apache.spark.sql.cecstore.log.JoinNames
 
 /** One executor as the driver knows it. */
 private[cecstore] final class ExecutorEntry(val id: String) {
@@ -166,9 +167,7 @@ private[cecstore] final class Roster(clockMs: () => Long) {
 private object Roster {
   private val RunsKept = 20
   private val EndedMs = 60L * 1000
-  /** Of a join's four stores Spark shows the metrics of those that hold its rows, and of no others. */
-  private val RowsOfJoin = "-keyWithIndexToValue"
 
   /** Which one of a partition's stores tells what is counted once for the partition. */
-  private def toldOf(stores: Iterable[String]): Option[String] = stores.find(_.endsWith(RowsOfJoin)).orElse(stores.headOption)
+  private def toldOf(stores: Iterable[String]): Option[String] = stores.find(JoinNames.holdsRows).orElse(stores.headOption)
 }

@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.cecstore.{CecLogException, CecStateStoreProvider}
 import org.apache.spark.sql.cecstore.format.Format
-import org.apache.spark.sql.cecstore.log.Base
+import org.apache.spark.sql.cecstore.log.{Base, JoinNames}
 import org.apache.spark.sql.cecstore.sparks.{NewestStore, PartitionMetrics, Seeking}
 import org.apache.spark.sql.cecstore.state.{FamilyNumbers, Instance, KeyIndex, LiveState, OrderedIndex, RowTime, StateView}
 import org.apache.spark.sql.execution.streaming.state._
@@ -149,7 +149,7 @@ private[cecstore] final class CecStateStore(
     val in = family(name, operation)
     val codec = in.codec
     val (key, value) = (codec.newKeyRow, codec.newValueRow)
-    val (from, readAt) = (base, generation)
+    val (from, readAt, counted) = (base, generation, this.counted)
     var underWay: AutoCloseable = () => ()
     def began(keys: KeyIndex): Iterator[Long] = scan(codec, keys) match {
       case ordered: AutoCloseable => underWay = ordered; ordered
@@ -157,7 +157,7 @@ private[cecstore] final class CecStateStore(
     }
     val references = view.live(in.number, began).map { reference =>
       goingOn(from, readAt)
-      if (isFull) instance.scannedRows += 1
+      if (isFull) counted.scannedRows += 1
       reference
     }
     val state = this.state
@@ -184,14 +184,38 @@ private[cecstore] final class CecStateStore(
 
   /** Where the batch's plan says which rows its operator looks for, those alone: it tests each of them itself. */
   override def iterator(name: String): StateStoreIterator[UnsafeRowPair] = dueRows(name) match {
-    case Some((time, boundUs)) =>
-      instance.narrowedScans += 1
-      pairs(name, "iterator", isMultiple = false)((_, _) => state.notAfter(time, boundUs, () => instance.scannedRows += 1))
+    case Some(due) =>
+      counted.narrowedScans += 1
+      pairs(name, "iterator", isMultiple = false)((_, keys) => due(keys))
     case None => pairs(name, "iterator", isMultiple = false, isFull = true)((_, keys) => keys.references)
   }
 
-  private def dueRows(name: String): Option[(RowTime, Long)] =
-    if (isReadOnly || name != DEFAULT_COL_FAMILY_NAME || stage != Updating) None else provider.dueRows(version)
+  private def dueRows(name: String): Option[KeyIndex => Iterator[Long]] =
+    for (hint <- if (isReadOnly || name != DEFAULT_COL_FAMILY_NAME || stage != Updating) None else provider.hint(version);
+         due <- if (JoinNames.countsRows(id.storeName) && !hint.isInKey) dueKeys(hint) else due(hint))
+      yield due
+
+  private def due(hint: ScanHint): Option[KeyIndex => Iterator[Long]] = provider.timeOf(hint).map(time => _ => due(time, hint.boundUs))
+
+  private def due(time: RowTime, boundUs: Long): Iterator[Long] = {
+    val counted = this.counted
+    state.notAfter(time, boundUs, () => counted.scannedRows += 1)
+  }
+
+  /** Of the keys of which this store counts the rows, those that have one that is due. */
+  private def dueKeys(hint: ScanHint): Option[KeyIndex => Iterator[Long]] =
+    JoinStores.rowsOf(this).flatMap(_.dueRowsBeside(family(DEFAULT_COL_FAMILY_NAME, "iterator"), state, hint))
+
+  /** To a store that counts the rows of this one: the counts that have rows which are due. */
+  private def dueRowsBeside(counts: OpenFamily, countsAt: LiveState, hint: ScanHint): Option[KeyIndex => Iterator[Long]] = {
+    reading()
+    val codec = family(DEFAULT_COL_FAMILY_NAME, "iterator").codec
+    for (time <- provider.timeOf(hint) if codec.isPlain(ofKeys = true)) yield keys =>
+      new DueKeys(due(time, hint.boundUs), state, provider.schemaOfKeys, codec, counts, countsAt, () => keys.references)
+  }
+
+  /** Whose figures tell of a scan: those of a store that counts a join's rows nobody shows. */
+  private def counted: Instance = JoinStores.rowsOf(this).fold(instance)(_.instance)
 
   override def iteratorWithMultiValues(name: String): StateStoreIterator[UnsafeRowPair] =
     pairs(name, "iteratorWithMultiValues", isMultiple = true, isFull = true)((_, keys) => keys.references)

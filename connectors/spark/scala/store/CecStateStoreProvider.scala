@@ -14,7 +14,7 @@ import org.apache.spark.sql.cecstore.log.{Base, FrameAt, Maintenance, SegmentFol
 import org.apache.spark.sql.cecstore.replicas.{LoadFigures, OwnedStore, ReplicaHost, StoreKey}
 import org.apache.spark.sql.cecstore.sparks.{NewestProvider, SnapshotReports, StoreErrors, StoreSettings}
 import org.apache.spark.sql.cecstore.state.{Instance, LiveState, LoadRate, RowTime, StateLoader}
-import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, LoadErrors, ScanHint, Settings, SparksSettings, TimePlace}
+import org.apache.spark.sql.cecstore.store.{CecMetrics, CecStateStore, ChangeReader, FamilyCodec, InstancePool, JoinStores, LoadErrors, ScanHint, Settings, SparksSettings, TimePlace}
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
@@ -125,17 +125,25 @@ class CecStateStoreProvider extends NewestProvider with Logging {
     if (!isReadOnly) instance.begin()
     if (isNew) task.foreach(_.addTaskCompletionListener[Unit](_ => pool.giveBack(owner, instance, generation)))
     val onEnd = if (task.nonEmpty) () => () else () => pool.release(owner, instance, generation)
-    new CecStateStore(this, instance, version, isReadOnly, id, task.nonEmpty, onEnd)
+    val store = new CecStateStore(this, instance, version, isReadOnly, id, task.nonEmpty, onEnd)
+    if (!isReadOnly) task.foreach(JoinStores.opened(_, store))
+    store
   }
 
-  /** Which rows the task's operator looks for in a scan of this version: by what time, up to which bound. */
-  private[cecstore] def dueRows(version: Long): Option[(RowTime, Long)] = for {
-    task <- Option(TaskContext.get()) if id_.storeName == StateStoreId.DEFAULT_STORE_NAME
+  /** Which rows the task's operator looks for in a scan of this version. */
+  private[cecstore] def hint(version: Long): Option[ScanHint] = for {
+    task <- Option(TaskContext.get())
     runId <- Option(hadoopConf.get(CecStateStoreProvider.RunId))
-    text <- Option(task.getLocalProperty(ScanHint.nameFor(runId, id_.operatorId)))
-    hint <- ScanHint.parse(text) if hint.version == version && codecs.get(DEFAULT_COL_FAMILY_NAME).isPlain(ofKeys = hint.isInKey)
-    time <- TimePlace.at(hint, if (hint.isInKey) keySchema else valueSchema)
-  } yield (time, hint.boundUs)
+    text <- Option(task.getLocalProperty(ScanHint.nameFor(runId, id_.operatorId, id_.storeName)))
+    hint <- ScanHint.parse(text) if hint.version == version
+  } yield hint
+
+  /** Where rows of this store have the time that a hint speaks of. */
+  private[cecstore] def timeOf(hint: ScanHint): Option[RowTime] =
+    if (codecs.get(DEFAULT_COL_FAMILY_NAME).isPlain(ofKeys = hint.isInKey)) TimePlace.at(hint, if (hint.isInKey) keySchema else valueSchema)
+    else None
+
+  private[cecstore] def schemaOfKeys: StructType = keySchema
 
   /** The same state once more, for a reader alone: its task's writer has gone on. */
   private[cecstore] def loadAgain(version: Long, base: Base): Instance =

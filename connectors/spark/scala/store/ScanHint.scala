@@ -7,7 +7,7 @@ import scala.util.Try
  * driver writes it into a local property of the job, which goes to the tasks with it. A scan without one reads all rows.
  *
  * @param version of the state that the batch starts from: left by an earlier batch, a hint does not count
- * @param isInKey whether the time stands in the key; otherwise in the value
+ * @param isInKey whether the time stands in the key; otherwise in the value. Where the store counts a join's rows, in theirs
  * @param path the column, and within it that of each struct
  * @param isInMillis the unit of the column, in which -1 stands for a row that is never due; otherwise microseconds
  */
@@ -23,7 +23,7 @@ private[cecstore] object ScanHint {
   private val Micros = "us"
 
   /** A property's. Threads inherit properties, and with them those of a query that started another one. */
-  def nameFor(runId: String, operatorId: Long): String = s"cec.scan.$runId.$operatorId"
+  def nameFor(runId: String, operatorId: Long, store: String): String = s"cec.scan.$runId.$operatorId.$store"
 
   /** None for a text that is not one of ours. */
   def parse(text: String): Option[ScanHint] = text.split(' ') match {

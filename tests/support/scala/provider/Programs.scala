@@ -33,6 +33,7 @@ object Programs {
     "driverRules" -> DriverRules.run,
     "dueRows" -> DueRows.run,
     "dueRowsCosts" -> DueRows.costs,
+    "dueKeys" -> DueKeys.run,
     "rules" -> Rules.run)
 
   def main(words: Array[String]): Unit = {

@@ -115,7 +115,7 @@ final class TimedStores(words: Arguments, root: String, kind: TimedKind, setting
 
   def hint(base: Version, boundUs: Long): Map[String, String] = hint(base.number, boundUs)
   def hint(version: Long, boundUs: Long, path: Seq[Int] = kind.path, run: String = runId, operator: Long = TimedStores.Operator): Map[String, String] =
-    Map(ScanHint.nameFor(run, operator) -> ScanHint(version, kind.isInKey, path, kind.isInMillis, boundUs).text)
+    Map(ScanHint.nameFor(run, operator, StateStoreId.DEFAULT_STORE_NAME) -> ScanHint(version, kind.isInKey, path, kind.isInMillis, boundUs).text)
 }
 
 object TimedStores {

@@ -3,6 +3,7 @@ package org.apache.spark.sql.cecstore.transforms
 import org.apache.spark.sql.execution.python.streaming.FlatMapGroupsInPandasWithStateExec
 import org.apache.spark.sql.execution.streaming.operators.stateful
 import org.apache.spark.sql.execution.streaming.operators.stateful.flatmapgroupswithstate.FlatMapGroupsWithStateExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.join
 
 /** Spark's stateful operators, where these have a package of their own. */
 private[transforms] object Operators {
@@ -13,5 +14,7 @@ private[transforms] object Operators {
   type DeduplicationWithin = stateful.StreamingDeduplicateWithinWatermarkExec
   type Sessions = stateful.SessionWindowStateStoreSaveExec
   type Groups = FlatMapGroupsWithStateExec
+  type Join = join.StreamingSymmetricHashJoinExec
+  type JoinPredicate = join.StreamingSymmetricHashJoinHelper.JoinStateWatermarkPredicate
   type GroupsInPandas = FlatMapGroupsInPandasWithStateExec
 }

@@ -12,5 +12,7 @@ private[transforms] object Operators {
   type DeduplicationWithin = streaming.StreamingDeduplicateWithinWatermarkExec
   type Sessions = streaming.SessionWindowStateStoreSaveExec
   type Groups = streaming.FlatMapGroupsWithStateExec
+  type Join = streaming.StreamingSymmetricHashJoinExec
+  type JoinPredicate = streaming.StreamingSymmetricHashJoinHelper.JoinStateWatermarkPredicate
   type GroupsInPandas = FlatMapGroupsInPandasWithStateExec
 }
