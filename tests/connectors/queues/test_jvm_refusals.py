@@ -64,10 +64,12 @@ def test_bad_options_are_refused(
     [
         ("id as _n", "names that start with _ are reserved"),
         ("parse_json('{}') as v", "column 'v' is variant, which a queue cannot hold"),
-        ("make_ym_interval(1, 2) as i", "column 'i'"),
-        ("array(named_struct('v', parse_json('{}'))) as a", "column 'a'"),
-        ("interval '1' day as d", "column 'd'"),
-        ("'x' collate UNICODE_CI as c", "column 'c'"),
+        ("parse_json('{}') as v", "write `to_json(column)`, and `parse_json` when it is read"),
+        ("make_ym_interval(1, 2) as i", "column 'i' is interval year to month, which a queue"),
+        ("interval '1' month as i", "write the number of months as an INT"),
+        ("array(named_struct('v', parse_json('{}'))) as a", "write `to_json(column)`"),
+        ("'x' collate UNICODE_CI as c", "write a cast to STRING"),
+        ("named_struct('a', 1, 'a', 2) as s", "write other names for the fields"),
     ],
 )
 def test_columns_that_would_not_come_back_are_refused(

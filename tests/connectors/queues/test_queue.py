@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cec_store.connectors import spark as cec_spark
 from cec_store.opening import open_queue, queue_at, read_queue
-from support.runs.minors import HAS_TIMES
+from support.runs.minors import needs_times
 from support.spark.jvm_queues import write_sums
 from support.spark.jvm_sink import rubbish
 from support.vectors.limit_tables import Tables
@@ -202,7 +202,7 @@ def test_values_at_their_limits_come_back_through_both_languages(
             assert column.equals(due.column(name)), (seed, due.schema.field(name))
 
 
-@pytest.mark.skipif(not HAS_TIMES, reason="Spark has times of day from 4.1 on")
+@needs_times
 def test_times_beyond_a_day_fail_the_write_and_show_nothing(
     session: Any, form: str, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from cec_store.inspector.verifying.place import verify_place
 from cec_store.opening import queue_at, read_queue
 from support.drivers import connect_job
 from support.runs.counts import CRASH_FULL
-from support.runs.minors import needs_python_sources
+from support.runs.minors import needs_python_sources, needs_times
 from support.spark.jvm_sink import refused
 
 TIMEOUT_S = 300
@@ -266,7 +266,8 @@ def nested(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def session(spark: Any) -> Iterator[Any]:
     yield spark
-    spark.conf.unset("spark.sql.caseSensitive")
+    for setting in ("spark.sql.caseSensitive", "spark.sql.timeType.enabled"):
+        spark.conf.unset(setting)
     for table in ("t_cec", "t_parquet"):
         spark.sql(f"DROP TABLE IF EXISTS {table}")
 
@@ -377,6 +378,32 @@ def test_numbers_are_read_as_wider_ones(session: Any, tmp_path: Path) -> None:
         lambda: session.read.format("cec").schema("i STRING").load(f"{tmp_path}/cec").count()
     )
     assert "i: INT in the queue, STRING asked for" in said
+
+
+INTERVALS = (
+    "DAY", "HOUR", "MINUTE", "SECOND", "DAY TO HOUR", "DAY TO MINUTE", "DAY TO SECOND",
+    "HOUR TO MINUTE", "HOUR TO SECOND", "MINUTE TO SECOND",
+)  # fmt: skip
+
+
+@needs_times
+def test_times_of_every_precision_and_intervals_of_every_range_come_back(session: Any) -> None:
+    """The same rows, as text and with the types that were declared, as of Parquet."""
+    kinds = [f"TIME({digits})" for digits in range(7)] + [f"INTERVAL {each}" for each in INTERVALS]
+    columns = [f"c{n} {kind}" for n, kind in enumerate(kinds)] + ["l ARRAY<INTERVAL HOUR>"]
+    values = [f"CAST(TIME'23:59:58.123456' AS {kind})" for kind in kinds[:7]]
+    values += [f"CAST(INTERVAL '-1 02:03:04.5' DAY TO SECOND AS {kind})" for kind in kinds[7:]]
+    values.append("ARRAY(INTERVAL '5' HOUR, NULL)")
+    found = []
+    session.conf.set("spark.sql.timeType.enabled", "true")
+    for format_ in ("cec", "parquet"):
+        session.sql(f"CREATE TABLE t_{format_} ({', '.join(columns)}) USING {format_}")
+        session.sql(f"INSERT INTO t_{format_} SELECT {', '.join(values)}")
+        rows = session.table(f"t_{format_}")
+        texts = rows.selectExpr(*(f"CAST({name} AS STRING)" for name in rows.columns)).first()
+        found.append((rows.schema.simpleString(), tuple(texts)))
+    assert found[0] == found[1]
+    assert found[0][1][3] == "23:59:58.123"
 
 
 def test_a_moment_in_another_case_still_narrows_what_is_read(session: Any, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ needs_python_sources = pytest.mark.skipif(
     not HAS_PYTHON_SOURCES, reason="queues in Python need Spark 4.2 or newer"
 )
 """For tests in files of which the others go without."""
+needs_times = pytest.mark.skipif(not HAS_TIMES, reason="Spark has times of day from 4.1 on")
 needs_newest = pytest.mark.skipif(not HAS_PROGRAMS, reason="Spark has this from 4.3 on")
 needs_transform_in_rows = pytest.mark.skipif(
     not hasattr(GroupedData, "transformWithState"), reason="Python has it in rows from 4.1 on"

@@ -18,6 +18,9 @@ private[cecstore] object SparkTypes {
     StructField(field.getName, kind)
   }
 
+  /** A class that older Sparks do not have. */
+  def isTimeOfDay(kind: DataType): Boolean = kind.typeName.matches("time\\([0-9]\\)")
+
   final class NoSuchType(kind: ArrowType) extends Exception(s"there is nothing for $kind")
 
   def of(field: Field): DataType = field.getType match {

@@ -71,8 +71,8 @@ private[cecstore] object StoredColumns {
       StoredColumns = {
     val data = columns.fields.toSeq.map { column =>
       val kind = column.dataType.simpleString
-      arrow(column.name, column.dataType)
-        .getOrElse(refuse(column.name, s"column '${column.name}' is $kind, which a queue cannot hold: cast it"))
+      arrow(column.name, column.dataType).getOrElse(refuse(column.name, s"column '${column.name}' is $kind, which " +
+        s"a queue cannot hold: write ${RefusedTypes.instead(column.dataType).getOrElse("a column of another type")}"))
     }
     val names = data.map(_.getName)
     def isSame(one: String)(other: String) = if (isCaseSensitive) one == other else one.equalsIgnoreCase(other)
@@ -134,9 +134,9 @@ private[cecstore] object StoredColumns {
     case DateType => Some(new ArrowType.Date(DateUnit.DAY))
     case TimestampType => Some(utc)
     case TimestampNTZType => Some(new ArrowType.Timestamp(TimeUnit.MICROSECOND, null))
-    case time if time.simpleString == "time(6)" => Some(new ArrowType.Time(TimeUnit.NANOSECOND, 64))
-    case interval: DayTimeIntervalType =>
-      Option.when(interval == DayTimeIntervalType.DEFAULT)(new ArrowType.Duration(TimeUnit.MICROSECOND))
+    // Spark keeps all of them as nanoseconds, and all of these as microseconds: a table says how many digits and which fields.
+    case time if SparkTypes.isTimeOfDay(time) => Some(new ArrowType.Time(TimeUnit.NANOSECOND, 64))
+    case _: DayTimeIntervalType => Some(new ArrowType.Duration(TimeUnit.MICROSECOND))
     case NullType => Some(ArrowType.Null.INSTANCE)
     case _ => None
   }
