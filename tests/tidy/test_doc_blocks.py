@@ -21,13 +21,16 @@ from support.spark.session import HDFS, put_back
 _FENCE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _OF_SPARK = re.compile(r"\b(SparkSession|session|writeStream|pyspark)\b")
 
+_OF_PIPELINES = "from pyspark import pipelines"
+"""A file of a pipeline: connectors/queues/test_pipelines.py runs it on a server."""
+
 
 def blocks(of_spark: bool) -> list[Any]:
     found = []
     for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))):
         for number, match in enumerate(_FENCE.finditer(path.read_text("utf-8"))):
             code = dedent(match[2])
-            if bool(_OF_SPARK.search(code)) is of_spark:
+            if _OF_PIPELINES not in code and bool(_OF_SPARK.search(code)) is of_spark:
                 found.append(pytest.param(code, id=f"{path.stem}-{number}"))
     return found
 
