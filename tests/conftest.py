@@ -65,7 +65,7 @@ SPARK_FILES = (
     "connectors/queues/test_chains.py",
     "connectors/queues/test_relative_paths.py",
     "connectors/queues/test_sql.py",
-    "connectors/queues/test_pipelines.py",
+    "connectors/setup/test_pipelines.py",
     "connectors/setup/test_configure.py",
     "connectors/provider/test_calls.py",
     "connectors/provider/test_readers.py",

@@ -22,7 +22,7 @@ _FENCE = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _OF_SPARK = re.compile(r"\b(SparkSession|session|writeStream|pyspark)\b")
 
 _OF_PIPELINES = "from pyspark import pipelines"
-"""A file of a pipeline: connectors/queues/test_pipelines.py runs it on a server."""
+"""A file of a pipeline: connectors/setup/test_pipelines.py runs it on a server."""
 
 
 def blocks(of_spark: bool) -> list[Any]:

@@ -133,7 +133,10 @@ private[tables] object Committer {
   def truncate(store: Store): Unit = {
     val commits = new ReferenceLog(store)
     val opened = try Some(commits.open()) catch { case _: NotAQueue => requireNothingElse(store); None }
-    opened.foreach(commits.add(_)(Trims.everything(_, SegmentWriter.nowUs)))
+    opened.foreach { state =>
+      commits.proveCreates()
+      commits.add(state)(Trims.everything(_, SegmentWriter.nowUs))
+    }
   }
 
   /** The commit of a batch; a partition that the queue does not have yet is added to it. */
