@@ -10,11 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 import numpy as np
-import pyarrow as pa
 
 from cec_store.checkpoints.checkpointer import Checkpointer
 from cec_store.errors import OutOfRange, RecoveryError
 from cec_store.format.columns import Ints
+from cec_store.format.records import empty_batch
 from cec_store.log.frames import FrameMarks
 from cec_store.operators.contract import Effects, Operator, Step
 from cec_store.operators.taxonomy import ALIGNING, Chance
@@ -193,6 +193,6 @@ class Acknowledging:
         low = self._needed.cause(end_offset)
         is_idle = len(low) == 1 and not self._checkpointer.open_windows
         if is_idle and position[0] > low[0]:
-            nothing = pa.RecordBatch.from_pylist([], self._queue.schema.arrow)
+            nothing = empty_batch(self._queue.schema.arrow)
             self._queue.append_records(nothing, FrameMarks(input_upto=int(position[0])))
             self._needed.note(end_offset, lower_position(position, None))

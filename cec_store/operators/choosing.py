@@ -17,6 +17,7 @@ import pyarrow as pa
 from cec_store.checkpoints.determinants import Determinants, last_clock_us
 from cec_store.errors import RecoveryError
 from cec_store.format.columns import Ints
+from cec_store.format.records import empty_batch
 from cec_store.format.schema import DETERMINANT_TYPE
 from cec_store.log.reader import LogReader
 from cec_store.operators.contract import Choices, Operator, Source, Step
@@ -84,7 +85,7 @@ class Choosing:
 
     def tick(self, position: Ints) -> Step:
         """A step without rows at this position, shape (inputs,): time has passed."""
-        none = [pa.RecordBatch.from_pylist([], source.schema) for source in self._sources]
+        none = [empty_batch(source.schema) for source in self._sources]
         return Step(
             tuple(none),
             np.empty(0, np.int8),

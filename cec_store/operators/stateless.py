@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from cec_store.format.arrow_values import as_stored, stored_schema
 from cec_store.format.columns import Ints, flags_of
+from cec_store.format.records import empty_batch
 from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import Effects, Operator, Step
 from cec_store.operators.taxonomy import Chance, NetworkType, chance_of_order
@@ -72,9 +73,7 @@ class Filter(_Stateless):
     def __init__(self, predicate: Formula, input_schema: pa.Schema) -> None:
         super().__init__(input_schema)
         self._predicate = {"keep": predicate}
-        mask = _evaluate(
-            self._predicate, pa.RecordBatch.from_pylist([], stored_schema(input_schema))
-        )[0]
+        mask = _evaluate(self._predicate, empty_batch(stored_schema(input_schema)))[0]
         if not pa.types.is_boolean(mask.type):
             raise ValueError(f"a filter needs a predicate, not values of type {mask.type}")
 
@@ -97,9 +96,7 @@ class Map(_Stateless):
 
     def __init__(self, columns: Mapping[str, Formula], input_schema: pa.Schema) -> None:
         self._columns = dict(columns)
-        values = _evaluate(
-            self._columns, pa.RecordBatch.from_pylist([], stored_schema(input_schema))
-        )
+        values = _evaluate(self._columns, empty_batch(stored_schema(input_schema)))
         names_and_types = zip(columns, values, strict=True)
         super().__init__(pa.schema([pa.field(name, each.type) for name, each in names_and_types]))
 

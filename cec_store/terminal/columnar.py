@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from cec_store.format.records import empty_batch
 from cec_store.format.schema import KIND, RecordKind
 from cec_store.inspector.decoding.plain_values import finite, rows_of
 
@@ -25,7 +26,7 @@ class CsvWriter:
     def __init__(self, out: TextIO, schema: pa.Schema) -> None:
         self._out = out
         self._options = pa_csv.WriteOptions(include_header=False, delimiter=",")
-        names = [name for name, _ in flat_columns(pa.RecordBatch.from_pylist([], schema))]
+        names = [name for name, _ in flat_columns(empty_batch(schema))]
         csv.writer(out, lineterminator="\n").writerow(names)
 
     def write(self, batch: pa.RecordBatch) -> None:

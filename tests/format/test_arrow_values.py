@@ -17,6 +17,7 @@ from cec_store.operators.aggregate.windows import CountWindow
 from cec_store.operators.contract import Operator
 from cec_store.operators.inputs.sources import ArrowSource
 from cec_store.operators.join.join import WindowJoin
+from cec_store.operators.join.resample import Resample
 from cec_store.operators.ordering.sort import BSort
 from cec_store.operators.runner import Runner, record_schema
 from cec_store.operators.stateless import Filter, Map, Union
@@ -265,3 +266,37 @@ def test_operators_take_views(tmp_path: Path) -> None:
         )  # fmt: skip
         assert found == due
         assert found
+
+
+DENSE = pa.UnionArray.from_dense(
+    pa.array([0, 1, 0, 1], pa.int8()), pa.array([0, 0, 1, 1], pa.int32()),
+    [pa.array([1, 2]), pa.array(["x", "y"])],
+)  # fmt: skip
+SPARSE = pa.UnionArray.from_sparse(
+    pa.array([0, 1, 0, 1], pa.int8()), [pa.array([1, 2, 3, 4]), pa.array(["w", "x", "y", "z"])]
+)
+TENSOR = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(16.0).reshape(4, 2, 2))
+
+
+@pytest.mark.parametrize("untouched", [DENSE, SPARSE, TENSOR], ids=["dense", "sparse", "tensor"])
+def test_operators_pass_over_columns_that_they_do_not_touch(
+    tmp_path: Path, untouched: pa.Array
+) -> None:
+    times = pa.array(range(4), pa.timestamp("us"))
+    rows = pa.table({"at": times, "k": [1] * 4, "n": [1, 2, 3, 4], "other": untouched})
+    sums = {"sum": ("sum", "n")}
+    schema = rows.schema
+    operators: list[Operator] = [
+        Filter(pc.field("n") > 0, schema),
+        Map({"twice": pc.field("n") * 2}, schema),
+        Union(schema, inputs=2),
+        BSort("n", 2, schema),
+        Aggregate(group_by=["k"], aggregates=sums, window=CountWindow(4), input_schema=schema),
+        WindowJoin(schema, schema, on=["n"], within_us=0),
+        Resample(schema, schema, on=["k"], within_us=1, aggregates=sums),
+    ]
+    counts = []
+    for number, operator in enumerate(operators):
+        inputs = [ArrowSource(rows, "at")] * operator.inputs
+        counts.append(len(outputs(operator, inputs, tmp_path / str(number))))
+    assert counts == [4, 4, 8, 2, 1, 4, 2]

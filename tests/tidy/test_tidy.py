@@ -65,7 +65,9 @@ ORDER = {
     """,
     "operators.inputs": "reading merge arrivals sources live",
     "operators.keys": "words dictionary encoder",
-    "operators.aggregate": "windows accumulators slots count_slots time_slots deadlines aggregate",
+    "operators.aggregate": """
+        windows exact_sums accumulators slots count_slots time_slots deadlines aggregate
+    """,
     "operators.join": "waiting arrival_clocks schemas join resample",
     "operators.ordering": "bubble sort",
     "standby": """

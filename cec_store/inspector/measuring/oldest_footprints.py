@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cec_store.errors import CorruptLog
 from cec_store.format.columns import Ints
-from cec_store.format.records import kinds_of, of_windows
+from cec_store.format.records import empty_batch, kinds_of, of_windows
 from cec_store.format.schema import KEY, RecordKind, RecordSchema
 from cec_store.inspector.decoding.keys import key_columns, key_encoder
 from cec_store.inspector.measuring.sketches import sketches_of
@@ -187,5 +187,5 @@ def _materialised(
             todo = todo[len(here) :]
         if not todo:
             break
-    empty = pa.RecordBatch.from_pylist([], log_reader.schema().arrow)
+    empty = empty_batch(log_reader.schema().arrow)
     return OldestFootprints(list(offsets), pa.concat_batches(parts) if parts else empty)

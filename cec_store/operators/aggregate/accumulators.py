@@ -1,21 +1,24 @@
 """What a window accumulates: counts, sums and extremes, in one array each over all windows.
 
-Values are folded in strictly from the first row to the last (``ufunc.at`` goes through its
-indexes one by one, where ``reduceat`` would sum pairwise), and an average is divided only at the
-end. So a window's state does not depend, bit for bit, on how the input was cut into steps.
+Floats are folded in strictly from the first row to the last (``ufunc.at`` goes through its
+indexes one by one, where ``reduceat`` would sum pairwise), integers are summed exactly, and an
+average is divided only at the end. A window's state does therefore not depend, bit for bit, on how
+the input was cut into steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cec_store.errors import SchemaMismatch
 from cec_store.format.columns import Ints, values_of
+from cec_store.operators.aggregate import exact_sums
 from cec_store.operators.keys.encoder import fixed_column, valid_of
 
 Arrays = list[NDArray[Any]]
@@ -31,13 +34,21 @@ class _Part:
     column: str
     data_type: pa.DataType
     dtype: str
+    adder: exact_sums.Adder = field(default_factory=exact_sums.Adder, compare=False)
 
     @property
     def name(self) -> str:
         return f"{self.function}({self.column})"
 
+    @property
+    def is_exact(self) -> bool:
+        """Return True for a sum of integers, which is no NumPy integer."""
+        return self.function == "sum" and self.dtype != "f8"
+
     def empty(self, count: int) -> NDArray[Any]:
         """The accumulator before the first value."""
+        if self.is_exact:
+            return np.zeros(count, exact_sums.EXACT)
         if self.function in ("count", "sum"):
             return np.zeros(count, self.dtype)
         is_min = self.function == "min"
@@ -53,12 +64,41 @@ class _Part:
         if self.function == "count":
             np.add.at(into, at, 1)
             return
+        if self.is_exact:
+            self.adder.add(into, at, values)
+            return
         fold = {"sum": np.add, "min": np.minimum, "max": np.maximum}[self.function]
         with np.errstate(invalid="ignore", over="ignore"):  # inf - inf is NaN, without a warning
             fold.at(into, at, values)
 
+    def from_column(self, column: pa.Array) -> NDArray[Any]:
+        """The inverse of :meth:`column_of`."""
+        if self.data_type == exact_sums.SUM_TYPE:
+            words = values_of(column, "V16").view(np.int64).reshape(-1, 2)
+            values = exact_sums.from_words([words[:, 0], words[:, 1]])
+        elif self.is_exact:
+            whole = values_of(column, "i8")
+            values = exact_sums.from_words([whole, whole >> 63])
+        else:
+            values = np.array(_numbers(column, self.dtype))
+        valid = valid_of(column)
+        if valid is not None:
+            values[~valid] = self.empty(1)
+        return values
+
     def column_of(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
-        """As Arrow, in the type of the input column for extremes; null where not ``valid``."""
+        """As Arrow, in the type of the input column for extremes; null where not ``valid``.
+
+        Raises :class:`SchemaMismatch` where a sum leaves int64 and the column's sums are such.
+        """
+        if self.is_exact:
+            words = exact_sums.to_words(values)
+            if self.data_type == pa.int64() and not exact_sums.fits_int64(values).all():
+                raise SchemaMismatch(
+                    f"the sum of column {self.column!r} leaves int64; cast the column to int64 "
+                    "or uint64, whose sums are decimals, and write to a new queue"
+                )
+            return fixed_column(self.data_type, words[: self.data_type.bit_width // 64], valid)
         if self.dtype == "f8":
             size = self.data_type.bit_width // 8
             values = values.astype(f"f{size}", copy=False).view(f"i{size}").astype(np.int64)
@@ -70,7 +110,9 @@ class Accumulators:
 
     Raises ``ValueError`` for an unknown function or column, and for a column of a type that the
     function does not take: sums and averages take integers and floats, extremes also times.
-    Integer sums are int64 and wrap around; a NaN makes a float extreme NaN.
+    Sums of 64-bit integers are decimals of 38 digits, those of smaller ones int64; all are exact,
+    and an average of integers is the float64 nearest to the true one. A NaN makes a float extreme
+    NaN.
     """
 
     def __init__(self, aggregates: Mapping[str, Sequence[str]], schema: pa.Schema) -> None:
@@ -127,12 +169,8 @@ class Accumulators:
 
     def from_states(self, states: Sequence[pa.Array]) -> Arrays:
         """The inverse of :meth:`states`."""
-        arrays = []
-        for part, column in zip(self._parts, states, strict=True):
-            values = np.array(_numbers(column, part.dtype))
-            valid = valid_of(column)
-            arrays.append(values if valid is None else np.where(valid, values, part.empty(1)))
-        return arrays
+        pairs = zip(self._parts, states, strict=True)
+        return [part.from_column(column) for part, column in pairs]
 
     def results(self, arrays: Arrays, row_counts: Ints) -> list[pa.Array]:
         """Output columns; an aggregate of nothing but a count is null."""
@@ -145,7 +183,7 @@ class Accumulators:
             if function == "count":
                 columns.append(pa.array(counts))
             elif function == "avg":
-                average = arrays[self._place[f"sum({column})"]] / np.maximum(counts, 1)
+                average = self._average(f"sum({column})", arrays, np.maximum(counts, 1))
                 valid = self._some(arrays, column)
                 columns.append(fixed_column(pa.float64(), [average.view(np.int64)], valid))
             else:
@@ -153,6 +191,13 @@ class Accumulators:
                 valid = self._some(arrays, column)
                 columns.append(self._parts[place].column_of(arrays[place], valid))
         return columns
+
+    def _average(self, name: str, arrays: Arrays, counts: Ints) -> NDArray[np.float64]:
+        sums = arrays[self._place[name]]
+        if self._parts[self._place[name]].is_exact:
+            return exact_sums.averages(sums, counts)
+        average: NDArray[np.float64] = sums / counts
+        return average
 
     def _some(self, arrays: Arrays, column: str) -> NDArray[np.bool_] | None:
         """Which windows have taken a value of this column; ``None`` for all."""
@@ -187,12 +232,14 @@ def _part(function: str, column: str, schema: pa.Schema) -> _Part | None:
     if function == "count":
         return _Part(function, column, pa.int64(), "i8")
     is_integer, is_float = pa.types.is_integer(data_type), pa.types.is_floating(data_type)
+    is_unsigned = pa.types.is_unsigned_integer(data_type)
     if function == "sum" and (is_integer or is_float):
-        wide = pa.float64() if is_float else pa.int64()
-        return _Part(function, column, wide, "f8" if is_float else "i8")
+        if is_float:
+            return _Part(function, column, pa.float64(), "f8")
+        wide = exact_sums.SUM_TYPE if data_type.bit_width == 64 else pa.int64()
+        return _Part(function, column, wide, "u8" if is_unsigned else "i8")
     is_time = pa.types.is_temporal(data_type) and not pa.types.is_interval(data_type)
     if function != "sum" and (is_integer or is_float or is_time):
-        is_unsigned = pa.types.is_unsigned_integer(data_type)
         dtype = "f8" if is_float else "u8" if is_unsigned else "i8"
         return _Part(function, column, data_type, dtype)
     return None

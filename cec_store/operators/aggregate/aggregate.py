@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from cec_store.errors import SchemaMismatch
 from cec_store.format.arrow_values import stored_schema
 from cec_store.format.columns import Ints, values_of
 from cec_store.format.schema import RecordKind
@@ -34,6 +35,9 @@ class Aggregate(Operator):
 
     ``aggregates`` maps an output column to ``("count",)`` or to one of avg, count, max, min, sum
     with an input column: ``{"delay": ("avg", "dep_delay")}``. Nulls are ignored as in SQL.
+    Sums of integers are exact: ``decimal128(38, 0)`` for columns of 64 bits, int64 for smaller.
+    An average of integers is the float64 nearest to the exact one.
+
     ``event_time`` names the column that time windows go by (a timestamp, a date, or integers
     that are microseconds since the epoch); left out, it is the row's timestamp.
 
@@ -183,7 +187,7 @@ class Aggregate(Operator):
         times_us, has_time = step.timestamps_us, None
         if self._event_time is not None:
             column = batch.column(self._event_time)
-            times_us, has_time = _times_us(column), valid_of(column)
+            times_us, has_time = _times_us(self._event_time, column), valid_of(column)
         if self.inputs == 1:
             sums = after = step.positions[:, 0]
         else:
@@ -249,16 +253,30 @@ def _check_event_time(slots: Slots, field: pa.Field) -> None:
         raise ValueError(f"event time {field.name!r} is no timestamp but {field.type}")
 
 
-def _times_us(column: pa.Array) -> Ints:
-    """A column of times as microseconds since the epoch; under a null anything."""
+def _times_us(name: str, column: pa.Array) -> Ints:
+    """A column of times as microseconds since the epoch; under a null anything.
+
+    Raises :class:`SchemaMismatch` where a time is outside int64.
+    """
     data_type = column.type
     sign = "u" if pa.types.is_unsigned_integer(data_type) else "i"
-    values = values_of(column, f"{sign}{data_type.bit_width // 8}").astype(np.int64, copy=False)
-    if pa.types.is_date32(data_type):
-        return values * (86_400 * _US["s"])
-    if pa.types.is_date64(data_type):
-        return values * _US["ms"]
-    if pa.types.is_timestamp(data_type):
+    values = values_of(column, f"{sign}{data_type.bit_width // 8}")
+    if pa.types.is_timestamp(data_type) and data_type.unit == "ns":
         # Rounded down, as windows are: a nanosecond before an edge is before it.
-        return values // 1_000 if data_type.unit == "ns" else values * _US[data_type.unit]
-    return values
+        return values // 1_000
+    factor = 1
+    if pa.types.is_date32(data_type):
+        factor = 86_400 * _US["s"]
+    elif pa.types.is_date64(data_type):
+        factor = _US["ms"]
+    elif pa.types.is_timestamp(data_type):
+        factor = _US[data_type.unit]
+    valid = valid_of(column)
+    checked = values if valid is None else values[valid]
+    largest = (2**63 - 1) // factor
+    if len(checked) and (checked.max() > largest or checked.min() < -largest):
+        raise SchemaMismatch(
+            f"event time {name!r}: a time outside 64 bits of microseconds since 1970; mend the "
+            "row, or make it null, which leaves it out of all windows"
+        )
+    return values.astype(np.int64, copy=False) * factor

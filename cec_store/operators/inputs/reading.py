@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from cec_store.format.records import concat
+from cec_store.format.records import concat, empty_batch
 from cec_store.operators.contract import InputBatch
 
 
@@ -62,7 +62,7 @@ def rows_of(read: InputBatch, start: int, stop: int) -> InputBatch:
 def no_rows(schema: pa.Schema) -> InputBatch:
     """A batch of this schema without rows."""
     none = np.empty(0, np.int64)
-    return InputBatch(pa.RecordBatch.from_pylist([], schema), none, none)
+    return InputBatch(empty_batch(schema), none, none)
 
 
 def joined(parts: Sequence[InputBatch]) -> InputBatch:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from cec_store.format.arrow_values import stored_schema
 from cec_store.format.columns import Ints
+from cec_store.format.records import empty_batch
 from cec_store.operators.aggregate.accumulators import Accumulators
 from cec_store.operators.contract import Effects, Step
 from cec_store.operators.join.join import WindowJoin
@@ -115,4 +116,4 @@ class Resample(WindowJoin):
         return pa.record_batch([*columns, *results], schema=self.output_schema)
 
     def _nothing(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist([], self.output_schema)
+        return empty_batch(self.output_schema)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from cec_store.format.columns import Ints
+from cec_store.format.records import empty_batch
 
 NONE: Ints = np.empty(0, np.int64)
 _CHUNKS_MAX = 64
@@ -66,7 +67,7 @@ class WaitingRows:
         table = pa.Table.from_batches(self.chunks, self.schema)
         batches = table.take(pa.array(place)).to_batches()
         if not batches:
-            return pa.record_batch([pa.array([], each.type) for each in self.schema], self.schema)
+            return empty_batch(self.schema)
         return pa.concat_batches(batches)
 
 

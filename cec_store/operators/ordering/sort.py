@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from cec_store.format.arrow_values import stored_schema
 from cec_store.format.columns import Ints, values_of
+from cec_store.format.records import empty_batch
 from cec_store.format.schema import RecordKind
 from cec_store.operators.contract import NO_SLOTS, Effects, Operator, Step
 from cec_store.operators.inputs.merge import INPUTS_MAX
@@ -63,7 +64,7 @@ class BSort(Operator):
         self.state_schema = input_schema
         self._by = by
         self._slack = slack
-        self._rows = pa.RecordBatch.from_pylist([], input_schema)
+        self._rows = empty_batch(input_schema)
         """Rows that wait, in the order of their coming; the two below are theirs."""
         self._sums: Ints = NO_SLOTS
         self._slots: Ints = NO_SLOTS

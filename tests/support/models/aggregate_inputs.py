@@ -25,6 +25,8 @@ SCHEMA = pa.schema(
         "t": pa.timestamp("ms"),
         "d": pa.date32(),
         "at": pa.timestamp("us"),
+        "w": pa.int64(),
+        "x": pa.uint64(),
     }
 )
 AGGREGATES = {
@@ -41,6 +43,9 @@ AGGREGATES = {
     "least_i": ("min", "i"),
     "most_u": ("max", "u"),
     "total_u": ("sum", "u"),
+    "total_w": ("sum", "w"),
+    "mean_w": ("avg", "w"),
+    "mean_x": ("avg", "x"),
     "first": ("min", "t"),
     "last": ("max", "d"),
 }
@@ -86,6 +91,10 @@ def make_input(rng: random.Random, source: int, row_count: int) -> list[Row]:
         "d": [some(rng, [day, day + datetime.timedelta(3)]) for _ in times],
         "at": pa.array([some(rng, [time + 5], 0.1) for time in times], SCHEMA.field("at").type),
     }
+    # Drawn apart, so that they change no other draw.
+    wide = random.Random(f"{source} {clock} {row_count}")
+    columns["w"] = [some(wide, [-(2**63), 2**63 - 1, 2**53 + 1, -7]) for _ in times]
+    columns["x"] = [some(wide, [2**64 - 1, 2**63, 2**53 + 1, 1]) for _ in times]
     offsets = np.cumsum([rng.choice([1, 1, 1, 4]) for _ in times]) if times else []
     return make_rows(source, SCHEMA, columns, times, offsets)
 

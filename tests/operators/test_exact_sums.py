@@ -1,0 +1,174 @@
+"""Sums of integers are exact, and their averages right to the last bit."""
+
+import random
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cec_store.errors import SchemaMismatch
+from cec_store.operators.aggregate import exact_sums
+from cec_store.operators.aggregate.accumulators import Accumulators
+from cec_store.operators.aggregate.aggregate import Aggregate
+from cec_store.operators.aggregate.windows import CountWindow, TimeWindow
+from cec_store.operators.contract import Step
+from support.models.reference_operators import make_rows, make_steps
+
+INTEGERS = [
+    pa.int8(), pa.int16(), pa.int32(), pa.int64(),
+    pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+]  # fmt: skip
+FLOATS = [pa.float32(), pa.float64()]
+FUNCTIONS = ("sum", "avg", "min", "max", "count")
+
+
+def aggregated(values: pa.Array, functions: tuple[str, ...] = FUNCTIONS) -> dict[str, object]:
+    """Return the results of one window of these values."""
+    schema = pa.schema({"k": pa.int64(), "v": values.type})
+    places = range(len(values))
+    rows = make_rows(0, schema, {"k": [1] * len(values), "v": values}, places, places)
+    operator = Aggregate(
+        group_by=["k"],
+        aggregates={name: (name, "v") for name in functions},
+        window=CountWindow(len(values)),
+        input_schema=schema,
+    )
+    results = []
+    for step in make_steps([rows], [schema], random.Random(len(values)), (0,)):
+        results += operator.apply(step).rows.to_pylist()
+    (result,) = results
+    return result
+
+
+def limits(kind: pa.DataType) -> tuple[int, int]:
+    bits = kind.bit_width
+    if pa.types.is_unsigned_integer(kind):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def samples(kind: pa.DataType) -> list[list[int]]:
+    least, most = limits(kind)
+    rng = random.Random(kind.bit_width)
+    return [
+        [most] * 2, [most] * 9, [least] * 9, [least, most] * 5, [most - 1, most], [most, 0, most],
+        *([rng.randint(least, most) for _ in range(rng.randint(1, 40))] for _ in range(20)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", INTEGERS, ids=str)
+def test_integers_at_their_limits_equal_those_of_duckdb(kind):
+    database = duckdb.connect()
+    for values in samples(kind):
+        column = pa.array([*values, None], kind)
+        rows = pa.table({"v": column})
+        ((total, mean, least, most, count),) = (
+            database.register("rows", rows)
+            .execute("SELECT sum(v), avg(v), min(v), max(v), count(v) FROM rows")
+            .fetchall()
+        )
+        result = aggregated(column)
+        assert [result[name] for name in ("sum", "min", "max", "count")] == [
+            total, least, most, count,
+        ]  # fmt: skip
+        # Python divides integers exactly; DuckDB divides floats, and may be one bit off.
+        assert result["avg"] == total / count
+        assert abs(result["avg"] - mean) <= np.spacing(abs(mean))
+
+
+@pytest.mark.parametrize("kind", FLOATS, ids=str)
+def test_floats_at_their_limits_equal_those_of_duckdb(kind):
+    most = np.finfo(kind.to_pandas_dtype()).max.item()
+    for values in ([most, -most], [most / 4] * 3, [0.0, most], [1e-30, 1.0]):
+        rows = pa.table({"v": pa.array(values, kind)})
+        sql = "SELECT sum(v), avg(v), min(v), max(v) FROM rows"
+        (expected,) = duckdb.connect().register("rows", rows).execute(sql).fetchall()
+        result = aggregated(rows["v"].combine_chunks())
+        assert [result[name] for name in ("sum", "avg", "min", "max")] == pytest.approx(expected)
+
+
+def test_sums_of_64_bits_are_decimals_and_smaller_ones_int64():
+    schema = pa.schema([(str(kind), kind) for kind in INTEGERS])
+    sums = Accumulators({name: ("sum", name) for name in schema.names}, schema)
+    found = {field.name: field.type for field in sums.output_fields}
+    wide = pa.decimal128(38, 0)
+    assert {name for name, kind in found.items() if kind == wide} == {"int64", "uint64"}
+    assert set(found.values()) == {wide, pa.int64()}
+
+
+def test_a_sum_that_leaves_int64_is_refused_by_name():
+    schema = pa.schema({"speed": pa.uint32()})
+    sums = Accumulators({"total": ("sum", "speed")}, schema)
+    count, total = sums.empty(1)
+    total["high"], count[:] = 2**21, 2**31  # what 2**31 values of 2**32 - 1 and a few more are
+    with pytest.raises(SchemaMismatch, match="sum of column 'speed' leaves int64; cast the col"):
+        sums.results([count, total], count)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_sums_are_those_of_python_and_come_back_from_their_words(dtype):
+    rng = random.Random(1)
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    for _ in range(500):
+        windows = rng.randint(1, 4)
+        at = [rng.randrange(windows) for _ in range(rng.randint(1, 12))]
+        bits = rng.randint(1, 64)
+        draws = [rng.choice([-1, 1]) * rng.getrandbits(bits) for _ in at]
+        values = [rng.choice([min(max(draw, low), high), low, high]) for draw in draws]
+        sums, adder = np.zeros(windows, exact_sums.EXACT), exact_sums.Adder()
+        cut = rng.randrange(len(at))
+        for part in (slice(cut), slice(cut, None)):
+            adder.add(sums, np.array(at[part], np.int64), np.array(values[part], dtype))
+        expected = [0] * windows
+        for place, value in zip(at, values, strict=True):
+            expected[place] += value
+        words = exact_sums.to_words(exact_sums.from_words(exact_sums.to_words(sums)))
+        found = [(int(h) << 64) + (int(f) & 2**64 - 1) for f, h in zip(*words, strict=True)]
+        assert found == expected
+
+
+def test_averages_are_rounded_once():
+    rng = random.Random(2)
+    totals, counts = [], []
+    for _ in range(20_000):
+        count = rng.randint(1, 2 ** rng.randint(1, 41) - 1)
+        mean = rng.randint(-(2**63), 2**64 - 1) >> rng.randint(0, 60)
+        total = mean * count + rng.randint(0, count - 1)
+        if rng.random() < 0.3:  # halfway between two floats
+            total = (2 ** rng.randint(53, 60) + rng.choice([1, 3])) * count // 2
+        totals.append(total)
+        counts.append(count)
+    low = np.array([total & 2**64 - 1 for total in totals], np.uint64).view(np.int64)
+    high = np.array([total >> 64 for total in totals], np.int64)
+    means = exact_sums.averages(exact_sums.from_words([low, high]), np.array(counts))
+    assert means.tolist() == [total / count for total, count in zip(totals, counts, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.date32(), 2**31 - 1),
+        (pa.date64(), 2**62),
+        (pa.timestamp("s"), -(2**62)),
+        (pa.timestamp("ms"), 2**62),
+        (pa.uint64(), 2**63),
+    ],
+    ids=str,
+)
+def test_an_event_time_outside_64_bits_of_microseconds_is_refused(kind, value):
+    raw = pa.int32() if kind == pa.date32() else pa.uint64() if value > 2**62 else pa.int64()
+    column = pa.array([value], raw).view(kind)
+    schema = pa.schema({"at": kind})
+    operator = Aggregate(
+        group_by=[],
+        aggregates={"rows": ("count",)},
+        window=TimeWindow(10),
+        input_schema=schema,
+        event_time="at",
+    )
+    batch = pa.record_batch([column], schema=schema)
+    one = np.zeros(1, np.int64)
+    step = Step((batch,), np.zeros(1, np.int8), one[:, None] + 1, one)
+    with pytest.raises(SchemaMismatch, match="event time 'at': a time outside 64 bits"):
+        operator.apply(step)
