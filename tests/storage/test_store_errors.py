@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 import uuid
 import zipfile
 from collections.abc import Callable
+from email.utils import formatdate
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
@@ -171,6 +173,45 @@ def test_answers_of_s3_become_typed_errors(
         store.create("a", [b"x"])
     with pytest.raises(of_writes or StorageError, match="s3://bucket/q"):
         store.delete(["a"])
+
+
+class Skewed(Answering):
+    """A server whose clock is an hour ahead of this machine's."""
+
+    def __init__(self) -> None:
+        super().__init__(403, "RequestTimeTooSkewed")
+
+    def fail(self, *facts: object) -> Any:
+        from botocore.exceptions import ClientError
+        from s3fs.errors import translate_boto_error
+
+        date = formatdate(time.time() + 3600, usegmt=True)
+        answer = {"HTTPStatusCode": self.status, "HTTPHeaders": {"date": date}}
+        facts_of_answer = {"Error": {"Code": self.code}, "ResponseMetadata": answer}
+        raise translate_boto_error(ClientError(facts_of_answer, "Call"))  # type: ignore[arg-type]
+
+    create = put = read = size = list = delete = fail
+
+
+def test_a_clock_that_is_off_is_told_by_how_much() -> None:
+    need("s3fs")
+    store = FsspecStore("s3://bucket/q", lambda: (Skewed(), "bucket/q"), retries=FEW)
+    for call in (*READS, lambda store: store.create("a", [b"x"])):
+        with pytest.raises(StorageError, match=r"clock is off by 3(599|600|601) s \(behind"):
+            call(store)
+
+
+def test_s3_is_asked_for_no_checksum_of_parts() -> None:
+    need("s3fs")
+    from cec_store.storage.stores.s3 import S3FileSystem
+
+    name = "response_checksum_validation"
+    _, made = S3FileSystem.address("s3://bucket/q", {})
+    assert made["config_kwargs"][name] == "when_required"
+    given = {"config_kwargs": {name: "when_supported"}}
+    assert (
+        S3FileSystem.address("s3://bucket/q", given)[1]["config_kwargs"][name] == "when_supported"
+    )
 
 
 class WithoutCredentials(Answering):

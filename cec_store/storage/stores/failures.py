@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 
 from cec_store.errors import (
@@ -31,6 +34,8 @@ class Failure(Enum):
     NO_CREDENTIALS = auto()
     BAD_CREDENTIALS = auto()
     FORBIDDEN = auto()
+    SKEWED_CLOCK = auto()
+    """The server takes no requests of this machine's time."""
     UNCONDITIONAL = auto()
     """The server does not know conditional creates."""
     OTHER = auto()
@@ -98,6 +103,9 @@ def error_for(failure: Failure, place: str, error: BaseException, *, reading: bo
     if failure is Failure.BAD_CREDENTIALS:
         what = "the store does not accept these credentials; correct or renew them"
         return CredentialsRefused(f"{place}: {what} ({said})")
+    if failure is Failure.SKEWED_CLOCK:
+        what = f"this machine's clock is off{_skew_of(error)}, and the store refuses requests of"
+        return StorageError(f"{place}: {what} another time; set the clock, by NTP ({said})")
     if failure is Failure.FORBIDDEN and reading:
         what = "these credentials may not read it, or it is not there and they may not list;"
         return Unreadable(f"{place}: {what} ask for both rights ({said})")
@@ -107,6 +115,19 @@ def error_for(failure: Failure, place: str, error: BaseException, *, reading: bo
     if failure is Failure.UNCONDITIONAL:
         return no_exclusive_create(place, said)
     return StorageError(f"{place}: {said}")
+
+
+def _skew_of(error: BaseException) -> str:
+    """By how much the answer's date differs from this machine's; nothing where it has none."""
+    for each in chain_of(error):
+        response = getattr(each, "response", None)
+        if isinstance(response, dict):
+            date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+            with suppress(TypeError, ValueError):
+                ahead_s = round(time.time() - parsedate_to_datetime(date).timestamp())
+                way = "ahead" if ahead_s > 0 else "behind"
+                return f" by {abs(ahead_s)} s ({way} of the store's)"
+    return ""
 
 
 def no_exclusive_create(place: str, reason: str) -> NoExclusiveCreate:

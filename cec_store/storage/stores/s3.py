@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
+from botocore.config import Config
 from botocore.exceptions import (
     ConnectionError as NoConnectionError,
 )
@@ -29,6 +30,7 @@ from cec_store.storage.stores.failures import Failure, failure_of, failure_of_st
 from cec_store.storage.stores.file_system import CreatingFileSystem, Options, too_old
 from cec_store.storage.stores.store import Entry
 
+_CHECKSUMS = "response_checksum_validation"
 _DELETES_MAX = 1000  # of one request
 _PUT_BYTES_MAX = 5 * 2**30  # of one request
 _START_S = 1.0
@@ -58,7 +60,7 @@ _OF_CODE = {
     "SignatureDoesNotMatch": Failure.BAD_CREDENTIALS,
     "ExpiredToken": Failure.BAD_CREDENTIALS,
     "InvalidToken": Failure.BAD_CREDENTIALS,
-    "RequestTimeTooSkewed": Failure.BAD_CREDENTIALS,
+    "RequestTimeTooSkewed": Failure.SKEWED_CLOCK,
 }
 
 
@@ -78,7 +80,11 @@ class S3FileSystem(CreatingFileSystem):
 
     @classmethod
     def address(cls, url: str, given: Options) -> tuple[str, Options]:
-        config = {"retries": {"total_max_attempts": 1}, **given.get("config_kwargs", {})}
+        config: Options = {"retries": {"total_max_attempts": 1}}
+        if _CHECKSUMS in Config.OPTION_DEFAULTS:
+            # Some servers send the checksum of the whole object with a part of it.
+            config[_CHECKSUMS] = "when_required"
+        config |= given.get("config_kwargs", {})
         return "s3://" + url.partition("://")[2], {**given, "config_kwargs": config}
 
     def endpoint(self) -> str:
