@@ -46,6 +46,8 @@ class TimestampIndex:
         self._log_id = chain.manifest.log_id
         self._is_cache = isinstance(chain.folder, StoreFolder)
         self._writable = writable or self._is_cache
+        self._may_write = False
+        """Whether it can be written, unless the last attempt failed."""
         self._stored: StoredIndex | None = None
         self._recent = RecentFrames()
         self._published_seq = 0
@@ -59,6 +61,7 @@ class TimestampIndex:
             self.problem = "the queue is not in a folder of a local file system"
             self._writable = False
             return
+        self._may_write = self._writable
         self._files = IndexFiles(folder, self._log_id)
         self._load(self._files)
 
@@ -200,6 +203,8 @@ class TimestampIndex:
         with self._lock:
             self._drop("")
             self.dropped -= 1
+            # The disk that was full may have room by now.
+            self._writable = self._may_write
             self.follow(chain)
             if not self._writable:
                 path = self._chain.folder.path
@@ -211,7 +216,7 @@ class TimestampIndex:
         """Leave the index on disk for the next one to open. Lookups still work, by scanning."""
         with self._lock:
             stored, self._stored = self._stored, None
-            self._recent, self._writable = RecentFrames(), False
+            self._recent, self._writable, self._may_write = RecentFrames(), False, False
             if stored is not None:
                 stored.file.close()
                 if stored.file.writable and self._files:

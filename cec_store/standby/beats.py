@@ -27,6 +27,7 @@ from cec_store.standby.lease_format import (
     rows_name,
 )
 from cec_store.storage.folder import Folder
+from cec_store.storage.full_disks import is_full_disk
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.opened_once import OpenedOnce, Shared
 from cec_store.storage.regular_files import FILE_MODE
@@ -169,7 +170,7 @@ def beats_of(store: Store, folder: Folder, tenure: Tenure, *, create: bool = Fal
 def _lmdb_errors(path: str) -> Iterator[None]:
     try:
         yield
-    except lmdb.DiskError as error:
-        raise DiskFull(f"{path}: {error}") from error
     except lmdb.Error as error:
+        if is_full_disk(error, path):
+            raise DiskFull(f"{path}: no space left ({error}); free some") from error
         raise StorageError(f"{path}: LMDB cannot use it: {error}") from error

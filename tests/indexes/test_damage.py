@@ -14,10 +14,13 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from cec_store import open_queue
+from cec_store.errors import DiskFull, ReadOnly
 from cec_store.format.checksum import crc32c
 from cec_store.indexes.entries import FrameEntry, TimestampEntry
 from cec_store.indexes.files import Stamp
 from cec_store.indexes.timestamp import TimestampIndex
+from cec_store.storage.local import LocalFolder
 from support.models.index_oracle import (
     append,
     build,
@@ -334,6 +337,22 @@ def test_full_disk(tmp_path: Path, originals: Originals, limit_bytes: int, is_ne
     assert process.exitcode == 0
     build(path).close()
     assert_mended(path, originals)
+
+
+def test_an_index_is_made_anew_once_its_disk_has_room_again(
+    queue_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(queue_path / "index")
+
+    def full(*facts: object) -> None:
+        raise DiskFull("no space left")
+
+    with open_queue(queue_path, "a") as queue:
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalFolder, "make", full)
+            with pytest.raises(ReadOnly, match=r"cannot write an index: .*no space left"):
+                queue.reindex()
+        assert queue.reindex() >= FRAMES
 
 
 # -- rows that lie although the file is as it was stamped -----------------------------------------

@@ -9,12 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import lmdb
 import pytest
 
 from cec_store.errors import (
     CorruptLog,
+    DiskFull,
     Fenced,
     Forked,
     LeaseHeld,
@@ -22,7 +25,7 @@ from cec_store.errors import (
     StorageError,
     UnsupportedVersion,
 )
-from cec_store.standby import lease_objects
+from cec_store.standby import beats, lease_objects
 from cec_store.standby.beats import ObjectBeats
 from cec_store.standby.lease_format import (
     Beat,
@@ -425,3 +428,16 @@ def test_a_lease_is_held_and_watched_by_two_paths_of_one_place(tmp_path: Path) -
         assert held.watch("primary").look().sign is Sign.ALIVE
     assert watch.look().sign is Sign.RELEASED
     watch.close()
+
+
+@pytest.mark.parametrize(("room_bytes", "error"), [(4096, DiskFull), (1 << 30, StorageError)])
+def test_a_beat_that_is_cut_short_says_that_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room_bytes: int, error: type[Exception]
+) -> None:
+    found = SimpleNamespace(f_bavail=room_bytes // 512, f_frsize=512)
+    monkeypatch.setattr(os, "statvfs", lambda path: found)
+    with pytest.raises(error) as caught, beats._lmdb_errors(str(tmp_path / "beat")):
+        raise lmdb.Error("mdb_txn_commit: Input/output error")
+    assert type(caught.value) is error
+    with pytest.raises(DiskFull), beats._lmdb_errors(str(tmp_path / "beat")):
+        raise lmdb.DiskError("mdb_txn_commit: No space left on device")

@@ -22,7 +22,7 @@ ORDER = {
     """,
     "storage": """
         names paths given_options folder retrying forking waiting regular_files mounts system_errors
-        local_files local caches publishing opened_once
+        local_files local caches publishing opened_once full_disks
         trees stores
     """,
     "storage.stores": """
@@ -30,9 +30,9 @@ ORDER = {
         proving read_ahead store_folder by_url folders new_trees
     """,
     "format": """
-        checksum columns arrow_metadata arrow_limits arrow_values frame manifest durable_end
-        acknowledgement retention offset_lengths schema records zstd_frames by_columns bodies
-        by_reference
+        checksum columns arrow_metadata arrow_limits arrow_values same_types frame manifest
+        durable_end acknowledgement retention offset_lengths schema records zstd_frames by_columns
+        bodies by_reference
     """,
     "format.by_columns": "messages dictionaries body",
     "format.by_reference": "whole_segment commits acknowledgements",
