@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
-from cec_store import QueueOptions, open_queue
+from cec_store import QueueOptions, QueueReplaced, open_queue
 from cec_store.cli import app
 from cec_store.format.frame import FRAME_HEADER_BYTES
 from cec_store.inspector.decoding.records import RecordRow
@@ -462,6 +463,26 @@ def test_frame_of_a_queue_is_shown_once_it_is_vouched_for(queue: Path, tmp_path:
     segment.write_bytes(whole)
     seen += [row.offset for row in polled(follower) if isinstance(row, RecordRow)]
     assert seen == list(range(header.end_offset))
+
+
+@pytest.mark.parametrize("partitions", [None, 1])
+def test_follower_of_a_queue_that_was_made_anew_is_told(
+    tmp_path: Path, partitions: int | None
+) -> None:
+    path = tmp_path / "q"
+
+    def make(*numbers: int) -> None:
+        schema = pa.schema([("n", pa.int64())])
+        with open_queue(path, "x", schema=schema, partitions=partitions) as made:
+            made.append(pa.table({"n": numbers}))
+
+    make(1, 2)
+    follower = PlaceDump(place_at(path), DumpFilter(), False).follow(lambda: place_at(path).logs)
+    polled(follower, 2)
+    shutil.rmtree(path)
+    make(3)
+    with pytest.raises(QueueReplaced):
+        polled(follower, 2)
 
 
 def test_place_that_is_bad_for_a_moment_is_no_damage(queue: Path, tmp_path: Path) -> None:

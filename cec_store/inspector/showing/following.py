@@ -25,6 +25,7 @@ from cec_store.inspector.showing.dump_filter import DumpFilter
 from cec_store.inspector.showing.dump_rows import DamageRow, NoteRow, Row
 from cec_store.inspector.showing.dumping import Chosen, Dumper
 from cec_store.log.epochs import read_manifest
+from cec_store.log.positions import replaced
 from cec_store.state_logs.segments import MERGED
 from cec_store.storage.folder import Folder
 from cec_store.storage.names import segment_id_of, segment_name
@@ -75,6 +76,7 @@ class Follower(ABC):
 
         Raises:
             NotAQueue, CorruptLog, UnsupportedVersion: a queue's manifest cannot be read.
+            QueueReplaced: it is another queue's.
         """
         shown = self._new()
         if not self._has_polled:
@@ -100,6 +102,7 @@ class QueueFollower(Follower):
 
     _at = -1
     """The segment that is being shown."""
+    _log_id: bytes | None = None
     _due_offset: int | None = None
     """The next record; ``None`` where damage hides which it is."""
 
@@ -108,6 +111,9 @@ class QueueFollower(Follower):
 
     def _new(self) -> _Shown:
         manifest = read_manifest(self._folder)
+        if self._log_id not in (None, manifest.log_id):
+            raise replaced(self._folder.path)
+        self._log_id = manifest.log_id
         self._at = max(self._at, manifest.first_segment)
         while True:
             progress = self._segments.setdefault(self._at, _Progress())

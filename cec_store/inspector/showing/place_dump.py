@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from cec_store.connectors.spark.checkpoint.state_rows import StateDecoder
-from cec_store.errors import CecError, CorruptLog, UnsupportedVersion
+from cec_store.errors import CecError, CorruptLog, QueueReplaced, UnsupportedVersion
 from cec_store.inspector.damage.faults import located
 from cec_store.inspector.places.places import Log, Place, PlaceKind
 from cec_store.inspector.showing.dump_filter import DumpFilter
@@ -73,6 +73,8 @@ class PlaceDump:
             for key, (log, follower) in followers.items():
                 try:
                     yield from ((log, row) for row in (follower.poll() if follower else ()))
+                except QueueReplaced:
+                    raise
                 except (CecError, FileNotFoundError) as error:
                     yield log, _damage(log, error)
                     followers[key] = log, None

@@ -19,6 +19,7 @@ from cec_store.format.schema import RecordSchema
 from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.partitioned.batches import BatchCommitter, write_segments
+from cec_store.partitioned.by_reference import reference_log
 from cec_store.partitioned.by_reference.earlier import go_back
 from cec_store.partitioned.by_reference.reference_commits import GRACE_US
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
@@ -92,6 +93,10 @@ def restore_and_go_on(path: Path) -> None:
             queue.append(table(n))
 
 
+def rename(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
 REPLACING = [remove, make_anew, make_anew_shorter, restore, restore_and_go_on]
 Act = Callable[[], object]
 
@@ -121,6 +126,32 @@ def acts(path: Path) -> dict[str, Act]:
         "refresh": reader.refresh,
         "follow": follower.refresh,
     }
+
+
+class RemoteLike(LocalStore):
+    """A store that is asked less often whether its queue is still the same."""
+
+    appends = False
+
+
+@pytest.mark.parametrize("replace", [remove, make_anew, make_anew_shorter, rename])
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_follower_of_a_queue_that_goes_is_told(
+    tmp_path: Path,
+    replace: Callable[[Path], None],
+    is_local: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "q"
+    with opened(LocalStore(path)) as queue:
+        queue.append(table(1, 2))
+    store = LocalStore(path) if is_local else RemoteLike(path)
+    following = PartitionedQueue(store, "r", clock_us=lambda: 0).replay(0, follow=True)
+    assert next(following).num_rows
+    monkeypatch.setattr(reference_log, "_PROVEN_FOR_S", 0)  # in a store once a minute
+    replace(path)
+    with pytest.raises(QueueReplaced, match="open the queue again"):
+        next(following)
 
 
 ACTS = (
