@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pyarrow.compute as pc
+
 from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.by_reference.acknowledgements import PartitionsAcknowledged
 from cec_store.partitioned.by_reference.queue_state import QueueState
@@ -141,8 +143,13 @@ class PartitionedConsumerState:
     effects_saved: tuple[int, ...]
     lag_records: int
     """Records that it has not received, of all partitions."""
+    lag_us: int
+    """Microseconds of event time from the next of these to the newest, where they are most; by
+    what commits say of segments, so at the longest."""
     acknowledged_us: int | None
     """When it last acknowledged more than before; ``None``: never."""
+    waiting_since_us: int | None
+    """Since when, by the clock, the oldest of these has been there; ``None``: there is none."""
 
 
 def consumer_states(store: Store, state: QueueState) -> list[PartitionedConsumerState]:
@@ -152,8 +159,34 @@ def consumer_states(store: Store, state: QueueState) -> list[PartitionedConsumer
         said = acknowledged(store, state, name, first)
         received = starts if said is None else of_all(said.received, state)
         saved = starts if said is None else of_all(said.effects_saved, state)
-        waiting = zip(state.commit.ends, received, strict=True)
-        lag = sum(max(0, end - offset) for end, offset in waiting)
-        when_us = None if said is None else said.acknowledged_us
-        found.append(PartitionedConsumerState(name, received, saved, lag, when_us))
+        ends = zip(state.commit.ends, received, strict=True)
+        lag = sum(max(0, end - offset) for end, offset in ends)
+        times = [unread_times(state, *partition) for partition in enumerate(received)]
+        found.append(
+            PartitionedConsumerState(
+                name,
+                received,
+                saved,
+                lag,
+                max(lag_us for lag_us, _ in times),
+                None if said is None else said.acknowledged_us,
+                min((since_us for _, since_us in times if since_us is not None), default=None),
+            )
+        )
     return found
+
+
+def unread_times(state: QueueState, partition: int, received: int) -> tuple[int, int | None]:
+    """Return the event time that unread records span, and when the oldest of them was written.
+
+    Both in microseconds, by what commits say of segments: 0 and ``None`` where all are read.
+    """
+    live = state.live
+    ends = pc.add(live.column("first_offset"), live.column("records"))
+    is_unread = pc.and_(pc.equal(live.column("partition"), partition), pc.greater(ends, received))
+    unread = live.filter(is_unread).sort_by("first_offset")
+    if not unread.num_rows:
+        return 0, None
+    least_us = unread.column("least_us")[0].as_py()
+    newest_us = pc.max(unread.column("greatest_us")).as_py()
+    return max(0, newest_us - least_us), unread.column("written_us")[0].as_py()

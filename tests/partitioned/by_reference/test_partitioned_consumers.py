@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from cec_store import PartitionedQueue, Position
+from cec_store import ConsumerState, PartitionedConsumerState, PartitionedQueue, Position
 from cec_store.errors import CorruptLog, Fenced, OutOfRange, QueueReplaced
 from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
@@ -42,6 +43,32 @@ def test_an_acknowledgement_is_there_after_a_restart(at: At) -> None:
     (state,) = opened(at).consumers()
     assert (state.received, state.effects_saved, state.lag_records) == ((8, 2), (8, 0), 6)
     assert (state.name, state.acknowledged_us) == ("billing", 9)
+
+
+def test_a_consumer_of_many_partitions_says_what_one_of_a_plain_queue_says(tmp_path: Path) -> None:
+    names = [
+        [field.name for field in fields(kind)] for kind in (ConsumerState, PartitionedConsumerState)
+    ]
+    assert names[0] == names[1]
+    schema = RecordSchema(pa.schema([("at", pa.int64())]), timestamp_column="at")
+    clock = iter(range(100, 1_000_000, 100))
+    queue = PartitionedQueue(
+        store_at(tmp_path), "a", schema, partitions=2, clock_us=lambda: next(clock)
+    )
+    queue.append(pa.table({"at": [5, 50]}))
+    written_us = queue._state.live.column("written_us")[0].as_py()
+    queue.append(pa.table({"at": [20, 21]}))
+    reader = queue.consumer("reader")
+    (state,) = queue.consumers()
+    assert (state.lag_us, state.waiting_since_us) == (45, written_us)
+    first = queue._state.live.column("partition")[0].as_py()
+    reader.acknowledge(received={first: 2})
+    (state,) = queue.consumers()
+    assert (state.lag_records, state.lag_us) == (2, 1)
+    assert state.waiting_since_us > written_us
+    reader.acknowledge(received=queue.ends())
+    (state,) = queue.consumers()
+    assert (state.lag_records, state.lag_us, state.waiting_since_us) == (0, 0, None)
 
 
 def test_whoever_acts_under_the_name_later_fences_the_one_before(at: At) -> None:
