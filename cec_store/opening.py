@@ -233,8 +233,9 @@ def read_queue(
     found = (queue.replay(n, part) for n, part in parts)
     replays = found if queue.is_partitioned else [*found]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
-    names = wanted.of_columns(queue.schema.data, queue.path)
-    schema = pa.schema([*(queue.schema.data.field(name) for name in names), *metadata])
+    data = queue.schema.data
+    names = wanted.of_columns(data, queue.path)
+    schema = pa.schema([*(data.field(name) for name in names), *metadata], data.metadata)
 
     def batches() -> Iterator[pa.RecordBatch]:
         with closing(queue):
@@ -261,7 +262,7 @@ def _within(
     queue: PlainQueue | ReferenceQueue, number: int, end: int, wanted: Selection
 ) -> Selection:
     """What is wanted of one partition, as far as the queue reached: ``end``."""
-    if wanted.since is None and wanted.from_moment is None:
+    if queue.is_partitioned and wanted.since is None and wanted.from_moment is None:
         # What is trimmed before its turn comes is missed then, not passed over.
         wanted = replace(wanted, since=Position(queue.first(number)))
     return replace(wanted, end_offset=end)

@@ -156,6 +156,30 @@ class Replay(Iterator[pa.RecordBatch]):
         self._stopped.set()
 
     def _run(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches; begin again where a trim overtakes the start."""
+        while True:
+            batches = self._from_cursor()
+            try:
+                first = next(batches, None)
+            except OutOfRange:
+                if not self._begins_again():
+                    raise
+                continue
+            if first is not None:
+                yield first
+                yield from batches
+            return
+
+    def _begins_again(self) -> bool:
+        """Go to where the replay would begin now; ``False`` where a position says where."""
+        moments = (self._selection.since, self._selection.from_moment)
+        if any(isinstance(moment, Position) for moment in moments):
+            return False
+        self._chain.refresh()
+        before, self.cursor = self.cursor, self._position(self._start())
+        return self.cursor.offset > before.offset
+
+    def _from_cursor(self) -> Iterator[pa.RecordBatch]:
         here = self._locate(self._lookup)
         has_rows = False
         while not self._stopped.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from cec_store import (
     RecordKind,
     Targets,
     open_queue,
+    read_queue,
 )
 from cec_store.format.retention import Retention
 from cec_store.log.chain import Chain
@@ -98,6 +100,22 @@ def test_the_segment_of_the_last_frame_stays_even_when_that_has_no_records() -> 
     queue.trim(0)
     assert queue.rebuild().replay_from.tolist() == [7]
     assert list(queue.chain().segments) == [1, 2]
+
+
+@pytest.mark.parametrize("since", [None, 0])
+def test_reading_from_the_start_begins_again_where_a_trim_overtakes_it(
+    tmp_path: Path, since: int | None
+) -> None:
+    with open_queue(tmp_path / "q", "x", schema=pa.schema([("n", pa.int64())])) as queue:
+        for first in range(0, 100, 10):
+            queue.append(pa.record_batch({"n": list(range(first, first + 10))}))
+            queue.roll()
+        reading = read_queue(tmp_path / "q", since=since)
+        exact = read_queue(tmp_path / "q", since=Position(0))
+        assert queue.trim(50) == 50
+    assert reading.read_all()["n"].to_pylist() == list(range(50, 100))
+    with pytest.raises(OutOfRange, match="offset 0"):
+        exact.read_all()
 
 
 # -- any program ------------------------------------------------------------------------------

@@ -6,14 +6,14 @@ one without a wanted record, by its offsets or its timestamps, costs no request.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from cec_store.errors import OutOfRange
+from cec_store.errors import CorruptLog, OutOfRange
 from cec_store.format.frame import FrameHeader, FrameType
 from cec_store.format.schema import RecordSchema
 from cec_store.log.frames import Frame, LogEnd
@@ -108,20 +108,62 @@ class PartitionLog:
 
     def frames(self, start: Address | None = None) -> Iterator[Frame]:
         """Its segments in order, each as one frame; from that on which holds the start's offset."""
-        at = 0 if start is None else max(0, bisect_right(self.segments, start.segment_id) - 1)
-        for frame in map(_SegmentFrame.of, self._rows[at:]):
-            if start is None or frame.header.end_offset > start.segment_id:
-                yield frame
+        here, state = start, None
+        while state is not self._state:
+            state = self._state
+            at = 0 if here is None else max(0, bisect_right(self.segments, here.segment_id) - 1)
+            for frame in map(_SegmentFrame.of, self._rows[at:]):
+                if here is None or frame.header.end_offset > here.segment_id:
+                    here = frame.next_address
+                    yield frame
+                if state is not self._state:
+                    break  # the segments behind it may have been merged as well
 
     def records(self, frame: Frame, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """All records of a segment, or these columns of them; one request.
 
+        A segment that was merged, and deleted, since this log was looked at is read from those that
+        have its records now.
+
         Raises:
             CorruptLog: they are damaged or missing.
+            OutOfRange: they are trimmed, and deleted.
         """
-        row = self._rows[bisect_right(self.segments, frame.address.segment_id) - 1]
-        parts = [part for _, _, part in read_segment(self._store, row, self._schema, columns)]
-        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        first, end = frame.header.first_offset, frame.header.end_offset
+        rows = self._rows_of(first, end)
+        while True:
+            try:
+                return self._read(rows, first, end, columns)
+            except CorruptLog:
+                self.refresh()
+                newer = self._rows_of(first, end)
+                named = {(row["file"], row["byte"]) for row in newer}
+                if named.issuperset((row["file"], row["byte"]) for row in rows):
+                    raise
+                rows = newer
+
+    def _rows_of(self, first: int, end: int) -> list[dict[str, Any]]:
+        """The segments with these records."""
+        at = max(0, bisect_right(self.segments, first) - 1)
+        rows = self._rows[at : bisect_left(self.segments, end)]
+        if not rows or rows[0]["first_offset"] > first:
+            raise OutOfRange(
+                f"{self.path}: offset {first} is not in {self._start} … {self._end}: it was "
+                "trimmed while it was read"
+            )
+        return rows
+
+    def _read(
+        self, rows: list[dict[str, Any]], first: int, end: int, columns: Sequence[str] | None
+    ) -> pa.RecordBatch:
+        parts = [
+            part
+            for row in rows
+            for _, _, part in read_segment(self._store, row, self._schema, columns)
+        ]
+        whole = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        start = first - rows[0]["first_offset"]
+        return whole if whole.num_rows == end - first else whole.slice(start, end - first)
 
     # -- searching ----------------------------------------------------------------------------
 

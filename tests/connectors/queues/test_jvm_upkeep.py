@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import cec_store
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
@@ -111,3 +112,32 @@ def test_progress_tells_what_was_written_and_what_was_passed_over(
         "rowsWritten": "0", "repeatedRowsDropped": "100",
     }  # fmt: skip
     assert numbers(path) == list(range(100))
+
+
+def test_a_query_slower_than_the_grace_period_reads_merged_segments(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "q"
+    clock = [time.time_ns() // 1000]
+    with cec_store.open_queue(
+        path, "a", schema=SCHEMA, partitions=1, clock_us=lambda: clock[0]
+    ) as queue:
+        for number in range(20):
+            append(queue, 10 * number)
+        query = spark.read.format(JVM).option("includeMetadata", "true").load(str(path))
+        rows = query.selectExpr("n", "_offset")
+        expected = [(n, n) for n in range(200)]
+        assert sorted(tuple(row) for row in rows.collect()) == expected
+        # Collected again, the query reads what was planned then.
+        append(queue, 200)
+        before = objects(path)
+        queue.merge()
+        clock[0] += DAY_US + HOUR_US
+        queue.clean()
+        assert not before & objects(path)
+        assert sorted(tuple(row) for row in rows.collect()) == expected
+        queue.trim(before=queue.ends())
+        clock[0] += DAY_US + HOUR_US
+        queue.clean()
+        with pytest.raises(PySparkException, match="was trimmed while it was read"):
+            rows.collect()

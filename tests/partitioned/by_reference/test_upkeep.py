@@ -92,6 +92,47 @@ def test_a_reader_that_began_before_a_merge_gets_all_of_its_rows(
     assert sorted(reading.read_all()["n"].to_pylist()) == list(range(200))
 
 
+def test_a_reader_slower_than_the_grace_period_goes_on_with_merged_segments(
+    tmp_path: Path, clock: Clock
+) -> None:
+    queue = opened(tmp_path, clock)
+    appended(queue, 0, 10)
+    before = rows(tmp_path)
+    reading = read_queue(tmp_path, include_metadata=True)
+    found = [reading.read_next_batch()]
+    for number in range(2):  # merged once more while it reads on
+        appended(queue, 200 * (number + 1), 10)
+        queue.merge()
+        clock.now_us += GRACE_US
+        queue.clean()
+        found.append(reading.read_next_batch())
+    table = pa.Table.from_batches([*found, *reading])
+    columns = (table[name].to_pylist() for name in ("_partition", "_offset", "n"))
+    assert list(zip(*columns, strict=True)) == before
+
+
+def test_a_segment_that_is_still_named_and_missing_is_damage(tmp_path: Path, clock: Clock) -> None:
+    queue = opened(tmp_path, clock)
+    appended(queue, 0, 3)
+    reading = read_queue(tmp_path)
+    appended(queue, 60, 1)
+    for file in files(tmp_path):
+        (tmp_path / file).unlink()
+    with pytest.raises(CorruptLog, match="an object that a commit names is missing"):
+        reading.read_all()
+
+
+def test_a_reader_whose_rows_are_trimmed_and_deleted_is_told(tmp_path: Path, clock: Clock) -> None:
+    queue = opened(tmp_path, clock)
+    appended(queue, 0, 10)
+    reading = read_queue(tmp_path)
+    queue.trim(before=queue.ends())
+    clock.now_us += GRACE_US
+    queue.clean()
+    with pytest.raises(OutOfRange, match="it was trimmed while it was read"):
+        reading.read_all()
+
+
 @pytest.mark.parametrize("is_opened_again", [False, True])
 def test_removed_objects_go_after_the_grace_period(
     tmp_path: Path, clock: Clock, is_opened_again: bool

@@ -29,6 +29,8 @@ private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begi
   /** Of the frame that was last gone to: its header, and the offset of its first record in the partition. */
   var header: FrameHeader = _
   var firstOffset: Long = _
+  /** Offset behind the frames that were gone to before. */
+  var readUpto: Long = segment.firstOffset
   /** Where its body stands. */
   def bytes: Array[Byte] = window
   def bodyAt: Int = (bodyByte - windowAt).toInt
@@ -38,6 +40,7 @@ private[cecstore] final class SegmentFrames(store: Store, segment: Segment, begi
   /** Go to the next frame of records that is wanted, by its header and first offset; the others are passed over. */
   def next(isWanted: (FrameHeader, Long) => Boolean): Boolean = guarded {
     var isFound = false
+    if (header != null && header.isBatch) readUpto = firstOffset + header.recordCount
     while (!isFound && at < end) {
       frameByte = at
       header = frameHeader()

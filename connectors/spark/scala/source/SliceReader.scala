@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.columns.{ByteSpan, ChosenVector, DictionaryVector, FrameColumns, LateVector, Nulls}
 import org.apache.spark.sql.cecstore.columns.{Part, RecordFields, RisingVector}
-import org.apache.spark.sql.cecstore.queue.{Segment, Store}
+import org.apache.spark.sql.cecstore.queue.{NotAQueue, ReferenceLog, Segment, Store}
 import org.apache.spark.sql.cecstore.format.{FrameHeader, SparkErrors}
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector
@@ -68,7 +68,8 @@ private[cecstore] final class SliceReaderFactory(path: String, configuration: Br
 private[cecstore] final class SliceReader(store: Store, fields: RecordFields, group: SliceGroup, wanted: Wanted)
     extends PartitionReader[ColumnarBatch] {
   private val columns = new FrameColumns(fields.fields)
-  private val segments = for (slice <- group.slices.iterator; segment <- slice.segments.iterator) yield (slice, segment)
+  private var segments = for (slice <- group.slices.iterator; segment <- slice.segments.iterator) yield (slice, segment)
+  private var segment: Segment = _
   private var slice: Slice = _
   private var frames: SegmentFrames = _
   private var batch: ColumnarBatch = _
@@ -89,10 +90,11 @@ private[cecstore] final class SliceReader(store: Store, fields: RecordFields, gr
 
   /** Go to the next frame; past the slice's end no more is read. */
   private def hasFrame(): Boolean = {
-    while (frames == null || !hasMore(frames)) {
+    while (frames == null || !(try hasMore(frames) catch { case e: CecLogException => goneOn(e) })) {
       if (!segments.hasNext) return false
-      val (next, segment) = segments.next()
-      slice = next
+      val (of, next) = segments.next()
+      slice = of
+      segment = next
       frames = new SegmentFrames(store, segment, slice.part.start)
     }
     true
@@ -101,6 +103,33 @@ private[cecstore] final class SliceReader(store: Store, fields: RecordFields, gr
   private def hasMore(frames: SegmentFrames): Boolean =
     (frames.header == null || frames.firstOffset + frames.header.recordCount < slice.part.stop) &&
         frames.next(isWanted)
+
+  /**
+   * Go on with the segments that have the rest of a segment's records now, if it was merged, and deleted, since the
+   * query was planned: false, for they are yet to be opened. Raises `damage` where the queue still names it.
+   */
+  private def goneOn(damage: CecLogException): Boolean = {
+    val live = try new ReferenceLog(store).open().live.map(_.segment) catch { case _: NotAQueue => throw damage }
+    if (live.exists(other => other.file == segment.file && other.byte == segment.byte)) throw damage
+    val from = math.max(frames.readUpto, slice.whole.start)
+    val until = math.min(segment.endOffset, slice.whole.stop)
+    // Where tasks share a segment, its frames say between which rows it is cut: those are not known any more.
+    val isShared = slice.part.stop < until ||
+      frames.readUpto == segment.firstOffset && slice.part.start > from
+    if (isShared) {
+      throw new CecLogException(s"${damage.getMessage}; the queue has merged it since this query was planned: run the " +
+        "query again", damage)
+    }
+    val rest = slice.part.copy(start = from, stop = until)
+    val now = live.filter(s => s.partition == segment.partition && s.firstOffset < rest.stop && s.endOffset > rest.start)
+      .sortBy(_.firstOffset).toIndexedSeq
+    if (now.headOption.forall(_.firstOffset > rest.start)) throw new CecLogException(
+      s"${store.url}: partition ${segment.partition}: offset ${rest.start} was trimmed while it was read", damage)
+    val later = segments // `++` looks at its argument only when it comes to it
+    segments = now.iterator.map(Slice(rest, rest, now) -> _) ++ later
+    frames = null
+    false
+  }
 
   /** The frame's wanted rows; null where there is none. */
   private def decoded(): ColumnarBatch = {
