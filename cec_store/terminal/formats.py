@@ -37,7 +37,7 @@ class Format(str, Enum):
 
 def replay_schema(data: pa.Schema, include_metadata: bool) -> pa.Schema:
     """The columns of what a replay yields."""
-    return pa.schema([*data, *METADATA_COLUMNS]) if include_metadata else data
+    return pa.schema([*data, *METADATA_COLUMNS], data.metadata) if include_metadata else data
 
 
 def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -65,7 +65,7 @@ def write_batches(
     ``about`` is what a JSON document says besides its rows, asked for once they are written.
 
     Raises:
-        SchemaMismatch: the format has no such columns.
+        SchemaMismatch: the format has no such columns, or no such values.
     """
     kinds: dict[Format, Callable[[TextIO, pa.Schema], _Writer]] = {
         Format.JSONL: _Lines,
@@ -84,7 +84,10 @@ def write_batches(
             count += batch.num_rows
         writer.close()
         out.flush()
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid, OSError) as error:
+        # Arrow has an OSError without a number for types and values that Parquet lacks.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         columns = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise SchemaMismatch(
             f"{form.value} cannot hold these columns: {columns} ({error}); try arrow"

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -262,6 +263,22 @@ def test_columns_that_a_format_lacks_are_json_or_refused(tmp_path: Path) -> None
     binary = io.TextIOWrapper(io.BytesIO())
     with pytest.raises(TypeError, match=r"parquet cannot hold these columns: list .*; try arrow"):
         write_batches([batch], schema, Format.PARQUET, binary)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([Decimal("1E+3")], pa.decimal128(5, -2)),
+        pa.array([b""], pa.binary(0)),
+        pa.array([2**62], pa.timestamp("s")),
+    ],
+    ids=["negative scale", "no bytes", "late"],
+)
+def test_what_parquet_cannot_hold_is_refused_by_name(column: pa.Array) -> None:
+    batch = pa.RecordBatch.from_arrays([column], ["c"])
+    binary = io.TextIOWrapper(io.BytesIO())
+    with pytest.raises(TypeError, match=r"parquet cannot hold these columns: c .*; try arrow"):
+        write_batches([batch], batch.schema, Format.PARQUET, binary)
 
 
 def test_parquet_goes_through_a_pipe(tmp_path: Path) -> None:
