@@ -239,6 +239,16 @@ def _is_sound(column: pa.Array) -> bool:
     return True
 
 
+def retyped(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return the column in a type of the same storage, whose fields may have other names.
+
+    Extensions are added and left out, at any depth.
+    """
+    if column.type == kind:
+        return column
+    return _remade(_unsliced(column) if column.type.num_fields else column, kind)
+
+
 def _as_bytes(leaf: pa.DataType) -> pa.DataType:
     if isinstance(leaf, pa.BaseExtensionType):
         return _rebuilt(leaf.storage_type, _as_bytes)
@@ -273,11 +283,16 @@ def _has_nested_null(kind: pa.DataType) -> bool:
 def _remade(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return what ``column.view(kind)`` would of an array without offsets.
 
-    Arrow's view gives a column of the type null the length of the list that it is in.
+    Arrow's view gives a column of the type null the length of the list that it is in, and makes no
+    extension arrays.
     """
     types, own = pa.types, column.type
     if own == kind:
         return column
+    if isinstance(column, pa.ExtensionArray):
+        return _remade(column.storage, kind)
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _remade(column, kind.storage_type))
     if types.is_struct(own):
         parts = [column.field(place) for place in range(own.num_fields)]
     elif own.id in _LISTS:

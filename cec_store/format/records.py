@@ -9,8 +9,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cec_store.errors import SchemaMismatch
-from cec_store.format.arrow_values import as_stored, check_structure, readable, stored_type
+from cec_store.format.arrow_values import (
+    as_stored,
+    check_structure,
+    readable,
+    retyped,
+    stored_type,
+)
 from cec_store.format.columns import values_of
+from cec_store.format.same_types import check_nulls, extension_name, is_same_field
 from cec_store.format.schema import (
     TIMESTAMP_TYPE,
     RecordKind,
@@ -56,7 +63,9 @@ def fit_batches(
     for batch in _as_batches(rows):
         columns = fit_columns(schema, batch)
         records = pa.RecordBatch.from_arrays(columns, schema=schema)
-        batches.append(readable(records, first_row))
+        records = readable(records, first_row)
+        check_nulls(records, first_row)
+        batches.append(records)
         first_row += batch.num_rows
     return batches
 
@@ -70,7 +79,7 @@ def stored_table(table: pa.Table) -> pa.Table:
     for place, field in enumerate(table.schema):
         wanted = field.with_type(stored_type(field.type))
         if wanted.type != field.type:
-            chunks = [_fit_column(chunk, wanted) for chunk in table.column(place).chunks]
+            chunks = [_fit_column(field, chunk, wanted) for chunk in table.column(place).chunks]
             table = table.set_column(place, wanted, pa.chunked_array(chunks, wanted.type))
     return table
 
@@ -113,19 +122,32 @@ def fit_columns(schema: pa.Schema, batch: pa.RecordBatch) -> list[pa.Array]:
         missing = [n for n in schema.names if n not in batch.schema.names]
         unknown = [n for n in batch.schema.names if n not in schema.names]
         raise SchemaMismatch(f"columns do not fit: missing {missing}, unknown {unknown}")
-    return [_fit_column(batch.column(wanted.name), wanted) for wanted in schema]
+    return [
+        _fit_column(batch.schema.field(wanted.name), batch.column(wanted.name), wanted)
+        for wanted in schema
+    ]
 
 
-def _fit_column(column: pa.Array, wanted: pa.Field) -> pa.Array:
+def _fit_column(field: pa.Field, column: pa.Array, wanted: pa.Field) -> pa.Array:
+    if column.type == wanted.type and field.metadata is None:
+        return column
+    if not is_same_field(wanted, field.with_type(stored_type(column.type))):
+        kinds = [_described(each) for each in (field, wanted)]
+        raise SchemaMismatch(f"column {wanted.name!r} is {kinds[0]}, not {kinds[1]}")
     if column.type == wanted.type:
         return column
-    if stored_type(column.type) != wanted.type:
-        raise SchemaMismatch(f"column {wanted.name!r} is {column.type}, not {wanted.type}")
     try:
         check_structure(column)  # a cast follows views and runs wherever they point
-        return as_stored(column)
+        return retyped(as_stored(column), wanted.type)
     except pa.ArrowInvalid as error:
         raise SchemaMismatch(f"column {wanted.name!r} is {column.type}: {error}") from error
+
+
+def _described(field: pa.Field) -> str:
+    name = extension_name(field)
+    if name is None or isinstance(field.type, pa.BaseExtensionType):
+        return str(field.type)
+    return f"{field.type} with the extension {name}"
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:

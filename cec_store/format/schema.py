@@ -12,6 +12,7 @@ from cec_store.errors import SchemaMismatch
 from cec_store.format.arrow_limits import ARROW_ERRORS
 from cec_store.format.arrow_values import as_bytes, stored_field
 from cec_store.format.frame import BadHeader
+from cec_store.format.same_types import are_same_fields
 
 KIND, TIMESTAMP, KEY, STATE = "_kind", "_timestamp", "_key", "_state"
 DETERMINANT = "_determinant"
@@ -75,6 +76,10 @@ class RecordSchema:
     def __post_init__(self) -> None:
         for part in ("data", "key", "state"):
             object.__setattr__(self, part, _stored(getattr(self, part)))
+        # Those of another queue, if the schema was read from one.
+        said = dict(self.data.metadata or {})
+        own = {name: said[name] for name in said if name not in (_TIMESTAMP_COLUMN, _KEY_COLUMNS)}
+        object.__setattr__(self, "data", self.data.with_metadata(own or None))
         self._check()
         columns = [pa.field(KIND, pa.uint8()), pa.field(TIMESTAMP, TIMESTAMP_TYPE)]
         columns += [pa.field(input_column(i), pa.int64()) for i in range(self.inputs)]
@@ -84,8 +89,11 @@ class RecordSchema:
             columns.append(pa.field(STATE, pa.struct(list(self.state))))
         if self.determinants:
             columns.append(pa.field(DETERMINANT, DETERMINANT_TYPE))
-        columns += [column.with_nullable(True).remove_metadata() for column in self.data]
-        metadata = {}
+        if self.has_footprints:
+            # A footprint has none of the user's columns.
+            object.__setattr__(self, "data", _nullable(self.data))
+        columns += list(self.data)
+        metadata = own
         if self.timestamp_column is not None:
             metadata[_TIMESTAMP_COLUMN] = self.timestamp_column.encode()
         if self.key_columns:
@@ -93,8 +101,16 @@ class RecordSchema:
         object.__setattr__(self, "arrow", pa.schema(columns, metadata or None))
         object.__setattr__(self, "checked", as_bytes(self.arrow))
 
+    @property
+    def has_footprints(self) -> bool:
+        """Return True for the stream of an operator, which has records without the columns."""
+        has_windows = self.key is not None or self.state is not None
+        return has_windows or self.determinants or self.inputs > 0
+
     def _check(self) -> None:
         names = self.data.names
+        if not names and not self.has_footprints:
+            raise SchemaMismatch("rows without columns cannot be stored: a queue needs a column")
         if len(set(names)) != len(names):
             raise SchemaMismatch(f"columns of one name: {sorted(names)}")
         for column in self.data:
@@ -126,7 +142,7 @@ class RecordSchema:
         said = arrow.metadata or {}
         column = said.get(_TIMESTAMP_COLUMN)
         keys = tuple(json.loads(said.get(_KEY_COLUMNS, b"[]")))
-        data = pa.schema([f for f in arrow if not f.name.startswith("_")])
+        data = pa.schema([f for f in arrow if not f.name.startswith("_")], said)
         schema = cls(
             data, key, state, inputs, column.decode() if column else None, keys,
             DETERMINANT in names,
@@ -135,9 +151,14 @@ class RecordSchema:
             raise BadHeader(f"not a record schema: {arrow}")
         return schema
 
+    def has_columns_of(self, other: RecordSchema) -> bool:
+        """Return True if records of the other schema are records of this one."""
+        return are_same_fields(self.arrow, other.arrow)
+
     def is_as(self, other: RecordSchema) -> bool:
-        """Whether both are stored as the same bytes."""
-        return bool(self.arrow.equals(other.arrow, check_metadata=True))
+        """Return True if that holds, and the columns have the same roles."""
+        roles = [(each.timestamp_column, each.key_columns) for each in (self, other)]
+        return self.has_columns_of(other) and roles[0] == roles[1]
 
     def encode(self) -> bytes:
         """Body of a SCHEMA frame."""
@@ -156,6 +177,10 @@ def _stored(schema: pa.Schema | None) -> pa.Schema | None:
     if schema is None:
         return None
     return pa.schema([stored_field(field) for field in schema], schema.metadata)
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema], schema.metadata)
 
 
 def check_timestamp_type(kind: pa.DataType) -> None:

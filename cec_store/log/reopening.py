@@ -141,7 +141,7 @@ def check_schema(folder: Folder, asked: RecordSchema | None, stored: RecordSchem
     """
     if asked is None:
         return
-    if asked.arrow != stored.arrow:
+    if not stored.has_columns_of(asked):
         raise SchemaMismatch(
             f"{folder.path}: the queue's columns are\n{stored.arrow}\nnot\n{asked.arrow}"
         )

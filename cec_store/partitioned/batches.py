@@ -110,21 +110,23 @@ class BatchCommitter:
         """
         self._folder = folder
         self._store = store
-        self._schema = schema
+        self.schema = schema
+        """The queue's own, as soon as there is one."""
         self._clock_us = clock_us
         self._log = ReferenceLog(store)
-        self._upkeep = Upkeep(store, self._log, schema, clock_us)
         self._queries: set[str] = set()
         """Whose batches this object has committed: only their first may have been tried before."""
         self._state = self._opened(retention)
+        self._upkeep = Upkeep(store, self._log, self.schema, clock_us)
 
     def _opened(self, retention: Retention | None) -> QueueState:
         try:
             state = self._log.open()
         except NotAQueue:
             refuse_what_is_there(self._folder, OF_REFERENCE_QUEUE)
-            state = open_or_make(self._log, self._schema, 1, retention, self._clock_us())
-        require_as_stored(schema_of(self._store, self._log), self._schema, self._store.url)
+            state = open_or_make(self._log, self.schema, 1, retention, self._clock_us())
+        stored = schema_of(self._store, self._log)
+        self.schema = require_as_stored(stored, self.schema, self._store.url)
         self._log.prove_creates()
         kept = retention_of(state, self._store.url)
         if retention not in (None, kept):

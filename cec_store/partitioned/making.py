@@ -38,12 +38,17 @@ def refuse_what_is_there(folder: FolderTree, known: Collection[str]) -> None:
     raise NotAQueue(f"{folder.path}: no queue, and not empty either: {foreign[:3]}")
 
 
-def require_as_stored(stored: RecordSchema, schema: RecordSchema, path: str) -> None:
-    """Raises :class:`SchemaMismatch` where a queue that has columns is to have others."""
+def require_as_stored(stored: RecordSchema, schema: RecordSchema, path: str) -> RecordSchema:
+    """Return the queue's own schema, in which all is written.
+
+    Raises:
+        SchemaMismatch: a queue that has columns is to have others.
+    """
     if not stored.is_as(schema):
         raise SchemaMismatch(
             f"{path}: the queue's columns are\n{_described(stored)}\nnot\n{_described(schema)}"
         )
+    return stored
 
 
 def _described(schema: RecordSchema) -> str:

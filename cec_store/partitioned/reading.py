@@ -234,7 +234,7 @@ class StreamReader(QueueReader):
             found = queue_in(self._folder)
         except NotAQueue:
             return False
-        if found.schema != self.queue.schema:
+        if not self.queue.schema.is_as(found.schema):
             found.close()
             raise error
         self.close()

@@ -23,12 +23,15 @@ class BatchTarget:
 
     def __init__(self, options: WriteOptions, schema: RecordSchema) -> None:
         self.schema = schema
+        """The columns of the rows, in their order; once the queue is made those of the queue are
+        written."""
+        self._stored = schema
         self._options = options
         self._id = uuid.uuid4().hex
 
     def make(self) -> None:
         """Make the queue where there is none; raises as :class:`.batches.BatchCommitter`."""
-        self._committer()
+        self._stored = self._committer().schema
 
     def _folder(self) -> AnyFolder:
         return folder_at(self._options.path, self._options.storage)
@@ -53,7 +56,7 @@ class BatchTarget:
     ) -> list[Segment]:
         """One task attempt; raises as :func:`.batches.write_segments`."""
         return write_segments(
-            self.store(), self.schema, query, batch, partition, rows,
+            self.store(), self._stored, query, batch, partition, rows,
             segment_bytes=self._options.segment_bytes,
         )  # fmt: skip
 

@@ -168,7 +168,7 @@ class SegmentChecks:
         except CecError as error:
             yield Fault(kind_of(error), path, 0, str(error), True, effect=_READABLE)
             return
-        if not whole.schema.is_as(self._schema):
+        if not self._schema.is_as(whole.schema):
             yield Fault("schema", path, 0, "not the queue's columns", True)
         if whole.body_bytes != range(segment["byte"], segment["byte"] + segment["bytes"]):
             what = f"its frames are {whole.body_bytes}, and the commit names others"

@@ -68,7 +68,7 @@ class PartitionedQueue:
         self._reference_log = ReferenceLog(store)
         self._state = self._opened(schema, partitions, retention)
         self.schema = schema_of(store, self._reference_log)
-        if schema is not None and not schema.is_as(self.schema):
+        if schema is not None and not self.schema.is_as(schema):
             raise SchemaMismatch(
                 f"{store.url}: the queue's columns are\n{self.schema.arrow}\nnot\n{schema.arrow}"
             )

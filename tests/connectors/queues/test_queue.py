@@ -462,6 +462,37 @@ def test_a_null_timestamp_fails_the_write_and_shows_nothing(
     assert queue_at(tmp_path / "q").ends() == {0: 0}
 
 
+def test_a_queue_keeps_what_its_schema_says_whoever_appends(
+    session: Any, form: str, tmp_path: Path
+) -> None:
+    geometry = {"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": '{"crs": 1}'}
+    element = pa.field("element", pa.int64(), nullable=False)
+    schema = pa.schema(
+        [
+            pa.field("n", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "7"}),
+            pa.field("shape", pa.binary(), metadata=geometry),
+            pa.field("parts", pa.list_(element)),
+        ],
+        metadata={"owner": "somebody"},
+    )
+    with open_queue(tmp_path / "q", "x", schema=schema, partitions=1):
+        pass
+    rows = session.sql(
+        "select id as n, cast('a' as binary) as shape, array(id) as parts from range(3)"
+    )
+    rows.write.format(form).mode("append").save(str(tmp_path / "q"))
+    kept = read_queue(tmp_path / "q")
+    assert kept.schema.equals(schema, check_metadata=True)
+    assert kept.read_all()["parts"].to_pylist() == [[0], [1], [2]]
+    assert read(session, form, tmp_path / "q").count() == 3
+    for value, name in (("cast(null as bigint) as n", "n"), ("1L as n", "parts")):
+        part = "cast(null as bigint)" if name == "parts" else "1L"
+        sql = f"select {value}, cast('a' as binary) as shape, array({part}) as parts"
+        append = session.sql(sql).write.format(form).mode("append")
+        assert f"column '{name}', row 0" in refused(lambda: append.save(str(tmp_path / "q")))  # noqa: B023
+    assert read(session, form, tmp_path / "q").count() == 3
+
+
 def trimmed(path: Path) -> int:
     """A plain queue that has lost its beginning; returns the oldest offset that is left."""
     with open_queue(path, "x", schema=pa.schema([("n", pa.int64())])) as queue:

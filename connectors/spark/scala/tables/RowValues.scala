@@ -16,10 +16,11 @@ private[tables] object RowValues {
    * @param firstRow the number of the first row among those of its task
    */
   def check(columns: Seq[FieldVector], rows: Int, firstRow: Long): Unit = columns.foreach { column =>
-    val row = firstBad(column, rows)
-    if (row >= 0) throw SchemaMismatch(
-      Seq(column.getName), s"column '${column.getName}', row ${firstRow + row} of its task: a time of " +
-      "day that is not within 24 h, which no reader would take; mend the row")
+    def refuse(row: Int, reason: String): Unit = if (row >= 0) throw SchemaMismatch(
+      Seq(column.getName), s"column '${column.getName}', row ${firstRow + row} of its task: $reason")
+    refuse(firstBad(column, rows), "a time of day that is not within 24 h, which no reader would take; mend the row")
+    refuse(firstNull(column, rows, _ => true),
+      "a null, and the column is NOT NULL; fill it in, or write to a queue whose schema allows nulls")
   }
 
   /** Of a row with a decimal that Arrow refuses, whose column it does not say. */
@@ -29,7 +30,22 @@ private[tables] object RowValues {
       s"${names.mkString(", ")} (${reason.getMessage}); mend the row, or cast the column")
   }
 
-  /** The first row with such a value; −1 where there is none. */
+  /** The first row with a null in a field of the queue that has none, or in one below; −1 where there is none. */
+  private def firstNull(vector: FieldVector, rows: Int, isThere: Int => Boolean): Int = {
+    val own = if (vector.getField.isNullable || vector.getNullCount == 0) -1
+      else (0 until rows).indexWhere(row => isThere(row) && vector.isNull(row))
+    val below = vector match {
+      case struct: StructVector => struct.getChildrenFromFields.asScala.toSeq
+        .map(firstNull(_, rows, row => isThere(row) && !struct.isNull(row)))
+      case list: ListVector if rows > 0 =>
+        val value = firstNull(list.getDataVector, list.getElementEndIndex(rows - 1), _ => true)
+        Seq(if (value < 0) -1 else (0 until rows).indexWhere(list.getElementEndIndex(_) > value))
+      case _ => Nil
+    }
+    (own +: below).filter(_ >= 0).minOption.getOrElse(-1)
+  }
+
+  /** The first row with a time of day outside of a day; −1 where there is none. */
   private def firstBad(vector: ValueVector, rows: Int): Int = vector match {
     case times: TimeNanoVector => (0 until rows).indexWhere { row =>
       !times.isNull(row) && (times.get(row) < 0 || times.get(row) >= DayNs)

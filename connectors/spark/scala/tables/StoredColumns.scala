@@ -46,11 +46,19 @@ private[cecstore] final case class StoredColumns(
   private def named(fields: Seq[Field], name: String): String =
     fields.map(_.getName).find(isSameName(_, name)).getOrElse(name)
 
-  private def isSame(one: Field, other: Field): Boolean =
-    one.getType == other.getType && one.getChildren.size == other.getChildren.size &&
+  /** Nulls, metadata and the names of fields in lists and maps are not compared: the queue keeps its own. */
+  private def isSame(one: Field, other: Field): Boolean = {
+    val areNamed = one.getType == ArrowType.Struct.INSTANCE
+    isSameType(one.getType, other.getType) && one.getChildren.size == other.getChildren.size &&
       one.getChildren.asScala.zip(other.getChildren.asScala).forall { case (a, b) =>
-        isSameName(a.getName, b.getName) && isSame(a, b)
+        (!areNamed || isSameName(a.getName, b.getName)) && isSame(a, b)
       }
+  }
+
+  private def isSameType(one: ArrowType, other: ArrowType): Boolean = (one, other) match {
+    case (_: ArrowType.Map, _: ArrowType.Map) => true // sorted keys or not
+    case _ => one == other
+  }
 }
 
 private[cecstore] object StoredColumns {
