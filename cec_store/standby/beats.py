@@ -27,11 +27,11 @@ from cec_store.standby.lease_format import (
     rows_name,
 )
 from cec_store.storage.folder import Folder
-from cec_store.storage.full_disks import is_full_disk
 from cec_store.storage.local import LocalFolder
 from cec_store.storage.opened_once import OpenedOnce, Shared
 from cec_store.storage.regular_files import FILE_MODE
 from cec_store.storage.stores.store import Store
+from cec_store.storage.system_errors import is_full_disk
 
 _ROW = b"beat"
 _MAP_BYTES = 1 << 20

@@ -12,6 +12,10 @@ from cec_store.errors import DiskFull, ReadOnly, StorageError, Unreadable
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
+_LMDB_ROOM_BYTES = 1 << 20
+"""LMDB writes less at once; a disk with less room than that is full for it."""
+
+
 class os_errors_of:  # noqa: N801 - used as a function; a generator would take longer than a read
     """Turn what the system says about ``path`` into the store's own errors."""
 
@@ -29,6 +33,23 @@ class os_errors_of:  # noqa: N801 - used as a function; a generator would take l
             error, (FileNotFoundError, FileExistsError)
         ):
             raise _own_error(self._path, error, self._reading) from error
+
+
+def is_full_disk(error: Exception, path: str) -> bool:
+    """Return True if an error of LMDB at this file says that its disk is full.
+
+    A write for which there is no room at all fails with ENOSPC. One that is cut short fails as a
+    broken disk does, with an input/output error: the room that is left tells which it is.
+    """
+    if type(error).__name__ == "DiskError":
+        return True
+    if "Input/output error" not in str(error):
+        return False
+    try:
+        found = os.statvfs(os.path.dirname(path) or ".")
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < _LMDB_ROOM_BYTES
 
 
 def _own_error(path: str, error: OSError, reading: bool) -> StorageError:

@@ -17,7 +17,7 @@ MIRRORS = {
     "terminal", "demos", "verbs",
     "connectors/setup", "connectors/queues", "connectors/checkpoint", "connectors/provider",
     "connectors/takeover", "connectors/executors", "connectors/fleet", "connectors/moving",
-    "format/by_columns", "partitioned/by_reference",
+    "format/by_columns", "operators/aggregate", "partitioned/by_reference",
 }  # fmt: skip
 ACROSS = {"faults", "tidy", "bench"}
 """Suites across rooms, rules of the repository, and the benchmarks' own tests."""

@@ -22,7 +22,7 @@ ORDER = {
     """,
     "storage": """
         names paths given_options folder retrying forking waiting regular_files mounts system_errors
-        local_files local caches publishing opened_once full_disks
+        local_files local caches publishing opened_once
         trees stores
     """,
     "storage.stores": """
