@@ -17,6 +17,7 @@ from cec_store.errors import NotAQueue, StorageError
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.ages import require_young
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_commits import batch_after
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
@@ -158,9 +159,12 @@ class BatchCommitter:
         if not segments:
             return True
         is_new = False
+        files = [segment["file"] for segment in segments]
+        oldest_us = min(segment["written_us"] for segment in segments)
 
         def commit(now: QueueState) -> ReferenceObject | None:
             nonlocal is_new
+            require_young(self._store, files, abs(self._clock_us() - oldest_us))
             made = batch_after(now, query, batch, segments, self._clock_us(), is_stream=is_stream)
             is_new = made is not None
             return made

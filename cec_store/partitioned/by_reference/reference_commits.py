@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cec_store.errors import StorageError
 from cec_store.format.by_reference.commits import (
     SEGMENT_COLUMNS,
     Operation,
@@ -26,8 +25,6 @@ from cec_store.format.schema import RecordSchema
 from cec_store.partitioned.by_reference.queue_state import QueueState
 
 RETENTION_SETTING = "retention"
-GRACE_US = 86_400_000_000
-"""How long an object stays that no commit names, or names no more."""
 
 
 def making(
@@ -61,20 +58,10 @@ def batch_after(
 
     ``segments`` are in the order in which they stand in their partitions; a partition that the
     queue does not have yet is added to it.
-
-    Raises:
-        StorageError: they were written so long ago that they may have been deleted as rubbish.
     """
     before = state.commit
     if is_stream and before.has(query, batch):
         return None
-    oldest_us = min((segment["written_us"] for segment in segments), default=now_us)
-    if now_us - oldest_us > GRACE_US:
-        hours = (now_us - oldest_us) / 3_600_000_000
-        raise StorageError(
-            f"batch {batch} of {query!r} was written {hours:.0f} hours ago, and what is not "
-            f"committed within {GRACE_US // 3_600_000_000} may be deleted: write it again"
-        )
     count = max([len(before.ends), *(segment["partition"] + 1 for segment in segments)])
     more = (0,) * (count - len(before.ends))
     ends = [*before.ends, *more]

@@ -202,6 +202,13 @@ class ReferenceLog:
         """When a commit was made, by its writer's clock; raises :class:`CorruptLog`."""
         return self._needed_header(number).created_us
 
+    def made_us(self, number: int) -> int:
+        """When a commit was made, by the store's clock; raises :class:`CorruptLog`."""
+        try:
+            return self._store.modified_us(commit_object_name(number))
+        except FileNotFoundError:
+            raise CorruptLog(self._path(number), 0, "a commit is missing") from None
+
     def _needed_header(self, number: int) -> SegmentHeader:
         header = self._header(number)
         if header is None:

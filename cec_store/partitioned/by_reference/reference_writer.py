@@ -19,6 +19,7 @@ from cec_store.errors import Poisoned, QueueReplaced, StorageError
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.records import fit_batches
 from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.ages import Stopwatch, require_young
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_commits import batch_after
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
@@ -73,12 +74,15 @@ class ReferenceWriter:
             state = self._log.refresh(state, proving=True)
             if state.commit.has(query, batch):
                 return self._passed_over(state, query, batch)
+        watch = Stopwatch(self._clock_us)
         pieces = self._made(makers, query, batch)
+        files = [piece["file"] for piece in pieces]
 
         is_tried = False
 
         def commit(now: QueueState) -> ReferenceObject | None:
             nonlocal is_tried
+            require_young(self._store, files, watch.elapsed_us())
             is_stream = transaction is not None
             made = batch_after(now, query, batch, pieces, self._clock_us(), is_stream=is_stream)
             is_tried = made is not None

@@ -10,25 +10,24 @@ from collections.abc import Iterator, Mapping
 import pyarrow.compute as pc
 
 from cec_store.format.frame import SEGMENT_HEADER_BYTES, BadHeader, decode_segment_header
+from cec_store.partitioned.by_reference.ages import GRACE_US, store_now_us
 from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import GRACE_US
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.names import DATA_FOLDER
 from cec_store.storage.stores.store import Store
 
 
-def sweep_gone(
-    store: Store, log: ReferenceLog, state: QueueState, older_than_us: int, after: int
-) -> int:
-    """Delete what merges and trims behind commit ``after`` took away before this moment.
+def sweep_gone(store: Store, log: ReferenceLog, state: QueueState, after: int) -> int:
+    """Delete what merges and trims behind commit ``after`` took away a grace period ago.
 
     Returns the last commit whose objects are all deleted. A state that was opened by a whole
     summary does not know what was taken away before: that is left to :func:`rubbish`.
     """
     swept = after
     numbers = sorted({n for n in state.gone.column("removed_at").to_pylist() if n > after})
+    older_than_us = store_now_us(store) - GRACE_US if numbers else 0
     for number in numbers:
-        if log.created_us(number) > older_than_us:
+        if log.made_us(number) > older_than_us:
             break
         rows = state.gone.filter(pc.equal(state.gone.column("removed_at"), number))
         # A file may hold several segments, of which some still count.
@@ -50,7 +49,7 @@ def counted_at(log: ReferenceLog, state: QueueState, moment_us: int) -> set[str]
     low, high = 0, state.number
     while low < high:
         middle = (low + high + 1) // 2
-        if log.created_us(middle) <= moment_us:
+        if log.made_us(middle) <= moment_us:
             low = middle
         else:
             high = middle - 1
@@ -60,8 +59,8 @@ def counted_at(log: ReferenceLog, state: QueueState, moment_us: int) -> set[str]
 def rubbish(store: Store, state: QueueState, older_than_us: int) -> Iterator[tuple[str, int]]:
     """Objects below ``data/`` that count for nobody and are older than this moment.
 
-    Yields names, and when each was made. Lists every folder there. An object is as old as its
-    header says; what has no sound header is not ours, and stays.
+    Yields names, and when each was made by the store's clock. Lists every folder there. What has no
+    sound header is not ours, and stays.
     """
     named = set(state.live.column("file").to_pylist())
     for folder in _folders(store, DATA_FOLDER):
@@ -82,7 +81,7 @@ def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, in
     Raises:
         CorruptLog: a commit is missing or damaged.
     """
-    newest_us = log.created_us(state.number)
+    newest_us = log.made_us(state.number) if made_us else 0
     left = {name for name, when_us in made_us.items() if when_us + GRACE_US >= newest_us}
     oldest_us = min((made_us[name] for name in left), default=0)
     for number in range(state.number, 0, -1):
@@ -90,7 +89,7 @@ def perhaps_named(log: ReferenceLog, state: QueueState, made_us: Mapping[str, in
             break
         commit = log.commit(number)
         left.difference_update(commit.segments.column("file").to_pylist())
-        if commit.created_us < oldest_us:
+        if log.made_us(number) < oldest_us:
             break
     return left
 
@@ -105,8 +104,9 @@ def _folders(store: Store, above: str) -> Iterator[str]:
 
 
 def _made_us(store: Store, name: str) -> int | None:
-    """When an object was made; ``None`` where it does not say so."""
+    """When an object was made, by the store's clock; ``None`` where it is no segment."""
     try:
-        return decode_segment_header(store.read(name, 0, SEGMENT_HEADER_BYTES)).created_us
+        decode_segment_header(store.read(name, 0, SEGMENT_HEADER_BYTES))
+        return store.modified_us(name)
     except (BadHeader, FileNotFoundError):
         return None

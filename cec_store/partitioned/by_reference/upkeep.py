@@ -16,10 +16,15 @@ import pyarrow.compute as pc
 from cec_store.errors import CecError
 from cec_store.format.by_reference.commits import ReferenceObject, segments_of
 from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.ages import (
+    GRACE_US,
+    Stopwatch,
+    require_young,
+    store_now_us,
+)
 from cec_store.partitioned.by_reference.merging import MERGED_BYTES, merged, merges_of
 from cec_store.partitioned.by_reference.queue_state import QueueState
 from cec_store.partitioned.by_reference.reference_commits import (
-    GRACE_US,
     merge_after,
     trim_after,
 )
@@ -83,9 +88,11 @@ class Upkeep:
     def _merge_one(
         self, state: QueueState, segments: pa.Table, query: str
     ) -> tuple[QueueState, bool]:
+        watch = Stopwatch(self._clock_us)
         into = merged(self._store, segments, self._schema, query, self._clock_us)
 
         def commit(now: QueueState) -> ReferenceObject | None:
+            require_young(self._store, [into["file"]], watch.elapsed_us())
             return merge_after(now, segments, [into], self._clock_us())
 
         after = self._log.add(state, commit)
@@ -107,13 +114,12 @@ class Upkeep:
         return state
 
     def _sweep_gone(self, state: QueueState) -> None:
-        older_us = self._clock_us() - GRACE_US
-        self._swept = sweep_gone(self._store, self._log, state, older_us, self._swept)
+        self._swept = sweep_gone(self._store, self._log, state, self._swept)
 
     def clean(self, state: QueueState) -> tuple[QueueState, list[str]]:
         """Delete what writers that died have left, and what was taken away; also the names."""
         # Before the commits are looked at: what they name was made before them.
-        older_us = self._clock_us() - GRACE_US
+        older_us = store_now_us(self._store) - GRACE_US
         state = self._log.refresh(state, proving=True)
         made_us = dict(rubbish(self._store, state, older_us))
         kept = counted_at(self._log, state, older_us) | perhaps_named(self._log, state, made_us)

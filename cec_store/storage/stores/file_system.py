@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 from inspect import signature
 from typing import Any
 
@@ -72,6 +73,14 @@ class FileSystem:
             raise FileNotFoundError(path)
         return int(found["size"])
 
+    def modified_us(self, path: str) -> int:
+        """When an object was made, by the server's clock; microseconds since 1970."""
+        found = self.calls.info(path)
+        for name in ("LastModified", "last_modified", "mtime"):
+            if found.get(name) is not None:
+                return _microseconds(found[name])
+        raise OSError(f"{path}: this kind of store does not say when an object was made")
+
     def list(self, path: str) -> list[Entry]:
         """Of a folder; nothing where it is not there."""
         self.calls.invalidate_cache()
@@ -97,6 +106,14 @@ class FileSystem:
     def failure_of(self, error: BaseException) -> Failure:
         """What an error of a call means."""
         return failure_of(error)
+
+
+def _microseconds(moment: Any) -> int:
+    """From a time with its zone, its text, or seconds since 1970."""
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    seconds = moment.timestamp() if isinstance(moment, datetime) else float(moment)
+    return round(seconds * 1_000_000)
 
 
 def _name_in(inside: str, path: str) -> str:

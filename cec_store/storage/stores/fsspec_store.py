@@ -179,6 +179,10 @@ class FsspecStore:
         path = self._path_of(name)
         return self._asked(self._place_of(name), lambda calls: calls.size(path))
 
+    def modified_us(self, name: str) -> int:
+        path = self._path_of(name)
+        return self._asked(self._place_of(name), lambda calls: calls.modified_us(path))
+
     def list(self, folder: str = "") -> list[Entry]:
         path = self._path_of(folder) if folder else self._root or "/"
         found = self._asked(self._place_of(folder), lambda calls: calls.list(path))

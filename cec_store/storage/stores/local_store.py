@@ -103,6 +103,11 @@ class LocalStore:
         with self._files_only(name):
             return folder.size(last)
 
+    def modified_us(self, name: str) -> int:
+        path = os.path.join(self._root.path, check_object_name(name))
+        with os_errors_of(path, reading=True):
+            return os.lstat(path).st_mtime_ns // 1000
+
     @contextmanager
     def _files_only(self, name: str) -> Iterator[None]:
         """A folder is no object, and nothing is below a file. Other things are refused by name."""

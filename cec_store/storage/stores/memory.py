@@ -26,6 +26,10 @@ class MemoryFileSystem(FileSystem):
         with _calling:
             return super().size(path)
 
+    def modified_us(self, path: str) -> int:
+        with _calling:
+            return int(self.calls.modified(path).timestamp() * 1_000_000)
+
     def list(self, path: str) -> list[Entry]:
         with _calling:
             return super().list(path)

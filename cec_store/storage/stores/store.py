@@ -92,6 +92,12 @@ class Store(Protocol):
     def size(self, name: str) -> int:
         """Bytes of an object. Raises ``FileNotFoundError`` where there is none."""
 
+    def modified_us(self, name: str) -> int:
+        """When an object was made, by the store's clock; microseconds since 1970.
+
+        Raises ``FileNotFoundError`` where there is none.
+        """
+
     def list(self, folder: str = "") -> list[Entry]:
         """Objects and folders right in this folder (the root: ``""``), sorted by name.
 

@@ -50,6 +50,9 @@ class WebHdfsFileSystem(FileSystem):
     def endpoint(self) -> str:
         return str(self.calls.url)
 
+    def modified_us(self, path: str) -> int:
+        return int(self.calls.info(path)["modificationTime"]) * 1000
+
     def create(self, path: str, data: bytes) -> None:
         # A rename onto a folder would go into it, and most losers learn it here.
         with suppress(FileNotFoundError):

@@ -1,5 +1,6 @@
 """The sink in the JVM, failing and dying at each call: no row is lost, none comes twice."""
 
+import os
 import random
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 import cec_store
+from cec_store.partitioned.by_reference.ages import GRACE_US
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
-from cec_store.partitioned.by_reference.reference_commits import GRACE_US
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
+from cec_store.queues.appendable_queue import now_us
 from cec_store.storage.stores.local_store import LocalStore
 from support.drivers.jvm_queue_job import JVM
 from support.spark.exactly_once import assert_exactly_once
@@ -55,9 +57,13 @@ def test_calls_that_fail_lose_and_double_nothing(
     assert_exactly_once(tmp_path)
     left = unnamed(tmp_path)
     assert left or rounds < 100, "no task has died between a segment and its commit"
-    later_us = time.time_ns() // 1000 + 2 * GRACE_US
     store = LocalStore(tmp_path / "queue")
-    with PartitionedQueue(store, "a", partitions=6, clock_us=lambda: later_us) as queue:
+    days_ago = {"data": 4, "log": 2}
+    for folder, days in days_ago.items():
+        for file in (tmp_path / "queue" / folder).rglob("*.*"):
+            moment_s = time.time() - days * GRACE_US / 1e6
+            os.utime(file, (moment_s, moment_s))
+    with PartitionedQueue(store, "a", partitions=6, clock_us=now_us) as queue:
         assert left <= set(queue.clean())
     assert not unnamed(tmp_path)
     assert_exactly_once(tmp_path)

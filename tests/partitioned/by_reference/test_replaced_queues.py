@@ -20,8 +20,8 @@ from cec_store.inspector.places.places import place_at
 from cec_store.inspector.verifying.place import verify_place
 from cec_store.partitioned.batches import BatchCommitter, write_segments
 from cec_store.partitioned.by_reference import reference_log
+from cec_store.partitioned.by_reference.ages import GRACE_US
 from cec_store.partitioned.by_reference.earlier import go_back
-from cec_store.partitioned.by_reference.reference_commits import GRACE_US
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.partitioned.offsets import Positions, Range
@@ -39,6 +39,7 @@ from cec_store.storage.stores.local_store import LocalStore
 from cec_store.storage.stores.store import Store
 from support.models.replaced_queue import ReplacedQueue, refusals
 from support.runs.counts import CRASH_FULL
+from support.stores.clocked import ClockedStore
 from support.stores.copies import in_memory
 
 SCHEMA = RecordSchema(pa.schema([("n", pa.int64())]))
@@ -499,14 +500,16 @@ def test_after_going_back_the_mark_names_what_is_there(tmp_path: Path) -> None:
 
 def test_garbage_collection_leaves_what_a_lost_commit_may_have_named() -> None:
     url = in_memory()
-    store = store_at(url)
+    made: dict[str, int] = {}
+    store = ClockedStore(store_at(url), lambda: 1_000, made)
     queue = opened(store)
     queue.append(table(1))
     queue.append(table(2))
     lost = store.read(commit_object_name(2))
     store.delete([commit_object_name(2)])
     assert numbers(url) == [1]  # no second place in a store
-    assert opened(store_at(url), 1_001 + GRACE_US).clean() == []
+    later = ClockedStore(store_at(url), lambda: 1_001 + GRACE_US, made)
+    assert opened(later).clean() == []
     store.create(commit_object_name(2), [lost])
     assert numbers(url) == [1, 2]
 

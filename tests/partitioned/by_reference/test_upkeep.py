@@ -12,21 +12,24 @@ from cec_store import PartitionedQueue, Position, read_queue
 from cec_store.errors import CorruptLog, OutOfRange, UnsupportedVersion
 from cec_store.format.by_reference.commits import ReferenceObject
 from cec_store.format.schema import RecordSchema
+from cec_store.partitioned.by_reference.ages import GRACE_US
 from cec_store.partitioned.by_reference.queue_state import QueueState
-from cec_store.partitioned.by_reference.reference_commits import (
-    GRACE_US,
-    RETENTION_SETTING,
-    settings_after,
-)
+from cec_store.partitioned.by_reference.reference_commits import RETENTION_SETTING, settings_after
 from cec_store.partitioned.by_reference.reference_log import ReferenceLog
 from cec_store.storage.stores.by_url import store_at
+from support.stores.clocked import ClockedStore
 
 COLUMNS = pa.schema([("carrier", pa.string()), ("n", pa.int64())])
 KEYED = RecordSchema(COLUMNS, key_columns=("carrier",))
 
 
 class Clock:
+    """Of all who write, and of the store."""
+
     now_us = 1_000
+
+    def __init__(self) -> None:
+        self.made: dict[str, int] = {}
 
     def __call__(self) -> int:
         return self.now_us
@@ -38,7 +41,8 @@ def clock() -> Clock:
 
 
 def opened(path: Path, clock: Clock) -> PartitionedQueue:
-    return PartitionedQueue(store_at(path), "a", KEYED, partitions=3, clock_us=clock)
+    store = ClockedStore(store_at(path), clock, clock.made)
+    return PartitionedQueue(store, "a", KEYED, partitions=3, clock_us=clock)
 
 
 def appended(queue: PartitionedQueue, start: int, appends: int, rows: int = 20) -> None:

@@ -50,6 +50,10 @@ class CountingStore:
         self.calls.append(("size", name))
         return self.store.size(name)
 
+    def modified_us(self, name: str) -> int:
+        self.calls.append(("modified", name))
+        return self.store.modified_us(name)
+
     def list(self, folder: str = "") -> list[Entry]:
         self.calls.append(("list", folder))
         return self.store.list(folder)

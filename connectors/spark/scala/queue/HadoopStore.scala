@@ -119,6 +119,8 @@ private[cecstore] final class HadoopStore(fs: FileSystem, root: Path, creation: 
     status.getLen
   }
 
+  override def modifiedUs(name: String): Long = fs.getFileStatus(at(name)).getModificationTime * 1000
+
   override def list(folder: String): Seq[Entry] = {
     val path = if (folder.isEmpty) root else at(folder)
     val found = try fs.listStatus(path) catch { case _: FileNotFoundException => Array.empty[FileStatus] }

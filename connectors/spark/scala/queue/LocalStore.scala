@@ -6,7 +6,7 @@ import java.nio.file.{Files, Path}
 import java.nio.file.LinkOption.NOFOLLOW_LINKS
 import java.nio.file.attribute.BasicFileAttributes
 import java.security.SecureRandom
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import scala.util.Using
 import org.apache.spark.sql.cecstore.CecLogException
 import org.apache.spark.sql.cecstore.format.Interrupts
@@ -96,6 +96,9 @@ private[cecstore] final class LocalStore(root: Path) extends Store {
     requireRegular(path)
     path.toFile
   }
+
+  override def modifiedUs(name: String): Long =
+    Files.getLastModifiedTime(existing(name).toPath, NOFOLLOW_LINKS).to(TimeUnit.MICROSECONDS)
 
   override def list(folder: String): Seq[Entry] = {
     val path = if (folder.isEmpty) root else at(folder)

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.cecstore.queue
 
+import java.security.SecureRandom
+
 /** Names of objects below a queue, as `cec_store/storage/names.py` builds them. */
 private[cecstore] object Names {
   val LogFolder = "log"
@@ -16,6 +18,9 @@ private[cecstore] object Names {
   def logFolder(number: Long): String = f"$LogFolder/${number / CommitsPerFolder}%017d"
   def commit(number: Long): String = f"${logFolder(number)}/$number%020d.commit"
   def summary(number: Long): String = f"${logFolder(number)}/$number%020d.summary"
+  /** An object that shows what a store does, and is deleted at once. */
+  def probe(): String = f"probe-${random.nextLong()}%016x${random.nextLong()}%016x.tmp"
+  private val random = new SecureRandom
   def isLogFolder(name: String): Boolean = Folder.matches(name)
 
   /** The number in the last part of a commit's name. */

@@ -145,9 +145,10 @@ private[cecstore] final class ReferenceLog(store: Store) extends Logging {
   /** Whether a commit is there and has this salt: 128 bytes. */
   def has(behind: Behind): Boolean = header(behind.number).exists(_.salt == behind.salt)
 
-  /** When a commit was made, by its writer's clock. Raises CecLogException. */
-  def createdUs(number: Long): Long =
-    header(number).getOrElse(throw damaged(number, "a commit is missing")).createdUs
+  /** When a commit was made, by the store's clock. Raises CecLogException. */
+  def madeUs(number: Long): Long = try store.modifiedUs(Names.commit(number)) catch {
+    case _: FileNotFoundException => throw damaged(number, "a commit is missing")
+  }
 
   /** Whether this is still the queue that had this state: it may have been removed, and another made. One request. */
   def has(state: QueueState): Boolean =

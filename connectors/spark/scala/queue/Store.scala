@@ -3,7 +3,7 @@ package org.apache.spark.sql.cecstore.queue
 import java.io.IOException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{FileAlreadyExistsException, Paths}
-import java.security.{MessageDigest, SecureRandom}
+import java.security.MessageDigest
 import java.util.concurrent.ConcurrentHashMap
 import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
@@ -52,6 +52,9 @@ private[cecstore] trait Store {
 
   /** Bytes of an object. Raises FileNotFoundException. */
   def size(name: String): Long
+
+  /** When an object was made, by the store's clock, in microseconds since 1970. Raises FileNotFoundException. */
+  def modifiedUs(name: String): Long
 
   /** Objects and folders right in this folder (the root: ""), sorted by name; empty where there is no such folder. */
   def list(folder: String): Seq[Entry]
@@ -120,7 +123,6 @@ private[cecstore] object StoreProof extends Logging {
   private val Rounds = 12
   private val Racers = 8
   private val ValidS = 7 * 86400L
-  private val random = new SecureRandom
   /** Servers that this process knows. */
   private val proven = ConcurrentHashMap.newKeySet[String]()
 
@@ -141,7 +143,7 @@ private[cecstore] object StoreProof extends Logging {
   }
 
   private def race(store: Store, racing: Racing, server: String): Unit = {
-    val names = Seq.fill(Rounds)(f"probe-${random.nextLong()}%016x${random.nextLong()}%016x.tmp")
+    val names = Seq.fill(Rounds)(Names.probe())
     try names.foreach { name =>
       val winners = racing.race(name, (1 to Racers).map(number => s"$number $name".getBytes(UTF_8)))
       if (winners > 1) throw new CecLogException(s"${store.url}: this store cannot make an object only where there is none " +

@@ -1,8 +1,11 @@
 package org.apache.spark.sql.cecstore.queue
 
+import java.io.FileNotFoundException
+import java.nio.charset.StandardCharsets.UTF_8
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.cecstore.CecLogException
 
 /**
  * What keeps a queue small: trimming as its retention says, deleting what nobody reads, and merging. docs/format.md §11.
@@ -23,7 +26,7 @@ private[cecstore] final class Upkeep(store: Store, log: ReferenceLog, clockUs: (
   private def trim(state: QueueState): QueueState = {
     // Looked at anew for each try: whoever has registered since comes first.
     val now = log.add(log.refresh(state))(Trims.after(store, _, clockUs()))
-    swept = Sweeping.gone(store, log, now, clockUs() - Sweeping.GraceUs, swept)
+    swept = Sweeping.gone(store, log, now, swept)
     now
   }
 
@@ -32,11 +35,13 @@ private[cecstore] final class Upkeep(store: Store, log: ReferenceLog, clockUs: (
     val all = Merges.of(state)
     val before = all.scanLeft(0L)((sum, piece) => sum + piece.map(_.bytes).sum)
     val pieces = all.zip(before).takeWhile { case (_, bytes) => bytes < merger.bytesMax }.map(_._1)
-    if (pieces.isEmpty) state else replace(state, pieces.zip(merger.all(pieces)))
+    val beganUs = clockUs()
+    if (pieces.isEmpty) state else replace(state, pieces.zip(merger.all(pieces)), beganUs)
   }
 
-  private def replace(state: QueueState, made: Seq[(IndexedSeq[Segment], Segment)]): QueueState = {
+  private def replace(state: QueueState, made: Seq[(IndexedSeq[Segment], Segment)], beganUs: Long): QueueState = {
     val now = log.add(state) { before =>
+      Sweeping.requireYoung(store, made.map(_._2.file), math.abs(clockUs() - beganUs))
       // Somebody else may have merged or trimmed some of them.
       val there = made.filter { case (segments, _) => before.hasAll(segments) }
       val rows = there.flatMap { case (segments, into) => segments.map(_.copy(removed = true)) :+ into }
@@ -65,17 +70,40 @@ private[cecstore] object Upkeep {
 private[cecstore] object Sweeping {
   /** How long an object stays that no commit names, or names no more: for readers that began before, and tasks at work. */
   val GraceUs = 86400000000L
+  /** A writer that has taken longer by any clock of its own asks the store how old its objects are. */
+  private val DoubtUs = 3600000000L
+
+  /** The store's time, in microseconds since 1970: that of an object made for it. Clocks of machines that write differ. */
+  private def storeNowUs(store: Store): Long = {
+    val name = Names.probe()
+    store.create(name, Iterator(name.getBytes(UTF_8)))
+    try store.modifiedUs(name) finally store.delete(Seq(name))
+  }
 
   /**
-   * Delete what merges and trims behind commit `after` took away before this moment. Returns the last commit whose
+   * See that no clean-up has taken these objects for rubbish, before a commit names them. The store is asked only where
+   * they may have been there for long: `elapsedUs`, by the clocks of those who wrote them. Raises CecLogException.
+   */
+  def requireYoung(store: Store, files: Seq[String], elapsedUs: Long): Unit = if (elapsedUs > DoubtUs && files.nonEmpty) {
+    val advice = "what is not committed within a day may have been deleted as rubbish: run it again"
+    val oldestUs = try files.map(store.modifiedUs).min catch {
+      case e: FileNotFoundException => throw new CecLogException(s"${e.getMessage}; $advice", e)
+    }
+    if (storeNowUs(store) - oldestUs > GraceUs - DoubtUs) throw new CecLogException(
+      s"${store.url}: the tasks of this batch have written a day ago by the store's clock, and $advice")
+  }
+
+  /**
+   * Delete what merges and trims behind commit `after` took away a grace period ago. Returns the last commit whose
    * objects are all deleted. A state that was opened by a whole summary does not know what was taken away before.
    */
-  def gone(store: Store, log: ReferenceLog, state: QueueState, olderThanUs: Long, after: Long): Long = {
+  def gone(store: Store, log: ReferenceLog, state: QueueState, after: Long): Long = {
     val byCommit = state.gone.filter(_.removedAt > after).groupBy(_.removedAt)
     // A file may hold several segments, of which some still count.
     val needed = state.live.map(_.segment.file).toSet
+    val olderThanUs = if (byCommit.isEmpty) 0L else storeNowUs(store) - GraceUs
     @tailrec def sweep(numbers: List[Long], swept: Long): Long = numbers match {
-      case number :: rest if log.createdUs(number) <= olderThanUs =>
+      case number :: rest if log.madeUs(number) <= olderThanUs =>
         store.delete(byCommit(number).map(_.segment.file).distinct.filterNot(needed))
         sweep(rest, number)
       case _ => swept

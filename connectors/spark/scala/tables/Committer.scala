@@ -91,11 +91,8 @@ private[tables] final class Committer(store: Store, columns: StoredColumns, opti
   }
 
   /** A clean-up takes what is older and not named for rubbish. */
-  private def requireYoung(written: Seq[Written]): Unit =
-    if (written.map(_.beganUs).min < SegmentWriter.nowUs - Sweeping.GraceUs) {
-      throw new CecLogException(s"${store.url}: the tasks of this batch began more than a day ago, and what they " +
-        "have written may have been deleted as rubbish: run it again")
-    }
+  private def requireYoung(written: Seq[Written]): Unit = Sweeping.requireYoung(store,
+    written.flatMap(_.segments).map(_.file), math.abs(SegmentWriter.nowUs - written.map(_.beganUs).min))
 
   private def named: Set[String] = (state.live.map(_.segment.file) ++ state.gone.map(_.segment.file)).toSet
 
