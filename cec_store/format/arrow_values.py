@@ -19,6 +19,7 @@ _STORED = {pa.lib.Type_STRING_VIEW: pa.string(), pa.lib.Type_BINARY_VIEW: pa.bin
 _LISTS = (
     pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST, pa.lib.Type_FIXED_SIZE_LIST, pa.lib.Type_MAP,
 )  # fmt: skip
+_DECIMAL_BYTES = 16
 _BYTES = {
     pa.lib.Type_STRING: pa.binary(),
     pa.lib.Type_LARGE_STRING: pa.large_binary(),
@@ -247,6 +248,25 @@ def retyped(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if column.type == kind:
         return column
     return _remade(_unsliced(column) if column.type.num_fields else column, kind)
+
+
+def aligned(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the records with decimals at multiples of 16 bytes, as Arrow in Rust wants them.
+
+    Arrow's messages have buffers at multiples of 8.
+    """
+    for place, field in enumerate(records.schema):
+        if pa.types.is_decimal(field.type) and field.type.bit_width >= 128:
+            column = records.column(place)
+            valid, values = column.buffers()
+            if values is not None and values.address % _DECIMAL_BYTES:
+                moved = pa.allocate_buffer(values.size)
+                np.frombuffer(moved, np.uint8)[:] = np.frombuffer(values, np.uint8)
+                column = pa.Array.from_buffers(
+                    field.type, len(column), [valid, moved], offset=column.offset
+                )
+                records = records.set_column(place, field, column)
+    return records
 
 
 def _as_bytes(leaf: pa.DataType) -> pa.DataType:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cec_store.errors import OutOfRange
+from cec_store.format.arrow_values import aligned
 from cec_store.format.columns import values_of
 from cec_store.format.frame import SEGMENT_HEADER_BYTES
 from cec_store.format.records import empty_batch
@@ -277,7 +278,8 @@ class Replay(Iterator[pa.RecordBatch]):
         wanted = self._wanted(records)
         if not is_all_of_time:
             wanted = pc.and_(wanted, self._times.wanted(records))
-        return columns if pc.all(wanted, min_count=0).as_py() else columns.filter(wanted)
+        chosen = columns if pc.all(wanted, min_count=0).as_py() else columns.filter(wanted)
+        return aligned(chosen)
 
     def _needed(self, is_all_of_time: bool) -> list[str] | None:
         """The columns of a frame that are looked at; others are not even decompressed."""

@@ -3,7 +3,9 @@
 import random
 import threading
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from cec_store import (
     QueueOptions,
     RecordKind,
     open_queue,
+    read_queue,
 )
 from cec_store.operators.aggregate.aggregate import Aggregate
 from cec_store.operators.aggregate.windows import CountWindow
@@ -308,3 +311,20 @@ FLOW = flow(400)
 
 def pairs(batch) -> list[tuple[int, int]]:
     return list(zip(batch.offsets.tolist(), batch.batch.column("v").to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(20, 2), pa.decimal256(40, 2)], ids=str)
+@pytest.mark.parametrize("partitions", [None, 1])
+def test_decimals_are_aligned_for_readers_in_rust(
+    tmp_path: Path, kind: pa.DataType, partitions: int | None
+) -> None:
+    schema = pa.schema([("n", pa.int8()), ("d", kind)])
+    expected = []
+    with open_queue(tmp_path / "q", "a", schema=schema, partitions=partitions) as queue:
+        for count in range(1, 30):
+            values = [Decimal(number) for number in range(count)]
+            queue.append(pa.table({"n": [1] * count, "d": values}, schema))
+            expected += values
+    batches = list(read_queue(tmp_path / "q"))
+    assert {batch["d"].buffers()[1].address % 16 for batch in batches} == {0}
+    assert pa.Table.from_batches(batches)["d"].to_pylist() == expected
