@@ -22,6 +22,10 @@ from cec_store.log.chain import Chain
 from cec_store.log.frames import Frame
 from cec_store.storage.stores.store_folder import StoreFolder
 
+_NO_PLACE = (
+    "the queue is not in a folder of a local file system (by the list of mounts), and its index is "
+    "in memory alone"
+)
 _FRAMES_PER_WRITE = 1 << 16
 _FRAMES_PER_PUBLISHING = 1 << 10
 _Found = TypeVar("_Found")
@@ -58,7 +62,7 @@ class TimestampIndex:
         self._files: IndexFiles | None = None
         folder = index_folder(chain.folder, self._log_id)
         if folder is None:
-            self.problem = "the queue is not in a folder of a local file system"
+            self.problem = _NO_PLACE
             self._writable = False
             return
         self._may_write = self._writable
@@ -201,6 +205,8 @@ class TimestampIndex:
             ReadOnly: none can be written here.
         """
         with self._lock:
+            if self._files is None:
+                raise ReadOnly(f"{self._chain.folder.path}: cannot write an index: {_NO_PLACE}")
             self._drop("")
             self.dropped -= 1
             # The disk that was full may have room by now.

@@ -411,7 +411,9 @@ def test_folder_that_is_not_local(queue_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "remote"),
     [("ext4", False), ("tmpfs", False), ("overlay", False), ("fuseblk", False),
-     ("nfs4", True), ("cifs", True), ("smb3", True), ("fuse.sshfs", True), ("9p", True)],
+     ("nfs4", True), ("cifs", True), ("smb3", True), ("fuse.sshfs", True), ("9p", True),
+     ("fuse", True), ("vboxsf", True), ("drvfs", True), ("fakeowner", True), ("prl_fs", True),
+     ("ocfs2", True), ("gfs2", True)],
 )  # fmt: skip
 def test_remote_file_systems(
     queue_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, remote: bool
@@ -421,7 +423,8 @@ def test_remote_file_systems(
     mounts = tmp_path / "mountinfo"
     point = str(blank.resolve()).replace(" ", "\\040")
     mounts.write_text(
-        f"22 1 254:0 / / rw - ext4 /dev/a rw\n23 22 0:9 / {point} rw shared:1 - {kind} b rw\n"
+        "22 1 0:1 / / rw - ext4 /dev/a rw\n"
+        f"23 22 {device_of(tmp_path)} / {point} rw shared:1 - {kind} b rw\n"
     )
     monkeypatch.setattr("cec_store.storage.mounts._MOUNTS", str(mounts))
     assert not LocalFolder(tmp_path).is_remote()
@@ -429,6 +432,38 @@ def test_remote_file_systems(
     assert (index.stored_frames == 0) == remote
     assert (blank / "queue" / "index").exists() != remote
     assert_equals_scan(index, chain_of(blank / "queue"))
+    index.close()
+
+
+def device_of(path: Path) -> str:
+    """As the list of mounts has it."""
+    device = os.stat(path).st_dev
+    return f"{os.major(device)}:{os.minor(device)}"
+
+
+def test_a_mount_hidden_below_a_later_one_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = device_of(tmp_path)
+    (tmp_path / "q").mkdir()
+    mounts = tmp_path / "mountinfo"
+    monkeypatch.setattr("cec_store.storage.mounts._MOUNTS", str(mounts))
+    below, above = f"{tmp_path.resolve()}/q", tmp_path.resolve()
+    for hidden, shown in (("nfs4", "ext4"), ("ext4", "fuse")):
+        mounts.write_text(
+            f"22 1 0:1 / {below} rw - {hidden} a rw\n23 1 {here} / {above} rw - {shown} b rw\n"
+        )
+        assert LocalFolder(tmp_path / "q").is_remote() == (shown == "fuse")
+
+
+def test_rebuilding_on_a_remote_mount_says_why_there_is_no_index(
+    queue_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_queue(queue_path, EDGES)
+    monkeypatch.setattr(LocalFolder, "is_remote", lambda self: True)
+    index = TimestampIndex(chain_of(queue_path), writable=True)
+    with pytest.raises(ReadOnly, match="not in a folder of a local file system"):
+        index.rebuild()
     index.close()
 
 
