@@ -86,3 +86,16 @@ def test_local_stores_need_no_fsspec(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", program, tmp_path / "q"], check=True)
     assert (tmp_path / "q" / "a").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("s3://bucket/q/", "s3://bucket/q"),
+        ("S3A://bucket/q", "s3a://bucket/q"),
+        ("file:///data/q", "/data/q"),
+        ("/data/q/", "/data/q"),
+    ],
+)
+def test_a_place_is_named_as_its_store_names_it(given: str, name: str) -> None:
+    assert by_url.name_of(given) == name

@@ -97,6 +97,34 @@ def store_at(
         CredentialsRefused: that package finds no credentials, and asks for them at once.
     """
     given = os.fsdecode(path_or_url)
+    found = _url_in(given)
+    if isinstance(found, LocalStore):
+        if storage_options:
+            raise ValueError(f"{given}: local files have no storage_options")
+        return found
+    url, kind = found
+    options = dict(storage_options or {})
+    is_alone = options.pop("single_writer", False)
+    if not isinstance(is_alone, bool):
+        raise ValueError(f"{given}: single_writer={is_alone!r}: True or False")
+    single_writer = single_writer or is_alone
+    return FsspecStore(
+        url, lambda: _connected(url, kind, options), single_writer=single_writer, retries=retries
+    )
+
+
+def name_of(path_or_url: AnyPath) -> str:
+    """Return the absolute path or the URL by which :func:`store_at` would know it; none is opened.
+
+    Raises:
+        ValueError: as there.
+    """
+    found = _url_in(os.fsdecode(path_or_url))
+    return found.url if isinstance(found, LocalStore) else found[0]
+
+
+def _url_in(given: str) -> LocalStore | tuple[str, _Kind]:
+    """Return the store of local files, or the URL and how it is reached."""
     found = _SCHEME.fullmatch(given)
     mistyped = None if found else _MISTYPED.fullmatch(given)
     if mistyped and mistyped[1].lower() in {*_KINDS, "file"}:
@@ -106,21 +134,11 @@ def store_at(
             f"or ./{given} for a local folder of that name"
         )
     if found is None or found[1].lower() == "file":
-        if storage_options:
-            raise ValueError(f"{given}: local files have no storage_options")
         return LocalStore(_path_in(found[2], given) if found else given)
     scheme = found[1].lower()
-    options = dict(storage_options or {})
-    is_alone = options.pop("single_writer", False)
-    if not isinstance(is_alone, bool):
-        raise ValueError(f"{given}: single_writer={is_alone!r}: True or False")
-    single_writer = single_writer or is_alone
     _check(given, scheme, found[2])
     kind = _KINDS.get(scheme) or _unknown_kind(given, scheme)
-    url = f"{scheme}://{found[2].rstrip('/')}"
-    return FsspecStore(
-        url, lambda: _connected(url, kind, options), single_writer=single_writer, retries=retries
-    )
+    return f"{scheme}://{found[2].rstrip('/')}", kind
 
 
 def _path_in(rest: str, url: str) -> str:

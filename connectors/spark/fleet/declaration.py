@@ -12,7 +12,7 @@ from typing import Any
 
 from cec_store.errors import BadFleet
 from cec_store.recovery_plans.topology import Operator, Topology
-from cec_store.storage.stores.folders import folder_at
+from cec_store.storage.stores.by_url import name_of
 
 PRIORITIES = range(1, 11)
 """The paper's section 2.3: whole numbers from 1 to 10."""
@@ -123,7 +123,7 @@ def absolute_path(path: str) -> str:
         BadFleet: it is no path or URL.
     """
     try:
-        return folder_at(path).path
+        return name_of(path)
     except ValueError as error:
         raise BadFleet(str(error)) from error
 

@@ -11,7 +11,7 @@ from cec_store.connectors.spark.queues.spark_types import spark_schema
 from cec_store.partitioned.read_options import parse, parse_for_columns
 from cec_store.partitioned.reading import columns_of
 from cec_store.storage.paths import is_url
-from cec_store.storage.stores.folders import folder_at
+from cec_store.storage.stores.by_url import name_of
 
 
 class CecDataSource(spark.DataSource):
@@ -21,7 +21,7 @@ class CecDataSource(spark.DataSource):
         # An executor has a working folder of its own: a relative path is from the driver's on.
         path = options.get("path")
         if path and not is_url(path):
-            options["path"] = folder_at(path).path
+            options["path"] = name_of(path)
         super().__init__(options)
 
     @classmethod

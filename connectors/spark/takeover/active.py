@@ -19,6 +19,7 @@ from cec_store.connectors.spark.takeover.tenure import LEASE, check_session, ent
 from cec_store.errors import CecError
 from cec_store.standby.leases import KeepAlive, Lease, leases_of
 from cec_store.storage.paths import AnyPath
+from cec_store.storage.stores.by_url import name_of
 from cec_store.storage.stores.folders import StorageOptions, folder_at
 from cec_store.storage.waiting import Bells, start_uninterrupted
 
@@ -94,7 +95,7 @@ def follow(
     require_lease(theirs, leases_of(primary, storage_options).watch(LEASE))
     _copy(theirs, primary, checkpoint, storage_options)
     own = enter(session, checkpoint, storage_options, rule, None)
-    path = folder_at(checkpoint, storage_options).path
+    path = name_of(checkpoint)
     return Follower(session, primary, storage_options, rule, own, path)
 
 

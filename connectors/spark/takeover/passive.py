@@ -20,7 +20,8 @@ from cec_store.errors import LeaseHeld
 from cec_store.standby.leases import KeepAlive, Lease, Sign, Watch, leases_of
 from cec_store.storage.names import LEASES_FOLDER
 from cec_store.storage.paths import AnyPath
-from cec_store.storage.stores.folders import StorageOptions, folder_at
+from cec_store.storage.stores.by_url import name_of
+from cec_store.storage.stores.folders import StorageOptions
 
 STANDBY_OF = "CEC_STORE_STANDBY_OF"
 """A variable that `cec-store standby` sets: the checkpoint of which this process is the standby."""
@@ -81,8 +82,8 @@ def keep_alive(
     """As :func:`cec_store.connectors.spark.keep_alive`."""
     check_session(session)
     told = variables.get(STANDBY_OF)
-    path = folder_at(checkpoint, storage_options).path
-    if told is not None and folder_at(told, storage_options).path == path:
+    path = name_of(checkpoint)
+    if told is not None and name_of(told) == path:
         return _await_turn(session, checkpoint, storage_options, rule)[0]
     return enter(session, checkpoint, storage_options, rule, None)
 
