@@ -198,10 +198,6 @@ class ReferenceLog:
         """The commit that made the queue. Raises :class:`CorruptLog` where it is missing."""
         return self.commit(0)
 
-    def created_us(self, number: int) -> int:
-        """When a commit was made, by its writer's clock; raises :class:`CorruptLog`."""
-        return self._needed_header(number).created_us
-
     def made_us(self, number: int) -> int:
         """When a commit was made, by the store's clock; raises :class:`CorruptLog`."""
         try:
