@@ -1,6 +1,6 @@
 """Ages of objects by one clock, the store's own: clocks of the machines that write may differ.
 
-docs/format.md §12.
+docs/format.md §11.
 """
 
 from __future__ import annotations
