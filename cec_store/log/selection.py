@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -64,3 +64,15 @@ class Selection:
         """Those of its bounds that are positions."""
         bounds = (self.since, self.until, self.from_moment)
         return [bound for bound in bounds if isinstance(bound, Position)]
+
+    def of_partition(
+        self, number: int, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Return a partition's batches, with its number as a column where metadata is wanted."""
+        if not self.include_metadata:
+            return batches
+        cell = pa.scalar(number, PARTITION_COLUMN.type)
+        return (
+            batch.append_column(PARTITION_COLUMN, pa.repeat(cell, batch.num_rows))
+            for batch in batches
+        )

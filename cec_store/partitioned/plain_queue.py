@@ -10,7 +10,7 @@ from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.positions import Behind
-from cec_store.log.selection import PARTITION_COLUMN, Selection
+from cec_store.log.selection import Selection
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.queues.retention import read_retention
 from cec_store.storage.folder import FolderTree
@@ -111,11 +111,4 @@ class PlainQueue:
 
     def replay(self, number: int, selection: Selection) -> Iterator[pa.RecordBatch]:
         """Batches, as ``OutputQueue.replay``; metadata has ``_partition`` too."""
-        replay = self.log.select(selection)
-        if not selection.include_metadata:
-            return replay
-        cell = pa.scalar(number, PARTITION_COLUMN.type)
-        return (
-            batch.append_column(PARTITION_COLUMN, pa.repeat(cell, batch.num_rows))
-            for batch in replay
-        )
+        return selection.of_partition(number, self.log.select(selection))

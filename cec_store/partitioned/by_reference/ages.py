@@ -59,7 +59,7 @@ def require_young(store: Store, names: Collection[str], elapsed_us: int) -> None
     """
     if elapsed_us <= _DOUBT_US or not names:
         return
-    advice = f"what is not committed within {GRACE_US // 3_600_000_000} may be deleted: write it"
+    advice = "what is not committed within a day may be deleted: write it"
     try:
         oldest_us = min(store.modified_us(name) for name in names)
     except FileNotFoundError as error:

@@ -15,7 +15,7 @@ from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.positions import Behind
 from cec_store.log.replay import Replay, offset_at
-from cec_store.log.selection import PARTITION_COLUMN, Selection
+from cec_store.log.selection import Selection
 from cec_store.partitioned.by_reference.commit_mark import CommitMark
 from cec_store.partitioned.by_reference.commit_search import CommitSearch
 from cec_store.partitioned.by_reference.partition_log import PartitionLog
@@ -117,14 +117,7 @@ class ReferenceQueue:
         if not 0 <= number < len(self._state.commit.ends):
             raise OutOfRange(f"{self.path}: there is no partition {number}")
         log = self.partition(number)
-        replay = Replay(log, log, selection)
-        if not selection.include_metadata:
-            return replay
-        cell = pa.scalar(number, PARTITION_COLUMN.type)
-        return (
-            batch.append_column(PARTITION_COLUMN, pa.repeat(cell, batch.num_rows))
-            for batch in replay
-        )
+        return selection.of_partition(number, Replay(log, log, selection))
 
     def close(self) -> None:
         """There is nothing to close: the store is the caller's."""
