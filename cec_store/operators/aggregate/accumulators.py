@@ -34,6 +34,7 @@ class _Part:
     column: str
     data_type: pa.DataType
     dtype: str
+    is_of_unsigned_64: bool = False
     adder: exact_sums.Adder = field(default_factory=exact_sums.Adder, compare=False)
 
     @property
@@ -86,18 +87,33 @@ class _Part:
             values[~valid] = self.empty(1)
         return values
 
-    def column_of(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
-        """As Arrow, in the type of the input column for extremes; null where not ``valid``.
+    @property
+    def result_type(self) -> pa.DataType:
+        """The type of what is put out: a sum of integers has 64 bits, with a sign or without."""
+        if not self.is_exact:
+            return self.data_type
+        return pa.uint64() if self.is_of_unsigned_64 else pa.int64()
 
-        Raises :class:`SchemaMismatch` where a sum leaves int64 and the column's sums are such.
+    def result_of(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
+        """As :meth:`column_of`, in the type of results.
+
+        Raises :class:`SchemaMismatch` where a sum leaves it.
         """
+        if not self.is_exact:
+            return self.column_of(values, valid)
+        first, second = exact_sums.to_words(values)
+        above = 0 if self.is_of_unsigned_64 else first >> 63
+        if (second != above).any():
+            raise SchemaMismatch(
+                f"the sum of column {self.column!r} leaves {self.result_type}; take its average, "
+                "which is exact, or sum a column of float64, and write to a new queue"
+            )
+        return fixed_column(self.result_type, [first], valid)
+
+    def column_of(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> pa.Array:
+        """As Arrow, in the type of the input column for extremes; null where not ``valid``."""
         if self.is_exact:
             words = exact_sums.to_words(values)
-            if self.data_type == pa.int64() and not exact_sums.fits_int64(values).all():
-                raise SchemaMismatch(
-                    f"the sum of column {self.column!r} leaves int64; cast the column to int64 "
-                    "or uint64, whose sums are decimals, and write to a new queue"
-                )
             return fixed_column(self.data_type, words[: self.data_type.bit_width // 64], valid)
         if self.dtype == "f8":
             size = self.data_type.bit_width // 8
@@ -110,9 +126,8 @@ class Accumulators:
 
     Raises ``ValueError`` for an unknown function or column, and for a column of a type that the
     function does not take: sums and averages take integers and floats, extremes also times.
-    Sums of 64-bit integers are decimals of 38 digits, those of smaller ones int64; all are exact,
-    and an average of integers is the float64 nearest to the true one. A NaN makes a float extreme
-    NaN.
+    Sums of integers are exact: uint64 of uint64, int64 of all others. An average of integers is the
+    float64 nearest to the true one. A NaN makes a float extreme NaN.
     """
 
     def __init__(self, aggregates: Mapping[str, Sequence[str]], schema: pa.Schema) -> None:
@@ -189,7 +204,7 @@ class Accumulators:
             else:
                 place = self._place[f"{function}({column})"]
                 valid = self._some(arrays, column)
-                columns.append(self._parts[place].column_of(arrays[place], valid))
+                columns.append(self._parts[place].result_of(arrays[place], valid))
         return columns
 
     def _average(self, name: str, arrays: Arrays, counts: Ints) -> NDArray[np.float64]:
@@ -209,7 +224,7 @@ class Accumulators:
             return pa.field(name, pa.int64())
         if function == "avg":
             return pa.field(name, pa.float64())
-        return pa.field(name, self._parts[self._place[f"{function}({column})"]].data_type)
+        return pa.field(name, self._parts[self._place[f"{function}({column})"]].result_type)
 
 
 def _checked_column(
@@ -236,8 +251,10 @@ def _part(function: str, column: str, schema: pa.Schema) -> _Part | None:
     if function == "sum" and (is_integer or is_float):
         if is_float:
             return _Part(function, column, pa.float64(), "f8")
-        wide = exact_sums.SUM_TYPE if data_type.bit_width == 64 else pa.int64()
-        return _Part(function, column, wide, "u8" if is_unsigned else "i8")
+        is_wide = data_type.bit_width == 64
+        state_type = exact_sums.SUM_TYPE if is_wide else pa.int64()
+        dtype = "u8" if is_unsigned else "i8"
+        return _Part(function, column, state_type, dtype, is_wide and is_unsigned)
     is_time = pa.types.is_temporal(data_type) and not pa.types.is_interval(data_type)
     if function != "sum" and (is_integer or is_float or is_time):
         dtype = "f8" if is_float else "u8" if is_unsigned else "i8"

@@ -35,8 +35,8 @@ class Aggregate(Operator):
 
     ``aggregates`` maps an output column to ``("count",)`` or to one of avg, count, max, min, sum
     with an input column: ``{"delay": ("avg", "dep_delay")}``. Nulls are ignored as in SQL.
-    Sums of integers are exact: ``decimal128(38, 0)`` for columns of 64 bits, int64 for smaller.
-    An average of integers is the float64 nearest to the exact one.
+    Sums of integers are exact: uint64 of uint64 and int64 of all others; one that leaves that is
+    a :class:`SchemaMismatch`. An average of integers is the float64 nearest to the exact one.
 
     ``event_time`` names the column that time windows go by (a timestamp, a date, or integers
     that are microseconds since the epoch); left out, it is the row's timestamp.

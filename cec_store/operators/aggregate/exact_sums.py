@@ -17,6 +17,7 @@ from cec_store.format.columns import Ints
 
 EXACT = np.dtype([("high", "i8"), ("low", "i8")])
 SUM_TYPE = pa.decimal128(38, 0)
+"""Of the state of a sum of 64-bit integers: what it puts out may leave 64 bits in between."""
 
 _LOW_BITS = 42
 _LOW_MASK = (1 << _LOW_BITS) - 1
@@ -89,13 +90,6 @@ def from_words(words: list[Ints]) -> NDArray[Any]:
     above = first.view(np.uint64) >> np.uint64(_LOW_BITS)
     sums["high"] = (second << (64 - _LOW_BITS)) | above.view(np.int64)
     return sums
-
-
-def fits_int64(sums: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which sums int64 holds."""
-    first, second = to_words(sums)
-    fits: NDArray[np.bool_] = second == first >> 63
-    return fits
 
 
 def averages(sums: NDArray[Any], counts: Ints) -> NDArray[np.float64]:
