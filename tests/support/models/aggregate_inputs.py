@@ -43,7 +43,6 @@ AGGREGATES = {
     "least_i": ("min", "i"),
     "most_u": ("max", "u"),
     "total_u": ("sum", "u"),
-    "total_w": ("sum", "w"),
     "mean_w": ("avg", "w"),
     "mean_x": ("avg", "x"),
     "first": ("min", "t"),
