@@ -96,8 +96,10 @@ def called(folder: Path, *command: object) -> str:
     return done.stdout
 
 
+# Five runs of a pipeline take some minutes.
 @needs_newest
 @pytest.mark.crash
+@pytest.mark.exhaustive
 def test_the_pages_pipeline_runs_again_is_refreshed_and_forked(tmp_path: Path, remote: str) -> None:
     def run(*options: str) -> dict[str, int]:
         program = HOME / "bin" / "spark-pipelines"
