@@ -18,7 +18,7 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
 
 class PlainQueue:
-    """What it shares with :class:`.reference_queue.ReferenceQueue` has the same names.
+    """Partition 0 of itself, with the names that :class:`.reference_queue.ReferenceQueue` has.
 
     One thread at a time may use it.
     """

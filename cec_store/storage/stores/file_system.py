@@ -25,7 +25,7 @@ class FileSystem:
 
     creates_exclusively = False
     needs_proof = True
-    """Whether it is a server, whose creates are proven before they are relied on."""
+    """True of a server: its creates are proven before they are relied on."""
 
     def __init__(self, calls: Any) -> None:
         """``calls`` is the file system of fsspec."""

@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 class Racing(Protocol):
-    """What is asked of a server whose exclusive creates have to be proven."""
+    """A server whose exclusive creates have to be proven."""
 
     def server(self) -> str:
         """Return its scheme, address and bucket, without credentials; it makes no request."""

@@ -12,7 +12,7 @@ private[cecstore] object JoinNames {
   val ofCounts: Seq[String] = Seq("left", "right").map(_ + Counts)
 
   def countsRows(name: String): Boolean = name.endsWith(Counts)
-  /** Of a join's stores Spark shows the metrics of those that hold its rows, and of no others. */
+  /** Spark shows the metrics of a join's stores that hold rows, and of no others. */
   def holdsRows(name: String): Boolean = name.endsWith(Rows)
   /** The store with the rows that one of this name counts. */
   def rowsBeside(counts: String): String = counts.dropRight(Counts.length) + Rows

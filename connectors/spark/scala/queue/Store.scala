@@ -102,7 +102,7 @@ private[cecstore] object Store {
   }
 }
 
-/** What is asked of a server whose exclusive creates have to be proven. */
+/** A server whose exclusive creates have to be proven. */
 private[cecstore] trait Racing {
   /** Its scheme, address and bucket, without credentials. Makes no request. */
   def server: String

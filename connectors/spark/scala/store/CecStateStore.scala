@@ -214,7 +214,7 @@ private[cecstore] final class CecStateStore(
       new DueKeys(due(time, hint.boundUs), state, provider.schemaOfKeys, codec, counts, countsAt, () => keys.references)
   }
 
-  /** Whose figures tell of a scan: those of a store that counts a join's rows nobody shows. */
+  /** The store whose figures tell of a scan: those of one that counts a join's rows nobody shows. */
   private def counted: Instance = JoinStores.rowsOf(this).fold(instance)(_.instance)
 
   override def iteratorWithMultiValues(name: String): StateStoreIterator[UnsafeRowPair] =

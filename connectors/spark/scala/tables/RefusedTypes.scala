@@ -19,7 +19,7 @@ private[tables] object RefusedTypes {
     Refused("strings with a collation", "string collate .+".r, "a cast to STRING"),
     Refused("structs with two fields of one name", "struct<.*>".r, "other names for the fields"))
 
-  /** What to write instead of a column of this type, where the innermost part of it that is refused is known. */
+  /** Advice for a column of this type, where the innermost part of it that is refused is known. */
   def instead(kind: DataType): Option[String] =
     all.find(each => kind.existsRecursively(part => each.pattern.matches(part.simpleString))).map(_.instead)
 }
