@@ -70,10 +70,11 @@ def test_the_rest_keeps_as_many_cases_as_fit_and_none_is_lost(
     assert all("full" in case.marks for case in cases if "exhaustive" in case.marks)
 
 
-def test_a_single_case_is_never_exhaustive(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Case("test_a")
-    assert kept_of([case], 99.0, monkeypatch) == []
-    assert case.marks == {"full"}
+def test_a_single_case_is_exhaustive_only_if_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seconds, marks in ((30.0, {"full"}), (30.1, {"full", "exhaustive"})):
+        case = Case("test_a")
+        assert kept_of([case], seconds, monkeypatch) == []
+        assert case.marks == marks
 
 
 def test_a_test_marked_quick_is_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,9 +28,9 @@ Wanted = list[tuple[At, dict[str, Any]]]
 TWINS = "twins"
 # Lists are records like any, and a log of many takes long to be wounded everywhere.
 FOUND = [case for case in STATE_CASES if case["name"] != lists.NAME]
-# At less than full size one of each side's, flipped and cut at every 15th byte.
+# At less than full size one of each side's, flipped and cut at every 31st byte.
 CASES = FOUND if CRASH_FULL else [c for c in FOUND if c["name"].endswith(("merged", "linked"))]
-EVERY = 1 if CRASH_FULL else 15
+EVERY = 1 if CRASH_FULL else 31
 # Where all of an attempt is gone, nobody can tell it from one that died before it wrote.
 WITHOUT_TRACE = {"cut", "fill", "missing", "zero", "swap"}
 

@@ -24,6 +24,8 @@ CASE_MAX_S = 5.0
 """A case that takes longer than this belongs to the full tier alone."""
 REST_BUDGET_S = 8.0
 """Seconds that the cases of one test function may take in both tiers together, the first aside."""
+REST_CASE_MAX_S = 30.0
+"""A case that takes longer than this is for all tests alone."""
 SPARK_FACTOR = 2.0
 """Tests with Spark get so many times these seconds, since each starts queries."""
 
@@ -37,7 +39,7 @@ def mark(items: Sequence[pytest.Item]) -> None:
     for function, of_function in cases.items():
         seconds = recorded().get(function, 0.0)
         quick = _quick(of_function, seconds)
-        both = [*quick, *_fitting(of_function, seconds, REST_BUDGET_S)]
+        both = [*quick, *_rest(of_function, seconds)]
         for item in of_function:
             if item not in quick:
                 item.add_marker(pytest.mark.full)
@@ -64,6 +66,12 @@ def _quick(cases: Sequence[pytest.Item], seconds: float) -> Sequence[pytest.Item
         return []
     once = list(_each_value_once(cases))
     return _fitting(once, seconds * len(once) / len(cases), BUDGET_S)
+
+
+def _rest(cases: Sequence[pytest.Item], seconds: float) -> Sequence[pytest.Item]:
+    if seconds / len(cases) > REST_CASE_MAX_S * _factor(cases):
+        return []
+    return _fitting(cases, seconds, REST_BUDGET_S)
 
 
 def _fitting(
