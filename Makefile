@@ -3,6 +3,8 @@
 PYTHON ?= python3
 # One more than the cores of a small machine: tests wait for processes and for disks.
 JOBS ?= 3
+# With Spark no more: it gives the Python worker of a stream ten seconds to start, busy cores or not.
+SPARK_JOBS ?= 2
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
 
@@ -34,7 +36,7 @@ demo: setup
 	  $(BIN)/cec-store demo --embedded; fi
 
 # The provider inside real Sparks. File by file: the tests of one share a session and its queries.
-SPARK_TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+SPARK_TESTS := $(BIN)/python -m pytest -n $(SPARK_JOBS) --dist loadfile --no-loadscope-reorder
 
 # Two halves, of which the second runs also when the first has failed. The reports are what
 # support.runs.durations reads. pytest's status 5 is that no test was selected, as where the quick
