@@ -24,7 +24,7 @@ from cec_store.log.selection import (
 )
 from cec_store.partitioned.by_reference.partitioned_queue import PartitionedQueue
 from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, is_by_reference
-from cec_store.partitioned.making import OF_REFERENCE_QUEUE, refuse_what_is_there
+from cec_store.partitioned.making import refuse_what_is_there
 from cec_store.partitioned.plain_queue import PlainQueue
 from cec_store.partitioned.reading import queue_in
 from cec_store.queues.appendable_queue import MODES, now_us
@@ -183,7 +183,7 @@ def _store_of_partitions(folder: Folder, mode: str, partitions: int | None) -> S
     if partitions is None:
         return None
     if mode != "r" and isinstance(folder, (LocalFolder, StoreFolder)):
-        refuse_what_is_there(folder, OF_REFERENCE_QUEUE)
+        refuse_what_is_there(folder)
     return store
 
 

@@ -27,7 +27,7 @@ class Note:
     def __init__(self, folder: Folder, epoch: int) -> None:
         """Make the file; its name is not durable yet."""
         self._has_failed = self._is_closed = False
-        self._name = name = durable_name(epoch)
+        name = durable_name(epoch)
         remove(folder, temporary_name(name))
         # It has its name only once it is locked, so that nobody finds it free.
         self._file = folder.create_held(temporary_name(name))
@@ -46,11 +46,6 @@ class Note:
         """Return once it is on disk."""
         with self._failing():
             self._file.sync()
-
-    def rest(self) -> None:
-        """Hold no descriptor, and no lock, until something is written again."""
-        with self._failing():
-            self._file.rest(self._name)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

@@ -306,11 +306,6 @@ class SegmentWriter:
         self._file.sync()
         self.synced_bytes = written
 
-    def rest(self) -> None:
-        """Put all of it on disk, and hold no descriptor until something is written again."""
-        self.sync()
-        self._file.rest()
-
     def close(self) -> None:
         self._file.close()
 

@@ -342,12 +342,6 @@ class LogWriter:
             self.folder.sync_names()
         return list(old)
 
-    def rest(self) -> None:
-        """Hold no file and no lock until the next append: for who has many, and an outer lock."""
-        self._segment.rest()
-        if self._note is not None:
-            self._note.rest()
-
     def close(self) -> None:
         """Close the files, the log's synced or not."""
         try:

@@ -26,7 +26,6 @@ from cec_store.partitioned.by_reference.reference_trims import retention_of
 from cec_store.partitioned.by_reference.segment_objects import SegmentMaker
 from cec_store.partitioned.by_reference.upkeep import Upkeep
 from cec_store.partitioned.making import (
-    OF_REFERENCE_QUEUE,
     refuse_what_is_there,
     require_as_stored,
 )
@@ -124,7 +123,7 @@ class BatchCommitter:
         try:
             state = self._log.open()
         except NotAQueue:
-            refuse_what_is_there(self._folder, OF_REFERENCE_QUEUE)
+            refuse_what_is_there(self._folder)
             state = open_or_make(self._log, self.schema, 1, retention, self._clock_us())
         stored = schema_of(self._store, self._log)
         self.schema = require_as_stored(stored, self.schema, self._store.url)

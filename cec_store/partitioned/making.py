@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from cec_store.errors import NotAQueue, SchemaMismatch
 from cec_store.format.schema import RecordSchema
 from cec_store.log.epochs import newest_epoch
@@ -16,18 +14,18 @@ from cec_store.storage.names import (
     is_probe,
 )
 
-OF_REFERENCE_QUEUE = frozenset({LOG_FOLDER, DATA_FOLDER, CONSUMERS_FOLDER, INDEX_FOLDER})
+_KNOWN = frozenset({LOG_FOLDER, DATA_FOLDER, CONSUMERS_FOLDER, INDEX_FOLDER})
 """What may stand in its folder before its first commit does."""
 
 
-def refuse_what_is_there(folder: FolderTree, known: Collection[str]) -> None:
-    """A queue is made in an empty folder, or in one where that was begun: these are ``known``.
+def refuse_what_is_there(folder: FolderTree) -> None:
+    """A queue is made in an empty folder, or in one where that was begun.
 
     Raises:
         NotAQueue: something else is in the folder.
     """
     names = folder.names() if folder.exists() else []
-    foreign = sorted(name for name in names if name not in known and not is_probe(name))
+    foreign = sorted(name for name in names if name not in _KNOWN and not is_probe(name))
     if not foreign:
         return
     if newest_epoch(folder) is not None:

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from cec_store.format.retention import Retention
 from cec_store.format.schema import RecordSchema
 from cec_store.log.chain import Chain
 from cec_store.log.positions import Behind
 from cec_store.log.selection import Selection
 from cec_store.queues.output_queue import OutputQueue
-from cec_store.queues.retention import read_retention
 from cec_store.storage.folder import FolderTree
 from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US
 
@@ -40,11 +38,6 @@ class PlainQueue:
     def queue_id(self) -> str:
         """Its id: 32 hex digits."""
         return self._chain.queue_id
-
-    @property
-    def retention(self) -> Retention:
-        """What is deleted without being asked; raises :class:`CorruptLog` where it is damaged."""
-        return read_retention(self.folder)
 
     @property
     def log(self) -> OutputQueue:

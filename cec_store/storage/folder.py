@@ -18,9 +18,6 @@ class AppendFile(Protocol):
     def sync(self) -> None:
         """Return once everything written is on disk."""
 
-    def rest(self) -> None:
-        """Let go of the descriptor until the next write or sync. Call it when all is synced."""
-
     def close(self) -> None:
         """Close; errors of the close are raised."""
 
@@ -33,9 +30,6 @@ class HeldFile(Protocol):
 
     def sync(self) -> None:
         """Return once everything written is on disk."""
-
-    def rest(self, name: str) -> None:
-        """Let go of it, and of the lock, until the next write or sync; ``name`` is its by now."""
 
     def close(self) -> None:
         """Close and let go of it; errors of the close are raised."""

@@ -168,7 +168,7 @@ class LocalFolder:
         with os_errors_of(path):
             with closed_on_failure(created_file(path)) as descriptor:
                 lock_file(descriptor)
-            return LocalFile(descriptor, locked=True)
+            return LocalFile(descriptor)
 
     def open_shared(self, name: str) -> HeldFile:
         """Open a file for writes at any byte, beside other processes; make it where it is missing.

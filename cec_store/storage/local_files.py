@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from weakref import WeakSet
 
-from cec_store.errors import Forked, QueueReplaced, StorageError
+from cec_store.errors import Forked, QueueReplaced
 from cec_store.storage.forking import Descriptor
 from cec_store.storage.regular_files import open_file
 from cec_store.storage.system_errors import os_errors_of
@@ -17,15 +17,11 @@ from cec_store.storage.system_errors import os_errors_of
 class LocalFile:
     """Open for writing: at its end, or at any byte."""
 
-    def __init__(self, descriptor: Descriptor, *, locked: bool = False) -> None:
-        """``locked``: as :func:`lock_file` has done, and is done anew after a rest."""
+    def __init__(self, descriptor: Descriptor) -> None:
         self._path = descriptor.path
         self._descriptor = descriptor
-        self._locked = locked
         self._bytes = 0
         """Written at the end."""
-        self._resting: tuple[int, int, int] | None = None
-        """Which file it was and how long, while it has no descriptor."""
 
     def write(self, parts: Sequence[bytes]) -> None:
         """See :class:`.folder.AppendFile`; raises `QueueReplaced` where others wrote to the file.
@@ -33,7 +29,7 @@ class LocalFile:
         An older copy that is written over the file would be damaged by what comes behind it.
         """
         with os_errors_of(self._path):
-            number = self._number()
+            number = self._descriptor.number
             if os.fstat(number).st_size != self._bytes:
                 raise QueueReplaced(
                     f"{self._path}: was overwritten while it was open here, as by an older copy. "
@@ -50,44 +46,17 @@ class LocalFile:
         with os_errors_of(self._path):
             rest = memoryview(data)
             while rest:
-                written = os.pwrite(self._number(), rest, byte + len(data) - len(rest))
+                written = os.pwrite(self._descriptor.number, rest, byte + len(data) - len(rest))
                 rest = rest[written:]
 
     def sync(self) -> None:
         with os_errors_of(self._path):
-            os.fdatasync(self._number())
-
-    def rest(self, name: str | None = None) -> None:
-        with os_errors_of(self._path):
-            if name is not None:
-                self._path = os.path.join(os.path.dirname(self._path), name)
-            if self._resting is None:
-                self._resting = _state(self._descriptor)
-                self._descriptor.close()
-
-    def _number(self) -> int:
-        # Asked even while it rests: in a child of the process that opened it, this is an error.
-        if self._descriptor.number < 0 and self._resting is not None:
-            flags = os.O_WRONLY if self._locked else os.O_WRONLY | os.O_APPEND
-            with closed_on_failure(open_file(self._path, flags)) as descriptor:
-                if _state(descriptor) != self._resting:
-                    raise StorageError(f"{self._path}: is not as its writer left it")
-                if self._locked:
-                    lock_file(descriptor)
-                os.lseek(descriptor.number, 0, os.SEEK_END)
-            self._descriptor, self._resting = descriptor, None
-        return self._descriptor.number
+            os.fdatasync(self._descriptor.number)
 
     def close(self) -> None:
-        self._resting = None
         # Some network file systems report a lost write only here.
         with os_errors_of(self._path):
             self._descriptor.close()
-
-
-def _state(descriptor: Descriptor) -> tuple[int, int, int]:
-    found = os.fstat(descriptor.number)
-    return found.st_dev, found.st_ino, found.st_size
 
 
 class LocalLock:

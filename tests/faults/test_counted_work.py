@@ -1,6 +1,5 @@
 """What is done is counted, not timed: bytes, opens, reads and looks for a given amount of work."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from cec_store import open_queue
-from cec_store.errors import StorageError
 from cec_store.indexes import files
 from cec_store.log import reader
 from cec_store.operators import Aggregate, ArrowSource, CountWindow, Runner, record_schema
@@ -40,24 +38,6 @@ def test_a_rebuild_decodes_no_column_that_it_drops(monkeypatch: pytest.MonkeyPat
     assert {name for names in decoded for name in names} == {"_kind", "_input_0", "_key", "_state"}
     assert len(queue.schema.arrow.names) == 7, "nothing to drop"
     queue.close()
-
-
-def test_a_writer_that_rests_goes_on_only_with_its_own_file(tmp_path: Path) -> None:
-    folder = LocalFolder(tmp_path)
-    file = folder.create("a.seg")
-    file.write([b"one"])
-    file.sync()
-    file.rest()
-    file.rest()
-    file.write([b"two"])
-    file.sync()
-    assert folder.read("a.seg", 0, 10) == b"onetwo"
-    file.rest()
-    os.truncate(tmp_path / "a.seg", 3)
-    with pytest.raises(StorageError, match="not as its writer left it"):
-        file.write([b"three"])
-    assert folder.read("a.seg", 0, 10) == b"one"
-    file.close()
 
 
 def test_an_index_is_checksummed_once_and_not_at_every_opening(

@@ -611,8 +611,6 @@ def test_every_kind_of_fault_has_its_words_and_was_seen() -> None:
         "commit-damaged",
         "summary",
         "commits-behind",
-        "partition-short",
-        "staged-lost",
         "version-missing",
         "state-file-missing",
         "state-file-damaged",

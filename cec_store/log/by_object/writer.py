@@ -130,9 +130,6 @@ class ObjectWriter(LogWriter):
     def _fenced(self, what: str) -> Fenced:
         return Fenced(f"{self.folder.path}: {what}: another writer has taken over")
 
-    def rest(self) -> None:
-        """Nothing is held."""
-
     def close(self) -> None:
         """Note where the log ends; what was appended and not synced was never there."""
         last, self._last = self._last, None

@@ -1,1 +1,1 @@
-"""Queues of many partitions, version 2: commits that name segments. docs/format.md §11."""
+"""Queues of many partitions: commits that name segments. docs/format.md §11."""

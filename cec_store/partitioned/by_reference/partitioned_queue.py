@@ -1,4 +1,4 @@
-"""A queue of many partitions, version 2, as its users have it: appended to, replayed, kept small.
+"""A queue of many partitions, as its users have it: appended to, replayed, kept small.
 
 docs/format.md §11. Several may be open for appending at the same time, in any processes.
 """

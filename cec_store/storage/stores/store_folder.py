@@ -216,8 +216,5 @@ class _WholeObject:
             self._folder.put(self._name, self._parts)
             self._is_made, self._parts = True, []
 
-    def rest(self) -> None:
-        """Nothing is held."""
-
     def close(self) -> None:
         """What was not synced was never there."""
