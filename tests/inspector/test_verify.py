@@ -49,9 +49,7 @@ def test_a_sound_place_is_sound(sound, make: Make, options: tuple[str, ...]) -> 
     found = document(path, *options)
     assert state_of(path) == before
     assert found["faults"] == []
-    assert found["kind"] in make.__name__.replace("partitioned", "partitioned queue").replace(
-        "store", "state store"
-    )
+    assert found["kind"] in make.__name__.replace("store", "state store")
     totals = found["totals"]
     assert totals["records"] == sum(log["figures"]["records"] for log in found["logs"]) > 100 / 2
     assert bool(totals["kinds"]) is bool(options)
