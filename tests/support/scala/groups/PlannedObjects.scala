@@ -73,8 +73,8 @@ class PlannedObjects extends FileSystem {
         val isThere = Files.exists(local(path))
         if (root.getAuthority == "ignores" || root.getAuthority == "looks" && !isThere) {
           Using.resource(FileChannel.open(draft, StandardOpenOption.WRITE))(_.force(true))
-          Files.copy(draft, local(path), StandardCopyOption.REPLACE_EXISTING)
-          Files.delete(draft)
+          // The last writer's bytes stay, as on such a server: a copy would fail where another is between its two steps.
+          Files.move(draft, local(path), StandardCopyOption.ATOMIC_MOVE)
         } else try Files.createLink(local(path), draft) catch {
           case _: java.nio.file.FileAlreadyExistsException => throw new PathIOException(path.toString, "412 precondition failed")
         } finally Files.delete(draft)
