@@ -16,11 +16,11 @@ import pytest
 from support.paths import DATA, TESTS
 
 DURATIONS = DATA / "durations.tsv"
-SHORT_S = 1.0
+SHORT_S = 0.5
 """A test function that takes no longer than this, with all of its cases, is kept whole."""
-BUDGET_S = 2.0
+BUDGET_S = 1.0
 """Seconds that the kept cases of one test function may take, the first one aside."""
-CASE_MAX_S = 5.0
+CASE_MAX_S = 3.0
 """A case that takes longer than this belongs to the full tier alone."""
 REST_BUDGET_S = 8.0
 """Seconds that the cases of one test function may take in both tiers together, the first aside."""
