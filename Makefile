@@ -7,6 +7,8 @@ JOBS ?= 3
 SPARK_JOBS ?= 2
 BIN := .venv/bin
 STAMP := $(BIN)/.setup-done
+# Where this is set, each process of the tests would compile all of them anew: ten seconds each.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup demo docs test test-rest test-full test-spark test-spark-minor test-spark-suites check crash mutate bench wheel sdist \
   test-oldest test-wheel
