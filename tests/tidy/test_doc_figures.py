@@ -21,15 +21,15 @@ def measured() -> dict[str, list[str]]:
         restarts.append(lines[1].split())
     first, second = zip(*((each[1], each[2]) for each in batches), strict=True)
     return {
-        "a batch with 100,000 changes": [f"{int(each[0]):,} ms" for each in first],
+        "batch with 100,000 changes": [f"{int(each[0]):,} ms" for each in first],
         "the slowest such batch": [f"{int(each[1]):,} ms" for each in first],
-        "a batch with 10,000 changes": [f"{int(each[0]):,} ms" for each in second],
-        "of that, writing them safely (the commit)": [f"{int(each[2]):,} ms" for each in second],
-        "written for those 10,000": [f"{int(each[3]):,} kB" for each in second],
-        "files, and what is in them": [f"{each[4]}, {each[5]} MB" for each in restarts],
+        "batch with 10,000 changes": [f"{int(each[0]):,} ms" for each in second],
+        "of that, the commit": [f"{int(each[2]):,} ms" for each in second],
+        "bytes written for those 10,000": [f"{int(each[3]):,} kB" for each in second],
+        "files, and their size": [f"{each[4]}, {each[5]} MB" for each in restarts],
         "from the start to the end of the first batch": [f"{each[0]} s" for each in restarts],
-        "all state back after a restart": [f"{each[2]} s" for each in restarts],
-        "what it costs: Java heap": [f"{each[3]} MB" for each in restarts],
+        "restore time after a restart": [f"{each[2]} s" for each in restarts],
+        "Java heap": [f"{each[3]} MB" for each in restarts],
     }
 
 
