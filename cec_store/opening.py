@@ -27,7 +27,7 @@ from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue, i
 from cec_store.partitioned.making import refuse_what_is_there
 from cec_store.partitioned.plain_queue import PlainQueue
 from cec_store.partitioned.reading import queue_in
-from cec_store.queues.appendable_queue import MODES, now_us
+from cec_store.queues.appendable_queue import check_mode, now_us
 from cec_store.queues.output_queue import OutputQueue
 from cec_store.state_logs.segments import STATE_SCHEMA, is_state_log
 from cec_store.state_logs.state_log import StateLog
@@ -128,7 +128,8 @@ def open_queue(
             files.
         SchemaMismatch: not the queue's columns, keys or number of partitions.
         NoExclusiveCreate: several writers would overwrite each other in a store of this kind.
-        ValueError: many partitions, and no ``partitions`` to append; or ``key_columns`` of one.
+        ValueError: no such mode; many partitions, and no ``partitions`` to append; or
+            ``key_columns`` of one.
         CorruptLog, UnsupportedVersion: refused; nothing was changed.
 
     Examples:
@@ -138,6 +139,7 @@ def open_queue(
         ...     queue.replay().read_all().to_pylist()
         [{'page': 'a'}, {'page': 'b'}]
     """
+    check_mode(mode)
     if isinstance(schema, pa.Schema):
         schema = _described(schema, timestamp_column, key_columns)
     kept = None if retention is None else Retention.of(retention)
@@ -151,7 +153,7 @@ def open_queue(
         )
     if key_columns:
         raise ValueError("key_columns are of a queue of many partitions: say partitions, too")
-    if is_state_log(folder) and mode in MODES:
+    if is_state_log(folder):
         return _state_log(folder, mode, schema)
     return OutputQueue(
         folder, mode, schema, options, takeover=takeover, clock_us=clock_us, retention=kept

@@ -224,3 +224,11 @@ def at(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
     address = request.getfixturevalue("s3_address")
     url = f"s3://{BUCKET}/{tmp_path.name}"
     return lambda: store_at(url, options_of(address))
+
+
+@pytest.fixture
+def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """An empty place for a queue of the layout that the test is run over."""
+    from support.contract.layouts import layout_at
+
+    return layout_at(request.param, tmp_path, lambda: request.getfixturevalue("s3_address"))

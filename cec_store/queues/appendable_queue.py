@@ -42,6 +42,12 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
+def check_mode(mode: str) -> None:
+    """Raise ``ValueError`` for a mode in which no queue is opened."""
+    if mode not in MODES:
+        raise ValueError(f"mode={mode!r}: 'r' reads, 'a' appends, 'x' makes a new queue")
+
+
 class AppendableQueue(ConsumableQueue):
     """A queue without index, replay and rebuild, which :class:`.output_queue.OutputQueue` adds.
 
@@ -62,8 +68,7 @@ class AppendableQueue(ConsumableQueue):
         retention: Retention | None = None,
     ) -> None:
         """See :func:`cec_store.open_queue`."""
-        if mode not in MODES:
-            raise ValueError(f"mode={mode!r}: 'r' reads, 'a' appends, 'x' makes a new queue")
+        check_mode(mode)
         super().__init__(folder, clock_us)
         self.mode = mode
         self.options = options or QueueOptions()

@@ -19,7 +19,7 @@ MIRRORS = {
     "connectors/takeover", "connectors/executors", "connectors/fleet", "connectors/moving",
     "format/by_columns", "operators/aggregate", "partitioned/by_reference",
 }  # fmt: skip
-ACROSS = {"faults", "tidy", "bench"}
+ACROSS = {"faults", "tidy", "bench", "queues/contract"}
 """Suites across rooms, rules of the repository, and the benchmarks' own tests."""
 
 FILES = sorted(
