@@ -32,7 +32,7 @@ _IDS_BYTES_MAX = 1 << 17  # a text of Java's holds 65,535 bytes
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """What a file of changes says of itself."""
+    """The head of a file of changes: its format and the versions that it names."""
 
     format: int
     """1 to 4; 1 also of the HDFS-backed provider."""
@@ -52,9 +52,13 @@ def read_head(folder: Folder, name: str) -> ChangedRows | None:
 
 
 def check_whole(folder: Folder, name: str, done: Callable[[int], None]) -> ChangedRows | None:
-    """As :func:`read_head`, and see that it decompresses to its end, with nothing behind its rows.
+    """Read a file of changes to its end and return its head, as :func:`read_head` does.
 
-    ``done`` is called with bytes of the file as they are read.
+    ``done`` is called with each number of bytes read from the file.
+
+    Raises:
+        CorruptLog: it cannot be decompressed, or does not end right behind its last row.
+        FileNotFoundError: it is not there.
     """
     pieces = _decompressed(folder, name, done)
     if pieces is None:

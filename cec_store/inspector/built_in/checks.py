@@ -1,8 +1,8 @@
-"""Whether a store of one of Spark's own providers can be read, as far as files show without Spark.
+"""Check from files alone, without Spark, that a store of one of Spark's own providers can be read.
 
-Every version that Spark has committed and keeps has to have all files that a load reads. Each of
-them is held against the checksums beside it, a zip against its own, a file of changes against its
-frame, and the files that a zip names against their sizes.
+Every version that Spark has committed and keeps must have all files that a load reads. Each file is
+compared with the checksums beside it, a zip also with its own checksums, a file of changes with its
+frame, and the files that a zip names with their sizes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class StoreCheck:
             self.notes.append(Note(self._files.path(file.name), 0, what))
 
     def _check_shared(self) -> None:
-        """What the zips name; a file that none of them names is one that was given up."""
+        """Check the files that the zips name, and note each shared file that no zip names."""
         there = self._files.shared
         folders = self._files.folder.folders()
         for name, size in self._shared.items():

@@ -10,7 +10,7 @@ from cec_store.inspector.built_in.store_files import StoreFiles
 
 @dataclass(frozen=True)
 class StoreFigures:
-    """What there is, and what a restart would read of it."""
+    """Files and bytes of a store, and those that a restart would read."""
 
     files: int
     """With those that several versions share, without checksums."""

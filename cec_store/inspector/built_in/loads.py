@@ -1,4 +1,4 @@
-"""What Spark would read to load a version: a snapshot, and what the versions since have changed."""
+"""The files that Spark reads to load a version: a snapshot, and the changes of versions since."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cec_store.inspector.built_in.store_files import StoreFile, StoreFiles, miss
 
 @dataclass(frozen=True)
 class Load:
-    """What loading one version reads."""
+    """Files and bytes that loading one version reads."""
 
     version: int
     snapshot_version: int | None
@@ -95,7 +95,12 @@ def _changes(files: StoreFiles, version: int, unique_id: str | None = None) -> S
 
 
 def load_of(files: StoreFiles, version: int, unique_id: str | None = None) -> Load:
-    """What loading it reads; raises as :func:`chain_of`, and where the snapshot is damaged."""
+    """Return the files and bytes that loading a version reads.
+
+    Raises:
+        CorruptLog: a file is missing, or the snapshot is damaged.
+        FileNotFoundError: Spark has deleted one meanwhile.
+    """
     chain = chain_of(files, version, unique_id)
     count = size = 0
     keys: int | None = None

@@ -1,4 +1,4 @@
-"""What a zip of the RocksDB provider says: of which files a version is made, and of how many keys.
+"""Read a zip of the RocksDB provider: the files that make up a version, and its number of keys.
 
 ::
 

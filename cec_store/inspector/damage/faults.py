@@ -1,4 +1,4 @@
-"""What an inspection finds: faults and notes as values, each with what to do about it."""
+"""Faults and notes of an inspection as values, each with advice on what to do about it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ EFFECTS = {
     "spark-checksum": "Spark refuses to read the file",
     "rows": "keys or values of this frame cannot be decoded",
 }
-"""What a fault means where no range of records says it better."""
+"""Effects of each kind of fault, used where no range of records describes the effect better."""
 assert EFFECTS.keys() == ADVICE.keys()
 
 
@@ -130,7 +130,7 @@ class Fault:
     byte: int
     what: str
     acknowledged: bool
-    """Whether it is below what was acknowledged; the index is not."""
+    """True below the acknowledged end of the log; a fault of the index is never acknowledged."""
     first_offset: int | None = None
     """Records from here on are out of reach; ``None`` where none is."""
     end_offset: int | None = None

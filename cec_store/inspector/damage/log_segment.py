@@ -42,7 +42,7 @@ class LogSegment:
         return self.fault("frame-damaged", gap.byte, gap.what)
 
     def header_fault(self) -> Fault | None:
-        """What is wrong with the segment's header by itself."""
+        """Return the fault in the segment's header alone, or ``None``."""
         scan, header = self.scan, self.scan.header
         if header is None:
             kind = "version" if isinstance(scan.problem, NewerVersion) else "segment-header"
@@ -53,7 +53,7 @@ class LogSegment:
         return None
 
     def is_acknowledged(self, byte: int) -> bool:
-        """Whether what begins at this byte was acknowledged."""
+        """Return True if the frame that begins at this byte was acknowledged."""
         return self.is_sealed or byte < self.acknowledged
 
     def acknowledged_items(self, is_trimmed: Callable[[int], bool]) -> Iterator[ScannedFrame | Gap]:

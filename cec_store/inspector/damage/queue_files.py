@@ -38,7 +38,7 @@ def _is_known(name: str) -> bool:
 
 
 def is_trimmed(folder: Folder, segment_id: int) -> bool:
-    """Whether a writer has trimmed this segment of a queue by now."""
+    """Return True if a writer has trimmed this segment of a queue by now."""
     try:
         return segment_id < read_manifest(folder).first_segment
     except CecError:
@@ -80,7 +80,10 @@ class QueueFiles:
         return None
 
     def _read_noted(self) -> DurableEnd | None:
-        """What its writer noted about the newest segment; a fault where notes know of more."""
+        """Return the writer's note on the newest segment, and add a fault if it cannot be read.
+
+        Return ``None`` where there is no manifest, or the note is not on the newest segment.
+        """
         if self.manifest is None:
             return None
         try:
@@ -123,7 +126,7 @@ class QueueFiles:
                 self.notes.append(Note(f"{self.folder.path}/{name}", 0, what))
 
     def consumer_faults(self) -> Iterator[Fault]:
-        """What consumers have acknowledged, or the retention says, and nobody can read."""
+        """Yield a fault for each unreadable acknowledgement or retention file."""
         if self.manifest is None:
             return
         path = f"{self.folder.path}/{RETENTION}"
@@ -161,7 +164,7 @@ class QueueFiles:
             scan = successor
 
     def is_trimmed(self, segment_id: int) -> bool:
-        """Whether a writer has trimmed this segment by now."""
+        """Return True if a writer has trimmed this segment by now."""
         return is_trimmed(self.folder, segment_id)
 
     def _segment(
@@ -182,7 +185,11 @@ class QueueFiles:
 
     @staticmethod
     def _claims(scan: SegmentScan) -> tuple[int, int]:
-        """What the segment's own headers vouch for, and where its footer ends (0 without one)."""
+        """Return two byte positions: how far headers say that the segment is durable, and its
+        footer's end.
+
+        The footer's end is 0 without a footer; the durable end is never below it.
+        """
         claimed = footer_end = 0
         for frame in scan.frames(scan.bytes):
             if not isinstance(frame, ScannedFrame):
@@ -195,7 +202,7 @@ class QueueFiles:
         return max(claimed, footer_end), footer_end
 
     def header_faults(self, segment: LogSegment, previous: LogSegment | None) -> Iterator[Fault]:
-        """What is wrong with a segment's header, alone and against the segment before."""
+        """Yield the faults in a segment's header, alone and compared with the segment before."""
         scan, header = segment.scan, segment.scan.header
         fault = segment.header_fault()
         if fault is not None:

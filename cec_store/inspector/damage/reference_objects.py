@@ -54,7 +54,7 @@ def read_all(store: Store, wanted: Iterable[Wanted]) -> Generator[Read, None, No
 
 
 def part_of(segment: dict[str, Any]) -> Wanted:
-    """What a commit says is of a segment's frames."""
+    """Return the byte range of an object that holds a segment's frames, as its commit says."""
     return Wanted(segment["file"], segment["byte"], segment["bytes"])
 
 
@@ -115,7 +115,10 @@ def frames_of(segment: dict[str, Any], data: bytes) -> Iterator[ReferencedFrame 
 
 
 def claims_of(frames: Sequence[FrameHeader]) -> dict[str, int]:
-    """What a commit should say of frames that are all there is of a segment."""
+    """Return the figures that a commit should have for a segment of exactly these frames.
+
+    Counts of records and frames, and the least and greatest timestamp in microseconds.
+    """
     return {
         "records": sum(header.record_count for header in frames),
         "frames": len(frames),

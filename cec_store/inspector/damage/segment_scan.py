@@ -89,7 +89,7 @@ class SegmentScan:
         except BadHeader as error:
             self.problem = error
         self.salt = None if self.header is None else self.header.salt
-        """Of a segment without a sound header it is that of its first sound frame."""
+        """Salt of the header; where the header is damaged, that of the first sound frame."""
         self.header_crc = int.from_bytes(self._read(SEGMENT_HEADER_BYTES - 4, 4), "little")
 
     @classmethod

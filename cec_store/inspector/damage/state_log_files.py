@@ -53,14 +53,14 @@ class StateLogFiles:
         return LogSegment(scan, scan.bytes, acknowledged, False, True)
 
     def is_trimmed(self, segment_id: int) -> bool:
-        """Whether maintenance has forgotten this segment by now."""
+        """Return True if maintenance has deleted this segment by now."""
         try:
             return segment_id not in StateTree(self.folder).ids
         except CecError:
             return False
 
     def header_faults(self, segment: LogSegment) -> Iterator[Fault]:
-        """What is wrong with a segment's header by itself."""
+        """Yield the faults in a segment's header by itself."""
         scan, header = segment.scan, segment.scan.header
         fault = segment.header_fault()
         if fault is not None and (header is not None or segment.acknowledged):
@@ -70,7 +70,7 @@ class StateLogFiles:
             yield Fault("epoch", scan.path, 12, what, True)
 
     def ends_at(self, at: int | str) -> dict[int, int]:
-        """Of each segment that a version builds on the bytes that count.
+        """Return, for each segment that a version builds on, the bytes of it that count.
 
         Raises:
             OutOfRange, CorruptLog: it is not there, or out of reach.

@@ -57,7 +57,7 @@ class SoundFrames:
         self.starts = starts
         """The byte at which each begins."""
         self.headers = headers
-        """As :data:`HEADER` has them."""
+        """Frame headers as an array of :data:`HEADER`."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -75,18 +75,18 @@ class SoundFrames:
 
     @property
     def continues(self) -> NDArray[np.bool_]:
-        """Of each frame whether its step goes on in the next."""
+        """One flag for each frame: True if its step continues in the next frame."""
         flags: NDArray[np.bool_] = (self.headers["codec"] & CONTINUES) != 0
         return flags
 
     def counts_from(self, seq: int) -> bool:
-        """Whether the frames are numbered without a gap, from this number on."""
+        """Return True if the frames are numbered without a gap, beginning with this number."""
         is_batch = self.headers["type"] == FrameType.BATCH.value
         due = seq + np.cumsum(is_batch) - is_batch
         return bool((self.headers["seq"].astype(np.int64) == due).all())
 
     def versions_rise(self) -> bool:
-        """Whether each commit of a state log makes a later version than the one before."""
+        """Return True if each commit of a state log makes a later version than the one before."""
         is_batch = self.headers["type"] == FrameType.BATCH.value
         versions = self.headers["input_upto"][is_batch].astype(np.int64)
         counted = self.headers["open_windows"][is_batch] != NOT_COUNTED
@@ -120,7 +120,7 @@ class Batches(Sequence[Frame]):
 
     @property
     def is_counted(self) -> NDArray[np.bool_]:
-        """Whether it ends a commit."""
+        """One flag for each frame: True if it ends a commit."""
         counted: NDArray[np.bool_] = self._columns["open_windows"] != NOT_COUNTED
         return counted
 
@@ -221,7 +221,7 @@ def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
 
 
 def _is_plain(whole: SoundFrames) -> bool:
-    """Whether all headers are within their limits, of this segment, and of known types.
+    """Return True if all headers are within their limits, of this segment, and of known types.
 
     A segment begins with its SCHEMA, the only one; a FOOTER ends it.
     """

@@ -24,7 +24,10 @@ _WITHOUT_TEXT = (pa.types.is_time, pa.types.is_duration, pa.types.is_interval)
 
 
 def key_columns(keys: pa.StructArray) -> list[pa.Array]:
-    """What tells keys apart: a null key is one, and not the same as one of nulls."""
+    """Return the columns that tell keys apart: their validity, then each field.
+
+    A null key is a key of its own, distinct from a key whose fields are all null.
+    """
     return [keys.is_valid(), *keys.flatten()]
 
 
@@ -51,7 +54,7 @@ class KeyTest:
 
     @property
     def is_bare(self) -> bool:
-        """Whether no columns are named."""
+        """True if the test is bare text, which names no columns."""
         return self._values is None
 
     def unknown_columns(self, kind: pa.StructType) -> list[str]:
@@ -110,7 +113,7 @@ def _without_zeros(value: Any) -> str:
 
 
 def _as_type(value: Any, kind: pa.DataType) -> list[Any]:
-    """What a word or number of JSON may mean in a column; nothing where it cannot be there."""
+    """Return the value that a word or number of JSON has in a column; empty where it has none."""
     if pa.types.is_binary(kind):
         return _as_bytes(str(value))
     text = json.dumps(value) if isinstance(value, bool) else str(value)

@@ -40,7 +40,8 @@ class RecordRow:
     key: Any
     state: Any
     renewed: bool | None
-    """Of a state log, whether a state was only written again; ``None`` of others."""
+    """True if the record of a state log repeats a state without a change; ``None`` in other logs.
+    """
     data: dict[str, Any] | None
 
 

@@ -1,1 +1,1 @@
-"""What a restart costs and why: extents, their history, and what another target would give."""
+"""Costs of a restart and their reasons: extents, their history, and the effect of other targets."""

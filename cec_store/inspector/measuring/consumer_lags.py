@@ -26,7 +26,7 @@ class ConsumerLag:
 
 
 def consumer_lags(states: Sequence[ConsumerState]) -> list[ConsumerLag]:
-    """Of each consumer in what the partitions say, by name."""
+    """Return the lag of each consumer over all partitions, in order of names."""
     by_name: dict[str, list[ConsumerState]] = {}
     for state in states:
         by_name.setdefault(state.name, []).append(state)

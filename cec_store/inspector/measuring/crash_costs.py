@@ -54,7 +54,7 @@ class LoadRates:
 
     @property
     def is_guess(self) -> bool:
-        """Whether a rate of a load was not measured on this machine."""
+        """True if a rate of a load was not measured on this machine."""
         return DEFAULT in (self.source, self.fixed_source)
 
     def load_s(self, stored_bytes: float, raw_bytes: float, records: float) -> float:
@@ -65,7 +65,7 @@ class LoadRates:
 
 @dataclass(frozen=True)
 class CrashCost:
-    """What getting back one log's state takes, in seconds."""
+    """Time to restore one log's state, in seconds."""
 
     load_s: float
     replay_s: float
@@ -74,7 +74,10 @@ class CrashCost:
 
 @dataclass(frozen=True)
 class LogLoad:
-    """What a load reads of one log; by operator and partition, which one task loads."""
+    """Bytes, records and rows that a load reads of one log.
+
+    One task loads all logs of the same operator and partition.
+    """
 
     operator: int | None
     partition: int | None
@@ -92,7 +95,7 @@ class LogLoad:
 
 @dataclass(frozen=True)
 class RestartCost(CrashCost):
-    """What getting back the state of all logs takes."""
+    """Time to restore the state of all logs, in seconds."""
 
     cores: int
     """How many load at the same time: those given, or one for each partition where that is less."""
@@ -187,12 +190,12 @@ def _timed(log_reader: LogReader, frames: Sequence[Frame]) -> list[float]:
 
 
 def rates_as_text(rates: LoadRates) -> str:
-    """For a file of the user's, which may be deleted at any time."""
+    """Return the rates as JSON for a cache file, which the user may delete at any time."""
     return json.dumps(asdict(rates), indent=2) + "\n"
 
 
 def rates_of_text(text: str) -> LoadRates | None:
-    """What such a file says; ``None`` where it makes no sense."""
+    """Return the rates in the text of a cache file; ``None`` where they are invalid."""
     sources = ("source", "fixed_source")
     names = [name for name in asdict(LoadRates()) if name not in sources]
     try:

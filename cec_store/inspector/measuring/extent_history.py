@@ -87,7 +87,7 @@ class ExtentHistory:
 
 @dataclass(frozen=True)
 class CommitSummary:
-    """What one commit says, with slots for keys."""
+    """Counts and windows of one commit; arrays have slots of the window table in place of keys."""
 
     position: int
     closed: Ints
@@ -95,7 +95,7 @@ class CommitSummary:
     footprints: Ints
     """Those of which it has a footprint that no policy wrote, in the order of the records."""
     footprint_rows: Ints
-    """Of each such footprint its row among the records that no policy wrote."""
+    """Row of each such footprint among the records that no policy wrote."""
     others: int
     """How many these are."""
     renewed: Ints
@@ -155,8 +155,11 @@ class SimulatedQueueExtent(RecordedExtent):
 
 
 class SimulatedStoreExtent(RecordedExtent):
-    """As Spark's state store renews: the oldest footprints of older commits, while the extent costs
-    too much. It costs its records, and some more for each frame that it has."""
+    """An extent renewed as Spark's state store does it.
+
+    While the extent costs too much, the store renews the oldest footprints of older commits. The
+    cost is its records, and :data:`FRAME_COST_RECORDS` more for each of its frames.
+    """
 
     def __init__(self, target: WhatIf) -> None:
         super().__init__()
@@ -199,7 +202,9 @@ class SimulatedStoreExtent(RecordedExtent):
         return slots[: self._planned]
 
     def _costs(self, offsets: Ints, commit: CommitSummary) -> Ints:
-        """What the extent costs once all older ones than each of these are renewed."""
+        """Return the extent's cost in records for each offset, once all footprints below it are
+        renewed.
+        """
         records = self.end + commit.others + np.arange(len(offsets)) - offsets
         commits = np.searchsorted(self._starts[: self._commits], offsets, "right") - 1
         return records + FRAME_COST_RECORDS * (self._frames - self._before[commits] + 1)

@@ -1,4 +1,4 @@
-"""What a restart would have to read of one log, and which windows hold that open. Reads only.
+"""Measure what a restart has to read of one log, and which windows keep that long. Reads only.
 
 All figures come from frame headers, which say N and q; only the windows with the oldest footprints
 have to be looked for among the extent's records.
@@ -44,7 +44,9 @@ class OpenWindow:
     kind: str
     """OPEN or CHECK: the footprint's."""
     renewed: bool | None
-    """Of a state store: whether the policy wrote it; ``None`` of a queue, where all CHECKs are."""
+    """True if the policy of a state store wrote it; ``None`` in a queue, where it writes all
+    CHECKs.
+    """
     offset: int
     timestamp_us: int
     position: tuple[int, ...]
@@ -59,7 +61,7 @@ class OpenWindow:
 
 @dataclass(frozen=True)
 class OperatorState:
-    """What a restart at the end of a frame takes, in figures."""
+    """Figures of a restart at the end of a frame: the extent to load and the input to replay."""
 
     extent: Extent
     raw_bytes: int
@@ -70,13 +72,16 @@ class OperatorState:
     replay_rows: int
     """u: how much of it there is, over all inputs; of a state store, how many versions."""
     oldest_timestamp_us: int | None
-    """Of the oldest footprint."""
+    """Timestamp of the oldest footprint, in microseconds."""
     age_us: int | None
     """From there to the largest timestamp of the last frame."""
     oldest_windows: tuple[OpenWindow, ...]
 
     def cost(self, rates: LoadRates, *, has_input: bool) -> CrashCost:
-        """What a crash now would cost; without input, as in a state store, nothing is replayed."""
+        """Return the seconds of load and replay that a crash now would cost.
+
+        Without input, as in a state store, nothing is replayed.
+        """
         extent = self.extent
         load_s = rates.load_s(extent.bytes, self.raw_bytes, extent.records)
         return CrashCost(load_s, self.replay_rows / rates.replay_rows_per_s if has_input else 0.0)
@@ -95,13 +100,13 @@ class ExtentReport:
     epoch: int | None
     totals: LogTotals
     has_state: bool
-    """Whether an operator writes this log."""
+    """True if an operator writes this log."""
     state: OperatorState | None
     """``None`` where there is none, or where damage keeps it out of reach."""
     damage: str
     """Why something could not be read; empty in a sound log."""
     version: int | None = None
-    """Of a state log; ``None`` of a queue."""
+    """Version of a state log; ``None`` in a queue."""
 
 
 def inspect_extent(

@@ -50,16 +50,16 @@ class FootprintStatistics:
     replay_rows: Ints
     """Input that each would ask for again, were it the oldest; of a state store, versions."""
     updates: Ints
-    """FootprintStatistics in the extent that the operator left as the window opened or changed."""
+    """Footprints in the extent that the operator left as the window opened or changed."""
     renewals: Ints
-    """FootprintStatistics in the extent that only say again what an earlier one said."""
+    """Footprints in the extent that only repeat an earlier one."""
     lifetimes: Ints
-    """Of windows that opened and closed within the extent: records from the one to the other."""
+    """Records from opening to closing, for each window that did both within the extent."""
     end_offset: int
     newest_us: int
     """The largest timestamp in the extent."""
     open_windows: int
-    """N. There are fewer entries where they are a sample."""
+    """Records from opening to closing, for each window that did both within the extent."""
     codes: Ints
     encoder: KeyEncoder
 
@@ -104,7 +104,8 @@ class FootprintStatistics:
 
 
 def footprint_statistics(log_reader: LogReader, last: Frame) -> FootprintStatistics:
-    """Of the windows open at the end of a frame, whose windows must have been counted.
+    """Return figures of the windows open at the end of a frame, whose windows must have been
+    counted.
 
     Raises:
         CorruptLog: damage in the extent, or footprints that do not add up to N.
@@ -133,7 +134,7 @@ def footprint_statistics(log_reader: LogReader, last: Frame) -> FootprintStatist
 
 
 class _Tally:
-    """What has been seen of each key, by the key's code."""
+    """Counts for each key seen, in arrays indexed by the key's code."""
 
     def __init__(self, schema: RecordSchema, extent_from: int) -> None:
         self._keys = key_encoder(schema)
@@ -196,7 +197,7 @@ class _Tally:
         is_live = ~is_close & (offsets > closed[codes])
         np.add.at(updates, codes[is_live & ~is_renewal], 1)
         np.add.at(renewals, codes[is_live & is_renewal], 1)
-        # Of equal codes the last one stays, as the newest record of a key decides.
+        # The last of equal codes stays, because the newest record of a key decides.
         last[codes] = np.where(is_close, _NEVER, offsets)
         last_us[codes] = times_us
         input_upto[codes] = values_of(records.column(_INPUT), "i8")

@@ -1,4 +1,4 @@
-"""What `--calibrate` has found, kept in the user's cache folder: nothing else is written by it."""
+"""Rates measured by `--calibrate`, kept in one file of the user's cache folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _path() -> Path:
 
 
 def known_rates() -> LoadRates:
-    """Of the last calibration by this user; the defaults where there was none."""
+    """Return the rates of this user's last calibration; the defaults where there was none."""
     try:
         text = _path().read_text("utf-8")
     except (OSError, ValueError):
@@ -22,5 +22,5 @@ def known_rates() -> LoadRates:
 
 
 def keep_rates(rates: LoadRates) -> Path:
-    """For later calls; the file may be deleted at any time."""
+    """Save the rates for later calls and return the file, which may be deleted at any time."""
     return publish(_path(), rates_as_text(rates).encode())

@@ -1,4 +1,4 @@
-"""What frame headers say over a whole log: how extent, windows and bytes have grown. Reads only.
+"""Read from frame headers how extent, windows and bytes of a log have grown. Reads only.
 
 At most :data:`BUCKETS_MAX` buckets hold it, however long the log: when there are more, pairs of
 them become one, which keeps the smallest and the largest extent of both.
@@ -29,7 +29,7 @@ class HistoryBucket:
     """Neighbouring frames of a log."""
 
     number: int
-    """Of the last: the version in a state log, else ``seq``."""
+    """Number of the last frame: the version in a state log, else ``seq``."""
     timestamp_us: int
     """The largest so far."""
     open_windows: int
@@ -60,7 +60,7 @@ class HistoryBucket:
 
 
 def merged_buckets(buckets: Iterable[HistoryBucket], shift: int) -> list[HistoryBucket]:
-    """As one what has the same number after a shift by so many bits."""
+    """Return buckets in which all numbers that are equal after a right shift are one bucket."""
     found: list[HistoryBucket] = []
     for each in buckets:
         if found and found[-1].number >> shift == each.number >> shift:
@@ -77,10 +77,10 @@ class SegmentUse:
     segment_id: int
     bytes: int
     abandoned_bytes: int = 0
-    """Of attempts that nothing builds on, and of unfinished writes."""
+    """Bytes of attempts that no version builds on, and of unfinished writes."""
     records: int = 0
     first_offset: int = -1
-    """Of its records; -1 without any."""
+    """Offset of the first record; -1 without any."""
     end_offset: int = -1
     extent_bytes: int = 0
     """Frames that a rebuild reads."""
@@ -112,7 +112,7 @@ class LogHistory:
     """Those with records, as are all of these figures."""
     records: int = 0
     bytes: int = 0
-    """Of the segments."""
+    """Bytes of all segments."""
     shift: int = 0
     """Numbers that are the same after a shift by so many bits are in one bucket."""
     buckets: list[HistoryBucket] = field(default_factory=list)
@@ -124,7 +124,7 @@ class LogHistory:
         is_counted = header.open_windows != NOT_COUNTED
         new = HistoryBucket(
             number=number,
-            # Of a frame without records it is the smallest that there is.
+            # For a frame without records this is the minimum int64.
             timestamp_us=header.max_timestamp_us,
             open_windows=header.open_windows,
             extent_low=header.extent_records if is_counted else _NO_EXTENT,
@@ -177,7 +177,7 @@ def read_log_history(
         for item in _frames(files, segment, history.damage):
             number = item.header.input_upto if is_state else item.header.seq
             if item.end_byte > stop:
-                # What goes on from there comes later than this history, and has not been given up.
+                # Frames behind it are newer than this history; they are not abandoned.
                 is_later = number > last_number
                 use.abandoned_bytes += 0 if is_later else item.header.frame_bytes
             elif item.header.type == FrameType.BATCH and number <= last_number:
@@ -189,7 +189,7 @@ def read_log_history(
 
 
 def _ends(log_reader: LogReader) -> dict[int, int] | None:
-    """Of each segment the bytes that count; ``None`` where damage hides it."""
+    """Return, for each segment, the bytes that count; ``None`` where damage hides them."""
     try:
         return {
             segment_id: log_reader.segment_end(segment_id) for segment_id in log_reader.segments

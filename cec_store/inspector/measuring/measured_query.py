@@ -1,4 +1,4 @@
-"""What a place's logs say of the operators that wrote them, as availability costs need it."""
+"""Derive from a place's logs the rates of its operators, for costs of availability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class MeasuredQuery:
     """Rates are by the records' own timestamps."""
 
     tuples_per_s: float | None
-    """Of the input; ``None`` where the logs do not say: a version of a state store is no count."""
+    """Rows of input per second; ``None`` where the logs do not say, as in state stores."""
     query: Query
 
 

@@ -30,7 +30,9 @@ from cec_store.operators.keys.words import grown
 
 KEYS_MAX = 1 << 16
 _KEYS_FIRST = 1 << 10
-"""As a rule one in eight or more of the oldest footprints still counts: this finds hundreds."""
+"""Keys of the first search. Usually one in eight or more of the oldest footprints still counts, so
+that this finds hundreds.
+"""
 _GONE = -1
 _SIEVE_BITS = 20
 _NO_SIEVE = np.zeros(0, np.bool_)
@@ -52,7 +54,7 @@ def oldest_footprints(
     count: int,
     progress: BytesSinceLast | None = None,
 ) -> OldestFootprints:
-    """Of the ``count`` windows with the oldest footprints, in their order.
+    """Return the footprints of the ``count`` windows with the oldest ones, oldest first.
 
     ``frames`` are those of an extent, oldest first; the last one ends it.
 
@@ -134,7 +136,7 @@ class _Search:
             known = len(self._newest)
             self._newest = grown(self._newest, self._keys.bound)
             self._newest[known:] = _GONE
-        # Of several rows with one key the last one stays, as assignments go in order.
+        # The last of several rows with one key stays, because assignments go in order.
         self._newest[codes] = np.where(kinds == RecordKind.RESULT.value, _GONE, offsets)
         if self._keys.size >= self._keys_max:
             live = np.flatnonzero(self._newest[: self._keys.bound] != _GONE)

@@ -33,7 +33,7 @@ from cec_store.log.chain import Chain
 
 
 def at_point(place: Place, point: PointInTime | None) -> At:
-    """What a point means here; ``None`` for the newest.
+    """Return the version, unique id or frame number of a point here; ``None`` for the newest.
 
     Raises:
         OutOfRange: it is not there, or nothing is kept of that moment.
@@ -85,7 +85,9 @@ def overview_of(
 
 @dataclass
 class _Look:
-    """What is asked of each log of a place, and what kept that from being answered in full."""
+    """One pass over the logs of a place, with the problems that kept its answers from being
+    complete.
+    """
 
     place: Place
     at: At

@@ -37,7 +37,7 @@ class LogExtent:
     what_if: tuple[TargetOutcome, ...] = ()
     """The recorded history first; empty where it was not asked for, or cannot be gone through."""
     store: StoreFigures | None = None
-    """Of a store that one of Spark's own providers keeps."""
+    """Figures of the store, where one of Spark's own providers keeps it."""
 
     @property
     def state(self) -> OperatorState | None:
@@ -46,19 +46,21 @@ class LogExtent:
 
     @property
     def has_input(self) -> bool:
-        """Whether a restart replays input: a version of a state store needs none."""
+        """True if a restart replays input: a version of a state store needs none."""
         return self.report is not None and self.report.version is None
 
     @property
     def cost_records(self) -> int:
-        """What its extent costs by the rule that its writer keeps, in records."""
+        """Cost of the extent in records, by the rule that its writer keeps."""
         assert self.state is not None
         extent = self.state.extent
         return extent.records + (0 if self.has_input else FRAME_COST_RECORDS * extent.frames)
 
     @property
     def default_target(self) -> int:
-        """What that may be if nobody has set a target: no log says whether somebody has."""
+        """Largest cost of the extent in records by the default target; no log says if a target was
+        set.
+        """
         assert self.state is not None
         n = self.state.extent.open_windows
         if self.has_input:
@@ -67,7 +69,7 @@ class LogExtent:
 
     @property
     def load(self) -> LogLoad | None:
-        """What a restart reads of it; ``None`` where there is no state, or it is out of reach."""
+        """Load of a restart; ``None`` where there is no state, or it is out of reach."""
         if self.state is None:
             return None
         extent, log = self.state.extent, self.log
@@ -77,17 +79,17 @@ class LogExtent:
         )
 
     def crash_cost(self, rates: LoadRates) -> CrashCost:
-        """What a crash now would cost; only where there is a state."""
+        """Return the seconds that a crash now would cost; the log must have a state."""
         assert self.state is not None
         return self.state.cost(rates, has_input=self.has_input)
 
 
 @dataclass(frozen=True)
 class RestartReads:
-    """What a restart reads of all stores together, whoever keeps them."""
+    """Files and bytes that a restart reads of all stores together, under any provider."""
 
     keys: int | None
-    """Of its version; ``None`` where not every store says so."""
+    """Keys in the loaded version; ``None`` where not every store says how many it has."""
     files_there: int
     """Segments of our logs."""
     bytes_there: int
@@ -101,25 +103,26 @@ class Overview:
 
     place: Place
     version: int | None
-    """Of a checkpoint or state store."""
+    """Version of a checkpoint or state store."""
     timestamp_us: int | None
-    """Of a checkpoint: when the batch that made the version began."""
+    """Time at which the batch that made a checkpoint's version began."""
     faults: tuple[str, ...]
-    """Of Spark's own files, and what keeps a log's keys from being decoded."""
+    """Faults in Spark's own files, and problems that keep a log's keys from being decoded."""
     logs: tuple[LogExtent, ...]
     notes: tuple[str, ...] = ()
     """Why keys of sound logs are shown as they are stored."""
     last_restart: LastRestart | None = None
-    """Of a checkpoint whose logs show one."""
+    """Last restart of a checkpoint whose logs show one."""
 
     @property
     def is_sound(self) -> bool:
         return not self.faults and not any(each.damage for each in self.logs)
 
     def restart_cost(self, rates: LoadRates, cores: int) -> RestartCost | None:
-        """What a restart takes; ``None`` where no log has a state, or damage keeps it out of reach.
+        """Return the seconds of a restart of all logs; ``None`` where it cannot succeed.
 
-        Damage to what a restart reads, or to Spark's own files, would end it.
+        That is so where no log has a state, where damage hides one, or where Spark's own files are
+        faulty.
         """
         loads = [each.load for each in self.logs if each.load is not None]
         is_lost = any(each.damage and each.state is None for each in self.logs)
@@ -149,7 +152,7 @@ class Overview:
 
     @property
     def restart_reads(self) -> RestartReads:
-        """Of a checkpoint; over all stores that could be read."""
+        """Reads of a checkpoint's restart, over all stores that could be read."""
         stores = [each.store for each in self.logs if each.store is not None]
         loads = [each.restart for each in stores if each.restart is not None]
         totals = [each.report.totals for each in self.logs if each.report is not None]

@@ -1,4 +1,4 @@
-"""Who reads a queue by reference, and how far each is in one partition. docs/format.md §11."""
+"""Consumers of a queue by reference, and how far each is in a partition. docs/format.md §11."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cec_store.storage.stores.folders import store_of
 
 
 def reference_consumers(place: Place) -> Callable[[int], list[ConsumerState]]:
-    """Of a partition all that are registered, by name.
+    """Return a function that lists a partition's registered consumers, in order of names.
 
     Times are those of segments: how long records have waited is what the oldest may have.
 

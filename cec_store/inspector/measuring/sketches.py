@@ -14,7 +14,8 @@ from cec_store.operators.keys.dictionary import is_text
 Words = NDArray[np.uint64]
 _HALF = np.uint64(32)
 _WORDS_MAX = 8
-"""Of a longer value the first words, the last one, and the length are looked at."""
+"""Words of a longer value that a sketch includes: these first ones, the last one, and the length.
+"""
 _PLACES = 16
 _RANDOM = np.random.default_rng(0)
 _WEIGHTS: Words = _RANDOM.integers(0, 2**64 - 1, 16 * _PLACES, np.uint64) | np.uint64(1)
@@ -47,7 +48,7 @@ def _words_of(column: pa.Array) -> Iterator[tuple[int, Words]]:
         yield 0, flags_of(column).astype(np.uint64)
     elif pa.types.is_integer(kind) or pa.types.is_temporal(kind):
         yield 0, values_of(column, f"u{kind.bit_width // 8}").astype(np.uint64)
-    # Of other types equal values may have different bits: they take no part.
+    # Equal values of other types may have different bits, so they are left out.
 
 
 def _words_of_text(column: pa.Array) -> Iterator[tuple[int, Words]]:

@@ -1,4 +1,4 @@
-"""What a log holds altogether, as far as it can be read: by headers, if asked by records."""
+"""Totals of a log as far as it can be read: from headers, and if asked from records."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class LogTotals:
     kinds: dict[str, int] | None = None
     """Records of each kind; ``None`` where they were not counted."""
     renewed: int | None = None
-    """Of a state store: CHECKs by the policy, among those counted. Of a queue all are."""
+    """CHECKs that the policy wrote, among those counted; in a queue, all CHECKs."""
     unreadable: int = 0
     """Places that could not be read."""
     is_state: bool = False
-    """Of a state store."""
+    """True for the log of a state store."""
 
     @property
     def check_overhead(self) -> float | None:
@@ -69,7 +69,7 @@ class LogTotals:
 
 
 def sums(counted: Sequence[object], *names: str) -> dict[str, Any]:
-    """Of these fields what all have together."""
+    """Return the sum of each named field over all objects."""
     return {name: sum(getattr(each, name) for each in counted) for name in names}
 
 

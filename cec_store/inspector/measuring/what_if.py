@@ -1,9 +1,9 @@
-"""What another extent target would have given: the write side's policy over the recorded history.
+"""Simulate another extent target: apply the write side's policy to the recorded history.
 
-What operators and queries asked for stays as it was recorded, frame by frame; the CHECKs that the
-policy wrote are left out, and those are put in that it would have written. So a target that held
-all the while gives the recorded history again. What it cannot know: budgets of time, which cut some
-CHECKs short, and steps of an operator that left no record, where a U may have asked for some.
+The footprints that operators and queries asked for stay as recorded, frame by frame. CHECKs that
+the policy wrote are replaced by those that it would have written, so that a target that held
+throughout reproduces the recorded history. A simulation does not know budgets of time, which cut
+some CHECKs short, nor steps of an operator that left no record, where a U may have asked for some.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class TargetOutcome:
-    """What the history of a log gave, or would have given with a target."""
+    """Outcome of a log's history, as recorded or as simulated with a target."""
 
     target: str
     """``recorded``, or as in ``--what-if``."""
@@ -89,7 +89,7 @@ def outcomes_of(simulation: Simulation) -> tuple[TargetOutcome, ...]:
 
 
 def together(logs: Sequence[Sequence[TargetOutcome]]) -> tuple[TargetOutcome, ...]:
-    """Of many logs: sums, also of what each extent was at most."""
+    """Return the sums over many logs for each target, also of the largest extents."""
     return tuple(
         TargetOutcome(
             same[0].target, *(sum(row) for row in zip(*(astuple(o)[1:] for o in same), strict=True))
@@ -188,7 +188,7 @@ class _Simulator:
         self._commits = []
 
     def _check(self, frame: Frame, commit: CommitSummary) -> None:
-        """What was taken apart must add up to what the frame says of itself."""
+        """Raise CorruptLog unless the records taken apart add up to the frame's N and q."""
         said = (frame.header.open_windows, frame.header.extent_records)
         counted = (self._recorded.windows.open_windows, self._recorded.figures[-1][0])
         if said != counted:

@@ -1,1 +1,1 @@
-"""What there is to inspect at a path, and a version, moment or offset in it."""
+"""Places to inspect at a path, and a version, moment or offset in them."""

@@ -1,4 +1,4 @@
-"""What there is to inspect at a path: one log, or all those of a queue or of a Spark checkpoint."""
+"""Places to inspect at a path: one log, or all logs of a queue or of a Spark checkpoint."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from cec_store.storage.stores.folders import StorageOptions, folder_at, store_of
 _INSIDE_MAX = 64
 _NAMED_MAX = 8
 _LEVELS_MAX = 4
-"""As deep as files of a checkpoint lie: state/OPERATOR/PARTITION/STORE."""
+"""Depth of a checkpoint's files: state/OPERATOR/PARTITION/STORE."""
 
 
 class PlaceKind(str, Enum):
-    """What a path is."""
+    """Kinds of places that a path can name."""
 
     QUEUE = "queue"
     REFERENCE_QUEUE = "queue by reference"
@@ -59,7 +59,7 @@ class Log:
     partition: int | None = None
     store: str | None = None
     operator_name: str = ""
-    """What its operator does, as Spark noted it; empty where it is not known."""
+    """Name of the operator as Spark noted it, such as "dedupe"; empty where it is not known."""
 
     @classmethod
     def of_store(
@@ -73,16 +73,16 @@ class Log:
 
     @property
     def store_key(self) -> tuple[int | None, str | None]:
-        """What the partitions of one store have in common: operator and store."""
+        """Operator and store, which the partitions of one store have in common."""
         return self.operator, self.store
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """What tells it from all others: partitions by reference have one folder in common."""
+        """Path and partition, unique to this log: partitions by reference share one folder."""
         return self.folder.path, self.partition
 
     def fields(self) -> dict[str, Any]:
-        """What every JSON document says of a log."""
+        """Return the fields that every JSON document has for a log."""
         return {
             "name": self.name,
             "path": self.folder.path,
@@ -97,7 +97,7 @@ class Log:
 
     @cached_property
     def decoder(self) -> StateDecoder | None:
-        """What makes Spark's columns of a state store's bytes; ``None`` of other logs.
+        """Decoder from a state store's bytes to Spark's columns; ``None`` in other logs.
 
         Raises:
             CorruptLog, SchemaMismatch, UnsupportedVersion: what Spark noted cannot be read.
@@ -121,11 +121,11 @@ class Place:
     kind: PlaceKind
     logs: tuple[Log, ...]
     checkpoint: Checkpoint | None = None
-    """Of a checkpoint: the files around its logs."""
+    """Spark's own files around the logs of a checkpoint."""
     opened: ReferenceQueue | None = None
-    """Of a queue by reference that can be opened."""
+    """Open queue of a queue by reference that can be opened."""
     provider: str | None = None
-    """Of a checkpoint: the class that keeps the state."""
+    """Class of the provider that keeps a checkpoint's state."""
 
     @property
     def path(self) -> str:
@@ -133,12 +133,12 @@ class Place:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether one of Spark's own providers keeps the state: then there is no log of ours."""
+        """True if one of Spark's own providers keeps the state: then there is no log of ours."""
         return self.provider in BUILT_IN.values()
 
     @property
     def has_versions(self) -> bool:
-        """Whether its logs are those of state stores."""
+        """True if its logs are those of state stores."""
         return self.kind in (PlaceKind.STATE_STORE, PlaceKind.CHECKPOINT)
 
     def chosen(
@@ -175,7 +175,10 @@ class Place:
         return self.opened or ReferenceQueue(store)
 
     def require_open(self) -> None:
-        """Raises as :attr:`reference` where it is one: then it has no logs that could say why."""
+        """Raise as :attr:`reference` does if the queue by reference cannot be opened.
+
+        Such a place has no logs that could report the reason.
+        """
         if self.kind is PlaceKind.REFERENCE_QUEUE:
             _ = self.reference
 
@@ -187,7 +190,7 @@ class Place:
         return self.folder
 
     def retention(self) -> str | None:
-        """What a queue deletes by itself; ``None`` of state stores, and where it is unreadable."""
+        """Return a queue's retention as text; ``None`` in state stores or if it is unreadable."""
         try:
             if self.kind is PlaceKind.REFERENCE_QUEUE:
                 return self.reference.state.commit.settings.get("retention", str(FOREVER))
@@ -221,7 +224,7 @@ class Place:
 
 
 def place_at(path: AnyPath | FolderTree, storage_options: StorageOptions | None = None) -> Place:
-    """What is at a path or URL.
+    """Return the place at a path or URL.
 
     Raises:
         NotAQueue: nothing that this package knows.
@@ -246,7 +249,7 @@ def _is_of_log(name: str) -> bool:
 
 
 def _instead(folder: FolderTree) -> str:
-    """What is at a path that is no place."""
+    """Return a phrase that describes a path without a place, such as "does not exist"."""
     if not folder.exists():
         above = folder.above()
         is_file = above.exists() and folder.path.rpartition("/")[2] in above.names()

@@ -14,7 +14,7 @@ from cec_store.state_logs.state_log import StateLog
 
 @dataclass(frozen=True)
 class PointInTime:
-    """What was named; a bare number is a version, or where there are none, microseconds."""
+    """A point that a user named; a bare number is a version or, without versions, microseconds."""
 
     text: str
     version: int | None = None

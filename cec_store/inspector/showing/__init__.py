@@ -1,1 +1,1 @@
-"""What a log holds, decoded: records, states, changes and differences."""
+"""Contents of a log, decoded: records, states, changes and differences."""

@@ -1,4 +1,4 @@
-"""What differs between two states: of one place at two versions, or of two places."""
+"""Differences between two states: of one place at two versions, or of two places."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Change:
 
 @dataclass
 class LogDiff:
-    """What differs in one log, or in all partitions of a store where two places have others."""
+    """Differences in one log, or in all partitions of a store where two places have others."""
 
     log: Log
     added: int = 0
@@ -52,7 +52,7 @@ class LogDiff:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs, as far as could be seen."""
+        """True if nothing differs, as far as could be seen."""
         return not (self.added or self.removed or self.changed or self.problem)
 
 
@@ -69,7 +69,7 @@ class DiffSide:
         """Raises as :func:`version_at`, :func:`seq_at` and :class:`WindowReader`."""
         self.place = place
         self.stored: Stored | None = None
-        """What reads a store that has no log of ours."""
+        """Reader of a store that has no log of ours."""
         self.at: int | str | None
         if place.has_versions:
             self.at = version_at(place, point)

@@ -1,4 +1,4 @@
-"""Which records of a log are wanted: by kind, place, time, version and key. All rows at once."""
+"""Select the records of a log by kind, place, time, version and key, whole columns at once."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class DumpFilter:
 
     @cached_property
     def is_everything(self) -> bool:
-        """Whether all records are wanted of the frames that are looked at."""
+        """True if no test is set, so that all records of the frames looked at are selected."""
         return self == replace(
             DumpFilter(), segment_id=self.segment_id, at=self.at, records=self.records,
             last=self.last, max_bytes=self.max_bytes,
         )  # fmt: skip
 
     def may_hold(self, header: FrameHeader) -> bool:
-        """Whether a frame may have wanted records, as far as its header says."""
+        """Return True if a frame may have selected records, as far as its header says."""
         return (
             header.end_offset > self.since_offset
             and (self.until_offset is None or header.first_offset < self.until_offset)

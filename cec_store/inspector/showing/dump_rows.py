@@ -1,4 +1,4 @@
-"""What a dump says of a log: its frames, its records decoded, and the places it cannot read."""
+"""Rows of a dump: a log's frames, its decoded records, and the places that cannot be read."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Row = FrameRow | RecordRow | DamageRow | NoteRow
 
 
 def frame_row(segment: LogSegment, found: ScannedFrame, problem: str) -> FrameRow:
-    """What a frame's header says."""
+    """Return the row that shows a frame's header."""
     header = found.header
     has_records = header.record_count > 0
     known = {member.value for member in FrameType}

@@ -60,7 +60,7 @@ class Dumper:
         self._noted = ""
 
     def choose(self, segment: LogSegment, item: ScannedFrame | Gap) -> Iterator[Chosen | DamageRow]:
-        """What stands in the log at one place, as far as it is wanted."""
+        """Yield the frame or the damage at one place in the log, if the filter selects it."""
         if isinstance(item, Gap):
             if self._is_trimmed(segment.scan.segment_id):
                 return

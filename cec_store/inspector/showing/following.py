@@ -1,8 +1,8 @@
-"""What a writer adds to a log, as it comes. Reads only, and holds nothing open.
+"""Follow a log and show what its writer adds. Reads only, and holds nothing open.
 
-Each frame is shown once: of a queue as soon as it is vouched for, so that none is shown that a
-crash can take back; of a state log as soon as it is whole. Only a place that stays bad for several
-looks is damage: until then its writer may be in the middle of it.
+Each frame is shown once: in a queue as soon as it is durable, so that no frame is shown that a
+crash can take back; in a state log as soon as it is whole. A place is reported as damage only when
+several looks find it bad: until then its writer may be in the middle of it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class _Progress:
     size: int = -1
     """At the last look that met something bad."""
     bad_looks: int = 0
-    """So many in a row have met it."""
+    """Number of looks in a row that have met it."""
     is_reported: bool = False
     """That the segment has no sound header."""
     shown: array[int] = field(default_factory=lambda: array("Q"))
-    """Of a state log: what each frame is known by."""
+    """Identities of the frames shown, in a state log."""
 
     def is_bad_for_good(self, size: int) -> bool:
-        """Whether what is met now has been there long enough to be judged."""
+        """Count this look, and return True once the size has not changed for several looks."""
         self.bad_looks = self.bad_looks + 1 if size == self.size else 1
         self.size = size
         return self.bad_looks >= _LOOKS
@@ -72,7 +72,7 @@ class Follower(ABC):
         self._has_polled = False
 
     def poll(self) -> Iterator[Row]:
-        """What has come since the last look.
+        """Yield the rows that have been added since the last look.
 
         Raises:
             NotAQueue, CorruptLog, UnsupportedVersion: a queue's manifest cannot be read.
@@ -86,11 +86,11 @@ class Follower(ABC):
 
     @abstractmethod
     def _new(self) -> _Shown:
-        """What stands in the log and has not been shown."""
+        """Yield the frames and damage in the log that have not been shown."""
 
     @abstractmethod
     def _is_gone(self, segment_id: int) -> bool:
-        """Whether a segment has been removed by now."""
+        """Return True if a segment has been removed by now."""
 
     def _choose(self, segment: LogSegment, item: ScannedFrame | Gap) -> _Shown:
         if self._segment_id in (None, segment.scan.segment_id):
@@ -170,7 +170,7 @@ class QueueFollower(Follower):
                 yield from self._choose(segment, due)
 
     def _trimmed(self, scan: SegmentScan, found: ScannedFrame) -> Iterator[NoteRow]:
-        """What is gone before it could be shown."""
+        """Yield a note on records that were trimmed before they could be shown."""
         header = found.header
         if header.stream_id != RECORD_STREAM:
             return
@@ -241,14 +241,16 @@ class StateFollower(Follower):
             yield from self._choose(segment, item)
 
     def _shown_before(self, segment_id: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        """What was shown of the segments that one may have been merged from, sorted."""
+        """Return the sorted identities of frames shown from segments that were perhaps merged into
+        this one.
+        """
         others = [p.shown for other, p in self._segments.items() if other != segment_id]
         if not segment_id & MERGED or not others:
             return np.empty(0, np.uint64)
         return np.sort(np.concatenate([np.frombuffer(each, np.uint64) for each in others]))
 
     def _is_damage(self, scan: SegmentScan, progress: _Progress, byte: int) -> bool:
-        """Whether a bad place is no unfinished write, which its writer may still finish."""
+        """Return True if a bad place is damage, and not a write that may still be finished."""
         if not progress.is_bad_for_good(scan.bytes) or progress.bad_looks > _LOOKS:
             return False  # judged once, as long as nothing is added
         segment = StateLogFiles(self._folder).segment(scan.segment_id)

@@ -34,7 +34,7 @@ class PlaceDump:
         self._version = version
 
     def rows(self, log: Log) -> Iterator[Row]:
-        """Of one log.
+        """Yield the rows of one log.
 
         Raises:
             CecError: it cannot be read at all, and there are no others.
@@ -53,9 +53,9 @@ class PlaceDump:
             yield _damage(log, error)
 
     def follow(self, look: Callable[[], Sequence[Log]]) -> Iterator[tuple[Log, Row] | None]:
-        """Of all logs, as they grow, for ever; ``None`` where nothing has come.
+        """Yield rows of all logs as they grow, without end; ``None`` after each round.
 
-        ``look`` says which logs there are: a query may make some.
+        ``look`` returns the logs that there are: a query may make some.
         """
         if self._place.kind is PlaceKind.REFERENCE_QUEUE:
             yield from self._follow_by_reference(look)
@@ -108,7 +108,7 @@ class PlaceDump:
         return kind(log.folder, self._wanted, decoder), rows
 
     def _decoder(self, log: Log) -> tuple[StateDecoder | None, list[Row]]:
-        """What Spark notes of a state store; else why there is none."""
+        """Return the decoder of a state store, or ``None`` and a row with the reason."""
         try:
             return (None if self._raw else log.decoder), []
         except CorruptLog as error:

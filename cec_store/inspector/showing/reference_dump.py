@@ -31,7 +31,7 @@ from cec_store.storage.names import segment_id_of
 
 
 def dump_reference(queue: ReferenceQueue, number: int, wanted: DumpFilter) -> Iterator[Row]:
-    """Of a partition: each segment in a note, with its frames, each followed by its records."""
+    """Yield the rows of a partition: a note for each segment, then its frames and their records."""
     segments = [
         each for each in segments_of_partition(queue.state, number) if _may_hold(each, wanted)
     ]
@@ -70,7 +70,9 @@ class ReferenceFollower:
         """The next record; ``None`` before the first look."""
 
     def poll(self) -> Iterator[Row]:
-        """What has come since the last look, as far as the queue was refreshed."""
+        """Yield the rows that have been added since the last look, as far as the queue was
+        refreshed.
+        """
         queue, wanted, due = self._queue, self._wanted, self._due
         first, end = queue.first(self._number), queue.ends()[self._number]
         if due is not None:

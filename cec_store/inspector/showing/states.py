@@ -31,7 +31,7 @@ _KINDS = {RecordKind.OPEN: "open", RecordKind.CHECK: "update", RecordKind.RESULT
 
 @dataclass
 class LogRows:
-    """What came of one log."""
+    """Progress of reading one log: the rows so far, and the problem that ended it."""
 
     log: Log
     rows: int = 0
@@ -45,7 +45,7 @@ class PlaceRows:
 
     schema: pa.Schema
     version: int | str | None
-    """Of state stores."""
+    """Version of state stores."""
     logs: list[LogRows]
     read: Callable[[Log], Batches] = field(repr=False)
 
@@ -64,7 +64,7 @@ class PlaceRows:
 
     @property
     def is_sound(self) -> bool:
-        """Whether all that was asked for could be read."""
+        """True if all that was asked for could be read."""
         return not any(each.problem for each in self.logs)
 
 
@@ -122,7 +122,7 @@ class StoreReader:
         return self._rows([], version, read if stored is None else read_stored)
 
     def changes(self, first: int, version: int | str | None) -> PlaceRows:
-        """What the versions from ``first`` to this one changed."""
+        """Return the changes that the versions from ``first`` to ``version`` made."""
 
         def read(log: Log) -> Batches:
             state_log = StateLog(log.folder)
@@ -230,7 +230,7 @@ class WindowReader:
         return PlaceRows(self._windows, None, [LogRows(self._log)], read)
 
     def changes(self, before: int | None, seq: int | None) -> PlaceRows:
-        """What stands between the ends of two frames, footprints and closings in order."""
+        """Return the footprints and closings between the ends of two frames, in order."""
 
         def read(_: Log) -> Batches:
             if seq is None:

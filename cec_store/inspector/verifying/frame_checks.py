@@ -36,7 +36,7 @@ class FrameChecks:
         """Intact ones: frames with records, and their records."""
         self.checks: RecordChecks | None = None
         self.newest: FrameHeader | None = None
-        """Of the last frame with records."""
+        """Header of the last frame with records."""
         self.first_offset = 0
         self.in_step = False
         """The last frame with records says that its step goes on."""
@@ -93,7 +93,11 @@ class FrameChecks:
         self._has_schema = self.in_step = False
 
     def end_segment(self, segment: LogSegment) -> str:
-        """Whether an unfinished write ends it: a step of which not all frames are there."""
+        """Return a note if the segment ends with an unfinished write: a step without all of its
+        frames.
+
+        The note is empty otherwise; a segment that must be complete gets a fault instead.
+        """
         if not self.in_step or self._unending:
             return ""
         if segment.is_sealed or not segment.is_newest:

@@ -14,7 +14,7 @@ from cec_store.storage.names import INDEX_FOLDER, INDEX_STAMP
 
 
 def check_index(folder: Folder) -> tuple[str, Fault | None]:
-    """What the index is like, in words, and what is wrong with it."""
+    """Return the state of the index in words, and the fault in it or ``None``."""
     if not isinstance(folder, LocalFolder) or INDEX_FOLDER not in folder.names():
         return "none", None
     where = folder.folder(INDEX_FOLDER)

@@ -35,7 +35,7 @@ class KeptVersions:
         for segment_id in tree.ids:
             self._look_back(tree.segment(segment_id))
         versions = self._gather("version")
-        # Of several attempts the one in the highest segment counts; in it the last such frame.
+        # The attempt in the highest segment counts, and in it the last such frame.
         self.numbers, rows = np.unique(versions[::-1], return_index=True)
         rows = len(versions) - 1 - rows
         del versions

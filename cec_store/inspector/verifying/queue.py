@@ -24,7 +24,7 @@ from cec_store.storage.folder import Folder
 
 
 def verify_queue(folder: Folder, records: bool, progress: BytesSoFar) -> Verification:
-    """As :func:`cec_store.inspector.verifying.log.verify`."""
+    """Verify a queue, as :func:`cec_store.inspector.verifying.log.verify` does."""
     return _QueueVerifier(QueueFiles(folder), records, progress).run()
 
 
@@ -84,7 +84,7 @@ class _QueueVerifier:
     # -- segments -----------------------------------------------------------------------------
 
     def _check_segment(self, segment: LogSegment, previous: LogSegment | None) -> bool:
-        """Whether it is one of this queue."""
+        """Check a segment and return True if it is one of this queue."""
         faults = list(self._files.header_faults(segment, previous))
         # Readers refuse a foreign one, and its frames would only seem to be out of order.
         is_foreign = any(fault.kind == "segment-foreign" for fault in faults)
@@ -161,7 +161,7 @@ class _QueueVerifier:
 
     @staticmethod
     def _torn_reason(segment: LogSegment, item: ScannedFrame | Gap) -> str:
-        """Why an unfinished write begins here, which nobody vouched for; empty if none does."""
+        """Return a note if an unacknowledged, unfinished write begins here; empty if none does."""
         if segment.is_sealed or not segment.is_newest or item.byte < segment.acknowledged:
             return ""
         if isinstance(item, Gap):

@@ -1,4 +1,4 @@
-"""What a frame's records say by themselves, against what its header says of them.
+"""Check a frame's records by themselves and against the frame's header.
 
 Open windows and extents are counted anew by going forward over all records. A rebuild goes backward
 with other code (:mod:`cec_store.checkpoints.rebuild`), so a mistake of either one shows.
@@ -89,7 +89,7 @@ class RecordChecks:
         """Records of each kind."""
         self.recounted_frames = 0
         self._step_rank = 0
-        """Of the last record of a step that goes on."""
+        """Rank of the last record, while its step is not complete."""
         self._inputs = np.full(schema.inputs, np.iinfo(np.int64).min)
         self._recount: WindowRecount | None = None
         if schema.key is not None and schema.inputs:

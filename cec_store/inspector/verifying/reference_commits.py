@@ -37,12 +37,12 @@ class CommitChecks:
         self.faults: list[Fault] = []
         self.notes: list[Note] = []
         self.state: QueueState | None = None
-        """The queue after its newest commit; ``None`` where nobody can say what it is."""
+        """The queue after its newest commit; ``None`` where damage hides it."""
         self.schema: RecordSchema | None = None
         self.named: set[str] = set()
         """The files that commits have ever named."""
         self.is_all_known = True
-        """Whether every commit could be read."""
+        """True as long as every commit could be read."""
         self._log_id: bytes | None = None
         self._before: ReferenceObject | None = None
         self._mark = CommitMark(store)
@@ -242,7 +242,7 @@ def _is_same(due: ReferenceObject, found: ReferenceObject) -> bool:
 
 
 def what_does_not_follow(before: ReferenceCommit, found: ReferenceObject) -> str:
-    """What a commit says that cannot be after the one before it; empty: it follows."""
+    """Return why a commit cannot follow the one before it; empty where it can."""
     commit, segments = found.commit, found.segments
     count = len(commit.ends)
     if count < len(before.ends):

@@ -18,7 +18,7 @@ from cec_store.storage.stores.store import Store
 
 
 def _consumer_faults(store: Store, state: QueueState) -> list[Fault]:
-    """What consumers have acknowledged, and nobody can read."""
+    """Return a fault for each acknowledgement of a consumer that cannot be read."""
     path, faults = f"{store.url}/{commit_object_name(state.number)}", []
     try:
         consumers = registered(state, store.url)

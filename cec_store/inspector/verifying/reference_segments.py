@@ -36,7 +36,7 @@ _READABLE = "no record is lost: readers go by what the commit says of the frames
 
 @dataclass
 class _Found:
-    """Of one partition."""
+    """Counts and faults of one partition."""
 
     segments: int = 0
     frames: int = 0
@@ -122,7 +122,10 @@ class SegmentChecks:
     def _sound_frames(
         self, found: _Found, segment: dict[str, Any], data: bytes, path: str
     ) -> Iterator[FrameHeader]:
-        """What is not sound goes to the faults: the frames of a segment are read as one."""
+        """Yield the headers of sound frames, and add the others to the faults.
+
+        One damaged frame makes its segment unreadable, because readers read its frames as one.
+        """
         first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
         for each in frames_of(segment, data):
             if isinstance(each, BadPlace):
@@ -158,7 +161,7 @@ class SegmentChecks:
             yield Fault("timestamps", *here, "not the least and greatest of its records", True)
 
     def _around(self, segment: dict[str, Any], data: bytes, path: str) -> Iterator[Fault]:
-        """What stands around the frames: header, schema and footer, and their chain."""
+        """Yield faults around the frames: in header, schema and footer, and in their chain."""
         try:
             whole = decode_whole(data, path)
         except CorruptLog as error:

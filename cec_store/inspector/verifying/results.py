@@ -1,4 +1,4 @@
-"""What a verification finds: of one log, and of a place with all its logs."""
+"""Results of a verification: of one log, and of a place with all its logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BytesSoFar = Callable[[TotalBytes], None]
 
 @dataclass(frozen=True)
 class Verification:
-    """What is wrong with a queue, and what was looked at."""
+    """Faults of a queue, and counts of what was checked."""
 
     path: str
     faults: tuple[Fault, ...]
@@ -35,7 +35,7 @@ class Verification:
     recounted_frames: int
     """Frames whose N and q were counted anew."""
     index: str
-    """What the index is like."""
+    """State of the index in words."""
     versions: int | None = None
     """How many can be rebuilt; ``None`` of a queue."""
     first_version: int | None = None
@@ -56,18 +56,18 @@ class VerifiedLog:
     """``None`` where nothing can be read, or is looked at."""
     faults: int
     store: StoreFigures | None = None
-    """Of a store that one of Spark's own providers keeps."""
+    """Figures of the store, where one of Spark's own providers keeps it."""
     loadable: tuple[int, int] | None = None
-    """Of such a store: the oldest and newest version of which every file is there."""
+    """Oldest and newest version of such a store of which every file is there."""
 
 
 @dataclass(frozen=True)
 class PlaceVerification:
-    """What is wrong at a path, and what was looked at."""
+    """Faults at a path, and counts of what was checked."""
 
     place: Place
     faults: tuple[Fault, ...]
-    """Of all logs, in their order; those of none of them first."""
+    """Faults that belong to no log, then those of all logs in their order."""
     notes: tuple[Note, ...]
     logs: tuple[VerifiedLog, ...]
     batches: tuple[int, int] | None

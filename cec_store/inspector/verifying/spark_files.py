@@ -55,7 +55,7 @@ class SparkFiles:
         self._with_variables: list[tuple[int, str]] = []
         """Operators and stores that keep several tables."""
         self.is_ours = True
-        """Whether the state is kept by our provider."""
+        """True if our provider keeps the state."""
         self._commits: dict[int, Commit] = {}
         """By batch, as far as they can be read: every store asks each."""
         self._partitions: dict[int, int] = {}
@@ -109,7 +109,11 @@ class SparkFiles:
         return sorted((o, n, store) for (o, store), count in due.items() for n in range(count))
 
     def has_gone_on(self) -> bool:
-        """Whether the query has committed more since, or forgotten some; that counts from now."""
+        """Read the committed batches again, and return True if the query has changed them
+        meanwhile.
+
+        Later checks use the new batches.
+        """
         before = self.batches
         self.batches = self._checkpoint.committed_batches()
         for batch in sorted({*self.batches} - {*before}):
@@ -132,7 +136,7 @@ class SparkFiles:
             self.faults.append(fault)
 
     def _try(self, kind: str, name: str, read: Callable[[], object]) -> None:
-        # What Spark deletes meanwhile is no fault.
+        # A file that Spark deletes meanwhile is no fault.
         with suppress(OutOfRange, FileNotFoundError):
             try:
                 read()
@@ -281,7 +285,7 @@ def _numbers(names: Iterable[str]) -> list[int]:
 
 
 def _is_noted(folder: FolderTree, name: str) -> bool:
-    """Whether the folder's metadata has a file of this name."""
+    """Return True if the folder's metadata has a file of this name."""
     noted = folder.folders().get(METADATA_FOLDER) if folder.exists() else None
     return noted is not None and name in noted.names()
 

@@ -34,7 +34,10 @@ def verify_state_log(
     decoder: StateDecoder | None,
     progress: BytesSoFar,
 ) -> Verification:
-    """As :func:`cec_store.inspector.verifying.log.verify`, again where segments went meanwhile."""
+    """Verify a state log, and do so again if segments were added or removed meanwhile.
+
+    Returns and raises as :func:`cec_store.inspector.verifying.log.verify` does.
+    """
     looks_left = _LOOKS
     while True:
         looks_left -= 1

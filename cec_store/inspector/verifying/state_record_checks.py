@@ -1,4 +1,4 @@
-"""What the records of a state log say, against its headers; N and q counted anew."""
+"""Check the records of a state log against its headers, and count N and q anew."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ class BranchChecks:
             self._decode(frame, records)
 
     def _decode(self, frame: Frame, records: pa.RecordBatch) -> None:
-        """Whether Spark's schema describes the keys and values of the operator's own family."""
+        """Report a fault unless Spark's schema decodes the keys and values of the operator's own
+        family.
+        """
         if self._decoder is None:
             return
         families, keys = records.column(KEY).flatten()

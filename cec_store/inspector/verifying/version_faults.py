@@ -48,7 +48,7 @@ class VersionFaults:
         return {(fault.path, fault.byte) for fault in self._faults}
 
     def check(self) -> None:
-        """What is here and cannot be rebuilt.
+        """Report the versions that are here and cannot be rebuilt.
 
         What is missing below a version that is there may have been forgotten, and not in the order
         of the versions: a segment stays while a later one builds on it.
@@ -77,7 +77,9 @@ class VersionFaults:
             self._notes.append(Note(self._tree.folder.path, 0, what))
 
     def check_committed(self, committed: Sequence[tuple[int, int | str]]) -> None:
-        """What Spark has committed: all of it but the oldest, which may have been forgotten."""
+        """Report committed versions that are missing, except for the oldest ones, which may be
+        deleted.
+        """
         missing: list[tuple[int, CecError]] = []
         is_found = False
         problem: CecError | None = None
@@ -154,7 +156,7 @@ class VersionFaults:
         for fault in self._faults:
             position = (fault.path, fault.byte)
             if fault.kind in _OF_BODIES and fault.path in paths:
-                # Nothing but a body: whoever does not need its records reads on beside it.
+                # Only a body is damaged: versions that do not need its records can still be read.
                 end = np.iinfo(np.int64).max if fault.end_offset is None else fault.end_offset
                 needing = self._kept.needing(paths[fault.path], fault.byte, end).tolist()
                 self._widen(position, needing)
