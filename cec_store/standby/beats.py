@@ -1,9 +1,9 @@
 """Where the holder of a lease gives its signs of life, and watchers look for them.
 
 On this machine's disks a beat is a row in LMDB, in a file that only this holder writes: a holder
-that is stopped in the middle of a write holds up nobody but itself. On file systems of a network,
+that is stopped in the middle of a write blocks no other process. On file systems of a network,
 where LMDB must not be used, and in stores, a beat is an object under the next number. The holder
-deletes those that nobody needs, and so there are never more than a few.
+deletes old ones, so that there are never more than a few.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _DELETED_AT_ONCE = 16
 
 
 class Beats(Protocol):
-    """Of one tenure. One thread at a time."""
+    """Beats of one tenure. One thread at a time."""
 
     def beat(self, beat: Beat) -> None:
         """By the holder alone. Raises :class:`StorageError` where it does not get there."""
 
     def newest(self, thoroughly: bool = False) -> Beat | None:
-        """For watchers: the last beat that is seen, none before the first.
+        """Return the last beat that a watcher can see; ``None`` before the first.
 
-        ``thoroughly`` where it matters that none is missed: after a pause, or before the holder is
+        With ``thoroughly`` no beat is missed, which matters after a pause, and before the holder is
         said to be silent.
         """
 
@@ -78,7 +78,7 @@ class ObjectBeats:
 
     def newest(self, thoroughly: bool = False) -> Beat | None:
         following = (self._newest.counter if self._newest else 0) + 1
-        # Of a watcher that was away for long, the holder has deleted the one that comes next.
+        # While a watcher was away for long, the holder may have deleted the next beat.
         if thoroughly or self._newest is None:
             following = max(following, *self._listed(), 0)
         while (found := self._read(following)) is not None:
@@ -156,7 +156,7 @@ def _environment(path: str, create: bool) -> lmdb.Environment:
 
 
 def beats_of(store: Store, folder: Folder, tenure: Tenure, *, create: bool = False) -> Beats:
-    """Of a tenure, for its holder where they are to be made.
+    """Return the beats of a tenure; ``create`` makes them, for its holder.
 
     ``folder`` is where ``store`` is rooted; it matters on local files alone.
     """

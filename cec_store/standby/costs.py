@@ -1,8 +1,8 @@
-"""What each scheme costs and how soon it is back, in closed form: the availability paper's Table 3.
+"""Costs and recovery times of each scheme in closed form: the availability paper's Table 3.
 
-For nodes whose intervals begin at times of their own, which is what averages over time are about.
+Intervals of the nodes begin at different times, because averages over time are about such nodes.
 The processor's part of a message is counted as a filter's for each tuple or identifier, at both
-ends. What is shared by all schemes, such as the query's own work, is in none of them.
+ends. Work that all schemes share, such as the query's own, is in none of the costs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FRAME_BYTES = 2 * FRAME_HEADER_BYTES
 
 @dataclass(frozen=True)
 class Query:
-    """What the operator is like: its windows, and how fast they close."""
+    """A query's operator: its windows, and how fast they close."""
 
     open_windows: float
     """N; 0 of a filter."""
@@ -27,7 +27,7 @@ class Query:
     tuple_s: float
     """p: of the processor, for each input tuple."""
     footprint_bytes: float = 50.0
-    """Of one record of its log."""
+    """Bytes of one record of its log."""
     streams: int = 1
 
     def __post_init__(self) -> None:
@@ -74,9 +74,9 @@ class Cost:
     """From detection until the state is what it was."""
     bandwidth_bytes_per_s: float
     bandwidth_share: float
-    """Of the input's."""
+    """Share of the input's bandwidth."""
     processor_share: float
-    """Of one processor."""
+    """Share of one processor."""
     memory_bytes: float
     """At other nodes."""
     disk_bytes: float
@@ -94,7 +94,7 @@ class Cost:
 def costs(
     system: System, query: Query, *, is_precise: bool = False, extent_factor: float = 2.0
 ) -> dict[Scheme, Cost]:
-    """Of all schemes.
+    """Return what each scheme costs this query on this system.
 
     Raises:
         ValueError: the query needs more than a processor, or Q is less than the open windows.
@@ -143,7 +143,7 @@ def _cost(
 
 
 def messages_per_s(system: System) -> float:
-    """Of each kind: one an interval, and none where nothing came meanwhile."""
+    """Return messages per second of each kind: one an interval, unless nothing came meanwhile."""
     return min(1 / system.interval_s, system.tuples_per_s)
 
 
@@ -163,7 +163,7 @@ def state_tuples(system: System, query: Query) -> float:
 
 
 def _still_open_share(system: System, query: Query) -> float:
-    """Of the tuples that came in an interval, those in a window at its end."""
+    """Return the share of an interval's tuples that are in an open window at the interval's end."""
     interval_s, window_s, advance_s = system.interval_s, query.window_s, advance_of(query)
     all_s = min(interval_s, window_s - advance_s)
     some_s = min(max(0.0, interval_s - all_s), advance_s)
@@ -243,11 +243,11 @@ def _footprint_ages(span_s: float, interval_s: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class LogCost:
-    """What writing a log with footprints costs, and reading it back after a failure."""
+    """Cost of writing a log with footprints, and of reading it back after a failure."""
 
     records_per_s: float
     frame_bytes: float
-    """Of all that an interval has, with the COMMIT."""
+    """Bytes of an interval's frame, with its COMMIT."""
     extent_records: float
     read_s: float
     """Reading the extent."""

@@ -1,9 +1,9 @@
-"""What each scheme costs with this product, and how soon it is back, in closed form.
+"""Costs and recovery times of each scheme with this product, in closed form.
 
 The paper's protocols send messages between nodes (:mod:`.costs`). Here there is a log instead: all
-output is in it before anybody is shown it, a standby reads it, inputs are queues that whoever takes
-over reads again, and a takeover fences the log. Nothing is sent to other nodes and nothing is ever
-put out twice. The query's own work is in none of the costs.
+output is in it before anybody is shown it, a standby reads it, inputs are queues that the new
+primary reads again, and a takeover fences the log. Nothing is sent to other nodes and nothing is
+ever put out twice. The query's own work is in none of the costs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from cec_store.standby.costs import (
 from cec_store.standby.schemes import Scheme, System
 
 FENCE_S = 0.04
-"""Of a takeover on a local disk, as bench/standby.py measures it: the syncs that fencing takes."""
+"""Seconds that fencing takes in a takeover on a local disk, measured by bench/standby.py: its
+syncs.
+"""
 CATCH_UP_SHARE = 0.1
 """A passive standby takes the input along at this share of what the primary does for it."""
 
@@ -38,13 +40,13 @@ class CostHere:
     log_bytes_per_s: float
     """The primary's log, output included."""
     read_bytes_per_s: float
-    """Of the log and the inputs by the standby, while nothing fails."""
+    """Bytes of the log and the inputs that the standby reads per second, while nothing fails."""
     processor_share: float
-    """Of one processor, at both nodes."""
+    """Share of one processor, summed over both nodes."""
     memory_bytes: float
     """At the standby."""
     disk_bytes: float
-    """Of the log and the inputs, kept for a takeover."""
+    """Bytes of the log and the inputs that are kept for a takeover."""
     lost_rows: float
     held_s: float
     """How long an output waits until it is durable, with no failure."""
@@ -54,14 +56,18 @@ class CostHere:
         return (self.log_bytes_per_s + self.read_bytes_per_s) / system.input_bytes_per_s
 
     def fits(self, recovery_time_s: float, *, may_lose: bool) -> bool:
-        """Whether it is back in time, and loses nothing that may not be lost."""
+        """Return True if it is back within so many seconds, and loses nothing unless it may."""
         return self.outage_s <= recovery_time_s and (may_lose or not self.lost_rows)
 
 
 def costs_here(
     system: System, query: Query, *, extent_factor: float = 2.0
 ) -> dict[Scheme, CostHere]:
-    """Return the cost of each scheme. ``costs`` of the paper refuses what nobody could run."""
+    """Return the cost of each scheme.
+
+    Raises:
+        ValueError: as in :func:`.costs.costs`.
+    """
     log = log_cost(system, query, extent_factor)
     made = _Costs(system, query, log)
     found = (made.amnesia(), made.passive(), made.upstream(), made.active(), made.eventual())
@@ -71,7 +77,9 @@ def costs_here(
 def cheapest(
     found: Iterable[CostHere], system: System, recovery_time_s: float, *, may_lose: bool = False
 ) -> CostHere | None:
-    """Of those back in time, the one whose bandwidth and processor, as shares, come to least."""
+    """Return the fitting scheme with the least sum of shares of bandwidth and processor, or
+    ``None``.
+    """
     fit = [each for each in found if each.fits(recovery_time_s, may_lose=may_lose)]
     return min(
         fit,

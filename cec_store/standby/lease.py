@@ -38,7 +38,7 @@ class Lease:
         self.name = name
         self.holder = tenure.holder
         self.number = tenure.number
-        """Of this tenure: higher than that of anybody who held the lease before."""
+        """Number of this tenure, above those of all earlier holders."""
         self._tenure = tenure
         self._beats = beats
         self._objects = objects
@@ -55,14 +55,14 @@ class Lease:
 
     @property
     def is_lost(self) -> bool:
-        """Whether a beat has found that somebody has taken over; :meth:`check` looks now."""
+        """True once a beat has found another holder; :meth:`check` looks now."""
         return self._is_lost
 
     def check(self) -> None:
-        """See, by a look at the place, that nobody has taken over.
+        """Read the place, and raise if there is a newer tenure.
 
         Raises:
-            Fenced: somebody has; whoever held the lease must stop.
+            Fenced: there is one; the holder of this lease must stop.
             Forked: in a child of the process that holds it.
             StorageError: the place cannot be asked; or no sign of life has got there for so long
                 that others must take this holder for silent.
@@ -123,14 +123,14 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Let go of it: whoever watches learns that the holder has ended as planned."""
+        """Release the lease, so that watchers learn that the holder has ended as planned."""
         if self._process.is_other():
             return
         self._bell.put(None)
         self._ended.wait_for(lambda: self._has_ended, _RELEASE_WAIT_S)
 
     def abandon(self) -> None:
-        """Give no sign of life any more: whoever watches takes the holder for one that failed."""
+        """Stop the signs of life without a release, so that watchers assume a failure."""
         self._is_abandoned = True
         self.release()
 

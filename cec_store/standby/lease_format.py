@@ -28,7 +28,7 @@ class KeptIn(str, Enum):
 
 
 class BeatKind(IntEnum):
-    """What the newest beat says. Frozen numbers."""
+    """Kinds of the newest beat. Frozen numbers."""
 
     HELD = 1
     RELEASED = 2
@@ -97,7 +97,7 @@ def encode_tenure(tenure: Tenure) -> bytes:
 
 
 def decode_tenure(data: bytes, path: str) -> Tenure:
-    """What :func:`encode_tenure` has written.
+    """Return the tenure that :func:`encode_tenure` has written.
 
     Raises:
         CorruptLog: it is nothing of the kind.

@@ -34,7 +34,7 @@ _KEPT_TENURES = 8
 
 
 class LeaseObjects:
-    """What stands in ``leases/<name>`` of a place."""
+    """Objects in the folder ``leases/<name>`` of a place."""
 
     def __init__(self, place: AnyPath, options: StorageOptions | None, name: str) -> None:
         """Raises as :func:`.by_url.store_at`."""
@@ -61,7 +61,7 @@ class LeaseObjects:
         return None
 
     def newest(self) -> Tenure | None:
-        """By a listing; ``None`` where nobody has held the lease."""
+        """Return the newest tenure, found by a listing; ``None`` where the lease was never held."""
         number = max(self._numbers(), default=None)
         return None if number is None else self.tenure(number)
 
@@ -70,8 +70,11 @@ class LeaseObjects:
         return sorted(number for number in found if number is not None)
 
     def is_over(self, number: int) -> bool:
-        """Whether somebody has taken over. Old tenures are deleted from the first one on, so that
-        one which is gone itself is over, and a following one that is gone was there before it."""
+        """Return True if somebody has taken over this tenure.
+
+        Old tenures are deleted from the first one on. So a tenure that is gone is over, and one
+        whose successor exists is over as well.
+        """
         return self._is_there(number + 1) or not self._is_there(number)
 
     def _is_there(self, number: int) -> bool:
@@ -132,7 +135,7 @@ class LeaseObjects:
             self._store.delete([*(_row_files(tenure) if tenure else ()), tenure_name(number)])
 
     def beats(self, tenure: Tenure) -> Beats | None:
-        """For a watcher; ``None`` where they are gone.
+        """Return the beats of a tenure for a watcher; ``None`` where they are gone.
 
         Raises:
             StorageError: they are in LMDB on a machine that is not this one.

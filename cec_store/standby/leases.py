@@ -1,13 +1,13 @@
-"""Leases: who is at work, and whether it still gives signs of life (the paper's keep-alives).
+"""Leases: names with at most one live holder, which gives signs of life (the paper's keep-alives).
 
-A lease is a name in a place. Whoever holds it has a *tenure*: a number, taken by creating an object
-that only one can create, and beats, in which a counter moves once a period. A watcher says that the
-holder is silent when the counter has stood still for ``period_s * misses`` of the watcher's own
-clock; no clocks of two machines are compared. Whoever takes over creates the next tenure, and by
-that the one before is fenced: it finds the next tenure there, whenever it may wake up.
+A lease is a name in a place. Its holder has a *tenure*: a number, taken by creating an object that
+only one process can create, and beats, in which a counter moves once a period. A watcher calls the
+holder silent when the counter has stood still for ``period_s * misses`` of the watcher's own clock;
+no clocks of two machines are compared. The next holder creates the next tenure, which fences the
+one before: the old holder finds the new tenure there whenever it wakes up.
 
-Silence proves nothing: a holder that was stopped may go on at any moment. So whatever it could do
-then has to look at the tenure (:meth:`Lease.check`), or to fail for a reason of its own.
+Silence proves nothing, because a holder that was stopped may continue at any moment. So each of its
+effects has to check the tenure first (:meth:`Lease.check`), or to fail for a reason of its own.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class KeepAlive:
 
 
 class Sign(Enum):
-    """What a watcher sees of a holder."""
+    """Signs of a holder, as a watcher sees them."""
 
     NEVER = "never seen"
     """Nobody has held the lease."""
@@ -75,14 +75,14 @@ class Sign(Enum):
 
 
 class Sighting(NamedTuple):
-    """What a look has shown."""
+    """One observation of a lease: the sign of its holder, tenure and holder."""
 
     sign: Sign
     tenure: int = 0
-    """Of the holder; 0 where nobody has held the lease."""
+    """Number of the holder's tenure; 0 where the lease was never held."""
     holder: str = ""
     has_moved: bool = False
-    """Whether there was a sign of life since the watch began."""
+    """True if there was a sign of life since the watch began."""
 
 
 class Leases:
@@ -92,7 +92,7 @@ class Leases:
         self._place = place
         self._options = options
         self.path = folder_at(place, options).path
-        """Of the place."""
+        """Path or URL of the place."""
 
     def hold(
         self,
@@ -103,10 +103,10 @@ class Leases:
         after: int | None = None,
         is_alive: Callable[[], bool] = lambda: True,
     ) -> Lease:
-        """Become the holder, and stay it until released: a thread of this process sees to it.
+        """Become the holder, and stay it until released: a thread of this process gives the beats.
 
-        Waits until it is sure that nobody else is alive: as long as the last holder may be silent,
-        where that has not released it. With ``after`` it does not wait, but takes over from the
+        Waits until no other holder can be alive: as long as the last holder may be silent, unless
+        that has released it. With ``after`` it does not wait, but takes over from the
         tenure of this number, which a :class:`Watch` has found silent.
 
         Args:
@@ -137,7 +137,7 @@ class Leases:
     def check_is_free(self, name: str) -> None:
         """Return where the holder gives no sign of life within a few of its periods.
 
-        It becomes nobody's by that: :meth:`hold` alone is sure. A look before dear preparations.
+        This claims nothing, so that only :meth:`hold` is sure. Use it before costly preparations.
 
         Raises:
             LeaseHeld: its holder is alive.
@@ -157,7 +157,7 @@ class Leases:
             watch.close()
 
     def _over(self, objects: LeaseObjects, name: str) -> int:
-        """The number of the last tenure, once nobody is in it."""
+        """Wait until the last tenure is over, and return its number."""
         watch = Watch(objects, name, None)
         try:
             while True:
@@ -197,7 +197,7 @@ def leases_of(path_or_url: AnyPath, storage_options: StorageOptions | None = Non
 
 
 class Watch:
-    """Whether a holder still gives signs of life. For one thread."""
+    """Watch for the signs of life of a holder. For one thread."""
 
     def __init__(self, objects: LeaseObjects, name: str, keep_alive: KeepAlive | None) -> None:
         self.name = name
@@ -220,11 +220,11 @@ class Watch:
 
     @property
     def pause_s(self) -> float:
-        """Between two looks, for whoever looks by itself."""
+        """Seconds between two looks, for callers with a loop of their own."""
         return self.keep_alive.period_s / 2
 
     def look(self) -> Sighting:
-        """What there is to be seen now; call it about twice in a period.
+        """Return what can be seen now; call it about twice in a period.
 
         However long ago the last look was, it adds no more than a period to the silence: a watcher
         that was stopped itself must not take that for the holder's silence.
@@ -279,13 +279,13 @@ class Watch:
         return Sighting(sign, self._tenure.number, self._tenure.holder, self._has_moved)
 
     def _moves(self, thoroughly: bool) -> bool:
-        """Whether there is a sign of life that was not there before."""
+        """Return True if there is a sign of life that was not there before."""
         assert self._tenure is not None
         newest = self._beats.newest(thoroughly) if self._beats else None
         if newest is not None and newest != self._beat:
             self._beat, self._silent_s, self._has_moved = newest, 0.0, True
             return True
-        # Who takes over gives the first sign of life by that.
+        # A takeover counts as the first sign of life of the new holder.
         number = self._tenure.number
         found = self._objects.newest() if thoroughly else self._objects.tenure(number + 1)
         if found is None or found.number <= number:

@@ -37,18 +37,18 @@ class QueueInput:
         self.has_ended = has_ended
 
     def read(self, start: int, stop: int | None = None) -> Iterator[InputBatch]:
-        """As :meth:`QueueSource.read`."""
+        """Read as :meth:`QueueSource.read` does."""
         return self._source.read(start, stop)
 
     def end(self) -> int:
-        """As :meth:`QueueSource.end`."""
+        """Return the end as :meth:`QueueSource.end` does."""
         return self._source.end()
 
     def effects_saved(self) -> int:
         """Level 1: from here on the queue keeps its records for this consumer.
 
         Raises:
-            StandbyRefused: nobody has registered under the name.
+            StandbyRefused: no consumer is registered under the name.
         """
         folder = self._queue.folder
         try:
@@ -61,6 +61,6 @@ class QueueInput:
         return said.effects_saved
 
     def claimed(self) -> QueueSource:
-        """The input under the consumer's name: whoever had it acknowledges nothing more."""
+        """Take the consumer's name over from its holder, and return the input under it."""
         consumer = self._queue.consumer(self.name, takeover=True)
         return QueueSource(self._queue.chain, consumer, has_ended=self.has_ended)

@@ -1,4 +1,4 @@
-"""What a standby needs for its scheme, looked at before anything is fenced."""
+"""Checks, before anything is fenced, that a standby has what its scheme needs."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def refuse_operator(scheme: Scheme, operator: Operator) -> None:
 
 
 def refuse_log(scheme: Scheme, chain: Chain) -> None:
-    """See that a log is one that its scheme can go on from.
+    """Raise unless the scheme can continue from this log.
 
     Raises:
         RecoveryError: the primary writes with, or without, checkpoints, and has to do the other.
-        StandbyRefused: it has logged what chance decided, so that nobody else does the same.
+        StandbyRefused: its log has decisions of chance, which a second operator would not repeat.
     """
     if scheme is Scheme.ACTIVE and chain.schema().determinants:
         raise StandbyRefused(

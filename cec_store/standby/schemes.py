@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Scheme(str, Enum):
-    """Who takes over, and from what.
+    """Availability schemes, which differ in the node that takes over and the state it starts with.
 
     Examples:
         >>> Scheme("active standby") is Scheme.ACTIVE
@@ -60,12 +60,12 @@ class System:
 
     @property
     def tuple_s(self) -> float:
-        """What one tuple takes of a link."""
+        """Seconds that one tuple occupies a link."""
         return 8 * self.tuple_bytes / self.bits_per_s
 
     @property
     def input_bytes_per_s(self) -> float:
-        """What overheads are shares of."""
+        """Bytes of input per second, of which overheads are shares."""
         return self.tuples_per_s * self.tuple_bytes
 
 

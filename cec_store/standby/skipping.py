@@ -1,7 +1,7 @@
-"""Amnesia: an empty operator goes on at the live end of its inputs. High-availability paper, 4.
+"""Amnesia: an empty operator starts at the live end of its inputs. High-availability paper, 4.
 
-What is lost is said in the log, by a record of the kind GAP: the windows that were open, and the
-input between where the log stood and where its output goes on.
+A record of the kind GAP in the log says what is lost: the windows that were open, and the input
+between the position of the log and the one at which its output continues.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def skip(
 
 
 def gap_record(schema: RecordSchema, upto: Ints, timestamp_us: int) -> pa.RecordBatch:
-    """One record: all state is lost, and output goes on with the input from ``upto`` on."""
+    """Return one record: all state is lost, and output continues with the input at ``upto``."""
     said = {KIND: RecordKind.GAP, TIMESTAMP: timestamp_us}
     said |= {input_column(number): int(end) for number, end in enumerate(upto)}
     arrays = []

@@ -1,9 +1,9 @@
-"""A node that is ready to go on in the place of an operator's runner in another process.
+"""A node that is ready to replace an operator's runner in another process.
 
 High-availability paper, 2.2 and 4 to 5, with the operator's log in place of messages between the
-nodes: whoever can read the log and the inputs can take over. A takeover fences the log's writer by
-the next epoch, so that a primary that was only slow can acknowledge nothing any more, and what it
-may still write is never read.
+nodes: any process that can read the log and the inputs can take over. A takeover fences the log's
+writer by the next epoch, so that a primary that was only slow can acknowledge nothing any more, and
+anything that it still writes is never read.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Standby:
         (``replays_ahead=False``) a takeover takes them again from the oldest footprint on. Active
         standby holds ``held_bytes_max`` bytes of output in memory and what is more in a folder
         below ``held_folder``, by default the user's cache. Where that disk is full or fails, it
-        goes on as a passive standby, which needs no disk: :attr:`scheme` says so.
+        continues as a passive standby, which needs no disk: :attr:`scheme` says so.
 
         Raises:
             StandbyRefused: no such scheme; or the operator or a source is not fit for it.
@@ -165,7 +165,7 @@ class Standby:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has taken over, or was closed."""
+        """True once it has taken over, or was closed."""
         return self._is_over
 
     @property
@@ -327,7 +327,7 @@ class Standby:
         )
 
     def close(self) -> None:
-        """Let go of what is held back; the primary goes on as before."""
+        """Drop the output that is held back; the primary is not affected."""
         self._is_over = True
         if self._shadow is not None:
             self._shadow.held.close()

@@ -1,4 +1,4 @@
-"""What a takeover leaves: a runner that goes on, and an account of what was done."""
+"""Results of a takeover: a runner that continues, and a report of what was done."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SkippedInput:
 
 @dataclass(frozen=True)
 class TakeoverReport:
-    """What a takeover did, and how long each part of it took."""
+    """Actions of a takeover, and the seconds that each part of it took."""
 
     scheme: Scheme
     check_s: float
@@ -32,7 +32,7 @@ class TakeoverReport:
     complete_s: float
     """From then on until the operator stood where the log ends."""
     frames_read: int
-    """Of the log, at the takeover."""
+    """Frames of the log that were read at the takeover."""
     replayed_rows: int
     """Input rows that were taken again at the takeover."""
     dropped_rows: int
@@ -44,14 +44,14 @@ class TakeoverReport:
 
     @property
     def takeover_s(self) -> float:
-        """All of it."""
+        """Seconds of the whole takeover: check, fence and complete."""
         return self.check_s + self.fence_s + self.complete_s
 
 
 def report_of(
     scheme: Scheme, recovery: Recovery | None, *, check_s: float, fence_s: float, complete_s: float
 ) -> TakeoverReport:
-    """The account of a takeover; without a recovery there was nothing to go on from."""
+    """Return the report of a takeover; without a recovery there was no state to continue from."""
     skipped: tuple[SkippedInput, ...] = ()
     if scheme is Scheme.AMNESIA and recovery is not None:
         ends = zip(recovery.replay_from, recovery.replay_upto, strict=True)
@@ -86,4 +86,4 @@ class Takeover:
     queue: OutputQueue
     report: TakeoverReport
     lease: Lease | None = None
-    """Of a standby that watched for the primary's: it is kept alive until it is released."""
+    """Lease of a standby that watched for the primary's; it is kept alive until it is released."""

@@ -29,7 +29,7 @@ class NewRecords:
 
     records: pa.Table
     positions: Ints
-    """Of the input, shape (records, inputs)."""
+    """Positions of the input, shape (records, inputs)."""
     first_offset: int
     upto: Ints
     """The input that the log reflects at their end, shape (inputs,)."""
@@ -65,7 +65,9 @@ class FollowedLog:
         return 0 if self._last is None else self._last.header.open_windows
 
     def extent(self, frames: int) -> Extent:
-        """What a recovery would have to read from here back, of which so many frames were new."""
+        """Return the extent that a recovery from here would read; ``frames`` is the number of new
+        ones.
+        """
         records = 0 if self._last is None else self._last.header.extent_records
         end = self.end_offset
         return Extent(records, frames, 0, 0, self.open_windows, end - records, end)
@@ -87,7 +89,8 @@ class FollowedLog:
         return found
 
     def new(self) -> Iterator[NewRecords]:
-        """What has been made durable since, in the order of the log.
+        """Yield the records that have been made durable since the last call, in the order of the
+        log.
 
         Raises:
             OutOfRange: it has been trimmed already, an older copy was put back, or the state was

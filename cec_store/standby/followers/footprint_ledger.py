@@ -13,14 +13,14 @@ from cec_store.operators.recovery import each_once
 
 
 class FootprintLedger:
-    """What a runner's checkpointer would know of these footprints, had it written them."""
+    """Offsets and positions of footprints, as a runner's checkpointer would have them."""
 
     def __init__(self, inputs: int) -> None:
         self._inputs = inputs
         self._order = FootprintOrder()
         self._totals: list[int] = []
         self._positions: list[Ints] = []
-        """Of footprints, each once and in order; the totals are their sums."""
+        """Input positions of footprints, each once and in order; the totals are their sums."""
 
     @property
     def open_windows(self) -> int:

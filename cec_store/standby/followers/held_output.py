@@ -82,7 +82,9 @@ class HeldOutput:
         self.spilled_rows += records.num_rows
 
     def trim(self, upto: Ints) -> None:
-        """What input below this position caused, shape (inputs,), has been written."""
+        """Drop the output that input below this position caused, shape (inputs,): it has been
+        written.
+        """
         while self._memory and (self._memory[0][1] <= upto).all():
             records, _ = self._memory.popleft()
             self._bytes -= records.nbytes
@@ -91,7 +93,10 @@ class HeldOutput:
             self._disk = None
 
     def behind(self, upto: Ints) -> Iterator[pa.RecordBatch]:
-        """What input at and behind this caused, put together: a frame for each step is slow."""
+        """Yield the output of input at and behind this position, in large batches.
+
+        One frame for each small step would be slow to append.
+        """
         self.trim(upto)
         parts: list[pa.RecordBatch] = []
         size = 0
@@ -149,9 +154,10 @@ class _Spilled:
             self._folder = make_folder()
             self._queue = AppendableQueue(self._folder, "x", schema, options)
         self._frames: deque[tuple[int, Ints, int]] = deque()
-        """Of each frame that is needed: first offset, position of the last record, and bytes."""
+        """First offset, position of the last record, and bytes, of each frame that is still needed.
+        """
         self._written_bytes = 0
-        """Of frames that are needed no more and still on the disk."""
+        """Bytes of frames that are no longer needed and still on the disk."""
 
     @property
     def rows(self) -> int:

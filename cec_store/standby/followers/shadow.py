@@ -80,11 +80,11 @@ class Shadow:
         self._position: Ints
         """Input below it was taken, shape (inputs,)."""
         self._timestamp_us = 0
-        """Of the last row taken."""
+        """Timestamp of the last row taken, in microseconds."""
         self._lacks = np.zeros(1024, np.bool_)
         """By slot: open, and no footprint of it has been seen."""
         self._unsettled: deque[NewRecords] = deque()
-        """What the log says of windows that are to be opened here yet."""
+        """Records of windows that have not been opened here yet."""
         self._needed_from: Ints | None = None
 
     @property
@@ -179,7 +179,7 @@ class Shadow:
         rows = rows[last_rows(rows_of(new.records.column(KEY), rows))]
         keys, positions = rows_of(new.records.column(KEY), rows), new.positions[rows]
         slots = self.operator.find(keys, positions.sum(axis=1))
-        # Of those that have closed here since, nothing needs to be known.
+        # Windows that have closed here since need no footprint.
         is_open = slots >= 0
         slots, rows, positions = slots[is_open], rows[is_open], positions[is_open]
         if not len(slots):
@@ -193,7 +193,9 @@ class Shadow:
             self._needed_from = fresh.preload_start()
 
     def _mark(self, slots: Ints, lacks: bool) -> NDArray[np.bool_]:
-        """Whether these windows lack a footprint from now on; whether they did before."""
+        """Set for these windows if they lack a footprint; return if they lacked one before, shape
+        (slots,).
+        """
         if len(slots) and int(slots.max()) >= len(self._lacks):
             self._lacks = grown(self._lacks, int(slots.max()) + 1)
         before: NDArray[np.bool_] = self._lacks[slots]
@@ -273,8 +275,8 @@ class Shadow:
             footprints = np.concatenate([footprints, self._position[None]])
             if self._needed_from is None:
                 self._needed_from = self.operator.preload_start()
-        # Without windows input beyond what the log reflects has left no trace in it: nobody may be
-        # told that it is saved.
+        # Without windows, input beyond what the log reflects has left no trace in it, so that it
+        # must not be acknowledged as saved.
         oldest = footprints[0] if len(footprints) else self._log.upto
         acknowledging.recovered(end, oldest, footprints, self._needed_from)
         return rows

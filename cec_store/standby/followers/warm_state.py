@@ -64,7 +64,7 @@ class WarmState:
 
     @property
     def is_begun(self) -> bool:
-        """Whether there was anything to follow."""
+        """True once there was a log to follow."""
         return self._is_begun
 
     @property

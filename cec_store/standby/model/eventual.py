@@ -64,7 +64,7 @@ class _Windows:
         return self._records - oldest
 
     def as_written(self, processed: int) -> _Written:
-        """What a restart finds once the last frame is in the log."""
+        """Return the state that a restart reads once the last frame is in the log."""
         return _Written(self, processed, self.extent(), tuple(self._footprints.items()))
 
     def first_unseen(self, window: int, position: int) -> int:

@@ -25,7 +25,7 @@ class Operator:
     """0: it has no windows, and no state."""
     advance_s: float = 0.0
     extra_s: float = 0.0
-    """Of the processor for each tuple, beside what its windows take."""
+    """Seconds of the processor for each tuple, beside those of its windows."""
 
     @property
     def windows(self) -> float:
@@ -95,12 +95,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Processing:
-    """What comes of some input, from an empty state on."""
+    """Tuples that some input causes, beginning with an empty state."""
 
     stages: tuple[Stage, ...]
     """The input, then what each operator puts out."""
     cost_s: Floats
-    """Of the processor, for each input: what it sets going further down included."""
+    """Seconds of the processor for each input, with the work that it causes further down."""
     operators: tuple[Operator, ...] = field(repr=False)
 
     @property

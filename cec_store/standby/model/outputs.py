@@ -1,4 +1,4 @@
-"""What those downstream see of a failure, by comparing outputs: the paper's 3.1 and Table 2.
+"""Effects of a failure that readers downstream see, by comparing outputs: the paper's 3.1, Table 2.
 
 Networks are small, and of one type each. An output is a row: the first and the last input that it
 is made of, and its value. Inputs are numbers; a failure is a number of inputs processed.
@@ -83,7 +83,9 @@ def _rows(run: Execution, starts: Ints, ends: Ints, step: int) -> Ints:
 
 
 def _covers(rows: Ints) -> bool:
-    """Whether every input has an effect, but for the last: their windows are open still."""
+    """Return True if every input has an effect, but for the last ones, whose windows are still
+    open.
+    """
     marks = np.zeros(INPUTS + 1, dtype=np.int64)
     np.add.at(marks, rows[:, 0], 1)
     np.add.at(marks, rows[:, 1] + 1, -1)
@@ -91,7 +93,10 @@ def _covers(rows: Ints) -> bool:
 
 
 def recovery_type(before: Ints, after: Ints, expected: Ints) -> RecoveryType:
-    """Of the outputs before and after a failure, beside those of the run that might have been."""
+    """Return the recovery type that outputs before and after a failure show.
+
+    ``expected`` are the outputs of the same run without the failure.
+    """
     if not _covers(np.concatenate([before, after])):
         return RecoveryType.GAP
     if np.array_equal(np.concatenate([before, after]), expected):
@@ -121,7 +126,7 @@ def _fail(
     if scheme is Scheme.EVENTUAL or (
         scheme is Scheme.PASSIVE and is_precise and kind is NetworkType.ARBITRARY
     ):
-        # What was not yet in the log, or in a checkpoint, was never sent.
+        # Output that was not yet in the log, or in a checkpoint, was never sent.
         before = every[every[:, 1] < known]
         again = primary if kind is not NetworkType.ARBITRARY else primary.followed_by(known, random)
         return recovery_type(before, outputs(kind, again, since=known), outputs(kind, again))

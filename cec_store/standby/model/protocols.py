@@ -1,7 +1,7 @@
 """The paper's schemes as messages between nodes (5 and 6), and how each takes over.
 
 A failure is a branch of a run: it takes over from what had been sent until then, while the
-primary of the run goes on. So one run has many failures, and none disturbs another.
+primary of the run continues. So one run has many failures, and none disturbs another.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ DETERMINANT_BYTES = 1 / 8
 
 @dataclass(frozen=True)
 class Readings:
-    """What the paper leaves open; how each choice shows is in docs/evaluation.md."""
+    """Choices that the paper leaves open; docs/evaluation.md shows the effect of each."""
 
     aligned: bool = True
     """All nodes began their intervals together; else each at a time of its own."""
     pipelined: bool = False
     """A replayed tuple is processed as it comes; else once all of them are there."""
     at_once: bool = False
-    """What an acknowledgement allows is sent on as it arrives; else with the next interval."""
+    """Send what an acknowledgement allows as it arrives; else with the next interval."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a takeover came to."""
+    """Figures of one takeover."""
 
     recovery_s: float = 0.0
     """From detection until the state is again what it was at the failure."""
@@ -179,9 +179,9 @@ class PassiveStandby(Protocol):
             count += max(0, now - max(before, processing.oldest_needed(number, processed)))
         output = processing.output
         count += output.count_by(processed) - output.count_by(processed_before)
-        # Of the queue of each input stream, those between operators and that of the output; of the
-        # oldest tuple of each state; the checkpoint's acknowledgement; and that of the input, by
-        # the secondary to the upstream nodes.
+        # Positions: of the queue of each input stream, of those between operators and that of the
+        # output; of the oldest tuple of each state; the checkpoint's acknowledgement; and that of
+        # the input, by the secondary to the upstream nodes.
         operators, stateful = len(self.network.operators), len(self.network.stateful)
         positions = 2 * self.network.streams + operators + stateful + 1
         return count * self.system.tuple_bytes + positions * self.system.id_bytes

@@ -49,7 +49,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Point:
-    """What a scheme comes to, on average."""
+    """Average figures of a scheme."""
 
     overhead_percent: float
     """Bandwidth for availability over that of the input."""
