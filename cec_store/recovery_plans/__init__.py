@@ -1,9 +1,8 @@
-"""What to bring back first after many nodes have failed, and where: pure, from costs to plans.
+"""Plans for recovery after many nodes have failed: which queries first, and where. Pure functions.
 
 Problem, algorithms and names are those of Su and Zhou, *Incremental Recovery in Distributed Stream
 Processing Systems*, and of the short paper before it, *Progressive Recovery of Correlated Failures
-in Distributed Stream Processing Engines*;
-docs/recovery-plans.md.
+in Distributed Stream Processing Engines*; docs/recovery-plans.md.
 """
 
 from cec_store.recovery_plans.assignment import Assignment, Nodes, assign

@@ -19,10 +19,10 @@ CAP = 0.8
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """What the nodes that are alive can take; known by their place in these arrays.
+    """Capacities of the nodes that are alive; a node is known by its place in these arrays.
 
     Raises:
-        ValueError: a node that is named twice, arrays of other lengths, a capacity or use below 0,
+        ValueError: a node that is named twice, arrays of other lengths, a negative capacity or use,
             or a cap that is no share.
     """
 
@@ -62,7 +62,7 @@ class Nodes:
 
     @property
     def room(self) -> Floats:
-        """Of each node, what it may still take."""
+        """Load that each node may still take, shape (nodes,)."""
         room: Floats = np.maximum(self.cap * self.capacity - self.used, 0.0)
         return room
 
@@ -152,7 +152,7 @@ class _Draft:
         return True
 
     def is_fed(self, number: int) -> bool:
-        """Whether all that the partition reads runs, or has a place."""
+        """Return True if all partitions that this one reads run, or have a place."""
         failed = self._outage.failed
         upstream = self._outage.topology.upstream.of(int(failed[number]))
         return bool((self._at[np.isin(failed, upstream)] != NONE).all())

@@ -3,7 +3,8 @@
 The profit density of a query (Definition 3) is its priority over the sum of c / f: what each
 partition that it still lacks costs, divided by how many failed queries share it. When a plan takes
 a query, cost and density change only for queries that share a partition with it, and only those are
-touched. How many share a partition that is lacking never changes: nobody who needs it has it.
+touched. The number of queries that share a lacking partition never changes, because no query that
+needs it has been taken.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ OPEN = -1
 
 
 class GrowingPlans:
-    """So many plans for one outage; each begins empty."""
+    """A number of plans for one outage; each begins empty."""
 
     def __init__(
         self, outage: Outage, room: float, count: int = 1, allowed: Bools | None = None
@@ -31,7 +32,7 @@ class GrowingPlans:
         self._slack = EQUAL * room if np.isfinite(room) else 0.0
         self._room = np.full(count, float(room))
         self._covered = np.zeros((count, len(outage.cost)), np.bool_)
-        # Of each plan and query, what is lacking: the cost, the sum of c / f, how many blocks.
+        # Cost, sum of c / f, and number of blocks that each query still lacks in each plan.
         self._cost = np.tile(outage.query_cost, (count, 1))
         self._weight = np.tile(outage.weight, (count, 1))
         self._lacks = np.tile(outage.needs.sizes, (count, 1))
@@ -46,7 +47,7 @@ class GrowingPlans:
 
     @property
     def values(self) -> Floats:
-        """Of each plan, the sum of its queries' priorities."""
+        """Sum of the priorities of each plan's queries, shape (plans,)."""
         values: Floats = self.chosen @ self._outage.priority
         return values
 
@@ -73,7 +74,7 @@ class GrowingPlans:
             self._take(rows, best[rows])
 
     def _densest(self) -> Ints:
-        """Of each plan, the query to take next."""
+        """Return the query that each plan takes next, or NONE; shape (plans,)."""
         if not self.step.size:
             return np.full(len(self.step), NONE, np.int64)
         fits = self._cost <= (self._room + self._slack)[:, None]
@@ -103,7 +104,8 @@ class GrowingPlans:
             lost = np.bincount(cells, amount[blocks], lacking.size)
             lacking -= lost.reshape(lacking.shape)
         self._lacks -= np.bincount(cells, minlength=self._lacks.size).reshape(self._lacks.shape)
-        # What others have brought back is nobody's choice any more: a step less for each.
+        # Queries whose blocks have all been recovered for others are done at this step, and are no
+        # longer candidates.
         self.step[(self._lacks == 0) & (self.step == OPEN)] = self._steps
         self._steps += 1
 

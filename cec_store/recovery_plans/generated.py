@@ -19,14 +19,14 @@ PRIORITY_MAX = 10
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a topology is drawn by.
+    """Parameters by which a topology is drawn.
 
     Raises:
         ValueError: a number below 1, or more queries to a partition than there are.
     """
 
     queries: int = 18
-    """As many as the paper has."""
+    """Number of queries; the default is the paper's."""
     size: int = 10
     """Partitions of each query, its output among them; they may be shared."""
     sharing_max: int = 3
@@ -34,7 +34,7 @@ class Drawn:
     skew: float | None = None
     """The parameter of a Zipf distribution of sharing; without one every number is as likely."""
     by_workload: bool = False
-    """Whether priorities grow from 1 to 10 with what queries cost; else they are random."""
+    """Let priorities grow from 1 to 10 with what queries cost; else they are random."""
 
     def __post_init__(self) -> None:
         if min(self.queries, self.size, self.sharing_max) < 1 or self.sharing_max > self.queries:

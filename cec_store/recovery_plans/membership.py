@@ -34,7 +34,7 @@ class Membership:
 
     @cached_property
     def rows(self) -> Ints:
-        """Of each member, the row that it is in."""
+        """Row of each member, shape (members,)."""
         return np.repeat(np.arange(len(self.sizes), dtype=np.int64), self.sizes)
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Membership:
         return self.members[self.starts[row] : self.starts[row + 1]]
 
     def summed(self, values: Floats) -> Floats:
-        """Of each row, the sum of its members' values."""
+        """Return the sum of the members' values for each row, shape (rows,)."""
         return np.bincount(self.rows, values[self.members], len(self)).astype(np.float64)
 
     def gathered(self, rows: Ints) -> tuple[Ints, Ints]:

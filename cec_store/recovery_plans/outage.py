@@ -1,4 +1,4 @@
-"""What has failed, and what each failed query needs: what all planners go by.
+"""Failed partitions and the needs of each failed query, which all planners work from.
 
 Failed partitions that the same failed queries need come back together or not at all, so they are
 one **block**, with the sum of their costs. No plan of whole queries loses anything by it.
@@ -31,15 +31,15 @@ class Outage:
     queries: Ints
     """Queries of the topology that need a failed partition."""
     priority: Floats
-    """Of each of these queries."""
+    """Priority of each of these queries."""
     block_of: Ints
-    """Of each failed partition."""
+    """Block of each failed partition, or NONE."""
     cost: Floats
-    """Of each block."""
+    """Cost of each block."""
     needs: Membership
-    """Of each failed query, its blocks."""
+    """Blocks of each failed query."""
     sharers: Membership
-    """Of each block, the failed queries that need it."""
+    """Failed queries that need each block."""
 
     @classmethod
     def of(
@@ -48,7 +48,7 @@ class Outage:
         failed: Iterable[Partition],
         left_out: Collection[Partition] = (),
     ) -> Outage:
-        """From the partitions that have failed.
+        """Build an outage from the partitions that have failed.
 
         Args:
             left_out: outputs of queries that are not to be planned for.
@@ -85,12 +85,14 @@ class Outage:
 
     @cached_property
     def query_cost(self) -> Floats:
-        """Of each query, what all of its failed partitions cost."""
+        """Cost of all failed partitions of each query, shape (queries,)."""
         return self.needs.summed(self.cost)
 
     @cached_property
     def weight(self) -> Floats:
-        """Of each query, the sum of c / f: each block's cost, divided by who shares it."""
+        """Sum of c / f for each query: the cost of each of its blocks, divided by the queries that
+        share it.
+        """
         return self.needs.summed(self.cost / self.sharers.sizes)
 
     @property
@@ -110,17 +112,17 @@ class Outage:
 
     @cached_property
     def number(self) -> dict[Partition, int]:
-        """Of each failed query's output, its place."""
+        """Place of each failed query, by its output."""
         return {self.output(each): each for each in range(len(self.queries))}
 
     @cached_property
     def _in_block(self) -> Membership:
-        """Of each block, places in `failed`."""
+        """Places in `failed` of each block's partitions."""
         has = np.flatnonzero(self.block_of != NONE).astype(np.int64)
         return Membership.of_pairs(self.block_of[has], has, len(self.cost))
 
     def failed_of(self, query: int) -> Ints:
-        """What the query needs: places in `failed`."""
+        """Return the places in `failed` of the partitions that the query needs."""
         return self._in_block.gathered(self.needs.of(query))[1]
 
     def output(self, query: int) -> Partition:

@@ -15,7 +15,7 @@ from cec_store.recovery_plans.topology import Partition, Topology
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to recover now; queries are named by their output partitions."""
+    """Partitions and queries to recover now; queries are named by their output partitions."""
 
     queries: tuple[Partition, ...]
     """That are back once all of it is done, in the order in which to start them: densest first."""
@@ -26,14 +26,14 @@ class Plan:
     """The sum of the queries' priorities."""
     cost: float
     room: float
-    """What there was to plan for."""
+    """Room that the plan had to fit in."""
     waiting: tuple[Partition, ...]
     """Failed queries that are not back after it."""
     needed: float
-    """What the cheapest of those that wait would cost beside all of this; 0 if none waits."""
+    """Least further cost of any query that waits, beside all of this; 0 if none waits."""
 
     def __str__(self) -> str:
-        """For people."""
+        """Return lines for logs and terminals, the first as "3 of 8 queries, 41 of 50 in room"."""
         if not self.queries and not self.waiting:
             return "nothing to recover"
         every = len(self.queries) + len(self.waiting)
@@ -48,7 +48,7 @@ class Plan:
 
 
 Planner = Callable[[Outage, float], Plan]
-"""What failed and how much room there is, to a plan that fits."""
+"""Function from an outage and the room that there is to a plan that fits."""
 
 
 def plan_of(outage: Outage, taken: Bools, room: float) -> Plan:
@@ -109,7 +109,7 @@ def checked_room(room: float) -> float:
 
 
 def violations(outage: Outage, plan: Plan) -> list[str]:
-    """What is wrong with a plan: too dear, what had not failed, or a query that lacks something."""
+    """Return the faults of a plan: too dear, not failed, or a query that lacks a partition."""
     topology = outage.topology
     failed = {topology.partitions[each] for each in outage.failed.tolist()}
     taken = set(plan.partitions)

@@ -1,7 +1,7 @@
 """Partial plans, one after the other, as executors arrive: the paper's section 4.4.
 
-A step is a function of what is down and of the nodes that are up. So whoever dies between two of
-them has lost nothing: these two are asked of the cluster again.
+A step is a function of the partitions that are down and of the nodes that are up. So a driver that
+fails between two steps loses nothing: it asks the cluster for both again.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from cec_store.recovery_plans.topology import Partition, Topology
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What is done with the room that there is now."""
+    """Partial plan for the room that there is now, with the nodes that carry it out."""
 
     plan: Plan
-    """Of this step alone."""
+    """Plan of this step alone."""
     places: dict[Partition, Hashable]
     """The node of each partition that it recovers, in the order in which to start them."""
     nodes: Nodes
     """With what they have to do after it."""
     failed: tuple[Partition, ...]
-    """What is still down after it."""
+    """Partitions that are still down after it."""
     refused: tuple[Partition, ...]
     """Queries for which there was room in all, but not for each partition at one node."""
 
     def __str__(self) -> str:
-        """For people."""
+        """Return lines for logs and terminals: the plan, and the node of each partition."""
         lines = [str(self.plan), *(f"{each} on {node}" for each, node in self.places.items())]
         lines += [f"{each}: fits at no one node" for each in self.refused]
         return "\n".join(lines)
@@ -46,7 +46,7 @@ def next_step(
     nodes: Nodes,
     planner: Planner = best_density,
 ) -> Step:
-    """What to recover now, and where.
+    """Return the step that recovers now what there is room for, with a node for each partition.
 
     A query that was planned and fits at no one node is left out, and what it would have taken is
     planned for once more.

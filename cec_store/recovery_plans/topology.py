@@ -17,7 +17,7 @@ import numpy as np
 from cec_store.recovery_plans.membership import Floats, Ints, Membership
 
 PRIORITY = 1.0
-"""Of a query for which none is given."""
+"""Priority of a query for which none is given."""
 
 
 class Partition(NamedTuple):
@@ -32,7 +32,7 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True)
 class Operator:
-    """What a topology is made of.
+    """Operators that make up a topology, each with its partitions.
 
     Raises:
         ValueError: no partition, a cost below 0, or priorities that are none.
@@ -40,14 +40,16 @@ class Operator:
 
     name: str
     costs: tuple[float, ...] = (1.0,)
-    """Of each partition, in the unit of the nodes' capacities."""
+    """Cost of each partition, in the unit of the nodes' capacities."""
     reads: tuple[str, ...] = ()
     """Operators whose output it takes."""
     priorities: tuple[float, ...] = ()
-    """Of each partition's output, where users see it; without any it is seen only if no operator
-    reads it, and its priority is 1."""
+    """Priority of each partition's output, where users see it.
+
+    Without any, an output is seen only if no operator reads it, and its priority is 1.
+    """
     aligned: bool = False
-    """Whether a partition reads only those of its own number, not all."""
+    """True if a partition reads only those of its own number, not all."""
 
     def __post_init__(self) -> None:
         if not self.costs or not all(0 <= each < math.inf for each in self.costs):
@@ -68,21 +70,21 @@ class Topology:
     """Each after all that it reads."""
     cost: Floats
     depth: Ints
-    """Of each partition, how many others stand before it on the longest way from a source."""
+    """Number of partitions before each one on the longest way from a source."""
     upstream: Membership
-    """Of each partition, those that it reads."""
+    """Partitions that each partition reads."""
     outputs: Ints
-    """Of each query, its output partition."""
+    """Output partition of each query."""
     priority: Floats
-    """Of each query."""
+    """Priority of each query."""
 
     @classmethod
     def of(cls, operators: Iterable[Operator]) -> Topology:
-        """From operators in any order.
+        """Build a topology from operators in any order.
 
         Raises:
-            ValueError: a name that is given twice or is nobody's, a cycle, or aligned operators
-                with different numbers of partitions.
+            ValueError: a name that is given twice or names no operator, a cycle, or aligned
+                operators with different numbers of partitions.
         """
         ordered = _ordered(list(operators))
         read = {name for each in ordered for name in each.reads}
@@ -123,7 +125,7 @@ class Topology:
 
     @cached_property
     def needed_by(self) -> tuple[int, ...]:
-        """Of each partition, the queries that it belongs to by Definition 1; query n is bit n.
+        """Queries that each partition belongs to by Definition 1; query n is bit n.
 
         Sets of queries as whole numbers, since one passes them upstream in a single operation.
         """
@@ -170,7 +172,7 @@ def _ordered(operators: list[Operator]) -> list[Operator]:
 
 
 def _edges(reader: Operator, first: int, source: Operator, source_first: int) -> tuple[Ints, Ints]:
-    """Of each pair of partitions, the one that reads and the one that is read."""
+    """Return, for each pair of partitions, the one that reads and the one that is read."""
     count, there = len(reader.costs), len(source.costs)
     numbers = np.arange(count, dtype=np.int64)
     if not reader.aligned:
