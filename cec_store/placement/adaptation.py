@@ -23,7 +23,7 @@ def plan(
     *,
     may_free: bool = True,
 ) -> Plan:
-    """What the adaptation algorithm would do now.
+    """Return the plan of the adaptation algorithm for these loads.
 
     Nodes that drain are emptied, overloaded ones relieved; then a node that owns too little gets
     its fair share, or, where nothing had to be done, the emptiest is freed if all are idle enough.

@@ -196,7 +196,7 @@ def _levels(each: Floats, may: Bools) -> list[tuple[float, Ints]]:
 
 
 def _loss(levels: Sequence[tuple[float, Ints]], level: int) -> float:
-    """What a copy loses if it does not get a place of this level.
+    """Return the cost that a copy loses if it does not get a place of this level.
 
     After the last of several there is none left, so that it goes first; nothing is at stake where
     all places are alike.

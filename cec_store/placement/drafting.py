@@ -67,7 +67,7 @@ class Draft:
         self.layout = layout.moved(group, target)
 
     def least_used(self, places: Bools) -> int:
-        """Of these nodes; the share with the group would order them alike."""
+        """Return the least used of these nodes; the share with the group would order them alike."""
         return int(np.argmin(np.where(places, self.used, np.inf)))
 
     def relieve(self, node: int, most: float, reason: str, *, wholly: bool = False) -> bool:
@@ -114,9 +114,10 @@ class Draft:
 
 
 def usable_copies(layout: Layout, load: Floats, nodes: Nodes, overload: float) -> tuple[int, int]:
-    """Of the groups on overloaded nodes: how many could move to a copy, and how many there are.
+    """Return how many groups on overloaded nodes could move to a copy, and how many there are.
 
-    Each for itself: to a node that is not above the threshold with it (the paper's Figure 8).
+    Each group is considered alone: it must find a node with a copy that stays below the threshold
+    with it (the paper's Figure 8).
     """
     rules = Rules(overload=overload, aim=overload, underload=overload / 2)
     draft = Draft(layout, load, nodes, rules)

@@ -1,4 +1,4 @@
-"""Who processes each key group, and who holds copies of its state: the paper's sections 3 and 5.
+"""Layouts: the node of each key group, and those of its copies. The paper's sections 3 and 5.
 
 A key group is whatever is moved as one, on Spark a state partition; a copy is the paper's
 checkpoint, on Spark a warm replica.
@@ -31,9 +31,9 @@ class Layout:
     groups: tuple[Hashable, ...]
     nodes: tuple[Hashable, ...]
     owner: Ints
-    """Of each group, the index of a node; shape (groups,)."""
+    """Index of each group's node; shape (groups,)."""
     holders: Ints
-    """Of each group and copy, the index of a node; shape (groups, copies)."""
+    """Index of the node of each copy, or NOWHERE; shape (groups, copies)."""
 
     def __post_init__(self) -> None:
         if len(set(self.groups)) < len(self.groups) or len(set(self.nodes)) < len(self.nodes):
@@ -55,7 +55,7 @@ class Layout:
         nodes: Sequence[Hashable],
         holders: Mapping[Hashable, Iterable[Hashable]] | None = None,
     ) -> Layout:
-        """From names.
+        """Build a layout from the names of groups, their owners, and nodes.
 
         An owner that is no node counts as none, and so does a copy at such a node, at its group's
         owner, or at a node for the second time: none of these helps when a node is lost.
@@ -79,7 +79,7 @@ class Layout:
 
     @property
     def held(self) -> Bools:
-        """Whether a node has a copy of a group; shape (groups, nodes)."""
+        """True where a node has a copy of a group; shape (groups, nodes)."""
         found = np.zeros((len(self.groups), len(self.nodes)), np.bool_)
         group, copy = np.nonzero(self.holders != NOWHERE)
         found[group, self.holders[group, copy]] = True
@@ -87,7 +87,7 @@ class Layout:
 
     @property
     def owned(self) -> Bools:
-        """Whether a node processes a group; shape (groups, nodes)."""
+        """True where a node processes a group; shape (groups, nodes)."""
         owned: Bools = self.owner[:, None] == np.arange(len(self.nodes))
         return owned
 

@@ -1,4 +1,4 @@
-"""What key groups cost over time, and how their loads vary together: the paper's section 5.
+"""Loads of key groups over time, and how they vary together: the paper's section 5.
 
 A load is any unit that adds up over the groups of a node: seconds of a processor a second, rows.
 """
@@ -15,7 +15,7 @@ from cec_store.placement.layout import NOWHERE, Floats, Layout
 
 
 class Reading(str, Enum):
-    """What the correlation of a group with a node is; the paper does not say."""
+    """Meanings of the correlation of a group with a node, which the paper leaves open."""
 
     NODE = "with the load of the node"
     GROUPS = "the mean over the groups of the node"
@@ -64,7 +64,7 @@ def checked_loads(loads: Floats, layout: Layout) -> Floats:
 
 
 def standard_scores(series: Floats) -> Floats:
-    """Of each row, with length 1; a row that never varies is all 0."""
+    """Return each row centred and scaled to length 1; a row that never varies is all 0."""
     if not series.shape[1]:
         return series
     centred = series - series.mean(axis=1, keepdims=True)
@@ -111,13 +111,13 @@ def _significant(found: Floats, least: float) -> Floats:
 def costs(
     loads: Floats, layout: Layout, reading: Reading = Reading.NODE, least: float | None = None
 ) -> Floats:
-    """What a copy of each group costs at each node, corr · load; shape (groups, nodes)."""
+    """Return the cost of a copy of each group at each node, corr · load; shape (groups, nodes)."""
     priced: Floats = correlations(loads, layout, reading, least) * mean_loads(loads)[:, None]
     return priced
 
 
 def mean_loads(loads: Floats) -> Floats:
-    """Of each group, over all samples; 0 without samples."""
+    """Return the mean load of each group over all samples; 0 without samples."""
     if not loads.shape[1]:
         return np.zeros(len(loads))
     means: Floats = loads.mean(axis=1)

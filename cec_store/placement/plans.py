@@ -30,14 +30,16 @@ class Rules:
     """In one plan; 0: as many as it takes."""
     nodes_min: int = 1
     scales: bool = True
-    """Whether nodes are freed, and more are asked for."""
+    """Free nodes that are not needed, and ask for more."""
     fills: bool = True
-    """Whether a node that owns too few groups gets its fair share, as one that joins does."""
+    """Give a node that owns too few groups its fair share, such as one that joins."""
     assisted: Protocol = Protocol.CPAL
     """How groups move to a node that has a copy."""
     paired: bool = False
-    """Whether the target is the least used node in any case, as in Flux, which the paper follows;
-    else any node that has a copy and room comes first."""
+    """Choose the least used node in any case, as in Flux, which the paper follows.
+
+    Otherwise any node that has a copy and room comes first.
+    """
 
     def __post_init__(self) -> None:
         if not 0 < self.underload < self.aim <= self.overload < math.inf:
@@ -53,7 +55,7 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """What the nodes of a layout can take.
+    """Capacities of the nodes of a layout.
 
     Raises:
         ValueError: arrays of different lengths, or numbers below 0.
@@ -62,9 +64,9 @@ class Nodes:
     capacity: Floats
     """In the unit of the loads; 0: it takes no groups."""
     external: Floats
-    """What else loads them."""
+    """Load on each node beside its groups, in the unit of the loads."""
     draining: Bools
-    """Whether their groups have to leave."""
+    """True for nodes whose groups have to leave."""
 
     def __post_init__(self) -> None:
         arrays = (self.capacity, self.external, self.draining)
@@ -77,7 +79,7 @@ class Nodes:
 
     @classmethod
     def alike(cls, count: int, capacity: float = 1.0) -> Nodes:
-        """So many, with nothing else on them."""
+        """Return so many nodes of one capacity, with no other load."""
         return cls(np.full(count, capacity), np.zeros(count), np.zeros(count, np.bool_))
 
 
@@ -99,7 +101,7 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to do now; the moves in their order."""
+    """Moves to make now, in their order, and the nodes to free or to ask for."""
 
     layout: Layout
     """After all of it."""
@@ -114,7 +116,7 @@ class Plan:
         return sum(each.protocol.is_assisted for each in self.moves)
 
     def __str__(self) -> str:
-        """For people: a line for each move."""
+        """Return a line for each move, for logs and terminals."""
         lines = [str(each) for each in self.moves]
         lines += [f"{node}: can be freed" for node in self.freed]
         if self.nodes_wanted:

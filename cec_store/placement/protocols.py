@@ -13,14 +13,14 @@ from enum import Enum
 
 
 class Protocol(str, Enum):
-    """How state comes to the node that goes on with it."""
+    """Ways in which state reaches the node that takes over a group."""
 
     DIRECT = "direct"
     """A copy is made and sent while the group waits."""
     CPA = "cpa"
     """Copy-assisted: the target has one, and catches up while the group waits."""
     CPAL = "cpal"
-    """The same with low latency: the target catches up while the old owner goes on."""
+    """The same with low latency: the target catches up while the old owner still works."""
 
     @property
     def is_assisted(self) -> bool:
@@ -82,7 +82,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one migration."""
+    """Completion time and added latency of one migration, in seconds."""
 
     completion_s: float
     """From the order until the target alone is responsible."""
@@ -91,7 +91,10 @@ class Cost:
 
 
 def cost(protocol: Protocol, group: Group, links: Links) -> Cost:
-    """What a protocol takes; nothing to replay after a direct migration, whose copy is new."""
+    """Return the cost of a migration in seconds.
+
+    A direct migration has nothing to replay, because its copy is new.
+    """
     if protocol is Protocol.DIRECT:
         moving_s = group.state_bytes * (1 / links.bytes_per_s + 1 / links.state_bytes_per_s)
         moving_s += 2 * links.message_s
@@ -102,7 +105,7 @@ def cost(protocol: Protocol, group: Group, links: Links) -> Cost:
     if protocol is Protocol.CPA:
         caught_up_s = 2 * links.message_s + replay_s
         return Cost(caught_up_s, caught_up_s)
-    # What comes during the replay waits behind it, then what comes during that, and so on.
+    # Rows that come during the replay wait behind it, then those that come meanwhile, and so on.
     behind_s = (replay_s + links.queue_s) / (1 - group.rows_per_s * group.row_s)
     # The first syncGroup may find an empty queue and the last a full one; the rows of that time
     # are processed in one go.

@@ -25,7 +25,7 @@ class CopyMove:
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What a threshold asks for."""
+    """Moves of copies that a threshold asks for, and the scores before and after."""
 
     layout: Layout
     moves: tuple[CopyMove, ...]

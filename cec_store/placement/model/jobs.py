@@ -23,7 +23,7 @@ class OperatorLoad:
     rows_per_s: Floats
     """Shape (groups, steps)."""
     row_s: float
-    """Of a processor, for one."""
+    """Seconds of a processor for one row."""
     nodes: tuple[int, ...]
     """Where its groups begin, the same number on each as far as that goes."""
     state_row_bytes: float = 0.0
@@ -36,7 +36,7 @@ class OperatorLoad:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What is simulated; a step is ``interval_s`` long."""
+    """Input of a simulation; a step is ``interval_s`` long."""
 
     layout: Layout
     """At the start; without copies."""

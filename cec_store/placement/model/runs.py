@@ -27,7 +27,8 @@ class Allocation(str, Enum):
     EVEN = "even"
     CORRELATED = "correlated"
     LAZY_MOVE = "lazy move"
-    """Of whole checkpoints: the next one goes to where a group is to move, then it moves."""
+    """Move whole checkpoints: the next one goes to where a group is to move, then the group moves.
+    """
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Setting:
     """Before it, nothing moves and there are no copies."""
     overload: float = 0.8
     paired: bool = True
-    """Whether groups move to the least used node in any case, as in Flux: see `Rules`."""
+    """Move groups to the least used node in any case, as in Flux: see `Rules`."""
     spread: float = math.inf
     """Constraint 2."""
     reading: Reading = Reading.NODE
@@ -74,7 +75,7 @@ class Outcome:
     on_overloaded: int = 0
     """Groups on overloaded nodes, at each step anew."""
     usable: int = 0
-    """Of them, those that could have moved to a copy."""
+    """Groups among them that could have moved to a copy."""
     latency_s: float = 0.0
     """How long rows waited for migrations."""
     direct_latency_s: float = 0.0
@@ -111,7 +112,7 @@ def simulate(job: Job, allocation: Allocation, setting: Setting, seed: int = 0) 
 
 
 def point_of(jobs: Sequence[Callable[[], Job]], allocation: Allocation, setting: Setting) -> Point:
-    """Of a run of each job."""
+    """Return the averages over one run of each job."""
     found = [simulate(make(), allocation, setting, seed) for seed, make in enumerate(jobs)]
     total = {each.name: sum(getattr(o, each.name) for o in found) for each in fields(Outcome)}
     shares = [each.usable / each.on_overloaded for each in found if each.on_overloaded]
@@ -130,7 +131,7 @@ def point_of(jobs: Sequence[Callable[[], Job]], allocation: Allocation, setting:
 
 
 class _Run:
-    """Of one job under one allocation."""
+    """A run of one job under one allocation."""
 
     def __init__(self, job: Job, allocation: Allocation, setting: Setting, seed: int) -> None:
         self._job = job
@@ -144,7 +145,7 @@ class _Run:
         )  # fmt: skip
         self._layout = job.layout
         self._due: list[tuple[int, int, int]] = []
-        """Of lazy moves: at which step, which group, to which node."""
+        """Lazy moves that are due: the step, the group, and the target node."""
         self._outcome = Outcome()
 
     def run(self) -> Outcome:
