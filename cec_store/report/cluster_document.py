@@ -86,7 +86,7 @@ def _partition(partition: Partition, saved: SavedCluster, record_s: float | None
 
 
 def _cold_record_s(moves: Sequence[Move]) -> float | None:
-    """What a record took in the loads without a replica that there were; None without any."""
+    """Return the seconds per record of loads without a replica; ``None`` where there were none."""
     cold = [each for each in moves if each.state == "done" and not each.is_from_replica]
     records = sum(each.records_read for each in cold)
     return sum(each.load_ms for each in cold) / 1e3 / records if records else None

@@ -103,7 +103,7 @@ def _version(place: Place, wanted: At, logs: Sequence[LogFacts]) -> int | None:
 
 
 def damage_in(logs: Sequence[LogFacts]) -> list[Damage]:
-    """Of all logs, in their order."""
+    """Return the damage in all logs, in their order."""
     return [each for facts in logs for each in facts.damage]
 
 

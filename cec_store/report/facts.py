@@ -1,4 +1,4 @@
-"""What a report knows of one log: its history, its open windows, and what could not be read."""
+"""Facts of a report about one log: its history, its open windows, and its damage."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ class LogFacts:
 
     log: Log
     is_state: bool = False
-    """Whether it is that of a state store."""
+    """True for the log of a state store."""
     at: At = None
     """Where in the log the report is about, as the log calls it; ``None``: its end."""
     history: LogHistory = field(default_factory=LogHistory)
     last: FrameHeader | None = None
-    """Of the frame there."""
+    """Header of the frame there."""
     footprints: FootprintStatistics | None = None
     """``None`` where no operator keeps windows in this log, or damage hides them."""
     is_operators: bool = False
-    """Whether an operator writes this log."""
+    """True if an operator writes this log."""
     consumers: list[ConsumerState] = field(default_factory=list)
-    """Who reads it, now; of a queue."""
+    """Present consumers of a queue."""
     damage: list[Damage] = field(default_factory=list)
     store: StoreFigures | None = None
-    """Of a store that one of Spark's own providers keeps."""
+    """Figures of the store, where one of Spark's own providers keeps it."""
     notes: list[str] = field(default_factory=list)
     """Why keys are shown as they are stored though nothing is damaged."""
 
@@ -94,7 +94,7 @@ class LogFacts:
 
     @property
     def has_windows(self) -> bool:
-        """Whether its frames say how many windows are open."""
+        """True if its frames say how many windows are open."""
         last = self.last
         return self.is_operators and last is not None and last.open_windows != NOT_COUNTED
 
@@ -108,7 +108,7 @@ class LogFacts:
 
     @property
     def load(self) -> LogLoad | None:
-        """What a restart reads; ``None`` without windows, or where damage hides them."""
+        """Load of a restart; ``None`` without windows, or where damage hides them."""
         if self.footprints is None:
             return None
         return LogLoad(

@@ -30,7 +30,7 @@ _OTHERS = {
     "cluster": {"library": "chart.umd.min.js", "parts": "parts.js", "page": "cluster.js"},
     "fleet": {"parts": "parts.js", "graph": "graph.js", "page": "fleet.js"},
 }
-"""What is no place, by the kind of its document."""
+"""Parts of pages that are not about a place, by the kind of their document."""
 # In a script element these could end it, or begin a comment that swallows its end.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 

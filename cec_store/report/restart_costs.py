@@ -1,4 +1,4 @@
-"""What a restart costs, and what it would cost with another target Q."""
+"""Costs of a restart, with the present target Q and with others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIMULATED_LOGS_MAX = 32
 
 
 def restart_of(logs: Sequence[LogFacts], rates: LoadRates, cores: int) -> Document | None:
-    """What getting the state back takes; ``None`` where no log has any that can be read."""
+    """Return the seconds of a restart; ``None`` where no log has a state that can be read."""
     loads = [facts.load for facts in logs if facts.load is not None]
     if not loads:
         return None
@@ -33,7 +33,7 @@ def restart_of(logs: Sequence[LogFacts], rates: LoadRates, cores: int) -> Docume
 
 
 class RecoveryCurves:
-    """What other targets would cost, of some logs together; each log is gone through once."""
+    """Costs of other targets for some logs together; each log is read once."""
 
     def __init__(self, rates: LoadRates, cores: int) -> None:
         self._rates = rates

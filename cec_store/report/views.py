@@ -130,9 +130,11 @@ def _written_by_time(kept: Sequence[Sequence[HistoryBucket]]) -> Document:
 
 
 def _spans(kept: Sequence[Sequence[HistoryBucket]]) -> NDArray[np.float64]:
-    """Of each bucket with records: from when, until when, bytes and records.
+    """Return first and last timestamp in microseconds, bytes and records, of each bucket with
+    records.
 
-    Records stand for the time up to the next one: as far as those of the bucket are apart.
+    Shape (buckets, 4). A span ends where the next record is due: as far behind the last as those of
+    the bucket are apart.
     """
     found = np.array(
         [
@@ -179,7 +181,9 @@ def _throughput(logs: Sequence[LogFacts]) -> Document | None:
 
 
 def _segments(logs: Sequence[LogFacts]) -> list[Document]:
-    """What of each segment a restart needs; of many logs, of each log as a whole."""
+    """Return a bar for each segment with its share that a restart needs; of many logs, one for each
+    log.
+    """
     bars = [_bar(facts, use) for facts in logs for use in facts.history.segments]
     if len(logs) > 1:
         bars = [

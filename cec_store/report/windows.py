@@ -49,7 +49,7 @@ def _sampled(values: Ints, weight: float) -> tuple[Ints, NDArray[np.float64]]:
 def _histogram(
     values: Sequence[tuple[Ints, float]], steps: Sequence[float] = ()
 ) -> Document | None:
-    """Of values with how many windows each of them stands for.
+    """Return a histogram of values, each with the number of windows that it stands for.
 
     Bins are as wide as the first of these steps that is wide enough; else as a round number.
     """
@@ -79,12 +79,12 @@ def ages(logs: Sequence[FootprintStatistics]) -> Document:
 
 
 def lifetimes(logs: Sequence[FootprintStatistics]) -> Document | None:
-    """Of windows that opened and closed within the extent, in records."""
+    """Return a histogram of the windows that opened and closed within the extent, in records."""
     return _histogram([(each.lifetimes, each.weight) for each in logs])
 
 
 def renewing(logs: Sequence[FootprintStatistics]) -> Document | None:
-    """What the extents would be if a share of the oldest windows of each log were renewed now."""
+    """Return the extents in records if a share of each log's oldest windows were renewed now."""
     if not logs:
         return None
     windows, left = (np.zeros(len(_SHARES), np.int64) for _ in range(2))
