@@ -11,7 +11,7 @@ from cec_store.terminal.wording import moment, size
 
 
 def show_built_in(screen: Screen, found: Overview) -> None:
-    """What a restart reads of each store, and of all."""
+    """Show the files and bytes that a restart reads of each store, and of all."""
     rows: list[list[Cell]] = []
     for each in found.logs:
         store = each.store
@@ -61,7 +61,7 @@ def show_beside(screen: Screen, both: Sequence[Overview]) -> None:
 
 
 def show_verified_stores(screen: Screen, title: str, logs: Sequence[VerifiedLog]) -> None:
-    """What there is of each store, and which versions have every file they need."""
+    """Show the files of each store, and the versions that have every file they need."""
     rows: list[list[Cell]] = []
     for entry in logs:
         store, kept = entry.store, entry.loadable

@@ -1,4 +1,4 @@
-"""What the exit status says: 0 sound, 1 damaged, 2 wrong use, 3 what could not be looked at."""
+"""Exit statuses: 0 sound, 1 damaged, 2 wrong use, 3 where something could not be looked at."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DAMAGED = 1
 WRONG_USE = 2
 COULD_NOT_LOOK = 3
 INTERRUPTED = 130
-"""As a shell says it of SIGINT."""
+"""Status of a shell for SIGINT."""
 CUT_OFF = 141
-"""As a shell says it of SIGPIPE: whoever read the output has gone."""
+"""Status of a shell for SIGPIPE: the reader of the output has gone."""
 
 
 def status_of(error: Exception) -> int:

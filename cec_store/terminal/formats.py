@@ -31,7 +31,7 @@ class Format(str, Enum):
 
     @property
     def is_text(self) -> bool:
-        """Whether a terminal may show it."""
+        """True if a terminal may show it."""
         return self not in (Format.ARROW, Format.PARQUET)
 
 

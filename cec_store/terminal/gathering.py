@@ -24,7 +24,7 @@ class Gathered(Generic[_Answer]):
 
     @property
     def is_sound(self) -> bool:
-        """Whether all logs could be read."""
+        """True if all logs could be read."""
         return not self.problems
 
     def as_json(

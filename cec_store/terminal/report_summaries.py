@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 
 def summary_of(document: Document) -> str:
-    """Of a report's document, whatever it is about."""
+    """Return the first sentences of a report's document, of any kind."""
     if document["kind"] == "cluster":
         return _cluster(document["totals"])
     if document["kind"] == "fleet":
@@ -69,7 +69,7 @@ def _unchecked(of: Document) -> str:
 
 
 def _readers(of: Document) -> str:
-    """Of a queue: who is behind."""
+    """Return a sentence on a queue's consumer that is furthest behind; empty for state."""
     if of["kind"] in ("checkpoint", "state store"):
         return ""
     consumers = of["consumers"]

@@ -1,4 +1,4 @@
-"""Standard output and error: what they cannot encode, and when nobody reads them any more."""
+"""Standard output and error: text that they cannot encode, and readers that have gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from cec_store.terminal.exit_status import CUT_OFF
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """As JSON escapes it, so that documents stay what they are."""
+    """Return JSON's escapes for what cannot be encoded, and the position behind it.
+
+    Documents stay valid JSON by that.
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")

@@ -64,5 +64,5 @@ def json_text(value: Any, indent: int | None = None) -> str:
 
 
 def counted(count: int, name: str) -> str:
-    """So many of what has this name."""
+    """Return "1 row" or "3 rows"."""
     return f"{count:,} {name}{'' if count == 1 else 's'}"
