@@ -60,7 +60,7 @@ class Recovered:
 
 @dataclass(frozen=True)
 class EmbeddedReport(DemoReport):
-    """What the demo did and found."""
+    """Actions of the demo, and its results."""
 
     folder: str
     seed: int

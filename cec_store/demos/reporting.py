@@ -1,4 +1,4 @@
-"""What the demos have in common: who watches them, and their verdict on the output."""
+"""Parts that the demos share: the watcher's interface, and the verdict on the output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 class Watcher(Protocol):
-    """Is told how a demo goes on."""
+    """Receiver of a demo's progress."""
 
     def advance(self, run: str, done: int, total: int) -> None:
         """One of the demo's runs has come so far."""

@@ -1,4 +1,4 @@
-"""Spark queries over a year of flights; the driver is killed, and a second one goes on.
+"""Spark queries over a year of flights; the driver is killed, and a second one continues.
 
 The driver (:mod:`cec_store.demos.spark_job`) and all its processes get SIGKILL at a random batch.
 What both wrote is then compared with a recompute over the same files, and the state is read from
@@ -69,7 +69,7 @@ class Resumed:
 
 @dataclass(frozen=True)
 class SparkReport(DemoReport):
-    """What the demo did and found."""
+    """Actions of the demo, and its results."""
 
     folder: str
     seed: int
@@ -108,7 +108,7 @@ def run_spark_demo(
     delay_s = dice.uniform(0, KILL_DELAY_S_MAX)
     killed = _killed_driver(folder, files, kill_after, delay_s, watcher)
     resumed = _second_driver(folder, files, killed, watcher)
-    # Of this version and batch everything was done before the kill.
+    # The kill came after all work of this version and batch was done.
     version = min(killed.values()) + 1
     inputs = {query: read_inputs(folder, query, pieces) for query in QUERIES}
     return SparkReport(

@@ -29,7 +29,7 @@ DISTINCT, TOTALS = "dedupe", "stateStoreSave"
 
 
 def cut(flights: pa.Table, files: int) -> list[pa.Table]:
-    """As many pieces, as equal as can be, in order."""
+    """Return ``files`` pieces of nearly equal length, in order."""
     ends = np.linspace(0, flights.num_rows, files + 1).astype(int)
     return [flights.slice(a, b - a) for a, b in pairwise(ends)]
 
@@ -61,7 +61,7 @@ def recompute_aircraft(inputs: Sequence[pa.Table]) -> pa.Table:
 
 
 def recompute_fleets(pieces: Sequence[pa.Table]) -> pa.Table:
-    """For each day that is over and each carrier, how many different aircraft flew."""
+    """Return how many different aircraft of each carrier flew on each day that is over."""
     flights = pa.concat_tables(pieces)
     days = _days(flights)
     over = days + DAY <= days.max() - WATERMARK_DELAY

@@ -1,4 +1,4 @@
-"""What the Spark demo left behind: its output, and its state in the checkpoint. No Spark runs."""
+"""Results of the Spark demo: its output, and its state in the checkpoint. No Spark runs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class StateRead:
     earlier_version: int
     earlier_keys: int
     recomputed_keys: int
-    """What a recompute over the files of that version holds."""
+    """Keys that a recompute over the files of that version has."""
 
 
 def read_inputs(folder: Path, query: str, pieces: Sequence[pa.Table]) -> list[pa.Table]:
-    """What each batch of a query took, by Spark's own log of offsets.
+    """Return the input of each batch of a query, by Spark's own log of offsets.
 
-    A file each, but where a kill fell between the source's log and that of the offsets: the next
-    driver then gives two files to one batch.
+    A batch has one file, unless a kill fell between the source's log and that of the offsets: the
+    next driver then gives two files to one batch.
     """
     ends = [0]
     logs = (folder / CHECKPOINT / query / "offsets").glob("[0-9]*")
@@ -93,6 +93,6 @@ def read_states(
 
 
 def _operator_name(path: Path) -> str:
-    """What Spark calls it: a line with a version, and one of JSON."""
+    """Return Spark's name of the operator, from the second line of its metadata, which is JSON."""
     text = (path / "_metadata" / "metadata").read_text(encoding="utf-8")
     return str(json.loads(text.split("\n", 1)[1])["operatorInfo"]["operatorName"])
