@@ -1,7 +1,7 @@
-"""What is told of a runner, a standby and a fleet, read when somebody asks.
+"""Figures of a runner, a standby and a fleet, read when they are asked for.
 
-Nothing here is called by what it tells of. Logs are read by a reader of its own, so that any thread
-may ask; the rest are numbers that their owner replaces whole.
+Runners, standbys and fleets never call this module. Logs are read by a reader of their own, so that
+any thread may ask; the rest are numbers that their owner replaces whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cec_store.storage.folder import Folder
 
 
 class Metric(NamedTuple):
-    """What a figure is."""
+    """Meaning, labels and type of a figure."""
 
     meaning: str
     labels: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Figure(NamedTuple):
 
 
 def runner_figures(runner: Runner) -> Iterator[Figure]:
-    """Of an operator's runner, its queue and who reads that.
+    """Yield the figures of an operator's runner, of its queue and of the queue's consumers.
 
     Raises:
         CecError: the queue cannot be read.
@@ -96,7 +96,7 @@ def _queue_figures(folder: Folder) -> Iterator[Figure]:
 
 
 def standby_figures(standby: Standby) -> Iterator[Figure]:
-    """Of an operator's standby.
+    """Yield the figures of an operator's standby.
 
     Raises:
         CecError: the primary's log cannot be read.
@@ -109,7 +109,9 @@ def standby_figures(standby: Standby) -> Iterator[Figure]:
 
 
 def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
-    """Of a fleet, by its folder, from any process; takes 1.5 seconds, to see its driver alive.
+    """Yield the figures of a fleet, by its folder, from any process.
+
+    Takes 1.5 seconds, to see if its driver is alive.
 
     Raises:
         NotAFleet, CorruptLog, UnsupportedVersion: the folder cannot be read.

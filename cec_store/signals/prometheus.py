@@ -96,7 +96,7 @@ class Signals:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """As `prometheus_client` asks for it."""
+        """Yield all metrics; `prometheus_client` calls this."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {
