@@ -1,4 +1,4 @@
-"""What the verbs take on the command line, and how its words become values."""
+"""Arguments and options of the verbs, and how their words become values."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def wanted_at(place: Place, at: PointInTime | None, version: int | None) -> At:
 
 
 def point_of(place: Place, at: PointInTime | None, version: int | None) -> PointInTime | None:
-    """What `--at` and `--version` say together."""
+    """Return the point that `--at` or `--version` names; `None` without either."""
     if at is not None and version is not None:
         raise typer.BadParameter("give --at or --version, not both")
     if version is None:
@@ -91,7 +91,7 @@ def _kinds(text: str) -> frozenset[RecordKind]:
 
 
 def retention_of(text: str) -> Retention:
-    """What a queue is told to keep, or what a trim is told to."""
+    """Parse the retention that a queue or a trim is to follow."""
     with wrong_use():
         return Retention.of(text)
 
@@ -103,7 +103,7 @@ def local_path(text: str | Path) -> Path:
 
 
 def storage_options_of(given: list[Any] | None) -> dict[str, Any]:
-    """What all `--storage-option` say together."""
+    """Return the options of all `--storage-option` as one dictionary."""
     try:
         return nested(given or ())
     except ValueError as error:
@@ -118,7 +118,7 @@ def _storage_option(text: str) -> tuple[str, Any]:
 
 
 def place_of(path: str, given: list[Any] | None) -> Place:
-    """What is at a path or URL; the options are for a URL."""
+    """Return the place at a path or URL; the options are for a URL."""
     options = storage_options_of(given)
     with wrong_use():
         folder = folder_at(path, options)
@@ -126,7 +126,11 @@ def place_of(path: str, given: list[Any] | None) -> Place:
 
 
 def logs_of(path: str, given: list[Any] | None) -> Place:
-    """As :func:`place_of`; raises :class:`NotAQueue` where Spark's own providers keep the state."""
+    """Return the place at a path or URL, as :func:`place_of` does, if it has logs of ours.
+
+    Raises:
+        NotAQueue: Spark's own providers keep the state.
+    """
     place = place_of(path, given)
     verbs = "extent, verify, state, diff and report take it, and adopt makes a checkpoint of ours"
     require_logs(place.path, place.provider, verbs)
@@ -134,7 +138,7 @@ def logs_of(path: str, given: list[Any] | None) -> Place:
 
 
 def places_of(paths: tuple[str, str], given: list[Any] | None) -> tuple[Place, Place]:
-    """What is at two of them; the options are for those that are URLs."""
+    """Return the places at two paths; the options are for those that are URLs."""
     first, second = given_folders(paths, given)
     return place_at(first), place_at(second)
 

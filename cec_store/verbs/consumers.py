@@ -55,7 +55,7 @@ _NAMES = (
 
 @dataclass(frozen=True)
 class _Readers:
-    """Of one queue."""
+    """Offsets and consumers of one queue."""
 
     first_offset: int
     end_offset: int

@@ -146,7 +146,7 @@ class _Show:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many lines have been printed as may be."""
+        """True once the limit of lines has been printed."""
         return self._lines == self._limit
 
     def begin(self, log: Log) -> None:
@@ -189,7 +189,7 @@ class _Show:
             return
 
     def end(self) -> None:
-        """What there was in all; raises where something was damaged."""
+        """Print the totals; raise typer.Exit where something was damaged."""
         totals = {name: sum(t[name] for _, t in self._logs.values()) for name in _nothing()}
         totals["logs"] = len(self._logs)
         is_sound = not totals["damaged"]

@@ -73,7 +73,10 @@ def replay_verb(
 def _rows(
     stack: ExitStack, place: Place, at: Any, follow: bool, **wanted: Any
 ) -> tuple[Rows, pa.Schema]:
-    """What is wanted of a place, in the words of its reader, and its columns."""
+    """Return the selected rows of a place, and their columns.
+
+    ``wanted`` are arguments of the place's reader.
+    """
     if place.kind is PlaceKind.CHECKPOINT:
         raise ValueError(
             f"{place.path}: a checkpoint has no output; what its batches did: cec-store changes"

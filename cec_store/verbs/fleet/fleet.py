@@ -44,7 +44,7 @@ app.command("fork")(fork_fleet_verb)
 
 
 def _fleet_at(place: str, given: StorageOptions) -> Fleet:
-    """Of a TOML file, or of a fleet's folder."""
+    """Return the fleet of a TOML file, or of a fleet's folder."""
     path, options = Path(place), storage_options_of(given)
     with wrong_use():
         return Fleet.of_toml(path, options) if path.is_file() else Fleet.at(place, options)
@@ -69,7 +69,7 @@ def run_verb(
     SIGTERM and Ctrl-C stop it as `cec-store fleet stop` does.
     """
     fleet = _fleet_at(place, storage_options)
-    # So that queries which are behind do not hold up the others.
+    # FAIR, so that queries which are behind do not hold up the others.
     settings = {"spark.scheduler.mode": "FAIR", **fleet.spark, **settings_of(conf)}
     with ExitStack() as opened:
         with wrong_use():

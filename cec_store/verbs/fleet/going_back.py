@@ -27,7 +27,7 @@ Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The fleet's folde
 
 
 def folder_of(path: str, given: StorageOptions) -> FleetFolder:
-    """What is at a path or URL; the options are for URLs."""
+    """Return the fleet's folder at a path or URL; the options are for URLs."""
     options = storage_options_of(given)
     with wrong_use():
         return FleetFolder(path, options)
@@ -82,7 +82,7 @@ def rollback_verb(
         _tell(Screen(), folder.path, wanted, None, as_json, is_done=False)
         return
     with folder.leases().hold(LEASE, keep_alive=KEEP_ALIVE) as lease:
-        # Whoever held it until now may have changed them.
+        # The last holder may have changed them since they were read.
         notes = finished(folder, folder.read(), lease.check)
         wanted = _wanted(folder, at, number)
         roll_back(folder, notes, wanted, lease.check)

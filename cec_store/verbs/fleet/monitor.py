@@ -39,13 +39,13 @@ class FleetMonitor:
         self._folder = folder
         self._command = list(command)
         self.failures = Failures()
-        """Of the command, since the fleet was last driven."""
+        """Failures of the command since the fleet was last driven."""
         self._rules = folder.read().rules
         self.starts = 0
         """How often it has started the command."""
 
     def watch(self, ended: Event) -> None:
-        """Stay until ``ended`` is set; what was started goes on then.
+        """Stay until ``ended`` is set; the started command is not stopped then.
 
         Raises:
             ValueError: the command cannot be started.
@@ -67,7 +67,7 @@ class FleetMonitor:
         _log.warning("%s: %s", told, " ".join(self._command))
         self.starts += 1
         process = start(self._command)
-        # Whoever waits for it sees to it that it does not stay as a zombie.
+        # A thread waits for the command, so that it does not stay as a zombie.
         Thread(target=process.wait, name="cec-fleet-command", daemon=True).start()
         while process.poll() is None and not ended.is_set():
             if watch.wait((Sign.ALIVE, Sign.RELEASED), _LOOK_S).sign is not Sign.SILENT:

@@ -1,1 +1,1 @@
-"""What a query will need, before there is one."""
+"""Estimates of the needs of a query, before there is one."""

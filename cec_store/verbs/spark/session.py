@@ -16,11 +16,11 @@ Conf = Annotated[
 ]
 
 _UI = "spark.ui.enabled"
-"""A page that serves nobody: the session lives as long as one command."""
+"""Setting that turns Spark's page off, because the session lives only as long as one command."""
 
 
 def settings_of(conf: list[str] | None) -> dict[str, str]:
-    """Of `--conf NAME=VALUE`.
+    """Return the settings in `--conf NAME=VALUE`.
 
     Raises:
         typer.BadParameter: one is none.

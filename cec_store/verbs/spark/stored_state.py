@@ -17,7 +17,8 @@ from cec_store.verbs.spark.session import settings_of, spark_session
 def stored_state(
     conf: list[str] | None, asked: Sequence[tuple[Place, int | str | None]]
 ) -> Iterator[list[Stored | None]]:
-    """For each place at its version what reads a store of it; ``None`` where logs do.
+    """Yield, for each place at its version, a reader of its stores; ``None`` where it has logs of
+    ours.
 
     Raises:
         ValueError: settings that do not go together.

@@ -1,1 +1,1 @@
-"""Verbs about who goes on when an operator's node has failed."""
+"""Verbs for operators whose node has failed: schemes, and a standby that takes over."""

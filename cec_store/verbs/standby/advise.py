@@ -126,7 +126,7 @@ def advise_verb(
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is asked about: a place, or an operator over so much input."""
+    """Subject of the advice: a place, or an operator with a rate of input."""
 
     system: System
     query: Query

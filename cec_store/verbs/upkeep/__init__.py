@@ -1,1 +1,1 @@
-"""What a verb changes of a queue: planned first, without a change, and then carried out."""
+"""Changes of queues by verbs: planned first, without a change, and then carried out."""

@@ -1,7 +1,7 @@
 """Trims, new indexes and dropped consumers of queues whose partitions are logs of their own.
 
-Each is planned first, for all partitions and without a change on disk, and then carried out, with
-nobody else writing. Where one partition cannot be read, nothing is done to any.
+Each is planned first, for all partitions and without a change on disk, and then carried out, while
+no other process writes. Where one partition cannot be read, nothing is done to any.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def queues_of(place: Place) -> tuple[Log, ...]:
 
 @dataclass(frozen=True)
 class Deletion:
-    """What a plan deletes in one queue."""
+    """Files that a plan deletes in one queue."""
 
     log: Log
     files: tuple[str, ...]
@@ -80,12 +80,12 @@ def _writing(folder: Folder) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Trim(Deletion):
-    """What a trim takes of one queue."""
+    """Segments that a trim removes from one queue."""
 
     asked: Asked
     plan: TrimPlan
     oldest_offset: int
-    """Of the records that there are now."""
+    """Oldest offset that there is now."""
 
     @property
     def records(self) -> int:
@@ -132,7 +132,7 @@ def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
 
 @dataclass(frozen=True)
 class Reindex(Deletion):
-    """What making an index anew deletes, and over how many frames it goes."""
+    """Files that a new index replaces, and the number of frames that it will cover."""
 
     frames: int
 
@@ -147,7 +147,7 @@ def plan_reindex_of(log: Log) -> Reindex:
 
 
 def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> None:
-    """Make them anew; one that is kept in the user's cache is nobody else's."""
+    """Make the indexes anew; one in the user's cache needs no lock, because it is this user's."""
     is_cached = not isinstance(place.folder, LocalFolder)
     with nullcontext() if is_cached else _writing(place.folder):
         for each in planned:
@@ -161,7 +161,7 @@ def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> None:
 
 @dataclass(frozen=True)
 class Drop(Deletion):
-    """What dropping a consumer deletes in one queue."""
+    """Files that dropping a consumer deletes in one queue."""
 
     effects_saved: int | None
     """From here on the queue has kept its records for it; ``None``: that cannot be read."""
@@ -212,8 +212,9 @@ def plan_addition(place: Place, name: str) -> dict[Log, int]:
 
 
 def add_consumer(place: Place, name: str) -> dict[Log, int]:
-    """Register a consumer in every partition, at the oldest offset there is; returns where it
-    begins. One that is registered already goes on where it is.
+    """Register a consumer in every partition at its oldest offset; return where it begins.
+
+    One that is registered already keeps its offsets.
 
     Raises:
         ConsumerInUse: somebody acts under this name.

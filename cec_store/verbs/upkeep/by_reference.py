@@ -99,10 +99,11 @@ def _number(log: Log) -> int:
 
 
 def plan_reference_drop(place: Place, name: str) -> list[Drop]:
-    """What dropping it deletes; objects that are of all partitions stand with the first.
+    """Return the objects that dropping a consumer deletes; those of all partitions are with the
+    first.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such consumer.
     """
     queue = place.reference
     if check_consumer_name(name) not in registered(queue.state, place.path):
@@ -124,7 +125,7 @@ def _saved(store: Store, state: QueueState, name: str) -> tuple[int, ...] | None
 
 
 def carry_out_reference_drop(place: Place, name: str) -> None:
-    """Forget the consumer, whoever acts under its name; raises ``ValueError`` where it is gone."""
+    """Remove the consumer, even while its name is in use; raise ValueError where it is gone."""
     store = place.reference.store
     drop_consumer(store, ReferenceLog(store), name, now_us)
 
@@ -143,8 +144,9 @@ def plan_reference_addition(place: Place, name: str) -> dict[Log, int]:
 
 
 def add_reference_consumer(place: Place, name: str) -> dict[Log, int]:
-    """Register a consumer of every partition, at the oldest offset there is; returns where it
-    begins. One that is registered already goes on where it is, and whoever acts under its name.
+    """Register a consumer of every partition at its oldest offset; return where it begins.
+
+    One that is registered already keeps its offsets, even while its name is in use.
 
     Raises:
         OutOfRange: it is registered, and what it needs is gone.
