@@ -1,4 +1,4 @@
-"""What chance has decided, as the log has it: read back to where a recovery begins.
+"""Decisions of chance in the log, read back to the step at which a recovery begins.
 
 High-availability paper (Hwang and others, 2005), 6: determinants. Each step of an operator that
 depends on chance leaves one record, behind its output and before its footprints. So those behind
@@ -28,14 +28,14 @@ from cec_store.log.reader import LogReader
 
 @dataclass(frozen=True)
 class Determinants:
-    """Of steps that follow on one another, in the order of the log."""
+    """Determinants of consecutive steps, in the order of the log."""
 
     begin: Ints
     """Where the first of the steps begins, shape (inputs,)."""
     positions: Ints
     """The next unread offsets at each step's end, shape (steps, inputs)."""
     choices: pa.StructArray
-    """Of :data:`cec_store.format.schema.DETERMINANT_TYPE`, one a step."""
+    """One choice a step, of type :data:`cec_store.format.schema.DETERMINANT_TYPE`."""
 
     @property
     def end(self) -> Ints:
@@ -83,7 +83,7 @@ def determinants_since(chain: LogReader, begin: Ints) -> Determinants:
 
 
 def last_clock_us(chain: LogReader) -> int | None:
-    """What the clock said of the newest step; ``None`` where none is there."""
+    """Return the clock of the newest step in microseconds; ``None`` where there is none."""
     for _, rows, _, choices in _newest_first(chain):
         if len(rows):
             return int(choices[-1].as_py()["clock_us"])
@@ -91,7 +91,7 @@ def last_clock_us(chain: LogReader) -> int | None:
 
 
 def _newest_first(chain: LogReader) -> Iterator[tuple[int, Ints, Ints, pa.Array]]:
-    """Of each frame: its first offset, and its determinants' rows, positions and choices."""
+    """Yield, for each frame, its first offset and its determinants' rows, positions and choices."""
     schema = chain.schema()
     names = [KIND, *(input_column(i) for i in range(schema.inputs)), DETERMINANT]
     frame = chain.last()

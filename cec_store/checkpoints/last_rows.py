@@ -91,7 +91,7 @@ _Column = Union[list[NDArray[Any]], pa.ChunkedArray]  # noqa: UP007
 
 
 def _columns(chunks: Sequence[pa.StructArray]) -> list[_Column]:
-    """What the keys are made of, and whether they are null."""
+    """Return the columns of the keys, the first one their validity if any key is null."""
     chunks = [chunk for chunk in chunks if len(chunk)]
     columns: list[_Column] = []
     if any(chunk.null_count for chunk in chunks):
@@ -145,7 +145,7 @@ def _codes(column: _Column) -> tuple[Ints, int]:
 
 
 def _number_codes(values: NDArray[Any]) -> tuple[Ints, int] | None:
-    """What they are above the lowest, where the highest is not too far from it."""
+    """Return the values above the lowest, and their bound; ``None`` where the range is too wide."""
     low, high = int(values.min()), int(values.max())
     if high - low >= _WORD_MAX >> 1:
         return None

@@ -46,7 +46,7 @@ class Policy(Protocol):
         """How much time CHECKs may take; ``None`` for as much as they need."""
 
     def acceptable(self, q: Ints, u: Ints, open_windows: int, rates: Rates) -> Bools:
-        """For each pair of extent (records) and replay length (rows): is it good enough?
+        """Return, for each pair of extent (records) and replay length (rows), if it is good enough.
 
         Once true, it stays true for smaller q and u.
         """

@@ -1,4 +1,4 @@
-"""What loading, replaying and checking cost, as measured while running."""
+"""Costs of loading, replaying and checking, as measured while running."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Rates:
     replay_s_per_row: float = 5e-7
     check_s_per_record: float = 5e-7
     fixed_s: float = 0.05
-    """Of a recovery, before the first record: opening files, reading the tail."""
+    """Seconds of a recovery before the first record: opening files, reading the tail."""
     output_records_per_s: float = 1e5
     """Records other than CHECK that the operator appends."""
     input_rows_per_output: float = 1.0

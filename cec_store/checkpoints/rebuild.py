@@ -51,7 +51,7 @@ class EventualCheckpoint:
     replay_from: Ints
     """T: the oldest footprint's position, shape (inputs,). Input from it on is needed again."""
     replay_upto: Ints
-    """Input below it is reflected in the log; output goes on from here, shape (inputs,)."""
+    """Input below it is reflected in the log; output continues from here, shape (inputs,)."""
     extent: Extent
 
     @property
@@ -63,7 +63,7 @@ def rebuild(chain: LogReader, seq: int | None = None) -> EventualCheckpoint:
     """The eventual checkpoint at the end of frame ``seq``; of the newest vouched frame by default.
 
     Raises:
-        RecoveryError: the queue belongs to no operator, or the frame's step goes on in the next.
+        RecoveryError: the queue belongs to no operator, or the frame's step continues in the next.
         OutOfRange: the frame, or a part of its extent, is trimmed.
         CorruptLog: damage in the extent, or footprints that do not add up to N.
     """
@@ -108,7 +108,7 @@ def _records(chain: LogReader, newest_first: list[Frame], columns: list[str]) ->
 
 
 def extent(chain: LogReader, seq: int | None = None) -> Extent:
-    """What a rebuild at this frame would read; looks at frame headers only."""
+    """Return the extent that a rebuild at this frame would read; reads frame headers only."""
     last = _counted(chain, seq)
     if last is None:
         return _extent_of([], chain.end.offset)
@@ -148,7 +148,7 @@ def extent_frames(chain: LogReader, last: Frame) -> Iterator[Frame]:
 
 
 def _extent_of_newest(newest_first: list[Frame]) -> Extent:
-    """What the newest of these frames says of its extent, which begins in the last of them."""
+    """Return the extent that the newest of these frames states; it begins in the last of them."""
     header = newest_first[0].header
     return _extent_of(newest_first, header.end_offset, header.extent_records, header.open_windows)
 
