@@ -44,7 +44,7 @@ _FIRST_ID = 1 << 32  # an ordinal is at least 1
 
 
 def is_state_log(folder: Folder) -> bool:
-    """Whether a Spark state store left its log here: segments, and nothing that a queue has."""
+    """Return True if a state store left its log here: segments, and nothing that a queue has."""
     names = folder.names() if folder.exists() else []
     if newest_claim(names) >= 0 or WRITER_LOCK in names:
         return False
@@ -70,7 +70,7 @@ class StateSegment:
     segment_id: int
     path: str
     reason: str
-    """Why the file goes on beyond ``end``; empty where it does not."""
+    """Reason that bytes beyond ``end`` are no frame; empty where the file ends there."""
     refusal: CorruptLog | UnsupportedVersion | None
     """Damage: something vouches for what is beyond. ``None`` for an unfinished write."""
     header: SegmentHeader | None = None
@@ -98,7 +98,7 @@ class StateSegment:
         return max((frame.header.input_upto for frame in self.commits), default=base)
 
     def may_have_held(self, version: int) -> bool:
-        """Whether this version may have been here, and been acknowledged."""
+        """Return True if this version may have been here, and been acknowledged."""
         return self.refusal is not None and version > self.newest_version
 
     def error(self) -> CorruptLog | UnsupportedVersion:
@@ -149,7 +149,7 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
 
 
 def _is_unfinished(data: bytes) -> bool:
-    """Whether an unfinished write may have left this at the end of a file: too little, or zeros."""
+    """Return True if an unfinished write can leave this at a file's end: too little, or zeros."""
     if len(data) < FRAME_HEADER_BYTES or not any(data[FRAME_HEADER_BYTES - 4 :]):
         return True
     try:

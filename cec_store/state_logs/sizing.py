@@ -13,7 +13,7 @@ HEAP_BYTES_PER_KEY = 75
 HEAP_ROWS_MOST = 4
 """Keys and values of the extent take so many times those of live keys at most; docs/spark.md."""
 SMALL_EXTENT_RECORDS = 8_192
-"""Of a store: below this nothing is renewed."""
+"""Records of a store's extent below which nothing is renewed."""
 SEGMENT_BYTES = 64 << 20
 EXTENT_FACTORS = (1.25, 1000)
 """The least and the most that is allowed."""
@@ -21,7 +21,7 @@ EXTENT_FACTORS = (1.25, 1000)
 
 @dataclass(frozen=True)
 class StateShape:
-    """What is known of a query: counts of its whole state, sizes of a record.
+    """Known figures of a query: counts of its whole state, sizes of a record.
 
     Raises:
         ValueError: a number that cannot be.
@@ -55,14 +55,14 @@ class StateShape:
 
 @dataclass(frozen=True)
 class StateSize:
-    """Of all stores together, unless it says otherwise. What ends in ``_most`` is a bound."""
+    """Sizes of all stores together, unless a field says otherwise; ``_most`` is a bound."""
 
     heap_bytes: int
     """With the rows of live keys alone in memory."""
     heap_bytes_most: int
     disk_bytes_most: int
     unrolled_bytes_most: int
-    """Of these the segments that are not full yet: one for each store."""
+    """Bytes among these of segments that are not full yet: one for each store."""
     extent_records_most: int
     extent_raw_bytes_most: int
     """Before compression: what a restart decodes."""
@@ -73,11 +73,11 @@ class StateSize:
     puts_per_batch: float
     """Where a commit is an object: one for each store, and merged ones."""
     gets_per_batch: float
-    """Of objects that are merged."""
+    """Gets of objects that are merged."""
 
 
 def state_size(shape: StateShape) -> StateSize:
-    """What such a state takes."""
+    """Return the sizes of such a state."""
     row = shape.key_bytes + shape.value_bytes
     extent = round(max(shape.extent_factor * shape.keys, shape.stores * SMALL_EXTENT_RECORDS))
     # To hold q at f N while other records come, at most one renewal for each f - 1 of them.

@@ -32,7 +32,7 @@ CHANGE_KINDS = frozenset({RecordKind.OPEN, RecordKind.CHECK, RecordKind.RESULT})
 STORED = pa.schema([("family", pa.uint16()), ("key", pa.binary()), ("value", pa.binary())])
 """Keys of a store with their values, of the column family that each is of."""
 CHANGES = pa.schema([("version", pa.int64()), *STORED])
-"""What a replay of a state log gives: who set a key when to what; a null value removes it."""
+"""Columns of a replay of a state log: the version that set a key to a value; null removes it."""
 _Answer = TypeVar("_Answer")
 
 
@@ -66,7 +66,7 @@ class StateLog:
         return self._tried(lambda tree: [v for v in tree.versions() if _is_reachable(tree, v)])
 
     def unique_id(self, at: int | str | None = None) -> str:
-        """What checkpoint format V2 calls this version."""
+        """Return the unique id of this version in checkpoint format V2."""
         return self._read(at, lambda lineage: unique_id(lineage.last_frame))
 
     def rebuild(self, at: int | str | None = None) -> EventualCheckpoint:
@@ -78,7 +78,7 @@ class StateLog:
         return self._read(at, open_footprints)
 
     def extent(self, at: int | str | None = None) -> Extent:
-        """What such a rebuild would read; looks at headers only."""
+        """Return the extent that such a rebuild would read; reads headers only."""
         return self._read(at, extent)
 
     def replay(
@@ -91,7 +91,7 @@ class StateLog:
         include_metadata: bool = False,
         from_moment: Moment | None = None,
     ) -> Replay:
-        """What was put and removed up to a version, as Arrow batches of :data:`CHANGES`.
+        """Return what was put and removed up to a version, as Arrow batches of :data:`CHANGES`.
 
         Begins with the oldest record that is left. Footprints that were only renewed are left out.
         See :meth:`cec_store.OutputQueue.replay`.
@@ -100,7 +100,7 @@ class StateLog:
         return self._read(at, lambda lineage: _ChangeReplay(lineage, lineage, selection))
 
     def changes(self, first: int, at: int | str | None = None) -> pa.Table:
-        """What the versions from ``first`` on changed, as :meth:`replay` gives it.
+        """Return the changes of the versions from ``first`` on, as :meth:`replay` gives them.
 
         Raises:
             OutOfRange: the changes of ``first`` are not all there any more.
@@ -201,7 +201,7 @@ def _is_reachable(tree: StateTree, version: int) -> bool:
 
 
 def _newest_sound(tree: StateTree, at: int | str | None) -> str:
-    """For an error: the version wanted, and the newest whose state has sound checksums."""
+    """Return text for an error: the version asked for, and the newest with sound checksums."""
     what = "the newest version was wanted" if at is None else f"version {at} was wanted"
     for version in reversed(tree.versions()):
         if _is_sound(tree, version):

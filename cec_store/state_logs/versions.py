@@ -26,7 +26,7 @@ class VersionReader(LogReader):
 
     @property
     def built_on(self) -> int:
-        """The version that the oldest of these segments goes on from; 0: the empty state."""
+        """Version that the oldest of these segments continues; 0 for the empty state."""
         return self._schema_frame(self.segments[0]).input_upto
 
     @property
@@ -41,7 +41,7 @@ class VersionReader(LogReader):
 
     @cached_property
     def _ends(self) -> dict[int, int]:
-        """Of each segment the bytes that this version builds on, oldest first.
+        """Bytes of each segment that this version builds on, oldest segment first.
 
         Begins with the oldest that is left: what came before may have been forgotten.
         """
