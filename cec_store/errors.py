@@ -1,4 +1,4 @@
-"""What can go wrong.
+"""Errors that this package raises.
 
 ::
 
@@ -128,7 +128,7 @@ def ended_by(failure: BaseException, otherwise: str) -> CecError:
 
 
 class Forked(StorageError):
-    """Opened by the parent of this process, which goes on with it; open it here for yourself."""
+    """Opened by the parent of this process, which still uses it; open it again here."""
 
 
 class DurabilityLost(StorageError):
@@ -155,7 +155,7 @@ class NoExclusiveCreate(StorageError):
 
 
 class NoSuchBucket(StorageError):
-    """There is no bucket, or container, of this name. It is made by whoever runs the store."""
+    """There is no bucket, or container, of this name. The administrator of the store makes it."""
 
 
 class CredentialsRefused(StorageError, PermissionError):
@@ -223,7 +223,7 @@ class MigrationRefused(CecError, ValueError):
 
 
 class MigrationFailed(CecError):
-    """A migration that was begun came to nothing. The query goes on, and no state was lost."""
+    """A migration that was begun came to nothing. The query continues, and no state was lost."""
 
 
 class StoreNotInstalled(CecError, ImportError):

@@ -118,7 +118,7 @@ def open_queue(
     partitions or in none, by any number of writers at the same time.
 
     A state store's ``state/<operator>/<partition>[/<store>]`` opens as a :class:`StateLog`.
-    ``path`` may be a URL, as for :func:`read_queue`; whoever opens to append takes over there.
+    ``path`` may be a URL, as for :func:`read_queue`; opening to append takes over there.
 
     Raises:
         NotAQueue: nothing here (mode ``r``), or something else, such as a queue of another kind.
@@ -231,7 +231,7 @@ def read_queue(
     if queue.is_partitioned and wanted.positions():
         raise ValueError(f"{queue.path} has partitions: give moments, not positions")
     parts = [(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
-    # Of many partitions each is opened when it is its turn.
+    # Each of many partitions is opened when it is its turn.
     found = (queue.replay(n, part) for n, part in parts)
     replays = found if queue.is_partitioned else [*found]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
@@ -263,8 +263,8 @@ def queue_at(
 def _within(
     queue: PlainQueue | ReferenceQueue, number: int, end: int, wanted: Selection
 ) -> Selection:
-    """What is wanted of one partition, as far as the queue reached: ``end``."""
+    """Return the selection within one partition, up to the end that the queue had: ``end``."""
     if queue.is_partitioned and wanted.since is None and wanted.from_moment is None:
-        # What is trimmed before its turn comes is missed then, not passed over.
+        # If this partition is trimmed before we read it, raise OutOfRange instead of skipping rows.
         wanted = replace(wanted, since=Position(queue.first(number)))
     return replace(wanted, end_offset=end)

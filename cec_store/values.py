@@ -60,7 +60,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Extent:
-    """What a rebuild has to read (CEC paper, II.B "Extent of an EC").
+    """Records that a rebuild has to read (CEC paper, II.B "Extent of an EC").
 
     Examples:
         >>> open_queue("averages").extent().open_windows

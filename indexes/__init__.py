@@ -1,1 +1,1 @@
-"""What is derived from a log and can be thrown away. It reads the log, which never calls it."""
+"""Indexes derived from a log, which can be deleted. They read the log, which never calls them."""

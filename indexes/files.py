@@ -1,7 +1,7 @@
 """The index's files: checked before they are opened, never changed once others may open them.
 
 A file of the index is either the private work of one :class:`LmdbFile`, or it is *published*:
-the stamp names it with its size and CRC, and nobody writes to it again. So readers need no lock
+the stamp names it with its size and CRC, and it is never written again. So readers need no lock
 beside a live writer, and a crash at any moment leaves the last published file.
 """
 
@@ -107,7 +107,7 @@ class IndexFiles:
             raise BadIndex(str(error)) from error
 
     def _prove(self, stamp: Stamp) -> None:
-        """Check all bytes, unless this process has done so and nobody has touched the file since.
+        """Check all bytes, unless this process has done so and the file is unchanged since.
 
         Raises:
             BadIndex: they are not those that were published.

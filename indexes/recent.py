@@ -112,7 +112,7 @@ class RecentFrames:
         return RecentFrames(self.next_seq, self.next_address, reached_us)
 
     def coverage(self) -> Coverage:
-        """What the index covers once these frames are stored; there must be at least one."""
+        """Return the index's coverage once these frames are stored; there must be at least one."""
         return Coverage(self._frame_entry(len(self) - 1), self.reached_us)
 
     def _frame_entry(self, at: int) -> FrameEntry:

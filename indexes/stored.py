@@ -23,7 +23,7 @@ from cec_store.values import MAX_TIMESTAMP_US, MIN_TIMESTAMP_US, Address
 
 
 def is_trimmed(claim: FrameEntry | TimestampEntry, chain: Chain) -> bool:
-    """Whether the claimed frame has left the log."""
+    """Return True if the claimed frame has left the log."""
     return claim.segment_id < chain.segments.start
 
 
@@ -60,7 +60,7 @@ class StoredIndex:
         self.file = file
         self._log_id = log_id
         self.coverage = coverage
-        """What it covers; ``None``: nothing yet."""
+        """Frames that it covers; ``None`` before the first."""
 
     @classmethod
     def reconcile(cls, file: LmdbFile, chain: Chain) -> tuple[StoredIndex, RecentFrames]:
@@ -148,7 +148,7 @@ class StoredIndex:
         return recent.after(coverage.reached_us)
 
     def needs_trim(self, chain: Chain) -> bool:
-        """Whether trimmed frames are covered.
+        """Return True if trimmed frames are covered.
 
         Raises:
             BadIndex: all of them are trimmed, so there is nothing to go on from.

@@ -51,7 +51,7 @@ class TimestampIndex:
         self._is_cache = isinstance(chain.folder, StoreFolder)
         self._writable = writable or self._is_cache
         self._may_write = False
-        """Whether it can be written, unless the last attempt failed."""
+        """True if it can be written, unless the last attempt failed."""
         self._stored: StoredIndex | None = None
         self._recent = RecentFrames()
         self._published_seq = 0
