@@ -84,10 +84,10 @@ def _first_bytes(pieces: Iterator[bytes]) -> bytes:
 
 
 def _head(path: str, first: bytes) -> ChangedRows:
-    said = first[2:4].decode("latin-1")
-    if first[:2] != b"\0\x02" or said not in _FORMATS:
+    code = first[2:4].decode("latin-1")
+    if first[:2] != b"\0\x02" or code not in _FORMATS:
         return ChangedRows(1)
-    number = _FORMATS[said]
+    number = _FORMATS[code]
     if number < 3:
         return ChangedRows(number)
     text = JavaTexts(path, first[4:]).one()
@@ -180,10 +180,10 @@ class _Reading:
         self.at = 0
 
     def read(self, size: int) -> Any:
-        found = self._folder.read(self._name, self.at, min(size, self._size - self.at))
-        self.at += len(found)
-        self._done(len(found))
-        return found
+        data = self._folder.read(self._name, self.at, min(size, self._size - self.at))
+        self.at += len(data)
+        self._done(len(data))
+        return data
 
     def close(self) -> None:
         self.closed = True

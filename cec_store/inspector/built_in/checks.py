@@ -89,20 +89,20 @@ class StoreCheck:
 
     def _check_shared(self) -> None:
         """Check the files that the zips name, and note each shared file that no zip names."""
-        there = self._files.shared
+        present = self._files.shared
         folders = self._files.folder.folders()
         for name, size in self._shared.items():
             path = self._files.path(name)
-            if name not in there:
+            if name not in present:
                 self._add(Fault("state-file-missing", path, 0, "a zip names this file", True))
-            elif there[name] != size:
-                what = f"it has {there[name]:,} bytes, where a zip says {size:,}"
-                self._add(Fault("state-file-damaged", path, min(size, there[name]), what, True))
+            elif present[name] != size:
+                what = f"it has {present[name]:,} bytes, where a zip says {size:,}"
+                self._add(Fault("state-file-damaged", path, min(size, present[name]), what, True))
             else:
                 inside, _, own = name.partition("/")
                 self._done(size)
                 self._fits_checksums(folders[inside], own)
-        for name in sorted(there.keys() - self._shared.keys()):
+        for name in sorted(present.keys() - self._shared.keys()):
             what = "no zip names it: of an attempt that was given up, or of a version since deleted"
             self.notes.append(Note(self._files.path(name), 0, what))
 
@@ -156,10 +156,10 @@ def spark_mismatch(folder: Folder, name: str) -> tuple[int, str] | None:
         return None
 
     def parse() -> tuple[int, int]:
-        said = json_object(json.loads(data))
-        if said["algorithm"] != "CRC32C":
-            raise damaged(path, 0, f"a checksum by {said['algorithm']!r}; known is CRC32C")
-        return int(said["value"]) & 0xFFFFFFFF, int(said["mainFileSize"])
+        document = json_object(json.loads(data))
+        if document["algorithm"] != "CRC32C":
+            raise damaged(path, 0, f"a checksum by {document['algorithm']!r}; known is CRC32C")
+        return int(document["value"]) & 0xFFFFFFFF, int(document["mainFileSize"])
 
     due, due_size = parsed(path, data, parse)
     size, crc = folder.size(name), 0

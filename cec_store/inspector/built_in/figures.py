@@ -38,12 +38,12 @@ class StoreFigures:
 def figures_of(files: StoreFiles) -> StoreFigures:
     """Without a restart; ``FileNotFoundError`` where Spark has deleted one meanwhile."""
     own, shared = files.files, files.shared
-    versions = [each.version for each in own]
+    versions = [file.version for file in own]
     return StoreFigures(
         files=len(own) + len(shared),
-        bytes=sum(files.size(each.name) for each in own) + sum(shared.values()),
-        snapshots=sum(each.is_snapshot for each in own),
-        change_files=sum(not each.is_snapshot for each in own),
+        bytes=sum(files.size(file.name) for file in own) + sum(shared.values()),
+        snapshots=sum(file.is_snapshot for file in own),
+        change_files=sum(not file.is_snapshot for file in own),
         first_version=min(versions, default=None),
         last_version=max(versions, default=None),
     )

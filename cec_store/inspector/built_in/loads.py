@@ -56,11 +56,11 @@ def chain_of(files: StoreFiles, version: int, unique_id: str | None = None) -> C
         return Chain(own, ())
     before = _before(files, version, unique_id)
     chosen: StoreFile | None = None
-    for number, each in before:
-        chosen = files.snapshot(number, each) or chosen
+    for number, base_id in before:
+        chosen = files.snapshot(number, base_id) or chosen
     if chosen is None and before and before[0][0] != 1:
-        number, each = before[0]
-        raise missing(files, f"{number}_{each}.zip")
+        number, base_id = before[0]
+        raise missing(files, f"{number}_{base_id}.zip")
     after = 0 if chosen is None else chosen.version
     return Chain(chosen, tuple(_changes(files, n, i) for n, i in before if n > after))
 
@@ -69,8 +69,8 @@ def _by_numbers(files: StoreFiles, version: int) -> Chain:
     for number in range(version, 0, -1):
         if snapshot := files.snapshot(number):
             changes = range(number + 1, version + 1)
-            return Chain(snapshot, tuple(_changes(files, each) for each in changes))
-    return Chain(None, tuple(_changes(files, each) for each in range(1, version + 1)))
+            return Chain(snapshot, tuple(_changes(files, later) for later in changes))
+    return Chain(None, tuple(_changes(files, later) for later in range(1, version + 1)))
 
 
 def _before(files: StoreFiles, version: int, unique_id: str) -> list[tuple[int, str]]:
@@ -84,10 +84,10 @@ def _before(files: StoreFiles, version: int, unique_id: str) -> list[tuple[int, 
 
 
 def _changes(files: StoreFiles, version: int, unique_id: str | None = None) -> StoreFile:
-    found = files.changes(version, unique_id)
-    if found is not None:
-        return found
-    suffixes = {each.suffix for each in files.files}
+    file = files.changes(version, unique_id)
+    if file is not None:
+        return file
+    suffixes = {other.suffix for other in files.files}
     suffix = "delta" if suffixes & {"delta", "snapshot"} else "changelog"
     if suffix == "changelog" and suffix not in suffixes:
         suffix = "zip"  # without changelogs each version has one
@@ -107,15 +107,15 @@ def load_of(files: StoreFiles, version: int, unique_id: str | None = None) -> Lo
     if chain.snapshot is not None:
         count, size = 1, files.size(chain.snapshot.name)
         if chain.snapshot.suffix == "zip":
-            said = read_snapshot(files.folder, chain.snapshot.name)
-            keys, count = said.keys, count + len(said.shared)
-            size += sum(said.shared.values())
+            snapshot = read_snapshot(files.folder, chain.snapshot.name)
+            keys, count = snapshot.keys, count + len(snapshot.shared)
+            size += sum(snapshot.shared.values())
     return Load(
         version=version,
         snapshot_version=None if chain.snapshot is None else chain.snapshot.version,
         snapshot_files=count,
         snapshot_bytes=size,
         change_files=len(chain.changes),
-        change_bytes=sum(files.size(each.name) for each in chain.changes),
+        change_bytes=sum(files.size(file.name) for file in chain.changes),
         keys=keys,
     )

@@ -42,19 +42,19 @@ def read_snapshot(folder: Folder, name: str) -> Snapshot:
     """
     path, data = f"{folder.path}/{name}", folder.read(name, 0, folder.size(name))
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as found:
-            wrong = found.testzip()
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            wrong = archive.testzip()
             if wrong is not None:
-                at = found.getinfo(wrong).header_offset
+                at = archive.getinfo(wrong).header_offset
                 raise damaged(path, at, f"{wrong} in it does not fit its checksum")
-            if METADATA not in found.namelist():
+            if METADATA not in archive.namelist():
                 raise damaged(path, 0, f"there is no {METADATA!r} in it")
-            said = found.read(METADATA)
+            metadata = archive.read(METADATA)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise damaged(path, 0, f"no whole zip: {error}") from None
 
     def parse() -> Snapshot:
-        document = json_object(json.loads(said.partition(b"\n")[2]))
+        document = json_object(json.loads(metadata.partition(b"\n")[2]))
         keys = int(document.get("numKeys", -1))
         return Snapshot(keys if keys >= 0 else None, _shared(document))
 
@@ -63,7 +63,7 @@ def read_snapshot(folder: Folder, name: str) -> Snapshot:
 
 def _shared(document: dict[str, Any]) -> dict[str, int]:
     return {
-        f"{inside}/{each[name]}": int(each["sizeBytes"])
+        f"{inside}/{entry[name]}": int(entry["sizeBytes"])
         for group, name, inside in _NAMED
-        for each in document.get(group) or ()
+        for entry in document.get(group) or ()
     }

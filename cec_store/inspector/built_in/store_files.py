@@ -70,14 +70,14 @@ class StoreFiles:
     @cached_property
     def shared(self) -> Mapping[str, int]:
         """Bytes of what zips share, by `SSTs/NAME` or `logs/NAME`."""
-        found = {}
+        sizes = {}
         folders = self.folder.folders()
         for inside in sorted(SHARED_FOLDERS):
             if inside in folders:
                 at = folders[inside]
                 names = [n for n in at.names() if n.endswith((".sst", ".log"))]
-                found.update({f"{inside}/{name}": at.size(name) for name in names})
-        return found
+                sizes.update({f"{inside}/{name}": at.size(name) for name in names})
+        return sizes
 
     @cached_property
     def _found(self) -> dict[tuple[int, str | None, bool], StoreFile]:
@@ -90,8 +90,8 @@ class StoreFiles:
 
 def _files(names: frozenset[str]) -> Iterator[StoreFile]:
     for name in names:
-        if found := _NAME.fullmatch(name):
-            yield StoreFile(name, int(found[1]), found[2], found[3])
+        if match := _NAME.fullmatch(name):
+            yield StoreFile(name, int(match[1]), match[2], match[3])
 
 
 def missing(files: StoreFiles, name: str) -> CorruptLog:

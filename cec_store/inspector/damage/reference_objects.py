@@ -38,16 +38,16 @@ class Wanted(NamedTuple):
     """``None``: to its end."""
 
 
-def read_all(store: Store, wanted: Iterable[Wanted]) -> Generator[Read, None, None]:
+def read_all(store: Store, parts: Iterable[Wanted]) -> Generator[Read, None, None]:
     """Each of these in order, or why it cannot be had; some are read ahead of the caller."""
 
-    def read(each: Wanted) -> Read:
+    def read(part: Wanted) -> Read:
         try:
-            return store.read(each.name, each.byte, each.size)
+            return store.read(part.name, part.byte, part.size)
         except (FileNotFoundError, CecError) as error:
             return error
 
-    left = iter(wanted)
+    left = iter(parts)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         while some := [*islice(left, _AT_ONCE)]:
             yield from threads.map(read, some)
@@ -62,8 +62,8 @@ def segments_of_partition(state: QueueState, number: int) -> list[dict[str, Any]
     """The segments that count, in the order of their records."""
     live = state.live
     mine = live.filter(pa.array(live.column("partition").to_numpy() == number))
-    found: list[dict[str, Any]] = mine.sort_by("first_offset").to_pylist()
-    return found
+    segments: list[dict[str, Any]] = mine.sort_by("first_offset").to_pylist()
+    return segments
 
 
 class ReferencedFrame(NamedTuple):

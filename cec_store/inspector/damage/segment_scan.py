@@ -135,22 +135,22 @@ class SegmentScan:
             raise BadHeader("the frame belongs to another segment")
         return header
 
-    def body(self, found: ScannedFrame) -> bytes:
+    def body(self, frame: ScannedFrame) -> bytes:
         """The frame's body as stored.
 
         Raises:
             BadHeader: it fails its checksum.
         """
-        size = found.header.body_bytes
-        body = self._read(found.byte + FRAME_HEADER_BYTES, size, _WINDOW_BYTES)
-        if not body_is_sound(found.header, body):
+        size = frame.header.body_bytes
+        body = self._read(frame.byte + FRAME_HEADER_BYTES, size, _WINDOW_BYTES)
+        if not body_is_sound(frame.header, body):
             raise BadHeader("the body fails its checksum")
         return body
 
-    def body_problem(self, found: ScannedFrame) -> str:
+    def body_problem(self, frame: ScannedFrame) -> str:
         """Why a body is not sound; empty if it is."""
         try:
-            self.body(found)
+            self.body(frame)
         except BadHeader as error:
             return str(error)
         return ""
@@ -205,20 +205,20 @@ class SegmentScan:
             self._schemas[header.schema_byte] = RecordSchema.decode(body)
         return self._schemas[header.schema_byte]
 
-    def records(self, found: ScannedFrame) -> pa.RecordBatch:
+    def records(self, frame: ScannedFrame) -> pa.RecordBatch:
         """The frame's records.
 
         Raises:
             BadHeader: damaged, or not what the header says.
         """
-        header = found.header
-        body = pa.py_buffer(self.body(found))
+        header = frame.header
+        body = pa.py_buffer(self.body(frame))
         schema = self.schema(header)
         return decode_body(body, header.body_codec, header.raw_bytes, schema, header.record_count)
 
-    def footer(self, found: ScannedFrame) -> Footer:
+    def footer(self, frame: ScannedFrame) -> Footer:
         """Raises :class:`BadHeader`."""
-        return Footer.decode(self.body(found))
+        return Footer.decode(self.body(frame))
 
     def first_running_crc(self) -> int:
         """Running CRC of the segment header alone."""

@@ -148,8 +148,8 @@ class Batches(Sequence[Frame]):
         return (self[at] for at in range(len(self)))
 
 
-def _frame_of(found: ScannedFrame) -> Frame:
-    return Frame(Address(found.segment_id, found.byte), found.header)
+def _frame_of(scanned: ScannedFrame) -> Frame:
+    return Frame(Address(scanned.segment_id, scanned.byte), scanned.header)
 
 
 class RunningCrcs:
@@ -179,13 +179,13 @@ def read_whole(
             data = folder.read(scan.name, byte, min(window, stop - byte))
         except (StorageError, FileNotFoundError):
             return None
-        found, end, needed = _sound_in(data)
+        begins, end, needed = _sound_in(data)
         is_cut = len(data) < min(window, stop - byte) or byte + end + needed > stop
-        if found is None or is_cut:
+        if begins is None or is_cut:
             return None
         window = max(_WINDOW_BYTES, needed)
-        if found:
-            at = np.array(found)
+        if begins:
+            at = np.array(begins)
             starts.append(byte + at)
             raw = np.frombuffer(data, np.uint8)[at[:, None] + _INSIDE]
             headers.append(raw.view(HEADER)[:, 0])
@@ -203,7 +203,7 @@ def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
     ``None`` where one is not what its checksums say.
     """
     buffer, at, size = pa.py_buffer(data), 0, len(data)
-    found: list[int] = []
+    starts: list[int] = []
     while at + FRAME_HEADER_BYTES <= size:
         record_count, body_bytes, body_crc, header_crc = _SIZES.unpack_from(data, at + _SIZES_AT)
         body = at + FRAME_HEADER_BYTES
@@ -212,12 +212,12 @@ def _sound_in(data: bytes) -> tuple[list[int] | None, int, int]:
         if is_too_large or crc32c(data[at : body - 4]) != header_crc:
             return None, 0, 0
         if end > size:
-            return found, at, end - at
+            return starts, at, end - at
         if (crc32c(buffer.slice(body, body_bytes)) if body_bytes else 0) != body_crc:
             return None, 0, 0
-        found.append(at)
+        starts.append(at)
         at = end
-    return found, at, FRAME_HEADER_BYTES if at < size else 0
+    return starts, at, FRAME_HEADER_BYTES if at < size else 0
 
 
 def _is_plain(whole: SoundFrames) -> bool:

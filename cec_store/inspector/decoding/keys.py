@@ -47,10 +47,10 @@ class KeyTest:
         """JSON, as ``{"tailnum": "N123"}``, or bare text."""
         self.text = text
         try:
-            said = json.loads(text)
+            parsed = json.loads(text)
         except ValueError:
-            said = text
-        self._values: dict[str, Any] | None = said if isinstance(said, dict) else None
+            parsed = text
+        self._values: dict[str, Any] | None = parsed if isinstance(parsed, dict) else None
 
     @property
     def is_bare(self) -> bool:
@@ -66,8 +66,8 @@ class KeyTest:
         if self._values is not None:
             return flags_of(_equals(keys, self._values))
         none = pa.array(np.zeros(len(keys), np.bool_))
-        found = (_equals(leaf, self.text).fill_null(False) for leaf in _leaves(keys))
-        return flags_of(reduce(pc.or_, found, none))
+        matches = (_equals(leaf, self.text).fill_null(False) for leaf in _leaves(keys))
+        return flags_of(reduce(pc.or_, matches, none))
 
 
 def _leaves(column: pa.Array) -> Iterator[pa.Array]:
@@ -87,14 +87,14 @@ def _equals(column: pa.Array, value: Any) -> pa.BooleanArray:
         if not isinstance(value, dict) or set(value) - {field.name for field in kind}:
             return nothing
         parts = dict(zip((field.name for field in kind), column.flatten(), strict=True))
-        found = (_equals(parts[name], each).fill_null(False) for name, each in value.items())
-        return reduce(pc.and_, found, column.is_valid())
+        matches = (_equals(parts[name], part).fill_null(False) for name, part in value.items())
+        return reduce(pc.and_, matches, column.is_valid())
     if pa.types.is_duration(kind) and isinstance(value, int):
         return pc.equal(column.cast(pa.int64()), pa.scalar(value, pa.int64()))
     if pa.types.is_nested(kind) or any(is_one(kind) for is_one in _WITHOUT_TEXT):
         return _is_printed_as(column, value)
-    wanted = _as_type(value, kind)
-    return pc.is_in(column, pa.array(wanted, kind)) if wanted else nothing
+    values = _as_type(value, kind)
+    return pc.is_in(column, pa.array(values, kind)) if values else nothing
 
 
 def _is_printed_as(column: pa.Array, value: Any) -> pa.BooleanArray:
@@ -102,8 +102,8 @@ def _is_printed_as(column: pa.Array, value: Any) -> pa.BooleanArray:
     if isinstance(value, str) and pa.types.is_nested(column.type):
         with suppress(ValueError):  # text that is no JSON is compared as it is
             value = json.loads(value)
-    wanted = _without_zeros(value)
-    return pa.array([_without_zeros(row) == wanted for row in rows_of(column)], pa.bool_())
+    printed = _without_zeros(value)
+    return pa.array([_without_zeros(row) == printed for row in rows_of(column)], pa.bool_())
 
 
 def _without_zeros(value: Any) -> str:
@@ -118,9 +118,9 @@ def _as_type(value: Any, kind: pa.DataType) -> list[Any]:
         return _as_bytes(str(value))
     text = json.dumps(value) if isinstance(value, bool) else str(value)
     texts = [text, f"{text}Z"] if pa.types.is_timestamp(kind) else [text]
-    for each in texts:
+    for candidate in texts:
         try:
-            return [pa.scalar(each).cast(kind)]
+            return [pa.scalar(candidate).cast(kind)]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
     return []

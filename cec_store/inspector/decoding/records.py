@@ -70,18 +70,18 @@ class RecordDecoder:
 
     def matching(self, records: pa.RecordBatch, test: KeyTest) -> NDArray[np.bool_]:
         """Which records have such a key."""
-        found = np.zeros(records.num_rows, np.bool_)
+        matches = np.zeros(records.num_rows, np.bool_)
         for group in self._groups(records):
             keys = group.keys
             if test.is_bare and keys.type == STATE_SCHEMA.arrow.field(KEY).type:
                 # The number of its family is nothing that somebody looks for.
                 keys = pa.StructArray.from_arrays([keys.field("key")], ["key"])
-            found[group.rows] = test.rows(keys)
+            matches[group.rows] = test.rows(keys)
             is_other = self._decoder is not None and not group.is_decoded
             if not is_other and (unknown := test.unknown_columns(group.keys.type)):
                 names = ", ".join(field.name for field in group.keys.type)
                 self.problem = f"keys have no column {unknown[0]!r}; they have {names}"
-        return found
+        return matches
 
     def _groups(self, records: pa.RecordBatch) -> list[_Group]:
         if KEY not in records.schema.names:
@@ -94,8 +94,8 @@ class RecordDecoder:
         is_operators = flags_of(in_default_family(families))
         here, others = np.flatnonzero(is_operators), np.flatnonzero(~is_operators)
         try:
-            wanted = stored if not len(others) else stored.take(pa.array(here))
-            decoded = self._decoder.keys(pa.chunked_array([wanted])).combine_chunks()
+            own = stored if not len(others) else stored.take(pa.array(here))
+            decoded = self._decoder.keys(pa.chunked_array([own])).combine_chunks()
         except SchemaMismatch as error:
             self.problem = f"keys are shown in hex: {error}"
             return [_Group(everything, keys, False)]

@@ -34,12 +34,12 @@ def consumer_lags(states: Sequence[ConsumerState]) -> list[ConsumerLag]:
 
 
 def _over(name: str, states: list[ConsumerState]) -> ConsumerLag:
-    waiting = [each.waiting_since_us for each in states if each.waiting_since_us is not None]
+    waiting = [state.waiting_since_us for state in states if state.waiting_since_us is not None]
     return ConsumerLag(
         name,
         len(states),
-        sum(each.lag_records for each in states),
-        max(each.lag_us for each in states),
-        max(each.acknowledged_us for each in states),
+        sum(state.lag_records for state in states),
+        max(state.lag_us for state in states),
+        max(state.acknowledged_us for state in states),
         min(waiting, default=None),
     )

@@ -111,10 +111,11 @@ def restart_cost(loads: Sequence[LogLoad], rates: LoadRates, cores: int) -> Rest
         seconds = rates.load_s(load.stored_bytes, load.raw_bytes, load.records)
         tasks[load.operator][load.partition] += seconds
     load_s = sum(
-        max(sum(each.values()) / min(cores, len(each)), *each.values()) for each in tasks.values()
+        max(sum(partitions.values()) / min(cores, len(partitions)), *partitions.values())
+        for partitions in tasks.values()
     )
     replay_s = sum(load.replay_rows for load in loads) / rates.replay_rows_per_s
-    used = min(cores, max((len(each) for each in tasks.values()), default=1))
+    used = min(cores, max((len(partitions) for partitions in tasks.values()), default=1))
     return RestartCost(load_s, replay_s, used)
 
 
@@ -200,10 +201,10 @@ def rates_of_text(text: str) -> LoadRates | None:
     names = [name for name in asdict(LoadRates()) if name not in sources]
     try:
         known = json.loads(text)
-        found = {name: float(known[name]) for name in names}
+        figures = {name: float(known[name]) for name in names}
         told = [DEFAULT if known[name] == DEFAULT else REMEMBERED for name in sources]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    if not all(0 < each < math.inf for each in found.values()):
+    if not all(0 < figure < math.inf for figure in figures.values()):
         return None
-    return replace(LoadRates(source=told[0], fixed_source=told[1]), **found)  # type: ignore[arg-type]
+    return replace(LoadRates(source=told[0], fixed_source=told[1]), **figures)  # type: ignore[arg-type]

@@ -51,21 +51,21 @@ def parse_what_if(text: str) -> WhatIf:
     Raises:
         ValueError: it is none of these.
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     is_factor = False
     for word in text.replace("_", "").split(","):
         match = re.fullmatch(r"\s*([QU])\s*=\s*(\d+(?:\.\d+)?)\s*([kmgx]?)\s*", word, re.IGNORECASE)
         name, number, unit = match.groups() if match else ("", "0", "")
         name, unit = name.upper(), unit.lower()
         is_whole = unit != "x" and float(number) * _UNITS[unit] % 1 == 0
-        if not float(number) or name in found or not (is_whole or (unit == "x" and name == "Q")):
+        if not float(number) or name in numbers or not (is_whole or (unit == "x" and name == "Q")):
             raise ValueError(
                 f"{text!r} is no target: give Q=100000 (records), Q=2x (times the open windows), "
                 "U=5000 (rows of input), or Q=2x,U=5000"
             )
-        found[name] = float(number) * _UNITS.get(unit, 1)
+        numbers[name] = float(number) * _UNITS.get(unit, 1)
         is_factor = is_factor or unit == "x"
-    q, u = found.get("Q"), found.get("U")
+    q, u = numbers.get("Q"), numbers.get("U")
     return WhatIf(
         extent_records=int(q) if q and not is_factor else None,
         extent_factor=q if q and is_factor else None,

@@ -197,8 +197,8 @@ def _state(
         end_offset=end,
     )
     # One more than is shown: what a footprint frees reaches up to the next one.
-    found = oldest_footprints(log_reader, frames, top + 1, progress) if q else None
-    windows = () if found is None else _windows(found, extent, upto, decoder)
+    oldest = oldest_footprints(log_reader, frames, top + 1, progress) if q else None
+    windows = () if oldest is None else _windows(oldest, extent, upto, decoder)
     replay_from = np.array(windows[0].position) if windows else upto
     oldest_us = windows[0].timestamp_us if windows else None
     end_us = last.header.max_timestamp_us if last is not None and last.header.record_count else None
@@ -239,10 +239,10 @@ def _upto(log_reader: LogReader, last: Frame | None, inputs: int) -> Ints:
 
 
 def _windows(
-    found: OldestFootprints, extent: Extent, upto: Ints, decoder: StateDecoder | None
+    oldest: OldestFootprints, extent: Extent, upto: Ints, decoder: StateDecoder | None
 ) -> tuple[OpenWindow, ...]:
-    rows = RecordDecoder(decoder).rows(found.records, 0, np.arange(len(found.offsets)))
-    nexts = [*found.offsets[1:], extent.end_offset]
+    rows = RecordDecoder(decoder).rows(oldest.records, 0, np.arange(len(oldest.offsets)))
+    nexts = [*oldest.offsets[1:], extent.end_offset]
     return tuple(
         OpenWindow(
             key=row.key,
@@ -256,5 +256,5 @@ def _windows(
             replay_rows=int(upto.sum()) - sum(row.position),
             records_freed=next_offset - offset,
         )
-        for row, offset, next_offset in zip(rows, found.offsets, nexts, strict=False)
+        for row, offset, next_offset in zip(rows, oldest.offsets, nexts, strict=False)
     )

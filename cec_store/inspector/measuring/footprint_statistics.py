@@ -125,12 +125,12 @@ def footprint_statistics(log_reader: LogReader, last: Frame) -> FootprintStatist
         if frame is last or sum(map(len, waiting)) >= _ROWS_AT_A_TIME:
             tally.take(first_offset, concat(waiting))
             waiting.clear()
-    found = tally.footprints(last.header)
-    if not skipped_bits and len(found.offsets) != last.header.open_windows:
+    statistics = tally.footprints(last.header)
+    if not skipped_bits and len(statistics.offsets) != last.header.open_windows:
         path = log_reader.reader(last.address.segment_id).path
         what = f"the frame counts {last.header.open_windows} open windows, its extent has "
-        raise CorruptLog(path, last.address.byte, f"{what}{len(found.offsets)}")
-    return found
+        raise CorruptLog(path, last.address.byte, f"{what}{len(statistics.offsets)}")
+    return statistics
 
 
 class _Tally:

@@ -80,16 +80,16 @@ class _Commits:
 
 
 def _commits_of(log: Log, version: int) -> _Commits:
-    found = _Commits({}, set())
+    commits = _Commits({}, set())
     tree = StateTree(log.folder)
     for segment_id in tree.ids:
         headers = [frame.header for frame in tree.segment(segment_id).frames]
-        counted = [each for each in headers if each.open_windows != NOT_COUNTED]
-        versions = [each.input_upto for each in counted if each.input_upto <= version]
+        counted = [header for header in headers if header.open_windows != NOT_COUNTED]
+        versions = [header.input_upto for header in counted if header.input_upto <= version]
         if versions and not segment_id & MERGED:
-            found.first_versions.add(versions[0])
-        for each in headers:
-            if each.record_count and each.input_upto <= version:
-                known = found.committed_us.get(each.input_upto, 0)
-                found.committed_us[each.input_upto] = max(known, each.max_timestamp_us)
-    return found
+            commits.first_versions.add(versions[0])
+        for header in headers:
+            if header.record_count and header.input_upto <= version:
+                known = commits.committed_us.get(header.input_upto, 0)
+                commits.committed_us[header.input_upto] = max(known, header.max_timestamp_us)
+    return commits

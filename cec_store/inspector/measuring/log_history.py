@@ -61,13 +61,13 @@ class HistoryBucket:
 
 def merged_buckets(buckets: Iterable[HistoryBucket], shift: int) -> list[HistoryBucket]:
     """Return buckets in which all numbers that are equal after a right shift are one bucket."""
-    found: list[HistoryBucket] = []
-    for each in buckets:
-        if found and found[-1].number >> shift == each.number >> shift:
-            found[-1].take(each)
+    merged: list[HistoryBucket] = []
+    for bucket in buckets:
+        if merged and merged[-1].number >> shift == bucket.number >> shift:
+            merged[-1].take(bucket)
         else:
-            found.append(replace(each))
-    return found
+            merged.append(replace(bucket))
+    return merged
 
 
 @dataclass(slots=True)

@@ -17,26 +17,26 @@ class MeasuredQuery:
     query: Query
 
 
-def measured_query(found: Overview, tuple_s: float) -> MeasuredQuery:
+def measured_query(overview: Overview, tuple_s: float) -> MeasuredQuery:
     """All logs of a place that operators write, as one operator; needs counted records.
 
     Raises:
         ValueError: there is none, or too little in them for a rate.
     """
-    path = found.place.path
-    logs = [each for each in found.logs if each.report is not None and each.state is not None]
+    path = overview.place.path
+    logs = [log for log in overview.logs if log.report is not None and log.state is not None]
     if not logs:
         raise ValueError(f"{path}: no operator writes here; give --rate, --window and --advance")
     span_s = _span_s(logs)
-    results = sum(_closed(each) for each in logs)
+    results = sum(_closed(log) for log in logs)
     if span_s <= 0 or not results:
         raise ValueError(
             f"{path}: {results:,} results in {span_s:g} s are too few for a rate; give --rate, "
             "--window and --advance"
         )
-    with_input = [each.state for each in logs if each.state is not None and each.has_input]
+    with_input = [log.state for log in logs if log.state is not None and log.has_input]
     rows = sum(sum(state.replay_upto) for state in with_input)
-    extents = [each.state.extent for each in logs if each.state is not None]
+    extents = [log.state.extent for log in logs if log.state is not None]
     records = sum(extent.records for extent in extents)
     stored = sum(extent.bytes for extent in extents)
     query = Query(
@@ -51,21 +51,21 @@ def measured_query(found: Overview, tuple_s: float) -> MeasuredQuery:
 def _span_s(logs: list[LogExtent]) -> float:
     times = [
         moment
-        for each in logs
-        if each.report is not None
-        for moment in (each.report.totals.first_timestamp_us, each.report.totals.last_timestamp_us)
+        for log in logs
+        if log.report is not None
+        for moment in (log.report.totals.first_timestamp_us, log.report.totals.last_timestamp_us)
         if moment is not None
     ]
     return (max(times) - min(times)) / 1e6 if times else 0.0
 
 
-def _closed(each: LogExtent) -> int:
+def _closed(log: LogExtent) -> int:
     """Results, and outputs that close no window."""
-    kinds = None if each.report is None else each.report.totals.kinds
+    kinds = None if log.report is None else log.report.totals.kinds
     return 0 if kinds is None else kinds["RESULT"] + kinds["DATA"]
 
 
 def _record_bytes(logs: list[LogExtent]) -> float:
-    totals = [each.report.totals for each in logs if each.report is not None]
-    records = sum(each.records for each in totals)
-    return sum(each.bytes for each in totals) / max(1, records)
+    totals = [item.report.totals for item in logs if item.report is not None]
+    records = sum(item.records for item in totals)
+    return sum(item.bytes for item in totals) / max(1, records)

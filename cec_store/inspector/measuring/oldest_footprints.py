@@ -63,31 +63,31 @@ def oldest_footprints(
     """
     last = frames[-1].header
     first_offset = last.end_offset - last.extent_records
-    wanted = min(count, last.open_windows)
-    if wanted <= 1:  # by what q is, the extent's first record
-        return _materialised(log_reader, frames, [first_offset][:wanted])
-    found: list[int] = []
+    count_max = min(count, last.open_windows)
+    if count_max <= 1:  # by what q is, the extent's first record
+        return _materialised(log_reader, frames, [first_offset][:count_max])
+    offsets: list[int] = []
     start, keys_max = first_offset, _KEYS_FIRST
-    while len(found) < wanted and start < last.end_offset:
+    while len(offsets) < count_max and start < last.end_offset:
         search = _Search(log_reader.schema(), start, min(keys_max, KEYS_MAX))
         for frame in frames:
             if frame.header.end_offset > start:
                 search.take(frame, log_reader.records(frame))
                 if progress is not None:
                     progress(MoreBytes(frame.header.frame_bytes))
-        found += search.live().tolist()
+        offsets += search.live().tolist()
         start = last.end_offset if search.stop is None else search.stop
         keys_max *= 8
-    if (start >= last.end_offset and len(found) != last.open_windows) or found[:1] != [
+    if (start >= last.end_offset and len(offsets) != last.open_windows) or offsets[:1] != [
         first_offset
     ]:
         at = frames[-1].address
         raise CorruptLog(
             log_reader.reader(at.segment_id).path, at.byte,
             f"the frame counts {last.open_windows} open windows from record {first_offset} on, "
-            f"its extent has {len(found)} from {found[0] if found else last.end_offset} on",
+            f"its extent has {len(offsets)} from {offsets[0] if offsets else last.end_offset} on",
         )  # fmt: skip
-    return _materialised(log_reader, frames, found[:wanted])
+    return _materialised(log_reader, frames, offsets[:count_max])
 
 
 class _Search:

@@ -141,8 +141,8 @@ class _Look:
         outcomes: tuple[TargetOutcome, ...] = ()
         if self.targets and report.state is not None:
             try:
-                found = simulate(*reader_at(log.folder, at), self.targets, progress)
-                outcomes = outcomes_of(found)
+                simulation = simulate(*reader_at(log.folder, at), self.targets, progress)
+                outcomes = outcomes_of(simulation)
             except CecError as error:
                 damage = damage or str(error)
         return LogExtent(log, report, damage, outcomes)
@@ -187,7 +187,7 @@ def calibrated(overview: Overview, known: LoadRates) -> LoadRates | None:
     Raises:
         CorruptLog, OutOfRange: it cannot be read.
     """
-    sized = [(each.state.raw_bytes, n) for n, each in enumerate(overview.logs) if each.state]
+    sized = [(entry.state.raw_bytes, n) for n, entry in enumerate(overview.logs) if entry.state]
     if not sized:
         return None
     chosen = overview.logs[max(sized)[1]]

@@ -116,7 +116,7 @@ class Overview:
 
     @property
     def is_sound(self) -> bool:
-        return not self.faults and not any(each.damage for each in self.logs)
+        return not self.faults and not any(log.damage for log in self.logs)
 
     def restart_cost(self, rates: LoadRates, cores: int) -> RestartCost | None:
         """Return the seconds of a restart of all logs; ``None`` where it cannot succeed.
@@ -124,23 +124,23 @@ class Overview:
         That is so where no log has a state, where damage hides one, or where Spark's own files are
         faulty.
         """
-        loads = [each.load for each in self.logs if each.load is not None]
-        is_lost = any(each.damage and each.state is None for each in self.logs)
+        loads = [log.load for log in self.logs if log.load is not None]
+        is_lost = any(log.damage and log.state is None for log in self.logs)
         if not loads or is_lost or self.faults:
             return None
         return restart_cost(loads, rates, cores)
 
     def totals(self, rates: LoadRates, cores: int) -> dict[str, Any]:
         """Over all logs that could be read."""
-        totals = [each.report.totals for each in self.logs if each.report is not None]
-        states = [each.state for each in self.logs if each.state is not None]
-        replayed = [each.state for each in self.logs if each.state is not None and each.has_input]
+        totals = [log.report.totals for log in self.logs if log.report is not None]
+        states = [log.state for log in self.logs if log.state is not None]
+        replayed = [log.state for log in self.logs if log.state is not None and log.has_input]
         cost = self.restart_cost(rates, cores)
         extents = [state.extent for state in states]
         extent = sums(extents, "records", "frames", "bytes", "segments")
         return {
             "logs": len(self.logs),
-            "damaged_logs": sum(bool(each.damage) for each in self.logs),
+            "damaged_logs": sum(bool(log.damage) for log in self.logs),
             **sums(totals, "segments", "frames", "bytes", "records"),
             **sums(extents, "open_windows"),
             **{f"extent_{name}": total for name, total in extent.items()},
@@ -153,12 +153,12 @@ class Overview:
     @property
     def restart_reads(self) -> RestartReads:
         """Reads of a checkpoint's restart, over all stores that could be read."""
-        stores = [each.store for each in self.logs if each.store is not None]
-        loads = [each.restart for each in stores if each.restart is not None]
-        totals = [each.report.totals for each in self.logs if each.report is not None]
-        extents = [each.state.extent for each in self.logs if each.state is not None]
+        stores = [entry.store for entry in self.logs if entry.store is not None]
+        loads = [entry.restart for entry in stores if entry.restart is not None]
+        totals = [entry.report.totals for entry in self.logs if entry.report is not None]
+        extents = [entry.state.extent for entry in self.logs if entry.state is not None]
         keys = [load.keys if not load.change_files else None for load in loads]
-        known = [each for each in keys if each is not None] + [e.open_windows for e in extents]
+        known = [count for count in keys if count is not None] + [e.open_windows for e in extents]
         return RestartReads(
             keys=sum(known) if len(known) == len(self.logs) else None,
             files_there=sum(s.files for s in stores) + sum(t.segments for t in totals),
@@ -174,10 +174,10 @@ class Overview:
     def oldest_windows(self, top: int) -> list[tuple[LogExtent, OpenWindow]]:
         """Over all logs, by the time of their footprints."""
         windows = [
-            (each, window)
-            for each in self.logs
-            if each.state is not None
-            for window in each.state.oldest_windows
+            (log, window)
+            for log in self.logs
+            if log.state is not None
+            for window in log.state.oldest_windows
         ]
         windows.sort(key=lambda pair: pair[1].timestamp_us)  # stable: a log's own order stays
         return windows[:top]

@@ -23,21 +23,21 @@ def reference_consumers(place: Place) -> Callable[[int], list[ConsumerState]]:
     states = consumer_states(store, state)
 
     def of_partition(number: int) -> list[ConsumerState]:
-        found = []
-        for each in states:
-            lag_us, since_us = unread_times(state, number, each.received[number])
-            lag = max(0, state.commit.ends[number] - each.received[number])
-            found.append(
+        in_partition = []
+        for consumer in states:
+            lag_us, since_us = unread_times(state, number, consumer.received[number])
+            lag = max(0, state.commit.ends[number] - consumer.received[number])
+            in_partition.append(
                 ConsumerState(
-                    each.name,
-                    each.received[number],
-                    each.effects_saved[number],
+                    consumer.name,
+                    consumer.received[number],
+                    consumer.effects_saved[number],
                     lag,
                     lag_us,
-                    each.acknowledged_us or 0,
+                    consumer.acknowledged_us or 0,
                     since_us,
                 )
             )
-        return found
+        return in_partition
 
     return of_partition

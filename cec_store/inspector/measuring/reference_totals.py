@@ -34,9 +34,9 @@ def reference_extent(place: Place, number: int, counts: bool) -> ExtentReport:
     segments = segments_of_partition(state, number)
     totals = LogTotals(
         segments=len(segments),
-        frames=sum(each["frames"] for each in segments),
-        bytes=sum(each["bytes"] for each in segments),
-        records=sum(each["records"] for each in segments),
+        frames=sum(segment["frames"] for segment in segments),
+        bytes=sum(segment["bytes"] for segment in segments),
+        records=sum(segment["records"] for segment in segments),
         first_offset=state.commit.starts[number],
         end_offset=state.commit.ends[number],
         first_timestamp_us=segments[0]["least_us"] if segments else None,
@@ -62,13 +62,13 @@ def reference_history(place: Place, number: int) -> tuple[LogHistory, FrameHeade
         uses.append(SegmentUse(len(uses), segment_bytes))
         history.bytes += segment_bytes
 
-    for each in _headers(place, number, begin):
-        if isinstance(each, Fault):
-            history.damage.append(each)
+    for item in _headers(place, number, begin):
+        if isinstance(item, Fault):
+            history.damage.append(item)
             continue
-        history.take(each, history.frames)
-        uses[-1].take(each, 2**63)
-        last = each
+        history.take(item, history.frames)
+        uses[-1].take(item, 2**63)
+        last = item
     history.segments += uses
     return history, last
 
@@ -88,8 +88,8 @@ def _headers(
         elif isinstance(data, Exception):
             yield Fault(kind_of(data), path, 0, str(data), True)
         else:
-            for each in frames_of(segment, data):
-                if isinstance(each, BadPlace):
-                    yield Fault("frame-damaged", path, each.byte, each.reason, True)
+            for item in frames_of(segment, data):
+                if isinstance(item, BadPlace):
+                    yield Fault("frame-damaged", path, item.byte, item.reason, True)
                 else:
-                    yield each.header
+                    yield item.header

@@ -70,7 +70,7 @@ class LogTotals:
 
 def sums(counted: Sequence[object], *names: str) -> dict[str, Any]:
     """Return the sum of each named field over all objects."""
-    return {name: sum(getattr(each, name) for each in counted) for name in names}
+    return {name: sum(getattr(item, name) for item in counted) for name in names}
 
 
 class _Sum(LogTotals):
@@ -159,10 +159,10 @@ def _add_segment(files: LogFiles, segment: LogSegment, total: _Sum) -> None:
                 return
             total.refuse(f"{segment.scan.path}: damage at byte {item.byte}: {error}")
             continue
-        found = np.bincount(kinds_of(records), minlength=256)
+        counts = np.bincount(kinds_of(records), minlength=256)
         for kind in RecordKind:
-            total.kinds[kind.name] += int(found[kind])
+            total.kinds[kind.name] += int(counts[kind])
         if total.is_state:
             total.renewed += pc.sum(records.column(STATE).field("renewed")).as_py() or 0
         else:
-            total.renewed += int(found[RecordKind.CHECK.value])
+            total.renewed += int(counts[RecordKind.CHECK.value])

@@ -117,7 +117,7 @@ def simulate(
         ValueError: a target that such a log cannot have.
     """
     is_state = isinstance(log_reader, VersionReader)
-    if is_state and any(each.replay_rows is not None for each in targets):
+    if is_state and any(target.replay_rows is not None for target in targets):
         raise ValueError("a state store replays no input: give it a target Q alone")
     simulator = _Simulator(
         log_reader,
@@ -189,13 +189,13 @@ class _Simulator:
 
     def _check(self, frame: Frame, commit: CommitSummary) -> None:
         """Raise CorruptLog unless the records taken apart add up to the frame's N and q."""
-        said = (frame.header.open_windows, frame.header.extent_records)
+        stated = (frame.header.open_windows, frame.header.extent_records)
         counted = (self._recorded.windows.open_windows, self._recorded.figures[-1][0])
-        if said != counted:
+        if stated != counted:
             path = self._log_reader.reader(frame.address.segment_id).path
             raise CorruptLog(
                 path, frame.address.byte,
-                f"the frame counts N = {said[0]} and q = {said[1]}, its records say {counted}",
+                f"the frame counts N = {stated[0]} and q = {stated[1]}, its records say {counted}",
             )  # fmt: skip
 
     def _commit(self, frames: list[Frame]) -> CommitSummary:

@@ -151,17 +151,17 @@ class Place:
         """
         if store is not None and all(log.store != store for log in self.logs):
             store = JOIN_SIDES.get(store, store)
-        wanted = {"operator": operator, "partition": partition, "store": store}
-        asked = {name: value for name, value in wanted.items() if value is not None}
-        found = tuple(
+        filters = {"operator": operator, "partition": partition, "store": store}
+        asked = {name: value for name, value in filters.items() if value is not None}
+        chosen = tuple(
             log for log in self.logs if all(getattr(log, n) == v for n, v in asked.items())
         )
-        if asked and not found:
+        if asked and not chosen:
             names = " ".join(f"{name} {value}" for name, value in asked.items())
-            there = {n: sorted({getattr(log, n) for log in self.logs} - {None}) for n in asked}
-            has = "; ".join(f"{n}s: {', '.join(map(str, v)) or 'none'}" for n, v in there.items())
+            present = {n: sorted({getattr(log, n) for log in self.logs} - {None}) for n in asked}
+            has = "; ".join(f"{n}s: {', '.join(map(str, v)) or 'none'}" for n, v in present.items())
             raise ValueError(f"{self.path}: nothing of {names} here ({has})")
-        return found
+        return chosen
 
     @property
     def reference(self) -> ReferenceQueue:
@@ -255,10 +255,10 @@ def _instead(folder: FolderTree) -> str:
         is_file = above.exists() and folder.path.rpartition("/")[2] in above.names()
         return "is a file and no folder" if is_file else "does not exist"
     inside = sorted(folder.folders().items())[:_INSIDE_MAX]
-    found = [f"{name} ({at.kind.value})" for name, each in inside if (at := _found_at(each))]
-    if found:
-        more = ", …" if len(found) > _NAMED_MAX else ""
-        return f"a folder with places in it: name one of {', '.join(found[:_NAMED_MAX])}{more}"
+    places = [f"{name} ({at.kind.value})" for name, child in inside if (at := _found_at(child))]
+    if places:
+        more = ", …" if len(places) > _NAMED_MAX else ""
+        return f"a folder with places in it: name one of {', '.join(places[:_NAMED_MAX])}{more}"
     outer = folder
     for _ in range(_LEVELS_MAX):
         outer = outer.above()

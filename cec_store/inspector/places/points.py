@@ -66,10 +66,10 @@ def version_before(place: Place, point: PointInTime) -> int:
     """
     if point.version is not None:
         return point.version
-    found = version_at(place, point)
-    if isinstance(found, str):
-        return StateLog(place.logs[0].folder).version_reader(found).version
-    return int(found or 0)
+    version = version_at(place, point)
+    if isinstance(version, str):
+        return StateLog(place.logs[0].folder).version_reader(version).version
+    return int(version or 0)
 
 
 def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:
@@ -101,7 +101,7 @@ def seq_at(place: Place, chain: Chain, point: PointInTime | None) -> int | None:
         if chain.first_offset() == 0:
             return None
         raise OutOfRange(f"{place.path}: what stood before {point.text} is trimmed")
-    found: Frame | None = chain.find_seq(seq)
-    while found is not None and found.header.continues:
-        found = chain.before(found)
-    return None if found is None else found.header.seq
+    before: Frame | None = chain.find_seq(seq)
+    while before is not None and before.header.continues:
+        before = chain.before(before)
+    return None if before is None else before.header.seq

@@ -91,18 +91,18 @@ class DiffSide:
         if not self.place.has_versions:
             if self.at is None:
                 return None
-            found = rebuild(self._chain, int(self.at))
-            return _Rows(found.keys, found.states)
+            state = rebuild(self._chain, int(self.at))
+            return _Rows(state.keys, state.states)
         if not log.folder.exists():
             raise NotAQueue(f"{log.folder.path}: the folder is missing")
         if self.stored is not None:
-            family, key, value = (each.combine_chunks() for each in self.stored(log).columns)
+            family, key, value = (column.combine_chunks() for column in self.stored(log).columns)
             keys = pa.StructArray.from_arrays([family, key], ["family", "key"])
             return _Rows(keys, pa.StructArray.from_arrays([value], ["value"]))
         at = self.place.at(log, self.at)
-        found = StateLog(log.folder).rebuild(at)
-        values = found.states.flatten()[0]
-        return _Rows(found.keys, pa.StructArray.from_arrays([values], ["value"]))
+        state = StateLog(log.folder).rebuild(at)
+        values = state.states.flatten()[0]
+        return _Rows(state.keys, pa.StructArray.from_arrays([values], ["value"]))
 
 
 def require_keys_alone(logs: Sequence[Log]) -> None:
@@ -131,7 +131,7 @@ def differences(
     if old.place.kind is not new.place.kind:
         kinds = " and a ".join(side.place.kind.value for side in (old, new))
         raise ValueError(f"a {kinds} cannot be compared")
-    whole = [_with_lost(each) if is_all else [*each] for each in logs]
+    whole = [_with_lost(side_logs) if is_all else [*side_logs] for side_logs in logs]
     return _differences(old, new, _pairs(*whole), top)
 
 
@@ -152,11 +152,11 @@ def _differences(
 
 
 def _with_lost(logs: Sequence[Log]) -> list[Log]:
-    found: list[Log] = []
+    with_lost: list[Log] = []
     for store in dict.fromkeys(log.store_key for log in logs):
         those = [log for log in logs if log.store_key == store]
-        found += [*those, *lost_partitions(those, those[0].decoder_if_readable)]
-    return found
+        with_lost += [*those, *lost_partitions(those, those[0].decoder_if_readable)]
+    return with_lost
 
 
 def _pairs(old: list[Log], new: list[Log]) -> Iterator[tuple[list[Log], list[Log]]]:

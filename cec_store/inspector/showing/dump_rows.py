@@ -59,14 +59,14 @@ class NoteRow:
 Row = FrameRow | RecordRow | DamageRow | NoteRow
 
 
-def frame_row(segment: LogSegment, found: ScannedFrame, problem: str) -> FrameRow:
+def frame_row(segment: LogSegment, frame: ScannedFrame, problem: str) -> FrameRow:
     """Return the row that shows a frame's header."""
-    header = found.header
+    header = frame.header
     has_records = header.record_count > 0
     known = {member.value for member in FrameType}
     return FrameRow(
-        segment_id=found.segment_id,
-        byte=found.byte,
+        segment_id=frame.segment_id,
+        byte=frame.byte,
         type=FrameType(header.type).name if header.type in known else f"type {header.type}",
         stream_id=header.stream_id,
         epoch=header.epoch if segment.scan.header is None else segment.scan.header.epoch,
@@ -82,6 +82,6 @@ def frame_row(segment: LogSegment, found: ScannedFrame, problem: str) -> FrameRo
         extent_records=header.extent_records,
         input_upto=header.input_upto,
         durable_upto=header.durable_upto,
-        acknowledged=segment.is_sealed or found.end_byte <= segment.acknowledged,
+        acknowledged=segment.is_sealed or frame.end_byte <= segment.acknowledged,
         problem=problem,
     )

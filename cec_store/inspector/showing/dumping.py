@@ -48,13 +48,13 @@ class Dumper:
     def __init__(
         self,
         folder: Folder,
-        wanted: DumpFilter,
+        selection: DumpFilter,
         decoder: StateDecoder | None,
         is_trimmed: Callable[[int], bool],
     ) -> None:
         """``is_trimmed``: whether a segment has been removed by now, which is no damage."""
         self._path = folder.path
-        self._wanted = wanted
+        self._wanted = selection
         self._is_trimmed = is_trimmed
         self._decoder = RecordDecoder(decoder)
         self._noted = ""
@@ -82,8 +82,8 @@ class Dumper:
 
     def show(self, chosen: Iterable[Chosen | DamageRow | NoteRow]) -> Iterator[Row]:
         """Each frame, followed by its records."""
-        for each in chosen:
-            rows = self._frame(each) if isinstance(each, Chosen) else (each,)
+        for item in chosen:
+            rows = self._frame(item) if isinstance(item, Chosen) else (item,)
             for row in rows:
                 yield from self._note()
                 yield row
@@ -95,57 +95,57 @@ class Dumper:
             yield NoteRow(self._path, self._noted)
 
     def _frame(self, chosen: Chosen) -> Iterator[Row]:
-        segment, found, problem = chosen.segment, chosen.found, chosen.problem
-        if found.header.type != FrameType.BATCH:
-            yield frame_row(segment, found, segment.scan.body_problem(found))
+        segment, frame, problem = chosen.segment, chosen.found, chosen.problem
+        if frame.header.type != FrameType.BATCH:
+            yield frame_row(segment, frame, segment.scan.body_problem(frame))
             return
         records = chosen.records
         if records is None and not problem:
             try:
-                records = segment.scan.records(found)
+                records = segment.scan.records(frame)
             except BadHeader as error:
                 problem = str(error)
         if records is None and self._is_trimmed(segment.scan.segment_id):
             return
-        yield frame_row(segment, found, problem)
+        yield frame_row(segment, frame, problem)
         if records is None:
-            acknowledged = segment.is_acknowledged(found.byte)
-            yield DamageRow(segment.scan.path, found.byte, problem, acknowledged)
+            acknowledged = segment.is_acknowledged(frame.byte)
+            yield DamageRow(segment.scan.path, frame.byte, problem, acknowledged)
         elif self._wanted.records:
             rows = np.arange(records.num_rows) if chosen.rows is None else chosen.rows
-            yield from self._decoder.rows(records, found.header.first_offset, rows)
+            yield from self._decoder.rows(records, frame.header.first_offset, rows)
 
     def last(
         self, chosen: Iterable[Chosen | DamageRow | NoteRow]
     ) -> Iterator[Chosen | DamageRow | NoteRow]:
         """All damage, and the frames with the last records, or the last frames."""
-        wanted = self._wanted.last
-        if wanted is None:
+        limit = self._wanted.last
+        if limit is None:
             yield from chosen
             return
         kept: deque[Chosen] = deque()
         total = 0
-        for each in chosen:
-            if not isinstance(each, Chosen):
-                yield each
+        for item in chosen:
+            if not isinstance(item, Chosen):
+                yield item
                 continue
-            kept.append(replace(each, records=None))
-            total += self._weight(each)
-            while kept and total - self._weight(kept[0]) >= wanted:
+            kept.append(replace(item, records=None))
+            total += self._weight(item)
+            while kept and total - self._weight(kept[0]) >= limit:
                 total -= self._weight(kept.popleft())
-        for each in kept:
-            over, total = max(0, total - wanted), total - self._weight(each)
+        for item in kept:
+            over, total = max(0, total - limit), total - self._weight(item)
             if over and self._wanted.records:
-                every = np.arange(each.count) if each.rows is None else each.rows
-                each = replace(each, rows=every[over:])
-            yield each
+                every = np.arange(item.count) if item.rows is None else item.rows
+                item = replace(item, rows=every[over:])
+            yield item
 
     def _weight(self, chosen: Chosen) -> int:
         return chosen.count if self._wanted.records else 1
 
 
 def dump(
-    folder: Folder, wanted: DumpFilter | None = None, decoder: StateDecoder | None = None
+    folder: Folder, selection: DumpFilter | None = None, decoder: StateDecoder | None = None
 ) -> Iterator[Row]:
     """Each frame, followed by its records, in the order of the log.
 
@@ -154,32 +154,32 @@ def dump(
         OutOfRange, CorruptLog: the version wanted of a state log is not there.
         ValueError: a version wanted of a queue.
     """
-    wanted = wanted or DumpFilter()
+    selection = selection or DumpFilter()
     files = files_of(folder)
     ends = None
-    if wanted.at is not None:
+    if selection.at is not None:
         if isinstance(files, QueueFiles):
             raise ValueError(f"{folder.path}: a queue has no versions")
-        ends = files.ends_at(wanted.at)
-    dumper = Dumper(folder, wanted, decoder, files.is_trimmed)
-    return dumper.show(dumper.last(_chosen(files, dumper, wanted, ends)))
+        ends = files.ends_at(selection.at)
+    dumper = Dumper(folder, selection, decoder, files.is_trimmed)
+    return dumper.show(dumper.last(_chosen(files, dumper, selection, ends)))
 
 
 def _chosen(
     files: LogFiles,
     dumper: Dumper,
-    wanted: DumpFilter,
+    selection: DumpFilter,
     ends: dict[int, int] | None,
 ) -> Iterator[Chosen | DamageRow]:
     for fault in files.faults:
         yield DamageRow(fault.path, fault.byte, fault.what, True)
-    left = wanted.max_bytes
+    left = selection.max_bytes
     for segment in files.segments():
         if isinstance(segment, Fault):
             yield DamageRow(segment.path, segment.byte, segment.what, True)
             continue
         segment_id = segment.scan.segment_id
-        if wanted.segment_id not in (None, segment_id):
+        if selection.segment_id not in (None, segment_id):
             continue
         if ends is not None and segment_id not in ends:
             continue

@@ -64,10 +64,10 @@ class _Progress:
 class Follower(ABC):
     """One log, from its beginning on and along with its writer."""
 
-    def __init__(self, folder: Folder, wanted: DumpFilter, decoder: StateDecoder | None) -> None:
+    def __init__(self, folder: Folder, selection: DumpFilter, decoder: StateDecoder | None) -> None:
         self._folder = folder
-        self._segment_id = wanted.segment_id
-        self._dumper = Dumper(folder, wanted, decoder, self._is_gone)
+        self._segment_id = selection.segment_id
+        self._dumper = Dumper(folder, selection, decoder, self._is_gone)
         self._segments: dict[int, _Progress] = {}
         self._has_polled = False
 
@@ -169,9 +169,9 @@ class QueueFollower(Follower):
                 progress.byte = due.end_byte
                 yield from self._choose(segment, due)
 
-    def _trimmed(self, scan: SegmentScan, found: ScannedFrame) -> Iterator[NoteRow]:
+    def _trimmed(self, scan: SegmentScan, frame: ScannedFrame) -> Iterator[NoteRow]:
         """Yield a note on records that were trimmed before they could be shown."""
-        header = found.header
+        header = frame.header
         if header.stream_id != RECORD_STREAM:
             return
         due, self._due_offset = self._due_offset, header.end_offset
@@ -180,12 +180,12 @@ class QueueFollower(Follower):
             yield NoteRow(scan.path, f"{what} could be shown")
 
 
-def _claim(found: ScannedFrame) -> int:
+def _claim(frame: ScannedFrame) -> int:
     """Up to where a frame says that its segment is on disk."""
-    is_first = found.byte == SEGMENT_HEADER_BYTES
+    is_first = frame.byte == SEGMENT_HEADER_BYTES
     # A segment is only published, and only completed, once all of it is on disk.
-    is_whole = found.header.type == FrameType.FOOTER or is_first
-    return found.end_byte if is_whole else found.header.durable_upto
+    is_whole = frame.header.type == FrameType.FOOTER or is_first
+    return frame.end_byte if is_whole else frame.header.durable_upto
 
 
 def _is_vouched(item: ScannedFrame | Gap, claimed: int) -> bool:
@@ -247,7 +247,7 @@ class StateFollower(Follower):
         others = [p.shown for other, p in self._segments.items() if other != segment_id]
         if not segment_id & MERGED or not others:
             return np.empty(0, np.uint64)
-        return np.sort(np.concatenate([np.frombuffer(each, np.uint64) for each in others]))
+        return np.sort(np.concatenate([np.frombuffer(shown, np.uint64) for shown in others]))
 
     def _is_damage(self, scan: SegmentScan, progress: _Progress, byte: int) -> bool:
         """Return True if a bad place is damage, and not a write that may still be finished."""

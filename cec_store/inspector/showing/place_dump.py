@@ -26,10 +26,10 @@ class PlaceDump:
     """A dump of what a filter wants, at a version or of everything."""
 
     def __init__(
-        self, place: Place, wanted: DumpFilter, raw: bool, version: int | str | None = None
+        self, place: Place, selection: DumpFilter, raw: bool, version: int | str | None = None
     ) -> None:
         self._place = place
-        self._wanted = wanted
+        self._wanted = selection
         self._raw = raw
         self._version = version
 

@@ -30,29 +30,29 @@ from cec_store.partitioned.by_reference.reference_queue import ReferenceQueue
 from cec_store.storage.names import segment_id_of
 
 
-def dump_reference(queue: ReferenceQueue, number: int, wanted: DumpFilter) -> Iterator[Row]:
+def dump_reference(queue: ReferenceQueue, number: int, selection: DumpFilter) -> Iterator[Row]:
     """Yield the rows of a partition: a note for each segment, then its frames and their records."""
     segments = [
-        each for each in segments_of_partition(queue.state, number) if _may_hold(each, wanted)
+        part for part in segments_of_partition(queue.state, number) if _may_hold(part, selection)
     ]
-    dumper = _Dumper(queue.path, queue.schema, wanted)
+    dumper = _Dumper(queue.path, queue.schema, selection)
     data_of = read_all(queue.store, map(part_of, segments))
     shown = (
         row
         for segment, data in zip(segments, data_of, strict=True)
         for row in dumper.segment(segment, data)
     )
-    return shown if wanted.last is None else _last(shown, wanted)
+    return shown if selection.last is None else _last(shown, selection)
 
 
-def _may_hold(segment: dict[str, Any], wanted: DumpFilter) -> bool:
+def _may_hold(segment: dict[str, Any], selection: DumpFilter) -> bool:
     """By what the commit says of it: others are not read."""
     end = segment["first_offset"] + segment["records"]
     return bool(
-        end > wanted.since_offset
-        and (wanted.until_offset is None or segment["first_offset"] < wanted.until_offset)
-        and segment["greatest_us"] >= wanted.since_us
-        and (wanted.until_us is None or segment["least_us"] < wanted.until_us)
+        end > selection.since_offset
+        and (selection.until_offset is None or segment["first_offset"] < selection.until_offset)
+        and segment["greatest_us"] >= selection.since_us
+        and (selection.until_us is None or segment["least_us"] < selection.until_us)
     )
 
 
@@ -62,10 +62,10 @@ class ReferenceFollower:
     Each record is shown once: what a merge puts elsewhere keeps its offset.
     """
 
-    def __init__(self, queue: ReferenceQueue, number: int, wanted: DumpFilter) -> None:
+    def __init__(self, queue: ReferenceQueue, number: int, selection: DumpFilter) -> None:
         self._queue = queue
         self._number = number
-        self._wanted = wanted
+        self._wanted = selection
         self._due: int | None = None
         """The next record; ``None`` before the first look."""
 
@@ -73,26 +73,26 @@ class ReferenceFollower:
         """Yield the rows that have been added since the last look, as far as the queue was
         refreshed.
         """
-        queue, wanted, due = self._queue, self._wanted, self._due
+        queue, selection, due = self._queue, self._wanted, self._due
         first, end = queue.first(self._number), queue.ends()[self._number]
         if due is not None:
             if due < first:
                 what = f"records {due:,} to {first - 1:,} were trimmed before they could be shown"
                 yield NoteRow(queue.path, what)
-            since = max(due, first, wanted.since_offset)
-            wanted = replace(wanted, since_offset=since, last=None)
+            since = max(due, first, selection.since_offset)
+            selection = replace(selection, since_offset=since, last=None)
         self._due = end
         if due is None or due < end:
-            yield from dump_reference(queue, self._number, wanted)
+            yield from dump_reference(queue, self._number, selection)
 
 
 class _Dumper:
-    def __init__(self, url: str, schema: RecordSchema, wanted: DumpFilter) -> None:
+    def __init__(self, url: str, schema: RecordSchema, selection: DumpFilter) -> None:
         self._url = url
         self._schema = schema
-        self._wanted = wanted
+        self._wanted = selection
         self._decoder = RecordDecoder(None)
-        self._left = wanted.max_bytes
+        self._left = selection.max_bytes
 
     def segment(self, segment: dict[str, Any], data: Read) -> Iterator[Row]:
         path = f"{self._url}/{segment['file']}"
@@ -106,11 +106,11 @@ class _Dumper:
             gone = isinstance(data, FileNotFoundError)
             yield DamageRow(path, 0, "the object is missing" if gone else str(data), True)
             return
-        for each in frames_of(segment, data):
-            if isinstance(each, BadPlace):
-                yield DamageRow(path, each.byte, each.reason, True)
-            elif not self._is_over(each):
-                yield from self._frame(each, path, NONE if segment_id is None else segment_id)
+        for frame in frames_of(segment, data):
+            if isinstance(frame, BadPlace):
+                yield DamageRow(path, frame.byte, frame.reason, True)
+            elif not self._is_over(frame):
+                yield from self._frame(frame, path, NONE if segment_id is None else segment_id)
 
     def _is_over(self, frame: ReferencedFrame) -> bool:
         if self._left is not None:
@@ -159,23 +159,23 @@ def _frame_row(frame: ReferencedFrame, segment_id: int, problem: str) -> FrameRo
     )  # fmt: skip
 
 
-def _last(shown: Iterator[Row], wanted: DumpFilter) -> Iterator[Row]:
+def _last(shown: Iterator[Row], selection: DumpFilter) -> Iterator[Row]:
     """All damage, and the last records, or the last frames, with what stands around them."""
-    assert wanted.last is not None
+    assert selection.last is not None
     kept: deque[Row] = deque()
     count = 0
     for row in shown:
         kept.append(row)
-        count += _is_counted(row, wanted)
-        while count > wanted.last:
+        count += _is_counted(row, selection)
+        while count > selection.last:
             gone = kept.popleft()
-            count -= _is_counted(gone, wanted)
+            count -= _is_counted(gone, selection)
             if isinstance(gone, DamageRow):
                 yield gone
-    yield from kept if wanted.last else (row for row in kept if isinstance(row, DamageRow))
+    yield from kept if selection.last else (row for row in kept if isinstance(row, DamageRow))
 
 
-def _is_counted(row: Row, wanted: DumpFilter) -> bool:
+def _is_counted(row: Row, selection: DumpFilter) -> bool:
     if isinstance(row, (DamageRow, NoteRow)):
         return False
-    return isinstance(row, FrameRow) is not wanted.records
+    return isinstance(row, FrameRow) is not selection.records

@@ -51,21 +51,21 @@ class PlaceRows:
 
     def batches(self, done: Callable[[], object] = lambda: None) -> Batches:
         """One log after the other; of one that cannot be read, what came before."""
-        for each in self.logs:
+        for log_rows in self.logs:
             try:
-                for batch in self.read(each.log):
-                    each.rows += batch.num_rows
+                for batch in self.read(log_rows.log):
+                    log_rows.rows += batch.num_rows
                     yield batch
             except (CecError, FileNotFoundError) as error:
-                if isinstance(error, OutOfRange) and each.log.operator is None:
+                if isinstance(error, OutOfRange) and log_rows.log.operator is None:
                     raise  # else it is the checkpoint that says it is there
-                each.problem = str(error)
+                log_rows.problem = str(error)
             done()
 
     @property
     def is_sound(self) -> bool:
         """True if all that was asked for could be read."""
-        return not any(each.problem for each in self.logs)
+        return not any(log_rows.problem for log_rows in self.logs)
 
 
 # -- state stores -----------------------------------------------------------------------------
@@ -221,8 +221,13 @@ class WindowReader:
         def read(_: Log) -> Batches:
             if seq is None:
                 return
-            found = rebuild(self.chain, seq)
-            columns = [found.keys, found.states, _lists(found.positions), pa.array(found.offsets)]
+            checkpoint = rebuild(self.chain, seq)
+            columns = [
+                checkpoint.keys,
+                checkpoint.states,
+                _lists(checkpoint.positions),
+                pa.array(checkpoint.offsets),
+            ]
             whole = pa.RecordBatch.from_arrays(columns, schema=self._windows)
             for start in range(0, whole.num_rows, _ROWS):
                 yield whole.slice(start, _ROWS)

@@ -109,59 +109,59 @@ class FrameChecks:
         """Where the last frame with records stands in its segment."""
         return 0 if self._previous is None else self._previous[1]
 
-    def frame(self, segment: LogSegment, found: ScannedFrame, is_sound: bool = False) -> None:
+    def frame(self, segment: LogSegment, scanned: ScannedFrame, is_sound: bool = False) -> None:
         """The next frame of the segment whose header verifies; ``is_sound``: its body does too."""
-        header = found.header
+        header = scanned.header
         if self.in_step and header.type != FrameType.BATCH:
-            what = f"its step goes on, but a frame of another type follows at byte {found.byte}"
+            what = f"its step goes on, but a frame of another type follows at byte {scanned.byte}"
             self.add(segment, "step", self._last_byte(), what)
             self.in_step = False
         if self._is_linked:
-            self._check_link(segment, found)
+            self._check_link(segment, scanned)
         elif segment.scan.header is not None and header.epoch != segment.scan.header.epoch:
             what = f"epoch {header.epoch} in a segment of epoch {segment.scan.header.epoch}"
-            self.add(segment, "epoch", found.byte, what)
-        if header.durable_upto > found.byte:
+            self.add(segment, "epoch", scanned.byte, what)
+        if header.durable_upto > scanned.byte:
             what = f"it vouches for {header.durable_upto} bytes, of which it is a part itself"
-            self.add(segment, "durable-mark", found.byte, what)
+            self.add(segment, "durable-mark", scanned.byte, what)
         if header.seq != self._seq and self._seq is not None and not self._unending:
             what = f"its number is {header.seq}, not {self._seq}"
-            self.lose(segment.fault("sequence", found.byte, what))
+            self.lose(segment.fault("sequence", scanned.byte, what))
         self._seq = header.seq
         if header.stream_id == RECORD_STREAM:
-            self._resume(found)
-            self._check_position(segment, found)
-        problem = "" if is_sound else segment.scan.body_problem(found)
+            self._resume(scanned)
+            self._check_position(segment, scanned)
+        problem = "" if is_sound else segment.scan.body_problem(scanned)
         if problem:
             self.faults.append(
                 replace(
-                    segment.fault("body-checksum", found.byte, problem),
+                    segment.fault("body-checksum", scanned.byte, problem),
                     first_offset=header.first_offset if header.record_count else None,
                     end_offset=header.end_offset,
                 )
             )
         if header.type == FrameType.SCHEMA:
-            self._check_schema(segment, found, bool(problem))
+            self._check_schema(segment, scanned, bool(problem))
         if header.type == FrameType.BATCH:
-            self._check_records(segment, found, bool(problem))
+            self._check_records(segment, scanned, bool(problem))
             self._seq, self._offset = header.seq + 1, header.end_offset
-            self._previous = (found.segment_id, found.byte)
+            self._previous = (scanned.segment_id, scanned.byte)
             self.newest, self.in_step = header, header.continues
             self.frames += 1
             self.records += header.record_count
 
-    def _check_link(self, segment: LogSegment, found: ScannedFrame) -> None:
-        if found.byte == SEGMENT_HEADER_BYTES and segment.scan.header is not None:
-            self._link = (found.byte, segment.scan.first_running_crc())
-        header = found.header
+    def _check_link(self, segment: LogSegment, scanned: ScannedFrame) -> None:
+        if scanned.byte == SEGMENT_HEADER_BYTES and segment.scan.header is not None:
+            self._link = (scanned.byte, segment.scan.first_running_crc())
+        header = scanned.header
         byte, due = self._link or (-1, 0)
-        if byte == found.byte and header.epoch not in (0, due):
+        if byte == scanned.byte and header.epoch not in (0, due):
             what = f"its chain CRC {header.epoch:08x} is not that of the frames before it"
-            self.add(segment, "link", found.byte, what)
+            self.add(segment, "link", scanned.byte, what)
         self._link = None
         if header.epoch:
             running_crc = extend_running_crc(header.epoch, header.header_crc)
-            self._link = (found.byte + header.frame_bytes, running_crc)
+            self._link = (scanned.byte + header.frame_bytes, running_crc)
 
     def take(self, segment: LogSegment, sound: SoundFrames) -> None:
         """A segment of sound frames: all at once where each stands as it should."""
@@ -192,9 +192,9 @@ class FrameChecks:
         offsets = self._offset + np.cumsum(counts) - counts
         numbers = (self._seq or 0) + np.cumsum(is_batch) - is_batch
         links = np.stack([np.full(len(at), segment.scan.segment_id), np.roll(at, 1)])
-        said = np.stack([batches["prev_segment"], batches["prev_byte"]]).astype(np.int64)
+        stated = np.stack([batches["prev_segment"], batches["prev_byte"]]).astype(np.int64)
         if len(at):
-            links[:, 0] = said[:, 0]
+            links[:, 0] = stated[:, 0]
             if self._previous is not None:
                 links[:, 0] = np.array(self._previous, np.uint64).astype(np.int64)
         is_right = (
@@ -204,7 +204,7 @@ class FrameChecks:
             and (headers["seq"].astype(np.int64) == numbers).all()
             and (batches["first_offset"].astype(np.int64) == offsets).all()
             and (batches["schema_byte"] == SEGMENT_HEADER_BYTES).all()
-            and (said == links).all()
+            and (stated == links).all()
         )
         if is_right and len(at):
             last = int(np.flatnonzero(is_batch)[-1]) + 1
@@ -216,9 +216,9 @@ class FrameChecks:
             self.records += int(counts.sum())
         return bool(is_right)
 
-    def _resume(self, found: ScannedFrame) -> None:
+    def _resume(self, scanned: ScannedFrame) -> None:
         """Take from this frame where the stream goes on, and so where what was lost ends."""
-        header = found.header
+        header = scanned.header
         if self._offset is None:
             self.first_offset = header.first_offset
         if self._unending or self._offset is None:
@@ -234,11 +234,11 @@ class FrameChecks:
             self._seq, self._offset = header.seq, header.first_offset
             self._previous = (header.prev_segment, header.prev_byte)
 
-    def _check_position(self, segment: LogSegment, found: ScannedFrame) -> None:
-        header = found.header
+    def _check_position(self, segment: LogSegment, scanned: ScannedFrame) -> None:
+        header = scanned.header
         if header.first_offset != self._offset:
             what = f"its first record is {header.first_offset}, not {self._offset}"
-            self.add(segment, "offsets", found.byte, what)
+            self.add(segment, "offsets", scanned.byte, what)
             self._offset = header.first_offset
             if self.checks is not None:
                 self.checks.forget(header.first_offset)
@@ -247,33 +247,35 @@ class FrameChecks:
             what = "it names byte {1} of segment {0} as the frame before".format(*link)
             if link[0] == NONE:
                 what = "it names no frame before it, though there is one"
-            self.add(segment, "previous", found.byte, what)
+            self.add(segment, "previous", scanned.byte, what)
 
-    def _check_schema(self, segment: LogSegment, found: ScannedFrame, is_damaged: bool) -> None:
-        if found.byte != SEGMENT_HEADER_BYTES:
-            self.add(segment, "schema", found.byte, "a schema that does not begin the segment")
+    def _check_schema(self, segment: LogSegment, scanned: ScannedFrame, is_damaged: bool) -> None:
+        if scanned.byte != SEGMENT_HEADER_BYTES:
+            self.add(segment, "schema", scanned.byte, "a schema that does not begin the segment")
         header = segment.scan.header
-        if header is not None and header.first_seq != found.header.seq:
+        if header is not None and header.first_seq != scanned.header.seq:
             what = f"the segment is said to begin with frame {header.first_seq}"
-            self.add(segment, "sequence", 48, f"{what}, but begins with {found.header.seq}")
+            self.add(segment, "sequence", 48, f"{what}, but begins with {scanned.header.seq}")
         if is_damaged:
             return
         try:
-            schema = segment.scan.schema(found.header._replace(schema_byte=found.byte))
+            schema = segment.scan.schema(scanned.header._replace(schema_byte=scanned.byte))
         except BadHeader as error:
-            self.add(segment, "schema", found.byte, str(error))
+            self.add(segment, "schema", scanned.byte, str(error))
             return
         self._has_schema = True
         if self.checks is None or self.checks.schema.arrow != schema.arrow:
             if self.checks is not None:
-                self.add(segment, "schema", found.byte, "other columns than in the segment before")
+                self.add(
+                    segment, "schema", scanned.byte, "other columns than in the segment before"
+                )
             self.checks = RecordChecks(schema)
 
-    def _check_records(self, segment: LogSegment, found: ScannedFrame, is_damaged: bool) -> None:
-        header, checks = found.header, self.checks
+    def _check_records(self, segment: LogSegment, scanned: ScannedFrame, is_damaged: bool) -> None:
+        header, checks = scanned.header, self.checks
         if header.schema_byte != SEGMENT_HEADER_BYTES:
             what = f"it names byte {header.schema_byte} as its schema"
-            self.add(segment, "schema", found.byte, what)
+            self.add(segment, "schema", scanned.byte, what)
         # Without its schema no record of a segment can be read; that is a fault of its own.
         if is_damaged or checks is None or not self._has_schema:
             if checks is not None:
@@ -282,10 +284,10 @@ class FrameChecks:
         if not self._with_records:
             return
         try:
-            records = segment.scan.records(found)
+            records = segment.scan.records(scanned)
         except BadHeader as error:
-            self.add(segment, "body-structure", found.byte, str(error))
+            self.add(segment, "body-structure", scanned.byte, str(error))
             checks.forget(header.end_offset)
             return
         for kind, what in checks.check(header, records):
-            self.add(segment, kind, found.byte, what)
+            self.add(segment, kind, scanned.byte, what)

@@ -45,8 +45,8 @@ def _differences(index: TimestampIndex, chain: Chain, covered: int) -> str:
         if index.find_seq(header.seq, chain).address != frame.address:
             return f"frame {header.seq} is not where the index says"
         if reached_us is None or header.max_timestamp_us > reached_us:
-            found = index.find_timestamp(header.max_timestamp_us, chain)
-            if found is None or found.address != frame.address:
+            indexed = index.find_timestamp(header.max_timestamp_us, chain)
+            if indexed is None or indexed.address != frame.address:
                 return f"the index does not find frame {header.seq} by its timestamp"
             reached_us = header.max_timestamp_us
         if index.dropped:

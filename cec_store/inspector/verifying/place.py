@@ -82,10 +82,10 @@ class _PlaceVerifier:
         """Those that Spark counts and of which there is not even a folder."""
         if self._spark is None or self._place.checkpoint is None:
             return []
-        there = {(log.operator, log.partition, log.store) for log in self._place.logs}
+        present = {(log.operator, log.partition, log.store) for log in self._place.logs}
         lost = []
         for operator, partition, store in self._spark.due_stores():
-            if (operator, partition, store) not in there:
+            if (operator, partition, store) not in present:
                 at = self._place.checkpoint.operator_folder(operator)
                 folder = store_folder(at, partition, store)
                 name = operator_name(at)
@@ -100,22 +100,22 @@ class _PlaceVerifier:
             self._notes.append(Note(log.folder.path, 0, "kept by another provider", log.name))
             self._logs.append(VerifiedLog(log, None, 0))
             return
-        found = None
+        verification = None
         try:
-            found = self._found_in(log)
+            verification = self._found_in(log)
             for _ in range(_LOOKS):
-                if self._spark is None or found.is_sound or not self._spark.has_gone_on():
+                if self._spark is None or verification.is_sound or not self._spark.has_gone_on():
                     break
-                found = self._found_in(log)  # what was committed then may be forgotten now
+                verification = self._found_in(log)  # what was committed then may be forgotten now
         except NotAQueue:
             self._missing(log)
         except CecError as error:
             fault = Fault(kind_of(error), log.folder.path, 0, str(error), True)
             self._add([fault], [], log.name)
         else:
-            self._add(list(found.faults), list(found.notes), log.name)
-            self._bytes += found.bytes
-        self._logs.append(VerifiedLog(log, found, 0))
+            self._add(list(verification.faults), list(verification.notes), log.name)
+            self._bytes += verification.bytes
+        self._logs.append(VerifiedLog(log, verification, 0))
 
     def _verify_built_in(self, log: Log) -> None:
         assert self._spark is not None

@@ -177,18 +177,18 @@ class _QueueVerifier:
             what = f"segment {header.prev_segment} is not the one that it continues (chain CRC)"
             self._frame_checks.add(segment, "chain", 80, what)
 
-    def _check_footer(self, segment: LogSegment, found: ScannedFrame, frames: int) -> None:
+    def _check_footer(self, segment: LogSegment, scanned: ScannedFrame, frames: int) -> None:
         if self._running_crc is None:
             return
         try:
-            footer = segment.scan.footer(found)
+            footer = segment.scan.footer(scanned)
         except BadHeader:
             return  # reported as a body
-        if footer != Footer(frames, found.byte, self._running_crc):
+        if footer != Footer(frames, scanned.byte, self._running_crc):
             what = f"the footer says {footer.frames} frames, there are {frames}"
             if footer.frames == frames:
                 what = "the footer's size or chain CRC is not that of the frames before it"
-            self._frame_checks.add(segment, "footer", found.byte, what)
+            self._frame_checks.add(segment, "footer", scanned.byte, what)
 
     # -- effects ------------------------------------------------------------------------------
 

@@ -84,10 +84,10 @@ class CommitChecks:
                 elif whole != f"{LOG_FOLDER}/{COMMIT_MARK}":  # in a store that of a copy
                     self.notes.append(Note(self._path(whole), 0, "no commit, and never read"))
         newest = max(commits, default=-1)
-        for number in sorted(each for each in summaries if each > newest):
+        for number in sorted(taken for taken in summaries if taken > newest):
             what = f"a summary at commit {number}, and the newest commit is {newest}"
             self._fault("commits-behind", summary_object_name(number), 0, what)
-        return commits, {each for each in summaries if each <= newest}
+        return commits, {taken for taken in summaries if taken <= newest}
 
     def _path(self, name: str) -> str:
         return f"{self._store.url}/{name}"
@@ -99,27 +99,27 @@ class CommitChecks:
 
     def _take_commit(self, number: int, data: Read) -> None:
         name = commit_object_name(number)
-        found = self._decoded(name, number, data, "commit-missing", "commit-damaged")
-        if found is None:
+        decoded = self._decoded(name, number, data, "commit-missing", "commit-damaged")
+        if decoded is None:
             self.state = self._before = None
             self.is_all_known = False
             return
-        self.named.update(found.segments.column("file").to_pylist())
+        self.named.update(decoded.segments.column("file").to_pylist())
         if number == 0:
-            self.schema = found.commit.schema
-            if found.commit.schema is None or found.commit.operation != Operation.MAKE:
+            self.schema = decoded.commit.schema
+            if decoded.commit.schema is None or decoded.commit.operation != Operation.MAKE:
                 self._fault("commit-record", name, 0, "it does not make the queue")
-            self._before, self.state = found, QueueState.of([found])
+            self._before, self.state = decoded, QueueState.of([decoded])
             return
         before = self._before
-        problem = "" if before is None else what_does_not_follow(before.commit, found)
-        if before is not None and found.after != (number - 1, before.salt):
+        problem = "" if before is None else what_does_not_follow(before.commit, decoded)
+        if before is not None and decoded.after != (number - 1, before.salt):
             problem = f"it goes on from another commit {number - 1} than the one that is here"
         if problem:
             self._fault("commit-record", name, 0, problem)
-        self._before = found
+        self._before = decoded
         try:
-            self.state = None if self.state is None else self.state.after(found)
+            self.state = None if self.state is None else self.state.after(decoded)
         except ValueError as error:
             self._fault("commit-record", name, 0, str(error))
             self.state = None
@@ -133,9 +133,11 @@ class CommitChecks:
                 raise CorruptLog(self._path(name), 0, "the object is missing")
             if isinstance(data, CecError):
                 raise data
-            found = ReferenceObject.decode(data, self._path(name), number, is_summary=not is_commit)
-            self._log_id = self._log_id or found.log_id
-            if found.log_id != self._log_id:
+            decoded = ReferenceObject.decode(
+                data, self._path(name), number, is_summary=not is_commit
+            )
+            self._log_id = self._log_id or decoded.log_id
+            if decoded.log_id != self._log_id:
                 raise CorruptLog(self._path(name), 16, "it is of another queue")
         except CorruptLog as error:
             is_gone = isinstance(data, FileNotFoundError)
@@ -143,27 +145,27 @@ class CommitChecks:
         except CecError as error:
             self._fault(kind_of(error), name, 0, str(error))
         else:
-            return found
+            return decoded
         return None
 
     # -- summaries ----------------------------------------------------------------------------
 
     def _take_summary(self, number: int, data: Read) -> None:
         name = summary_object_name(number)
-        found = self._decoded(name, number, data, "summary", "summary")
+        decoded = self._decoded(name, number, data, "summary", "summary")
         base = summary_base(number)
-        if found is None:
+        if decoded is None:
             return
         if base is None:
             self.notes.append(Note(self._path(name), 0, "no summary is due here; it is never read"))
             return
         if self.state is not None:
-            due = self.state.summary(found.created_us)
-            if due is None or not _is_same(due, found):
+            due = self.state.summary(decoded.created_us)
+            if due is None or not _is_same(due, decoded):
                 what = "it does not say what the commits up to there say"
                 self._fault("summary", name, 0, what, acknowledged=False)
         elif base == 0:  # of all there is, so that what follows is known again
-            self._before, self.state = found, QueueState.of([found])
+            self._before, self.state = decoded, QueueState.of([decoded])
 
     def _check_mark(self, commits: int) -> None:
         """The commits that the mark names are here; a queue that was copied has none."""
@@ -232,18 +234,18 @@ def _gap_in(firsts: Ints, records: Ints, start: int, end: int) -> str:
     return ""
 
 
-def _is_same(due: ReferenceObject, found: ReferenceObject) -> bool:
-    def in_order(each: ReferenceObject) -> pa.Table:
+def _is_same(due: ReferenceObject, summary: ReferenceObject) -> bool:
+    def in_order(item: ReferenceObject) -> pa.Table:
         keys = [(name, "ascending") for name in ("removed", "file", "byte")]
-        return pa.Table.from_batches([each.segments]).sort_by(keys).combine_chunks()
+        return pa.Table.from_batches([item.segments]).sort_by(keys).combine_chunks()
 
-    is_of_same = (due.salt, due.after) == (found.salt, found.after)
-    return is_of_same and due.commit == found.commit and in_order(due).equals(in_order(found))
+    is_of_same = (due.salt, due.after) == (summary.salt, summary.after)
+    return is_of_same and due.commit == summary.commit and in_order(due).equals(in_order(summary))
 
 
-def what_does_not_follow(before: ReferenceCommit, found: ReferenceObject) -> str:
+def what_does_not_follow(before: ReferenceCommit, after: ReferenceObject) -> str:
     """Return why a commit cannot follow the one before it; empty where it can."""
-    commit, segments = found.commit, found.segments
+    commit, segments = after.commit, after.segments
     count = len(commit.ends)
     if count < len(before.ends):
         return f"{count} partitions, where there were {len(before.ends)}"
@@ -280,9 +282,11 @@ def what_does_not_follow(before: ReferenceCommit, found: ReferenceObject) -> str
 
 
 def _records_by_partition(segments: pa.RecordBatch, count: int) -> Ints:
-    found = np.zeros(count, np.int64)
-    np.add.at(found, segments.column("partition").to_numpy(), segments.column("records").to_numpy())
-    return found
+    totals = np.zeros(count, np.int64)
+    np.add.at(
+        totals, segments.column("partition").to_numpy(), segments.column("records").to_numpy()
+    )
+    return totals
 
 
 def _does_not_go_on(added: pa.RecordBatch, ends: Ints) -> str:

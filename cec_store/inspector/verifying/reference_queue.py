@@ -24,9 +24,9 @@ def _consumer_faults(store: Store, state: QueueState) -> list[Fault]:
         consumers = registered(state, store.url)
     except CorruptLog as error:
         return [Fault("commit-record", error.path, error.byte, error.reason, True)]
-    for name, each in consumers.items():
+    for name, consumer in consumers.items():
         try:
-            acknowledged(store, state, name, each.first)
+            acknowledged(store, state, name, consumer.first)
         except CorruptLog as error:
             fault = Fault("consumer-damaged", error.path, error.byte, error.reason, True)
             faults.append(fault)
@@ -55,9 +55,9 @@ def verify_reference(
         checks = SegmentChecks(store, commits.state, commits.schema, records, progress)
         for number in range(len(commits.state.commit.ends)):
             log = Log(f"partition {number}", place.folder, partition=number)
-            found = checks.partition(number)
-            faults += [replace(fault, log=log.name) for fault in found.faults]
-            logs.append(VerifiedLog(log, found, 0))
+            verification = checks.partition(number)
+            faults += [replace(fault, log=log.name) for fault in verification.faults]
+            logs.append(VerifiedLog(log, verification, 0))
     if commits.state is not None:
         faults += _consumer_faults(store, commits.state)
     notes += rubbish(store, commits.named, commits.is_all_known)

@@ -68,24 +68,24 @@ class SegmentChecks:
 
     def partition(self, number: int) -> Verification:
         """One partition against what the commits say of it."""
-        found = _Found()
+        counts = _Found()
         segments = segments_of_partition(self._state, number)
-        wanted = [Wanted(each["file"]) for each in segments]
-        for segment, data in zip(segments, read_all(self._store, wanted), strict=True):
-            self._check(found, segment, data)
+        parts = [Wanted(item["file"]) for item in segments]
+        for segment, data in zip(segments, read_all(self._store, parts), strict=True):
+            self._check(counts, segment, data)
             self._bytes += segment["bytes"]
             self._progress(TotalBytes(self._bytes))
         commit = self._state.commit
-        kinds = {kind.name: int(found.kinds[kind]) for kind in RecordKind}
+        kinds = {kind.name: int(counts.kinds[kind]) for kind in RecordKind}
         return Verification(
             path=self._store.url,
-            faults=tuple(found.faults),
+            faults=tuple(counts.faults),
             notes=(),
             epoch=None,
-            segments=found.segments,
-            frames=found.frames,
-            records=found.records,
-            bytes=found.bytes,
+            segments=counts.segments,
+            frames=counts.frames,
+            records=counts.records,
+            bytes=counts.bytes,
             first_offset=commit.starts[number],
             end_offset=commit.ends[number],
             kinds=kinds if self._with_records else {},
@@ -93,54 +93,54 @@ class SegmentChecks:
             index="none",
         )
 
-    def _check(self, found: _Found, segment: dict[str, Any], data: Read) -> None:
+    def _check(self, counts: _Found, segment: dict[str, Any], data: Read) -> None:
         path = f"{self._store.url}/{segment['file']}"
         first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
         if isinstance(data, FileNotFoundError):
             what = "an object that a commit names is missing"
-            found.faults.append(Fault("segment-missing", path, 0, what, True, first, end))
+            counts.faults.append(Fault("segment-missing", path, 0, what, True, first, end))
             return
         if isinstance(data, CecError):
-            found.faults.append(Fault(kind_of(data), path, 0, str(data), True, first, end))
+            counts.faults.append(Fault(kind_of(data), path, 0, str(data), True, first, end))
             return
-        found.segments += 1
-        found.bytes += segment["bytes"]
-        known = len(found.faults)
+        counts.segments += 1
+        counts.bytes += segment["bytes"]
+        known = len(counts.faults)
         frames = data[segment["byte"] : segment["byte"] + segment["bytes"]]
-        headers = [*self._sound_frames(found, segment, frames, path)]
-        found.frames += len(headers)
-        found.records += sum(header.record_count for header in headers)
-        if len(found.faults) > known:
+        headers = [*self._sound_frames(counts, segment, frames, path)]
+        counts.frames += len(headers)
+        counts.records += sum(header.record_count for header in headers)
+        if len(counts.faults) > known:
             return
-        said = {name: segment[name] for name in ("records", "frames", "least_us", "greatest_us")}
-        there = claims_of(headers)
-        for name in (name for name in said if said[name] != there[name]):
-            what = f"{name}: {there[name]}, and the commit says {said[name]}"
-            found.faults.append(Fault("commit-record", path, segment["byte"], what, True))
-        found.faults += self._around(segment, data, path)
+        stated = {name: segment[name] for name in ("records", "frames", "least_us", "greatest_us")}
+        actual = claims_of(headers)
+        for name in (name for name in stated if stated[name] != actual[name]):
+            what = f"{name}: {actual[name]}, and the commit says {stated[name]}"
+            counts.faults.append(Fault("commit-record", path, segment["byte"], what, True))
+        counts.faults += self._around(segment, data, path)
 
     def _sound_frames(
-        self, found: _Found, segment: dict[str, Any], data: bytes, path: str
+        self, counts: _Found, segment: dict[str, Any], data: bytes, path: str
     ) -> Iterator[FrameHeader]:
         """Yield the headers of sound frames, and add the others to the faults.
 
         One damaged frame makes its segment unreadable, because readers read its frames as one.
         """
         first, end = segment["first_offset"], segment["first_offset"] + segment["records"]
-        for each in frames_of(segment, data):
-            if isinstance(each, BadPlace):
-                kind = "version" if each.is_newer else "frame-damaged"
-                fault = Fault(kind, path, each.byte, each.reason, True, first, end)
-                found.faults.append(fault)
-            elif each.problem:
-                fault = Fault("body-checksum", path, each.byte, each.problem, True, first, end)
-                found.faults.append(fault)
+        for item in frames_of(segment, data):
+            if isinstance(item, BadPlace):
+                kind = "version" if item.is_newer else "frame-damaged"
+                fault = Fault(kind, path, item.byte, item.reason, True, first, end)
+                counts.faults.append(fault)
+            elif item.problem:
+                fault = Fault("body-checksum", path, item.byte, item.problem, True, first, end)
+                counts.faults.append(fault)
             else:
-                yield each.header
+                yield item.header
                 if self._with_records:
-                    found.faults += self._records(found, each, path)
+                    counts.faults += self._records(counts, item, path)
 
-    def _records(self, found: _Found, frame: ReferencedFrame, path: str) -> Iterator[Fault]:
+    def _records(self, counts: _Found, frame: ReferencedFrame, path: str) -> Iterator[Fault]:
         header = frame.header
         here = (path, frame.byte)
         try:
@@ -151,8 +151,8 @@ class SegmentChecks:
             end = header.end_offset
             yield Fault("body-structure", *here, str(error), True, header.first_offset, end)
             return
-        found.kinds += np.bincount(kinds_of(records), minlength=len(found.kinds))
-        if found.kinds[: RecordKind.DATA].any() or found.kinds[RecordKind.DATA + 1 :].any():
+        counts.kinds += np.bincount(kinds_of(records), minlength=len(counts.kinds))
+        if counts.kinds[: RecordKind.DATA].any() or counts.kinds[RecordKind.DATA + 1 :].any():
             yield Fault("kinds", *here, "a record that is no output", True)
         times = values_of(records.column(TIMESTAMP), "i8")
         if len(times) and (times.min(), times.max()) != (

@@ -72,14 +72,14 @@ class SparkFiles:
 
     def _check_operators(self) -> None:
         """With checkpoint format V2 the newest commit says which operators have state."""
-        there = {log.operator for log in self._logs}
+        present = {log.operator for log in self._logs}
         newest = self._commits.get(self.batches[-1]) if self.batches else None
-        for operator in sorted({*((newest and newest.unique_ids) or {})} - there):
+        for operator in sorted({*((newest and newest.unique_ids) or {})} - present):
             self._fault("log-missing", f"state/{operator}", 0, "the operator's folder is missing")
 
     def committed(self, log: Log) -> list[tuple[int, int | str]]:
         """The versions that a store must have, each with the name to find it by."""
-        found: list[tuple[int, int | str]] = []
+        versions: list[tuple[int, int | str]] = []
         operator, store = _store_of(log)
         assert log.partition is not None
         for batch in self.batches:
@@ -93,8 +93,8 @@ class SparkFiles:
                 what = f"it names no state of {log.name}"
                 self._fault("spark-commits", f"{COMMITS}/{batch}", 0, what)
                 continue
-            found.append((batch + 1, at or batch + 1))
-        return found
+            versions.append((batch + 1, at or batch + 1))
+        return versions
 
     def due_stores(self) -> list[tuple[int, int, str]]:
         """Operator, partition and store of all that there have to be, in order."""
@@ -218,9 +218,9 @@ class SparkFiles:
             what = f"batch {batch} is missing here"
             self._fault("spark-commits", f"{COMMITS}/{batch}", 0, what)
 
-    def _missing(self, name: str, there: set[int], first: int, end: int) -> list[int]:
+    def _missing(self, name: str, present: set[int], first: int, end: int) -> list[int]:
         """Batches that are not there; looked at again, as a query may be running."""
-        missing = sorted({*range(first, end)} - there)
+        missing = sorted({*range(first, end)} - present)
         folder = self._checkpoint.folder.folder(name)
         if not missing or not folder.exists():
             return missing

@@ -44,13 +44,13 @@ def verify_state_log(
         ids = StateTree(folder).ids
         try:
             run = _StateLogVerifier(StateLogFiles(folder), progress)
-            found = run.run(records, rebuilds, committed, decoder)
+            verification = run.run(records, rebuilds, committed, decoder)
         except (CecError, FileNotFoundError):
             if not looks_left or StateTree(folder).ids == ids:
                 raise
         else:
-            if found.is_sound or not looks_left or StateTree(folder).ids == ids:
-                return found
+            if verification.is_sound or not looks_left or StateTree(folder).ids == ids:
+                return verification
 
 
 class _StateLogVerifier:
@@ -95,7 +95,9 @@ class _StateLogVerifier:
             versions.rebuild(kept.whole if rebuilds else kept.whole[-1:])
         faults = tuple(versions.with_effects())
         whole = versions.whole()
-        held = [each for each in (self._tree.segment(n).frames for n in self._segments) if each]
+        held = [
+            batches for batches in (self._tree.segment(n).frames for n in self._segments) if batches
+        ]
         return Verification(
             path=self._files.folder.path,
             faults=faults,
@@ -251,15 +253,15 @@ class _StateLogVerifier:
             self._faults.append(Fault("inputs", segment.scan.path, 128, what, True))
 
     @staticmethod
-    def _version_faults(segment: LogSegment, found: ScannedFrame, before: int) -> Iterator[Fault]:
-        header = found.header
+    def _version_faults(segment: LogSegment, scanned: ScannedFrame, before: int) -> Iterator[Fault]:
+        header = scanned.header
         if header.type == FrameType.BATCH and header.input_upto <= before:
             what = f"version {header.input_upto} after version {before}"
-            yield segment.fault("inputs", found.byte, what)
+            yield segment.fault("inputs", scanned.byte, what)
         elif header.type == FrameType.SCHEMA:
             try:
-                schema = segment.scan.schema(header._replace(schema_byte=found.byte))
+                schema = segment.scan.schema(header._replace(schema_byte=scanned.byte))
             except BadHeader:
                 return  # reported as a body
             if schema.arrow != STATE_SCHEMA.arrow:
-                yield segment.fault("schema", found.byte, "not the columns of a state log")
+                yield segment.fault("schema", scanned.byte, "not the columns of a state log")

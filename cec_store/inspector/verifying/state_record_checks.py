@@ -98,13 +98,13 @@ class BranchChecks:
         except CecError:
             known = []  # forgotten, or reported with the segment
         checks = StateRecordChecks(STATE_SCHEMA)
-        for each in reversed(known):
-            self._check(checks, each, is_fresh=False)
+        for item in reversed(known):
+            self._check(checks, item, is_fresh=False)
         checks.recounted_frames = 0
-        for each in reversed(fresh):
-            self._check(checks, each, is_fresh=True)
+        for item in reversed(fresh):
+            self._check(checks, item, is_fresh=True)
         self.recounted_frames += checks.recounted_frames
-        self._done.update(each.address for each in fresh)
+        self._done.update(item.address for item in fresh)
 
     def _scan_of(self, segment_id: int) -> SegmentScan:
         """One after the other: each holds a bucket of its file."""
@@ -114,12 +114,12 @@ class BranchChecks:
 
     def _check(self, checks: StateRecordChecks, frame: Frame, is_fresh: bool) -> None:
         scan = self._scan_of(frame.address.segment_id)
-        found = ScannedFrame(frame.address.segment_id, frame.address.byte, frame.header)
-        if scan.body_problem(found):
+        scanned = ScannedFrame(frame.address.segment_id, frame.address.byte, frame.header)
+        if scan.body_problem(scanned):
             checks.forget(frame.header.end_offset)
             return  # reported with the segment
         try:
-            records = scan.records(found)
+            records = scan.records(scanned)
         except BadHeader as error:
             checks.forget(frame.header.end_offset)
             if is_fresh:

@@ -128,7 +128,7 @@ class VersionFaults:
         for version in versions.tolist():
             frame = self._kept.frame(version)
             lineage = VersionReader(self._tree, frame)
-            size = sum(each.header.raw_bytes for each in extent_frames(lineage, frame))
+            size = sum(item.header.raw_bytes for item in extent_frames(lineage, frame))
             if size > _REBUILT_BYTES_MAX:
                 too_large += 1
                 continue
