@@ -73,7 +73,7 @@ class ObjectBeats:
         kept_from = beat.counter - _KEPT_BEATS
         if kept_from - self._deleted_below >= _DELETED_AT_ONCE:
             counters = range(self._deleted_below, kept_from)
-            self._store.delete(beat_name(self._tenure.number, each) for each in counters)
+            self._store.delete(beat_name(self._tenure.number, counter) for counter in counters)
             self._deleted_below = kept_from
 
     def newest(self, thoroughly: bool = False) -> Beat | None:
@@ -81,16 +81,16 @@ class ObjectBeats:
         # While a watcher was away for long, the holder may have deleted the next beat.
         if thoroughly or self._newest is None:
             following = max(following, *self._listed(), 0)
-        while (found := self._read(following)) is not None:
-            self._newest = found
-            if found.kind is BeatKind.RELEASED:
+        while (beat := self._read(following)) is not None:
+            self._newest = beat
+            if beat.kind is BeatKind.RELEASED:
                 break
             following += 1
         return self._newest
 
     def _listed(self) -> list[int]:
-        found = (beat_of(entry.name) for entry in self._store.list())
-        return [0, *(each[1] for each in found if each and each[0] == self._tenure.number)]
+        pairs = (beat_of(entry.name) for entry in self._store.list())
+        return [0, *(pair[1] for pair in pairs if pair and pair[0] == self._tenure.number)]
 
     def _read(self, counter: int) -> Beat | None:
         with suppress(FileNotFoundError):

@@ -104,14 +104,14 @@ def costs(
         raise ValueError(f"the query alone needs {load:.2f} processors; one node has one")
     if extent_factor < 1:
         raise ValueError(f"extent_factor is {extent_factor:g}: Q is at least the open windows")
-    found = (
+    all_costs = (
         _amnesia(system, query),
         _passive(system, query, is_precise),
         _upstream(system, query, is_precise),
         _active(system, query, is_precise),
         _eventual(system, query, extent_factor),
     )
-    return {each.scheme: each for each in found}
+    return {cost.scheme: cost for cost in all_costs}
 
 
 def _cost(

@@ -70,20 +70,20 @@ def costs_here(
     """
     log = log_cost(system, query, extent_factor)
     made = _Costs(system, query, log)
-    found = (made.amnesia(), made.passive(), made.upstream(), made.active(), made.eventual())
-    return {each.scheme: each for each in found}
+    all_costs = (made.amnesia(), made.passive(), made.upstream(), made.active(), made.eventual())
+    return {cost.scheme: cost for cost in all_costs}
 
 
 def cheapest(
-    found: Iterable[CostHere], system: System, recovery_time_s: float, *, may_lose: bool = False
+    offers: Iterable[CostHere], system: System, recovery_time_s: float, *, may_lose: bool = False
 ) -> CostHere | None:
     """Return the fitting scheme with the least sum of shares of bandwidth and processor, or
     ``None``.
     """
-    fit = [each for each in found if each.fits(recovery_time_s, may_lose=may_lose)]
+    fit = [cost for cost in offers if cost.fits(recovery_time_s, may_lose=may_lose)]
     return min(
         fit,
-        key=lambda each: (each.bandwidth_share(system) + each.processor_share, each.outage_s),
+        key=lambda cost: (cost.bandwidth_share(system) + cost.processor_share, cost.outage_s),
         default=None,
     )
 

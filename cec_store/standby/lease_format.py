@@ -72,8 +72,8 @@ def tenure_name(number: int) -> str:
 
 def tenure_of(name: str) -> int | None:
     """The number in such a name; ``None`` for any other name."""
-    found = _TENURE.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _TENURE.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def beat_name(tenure: int, counter: int) -> str:
@@ -83,8 +83,8 @@ def beat_name(tenure: int, counter: int) -> str:
 
 def beat_of(name: str) -> tuple[int, int] | None:
     """Tenure and counter in such a name; ``None`` for any other name."""
-    found = _BEAT.fullmatch(name)
-    return (int(found[1]), int(found[2])) if found else None
+    match = _BEAT.fullmatch(name)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def rows_name(token: str) -> str:
@@ -104,11 +104,11 @@ def decode_tenure(data: bytes, path: str) -> Tenure:
         UnsupportedVersion: a later release has written it.
     """
     try:
-        found = json.loads(data)
-        version = found.pop("version")
+        fields = json.loads(data)
+        version = fields.pop("version")
         if version != VERSION:
             raise upgrade_needed(path, f"format version {version}; this release reads {VERSION}")
-        tenure = Tenure(**{**found, "kept_in": KeptIn(found["kept_in"])})
+        tenure = Tenure(**{**fields, "kept_in": KeptIn(fields["kept_in"])})
         numbers = (tenure.number, tenure.period_us, tenure.misses)
         is_sound = all(type(n) is int and 0 < n < 2**63 for n in numbers)
         is_sound &= type(tenure.holder) is str and bool(_TOKEN.fullmatch(tenure.token))
@@ -129,7 +129,7 @@ def decode_beat(data: bytes, token: str) -> Beat | None:
     """The beat; ``None`` for bytes that are none, or of another tenure."""
     if len(data) != _BYTES.size or not crc_is_right(data):
         return None
-    found, counter, kind = _BYTES.unpack(data)
-    if found.hex() != token or kind not in tuple(BeatKind):
+    written, counter, kind = _BYTES.unpack(data)
+    if written.hex() != token or kind not in tuple(BeatKind):
         return None
     return Beat(counter, BeatKind(kind))

@@ -66,8 +66,8 @@ class LeaseObjects:
         return None if number is None else self.tenure(number)
 
     def _numbers(self) -> list[int]:
-        found = (tenure_of(entry.name) for entry in self._store.list())
-        return sorted(number for number in found if number is not None)
+        numbers = (tenure_of(entry.name) for entry in self._store.list())
+        return sorted(number for number in numbers if number is not None)
 
     def is_over(self, number: int) -> bool:
         """Return True if somebody has taken over this tenure.
@@ -113,8 +113,8 @@ class LeaseObjects:
             self._store.create(name, [encode_tenure(tenure)])
         except FileExistsError:
             self._store.delete(_row_files(tenure))
-            there = self.tenure(tenure.number)
-            raise self.held(there.holder if there else "somebody else") from None
+            winner = self.tenure(tenure.number)
+            raise self.held(winner.holder if winner else "somebody else") from None
         # Long ago there may have been others, whose first tenures are deleted by now.
         if (newest := max(self._numbers())) > tenure.number:
             self._store.delete([name, *_row_files(tenure)])
@@ -127,7 +127,7 @@ class LeaseObjects:
     def _clean(self, newest: int) -> None:
         """Delete what earlier tenures have left: a few are kept for those who are still in them."""
         listed = self._store.list()
-        beats = [e.name for e in listed if (found := beat_of(e.name)) and found[0] < newest]
+        beats = [e.name for e in listed if (beat := beat_of(e.name)) and beat[0] < newest]
         self._store.delete(beats)
         numbers = sorted(n for e in listed if (n := tenure_of(e.name)) is not None)
         for number in (n for n in numbers if n <= newest - _KEPT_TENURES):

@@ -287,10 +287,10 @@ class Watch:
             return True
         # A takeover counts as the first sign of life of the new holder.
         number = self._tenure.number
-        found = self._objects.newest() if thoroughly else self._objects.tenure(number + 1)
-        if found is None or found.number <= number:
+        tenure = self._objects.newest() if thoroughly else self._objects.tenure(number + 1)
+        if tenure is None or tenure.number <= number:
             return False
-        self._adopt(found)
+        self._adopt(tenure)
         self._has_moved = True
         return True
 

@@ -52,13 +52,15 @@ class QueueInput:
         """
         folder = self._queue.folder
         try:
-            said = read_acknowledgement(folder, self.name, self._queue.chain().manifest.log_id)
+            acknowledgement = read_acknowledgement(
+                folder, self.name, self._queue.chain().manifest.log_id
+            )
         except FileNotFoundError:
             raise StandbyRefused(
                 f"{folder.path}: no consumer {self.name!r} is registered, so nothing keeps the "
                 "input of a standby; start the primary first, or register it"
             ) from None
-        return said.effects_saved
+        return acknowledgement.effects_saved
 
     def claimed(self) -> QueueSource:
         """Take the consumer's name over from its holder, and return the input under it."""

@@ -138,7 +138,7 @@ def needed_input(scheme: Scheme, chain: Chain, sources: Sequence[Source]) -> Int
     """From where on a takeover reads the inputs, shape (inputs,); T, where there is a state."""
     nothing = np.zeros(len(sources), np.int64)
     if scheme is Scheme.UPSTREAM:
-        saved = [each.effects_saved() for each in sources if isinstance(each, QueueInput)]
+        saved = [source.effects_saved() for source in sources if isinstance(source, QueueInput)]
         return np.array(saved, np.int64)
     last = chain.last()
     if last is None:
@@ -146,9 +146,9 @@ def needed_input(scheme: Scheme, chain: Chain, sources: Sequence[Source]) -> Int
     header, names = last.header, [input_column(n) for n in range(len(sources))]
     frame = last
     if header.extent_records:
-        found = chain.find_offset(header.end_offset - header.extent_records)
-        assert found is not None
-        frame = found
+        oldest = chain.find_offset(header.end_offset - header.extent_records)
+        assert oldest is not None
+        frame = oldest
     positions = inputs_of(chain.records(frame, columns=names), len(sources))
     if header.extent_records:
         first = header.end_offset - header.extent_records - frame.header.first_offset

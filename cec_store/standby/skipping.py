@@ -64,16 +64,16 @@ def skip(
 
 def gap_record(schema: RecordSchema, upto: Ints, timestamp_us: int) -> pa.RecordBatch:
     """Return one record: all state is lost, and output continues with the input at ``upto``."""
-    said = {KIND: RecordKind.GAP, TIMESTAMP: timestamp_us}
-    said |= {input_column(number): int(end) for number, end in enumerate(upto)}
+    values = {KIND: RecordKind.GAP, TIMESTAMP: timestamp_us}
+    values |= {input_column(number): int(end) for number, end in enumerate(upto)}
     arrays = []
     for field in schema.arrow:
-        if field.name not in said:
+        if field.name not in values:
             arrays.append(pa.nulls(1, field.type))
         elif field.name == TIMESTAMP:
             arrays.append(pa.array([timestamp_us], pa.int64()).cast(TIMESTAMP_TYPE))
         else:
-            arrays.append(pa.array([int(said[field.name])], field.type))
+            arrays.append(pa.array([int(values[field.name])], field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
 
 

@@ -260,7 +260,8 @@ class Standby:
     def _complete(self, queue: OutputQueue, moments_s: tuple[float, float, float]) -> Takeover:
         began_s, checked_s, fenced_s = moments_s
         sources = [
-            each.claimed() if isinstance(each, QueueInput) else each for each in self._sources
+            source.claimed() if isinstance(source, QueueInput) else source
+            for source in self._sources
         ]
         try:
             try:

@@ -55,7 +55,7 @@ def report_of(
     skipped: tuple[SkippedInput, ...] = ()
     if scheme is Scheme.AMNESIA and recovery is not None:
         ends = zip(recovery.replay_from, recovery.replay_upto, strict=True)
-        skipped = tuple(SkippedInput(n, *each) for n, each in enumerate(ends))
+        skipped = tuple(SkippedInput(n, *bounds) for n, bounds in enumerate(ends))
     return TakeoverReport(
         scheme=scheme,
         check_s=check_s,

@@ -83,10 +83,10 @@ class FollowedLog:
         if last is None:
             return None
         self._refuse_uncounted(last)
-        found = rebuild(self.chain, last.header.seq)
-        self._last, self.upto = last, found.replay_upto
-        self.frames_read += found.extent.frames
-        return found
+        checkpoint = rebuild(self.chain, last.header.seq)
+        self._last, self.upto = last, checkpoint.replay_upto
+        self.frames_read += checkpoint.extent.frames
+        return checkpoint
 
     def new(self) -> Iterator[NewRecords]:
         """Yield the records that have been made durable since the last call, in the order of the

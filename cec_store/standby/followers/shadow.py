@@ -125,24 +125,24 @@ class Shadow:
 
     def _begin(self) -> None:
         """Start as a recovery would, at the log's end; its first frame says where the input is."""
-        found = self._log.begin()
-        if found is None:
+        checkpoint = self._log.begin()
+        if checkpoint is None:
             return
         operator = self.operator
         self._builder = FrameBuilder(operator, self._schema, self._frame_bytes_max)
         self._ledger = FootprintLedger(operator.inputs)
         self._lacks[:] = False
         self._unsettled.clear()
-        slots = operator.restore(found.keys, found.states, found.positions)
-        self._ledger.add(slots, found.offsets, found.positions)
+        slots = operator.restore(checkpoint.keys, checkpoint.states, checkpoint.positions)
+        self._ledger.add(slots, checkpoint.offsets, checkpoint.positions)
         self._needed_from = operator.preload_start()
         if self._needed_from is not None:
-            preload(operator, self._sources, self._needed_from, found.replay_from)
-        self._position = found.replay_from
-        for step in self._steps_between(found.replay_from, found.replay_upto):
+            preload(operator, self._sources, self._needed_from, checkpoint.replay_from)
+        self._position = checkpoint.replay_from
+        for step in self._steps_between(checkpoint.replay_from, checkpoint.replay_upto):
             operator.catch_up(step)
             self.taken_rows += step.rows
-        self._position = found.replay_upto
+        self._position = checkpoint.replay_upto
         self.is_begun = True
 
     def _steps_between(self, start: Ints, stop: Ints) -> Iterator[Step]:

@@ -99,13 +99,13 @@ class WarmState:
             self._replay_ahead()
 
     def _begin(self) -> None:
-        found = self._log.begin()
-        if found is None:
+        checkpoint = self._log.begin()
+        if checkpoint is None:
             return
         self._ledger = FootprintLedger(self.operator.inputs)
         self._needed_from = None
-        self._taken_upto = found.replay_from
-        self._restore(found.keys, found.states, found.positions, found.offsets)
+        self._taken_upto = checkpoint.replay_from
+        self._restore(checkpoint.keys, checkpoint.states, checkpoint.positions, checkpoint.offsets)
         self._is_begun = True
 
     def _apply(self, new: NewRecords) -> None:

@@ -112,19 +112,19 @@ class EventualCheckpoint(Protocol):
             if operator.window_s
         ]
         self._composed = self._durable = 0
-        self._written = [each.as_written(0) for each in self._windows]
+        self._written = [windows.as_written(0) for windows in self._windows]
 
     def start(self) -> None:
         self._tick(lambda: self._begin(self._frame()))
 
     def _frame(self) -> Process:
         processed = self.execution.processed(self.env.now)
-        records = sum(each.frame(processed, self._extent_factor) for each in self._windows)
+        records = sum(windows.frame(processed, self._extent_factor) for windows in self._windows)
         output = self.execution.processing.output
         first, end = output.count_by(self._composed), output.count_by(processed)
         records = records if self._windows else end - first
         self._composed = processed
-        written = [each.as_written(processed) for each in self._windows]
+        written = [windows.as_written(processed) for windows in self._windows]
         logs = max(1, len(self._windows))
         size = records * self.system.tuple_bytes + logs * FRAME_BYTES
         self.message_bytes += size + self._ids(1)
@@ -135,7 +135,7 @@ class EventualCheckpoint(Protocol):
     def take_over(self) -> Takeover:
         failed_s, system, execution = self.env.now, self.system, self.execution
         processed = execution.processed(failed_s)
-        records = sum(each.extent for each in self._written)
+        records = sum(windows.extent for windows in self._written)
         replayed, replay_s = self._replay_from_durable(processed)
         yield self.env.timeout(system.detection_s)
         began_s = self.env.now

@@ -46,16 +46,17 @@ class Network:
     @property
     def type(self) -> NetworkType:
         order = list(NetworkType)
-        return max((each.type for each in self.operators), key=order.index)
+        return max((operator.type for operator in self.operators), key=order.index)
 
     @property
     def stateful(self) -> tuple[Operator, ...]:
-        return tuple(each for each in self.operators if each.window_s)
+        return tuple(operator for operator in self.operators if operator.window_s)
 
     def with_extra(self, extra_s: float) -> Network:
         """Each aggregate takes more for a tuple than Table 5 says."""
         operators = tuple(
-            replace(each, extra_s=extra_s) if each.window_s else each for each in self.operators
+            replace(operator, extra_s=extra_s) if operator.window_s else operator
+            for operator in self.operators
         )
         return replace(self, operators=operators)
 
@@ -73,8 +74,8 @@ def aggregate_network(
     window_s: float = 0.100, advance_s: float = 0.010, operators: int = 1
 ) -> Network:
     """A chain of aggregates, one by default."""
-    each = Operator(NetworkType.CONVERGENT, window_s, advance_s)
-    return Network("aggregate", (each,) * operators)
+    operator = Operator(NetworkType.CONVERGENT, window_s, advance_s)
+    return Network("aggregate", (operator,) * operators)
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,12 @@ class Processing:
 
     def oldest_in_state(self, processed: int) -> int:
         """The oldest input that any operator's state goes back to."""
-        found = processed
+        first = processed
         for number, stage in enumerate(self.stages[:-1]):
             oldest = self.oldest_needed(number, processed)
             if oldest < stage.count_by(processed):
-                found = min(found, int(stage.low[oldest]))
-        return found
+                first = min(first, int(stage.low[oldest]))
+        return first
 
 
 def process(network: Network, time_s: Floats, window_tuple_s: float) -> Processing:

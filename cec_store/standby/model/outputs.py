@@ -157,5 +157,5 @@ def observed(
     random = np.random.default_rng([seed, list(Scheme).index(scheme)])
     order = list(RecoveryType)
     moments = random.integers(3 * WINDOW + _STALE, INPUTS - 3 * WINDOW, failures)
-    found = [_fail(scheme, kind, int(each), is_precise, random) for each in moments]
-    return max(found, key=order.index)
+    types = [_fail(scheme, kind, int(failed), is_precise, random) for failed in moments]
+    return max(types, key=order.index)

@@ -88,18 +88,18 @@ def simulate(
         random = np.random.default_rng([size.seed, number])
         execution = execute(system, network, size.run_s, random)
         moments_s = _moments(execution, size, random)
-        overhead, held, found = _run(execution, make, moments_s, random)
+        overhead, held, new_outcomes = _run(execution, make, moments_s, random)
         overheads.append(overhead)
         held_s.append(held)
-        outcomes += found
-    recovery_ms = 1e3 * np.array([each.recovery_s for each in outcomes])
+        outcomes += new_outcomes
+    recovery_ms = 1e3 * np.array([outcome.recovery_s for outcome in outcomes])
     return Point(
         overhead_percent=float(np.mean(overheads)),
         recovery_ms=float(recovery_ms.mean()),
         error_ms=float(recovery_ms.std() / len(recovery_ms) ** 0.5),
-        replayed=float(np.mean([each.replayed for each in outcomes])),
-        repeated=float(np.mean([each.repeated for each in outcomes])),
-        lost=float(np.mean([each.lost for each in outcomes])),
+        replayed=float(np.mean([outcome.replayed for outcome in outcomes])),
+        repeated=float(np.mean([outcome.repeated for outcome in outcomes])),
+        lost=float(np.mean([outcome.lost for outcome in outcomes])),
         held_ms=1e3 * float(np.mean(held_s)),
     )
 
@@ -107,7 +107,7 @@ def simulate(
 def _moments(execution: Execution, size: Size, random: np.random.Generator) -> list[float]:
     """When the failures are: once all windows and messages have come round, and before the end."""
     system = execution.system
-    windows_s = sum(each.window_s for each in execution.network.operators)
+    windows_s = sum(item.window_s for item in execution.network.operators)
     load = execution.processing.cost_s.sum() / execution.duration_s
     if load >= 1:
         raise ValueError(f"the node would need {load:.2f} processors; it has one")
@@ -118,7 +118,7 @@ def _moments(execution: Execution, size: Size, random: np.random.Generator) -> l
             f"run_s is {size.run_s:g}: windows and intervals take longer, at least "
             f"{first_s + size.run_s - last_s:g} s"
         )
-    return [float(each) for each in np.sort(random.uniform(first_s, last_s, size.failures))]
+    return [float(item) for item in np.sort(random.uniform(first_s, last_s, size.failures))]
 
 
 def _run(
