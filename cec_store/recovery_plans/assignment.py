@@ -36,10 +36,10 @@ class Nodes:
         if len(set(self.names)) < len(self.names):
             raise ValueError("a node is named twice")
         for name in ("capacity", "used"):
-            found = getattr(self, name)
-            if found.shape != (len(self.names),):
-                raise ValueError(f"{len(self.names)} nodes, but {name} of shape {found.shape}")
-            if found.size and not (np.isfinite(found).all() and found.min() >= 0):
+            values = getattr(self, name)
+            if values.shape != (len(self.names),):
+                raise ValueError(f"{len(self.names)} nodes, but {name} of shape {values.shape}")
+            if values.size and not (np.isfinite(values).all() and values.min() >= 0):
                 raise ValueError(f"{name} has to be at least 0")
         if not 0 < self.cap <= 1:
             raise ValueError(f"cap is {self.cap}: give a share above 0, and 1 at most")
@@ -106,13 +106,13 @@ def assign(outage: Outage, plan: Plan, nodes: Nodes) -> Assignment:
     operator-centric plans have them, follow one by one.
     """
     draft = _Draft(outage, nodes)
-    numbers = [outage.number[each] for each in plan.queries]
-    whole = [draft.place(outage.failed_of(each)) for each in numbers]
-    refused = [each for each, done in zip(plan.queries, whole, strict=True) if not done]
+    numbers = [outage.number[name] for name in plan.queries]
+    whole = [draft.place(outage.failed_of(number)) for number in numbers]
+    refused = [name for name, done in zip(plan.queries, whole, strict=True) if not done]
     chosen = np.zeros(len(outage.queries), np.bool_)
     chosen[numbers] = True
     needed = outage.taken(chosen)
-    planned = np.isin(outage.failed, [outage.topology.index[each] for each in plan.partitions])
+    planned = np.isin(outage.failed, [outage.topology.index[name] for name in plan.partitions])
     for single in np.flatnonzero(planned & ~needed):
         if draft.is_fed(int(single)):
             draft.place(np.array([single], np.int64))
@@ -135,17 +135,17 @@ class _Draft:
     def place(self, numbers: Ints) -> bool:
         """All of these failed partitions that have no place yet, or none; whether that was done."""
         todo = numbers[self._at[numbers] == NONE]
-        heap, found = self._heap.copy(), []
+        heap, placed = self._heap.copy(), []
         for number in todo[np.lexsort((todo, -self._cost[todo]))].tolist():
             cost = float(self._cost[number])
             if not heap or cost > self._slack[heap[0][1]] - heap[0][0]:
                 return False
             negated, node = heap[0]
             heapq.heapreplace(heap, (negated + cost, node))
-            found.append((number, node))
+            placed.append((number, node))
         self._heap = heap
         topology = self._outage.topology
-        for number, node in sorted(found):
+        for number, node in sorted(placed):
             self._at[number] = node
             name = topology.partitions[self._outage.failed[number]]
             self.places[name] = self._nodes.names[node]

@@ -75,8 +75,8 @@ def _best(outage: Outage, room: float, beginnings: Ints) -> Bools:
         plans.begin(some[:, 1])
         plans.extend()
         values = plans.values
-        found = int(np.lexsort((plans.costs, -values))[0])
-        reached = float(values[found]), -float(plans.costs[found])
+        densest = int(np.lexsort((plans.costs, -values))[0])
+        reached = float(values[densest]), -float(plans.costs[densest])
         if reached > best:
-            best, chosen = reached, plans.chosen[found]
+            best, chosen = reached, plans.chosen[densest]
     return chosen

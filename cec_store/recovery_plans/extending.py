@@ -114,7 +114,7 @@ def density_order(outage: Outage, chosen: Bools) -> Ints:
     """These queries, the densest first: each as if those before it were back."""
     plans = GrowingPlans(outage, np.inf, allowed=chosen)
     plans.extend()
-    wanted = np.flatnonzero(chosen)
-    step = plans.step[0, wanted]
-    order = np.lexsort((wanted, -outage.priority[wanted], step))
-    return wanted[order].astype(np.int64)
+    queries = np.flatnonzero(chosen)
+    step = plans.step[0, queries]
+    order = np.lexsort((queries, -outage.priority[queries], step))
+    return queries[order].astype(np.int64)

@@ -58,11 +58,11 @@ def drawn(how: Drawn, random: np.random.Generator) -> Topology:
         for query in queries:
             of_query[query].append(number)
         cost = (float(costs[number]),)
-        operators.append(Operator(f"p{number}", cost, tuple(f"p{each}" for each in reads)))
-    total = [costs[len(sets) + query] + costs[each].sum() for query, each in enumerate(of_query)]
+        operators.append(Operator(f"p{number}", cost, tuple(f"p{member}" for member in reads)))
+    total = [costs[len(sets) + query] + costs[dealt].sum() for query, dealt in enumerate(of_query)]
     priorities = _priorities(how, _ranks(total), random)
     for query, dealt in enumerate(of_query):
-        ends = tuple(f"p{each}" for each in dealt)
+        ends = tuple(f"p{member}" for member in dealt)
         cost = (float(costs[len(sets) + query]),)
         operators.append(Operator(f"q{query}", cost, ends, (float(priorities[query]),)))
     return Topology.of(operators)

@@ -38,13 +38,15 @@ def optimum(outage: Outage, room: float, *, limit_s: float = 60.0) -> Plan:
         unit = room or 1.0
         cost = np.concatenate([np.zeros(queries), outage.cost / unit])[None, :]
         constraints.append(scipy.optimize.LinearConstraint(cost, -np.inf, room / unit))
-    found = scipy.optimize.milp(
+    solution = scipy.optimize.milp(
         np.concatenate([-outage.priority, np.zeros(blocks)]),
         integrality=np.concatenate([np.ones(queries), np.zeros(blocks)]),
         bounds=scipy.optimize.Bounds(0, 1),
         constraints=constraints,
         options={"time_limit": limit_s, "mip_rel_gap": 0.0},
     )
-    if found.status != 0:
-        raise TimeoutError(f"no optimum of {queries} queries within {limit_s:g} s: {found.message}")
-    return plan_of(outage, outage.taken(found.x[:queries] > 0.5), room)
+    if solution.status != 0:
+        raise TimeoutError(
+            f"no optimum of {queries} queries within {limit_s:g} s: {solution.message}"
+        )
+    return plan_of(outage, outage.taken(solution.x[:queries] > 0.5), room)

@@ -57,29 +57,29 @@ class Outage:
             ValueError: a partition that the topology does not have.
         """
         failed = set(failed)
-        if strange := [each for each in failed if each not in topology.index]:
+        if strange := [partition for partition in failed if partition not in topology.index]:
             raise ValueError(f"{strange[0]} is no partition of this topology")
-        places = sorted(topology.index[each] for each in failed)
-        outputs = [topology.partitions[each] for each in topology.outputs.tolist()]
-        kept = sum(1 << n for n, each in enumerate(outputs) if each not in left_out)
+        places = sorted(topology.index[partition] for partition in failed)
+        outputs = [topology.partitions[partition] for partition in topology.outputs.tolist()]
+        kept = sum(1 << n for n, partition in enumerate(outputs) if partition not in left_out)
         blocks: dict[int, int] = {}
         block_of = np.full(len(places), NONE, np.int64)
         for number, place in enumerate(places):
             if queries := topology.needed_by[place] & kept:
                 block_of[number] = blocks.setdefault(queries, len(blocks))
         block, query = _members(list(blocks), len(outputs))
-        found = np.unique(query)
-        query = np.searchsorted(found, query)
+        failed_queries = np.unique(query)
+        query = np.searchsorted(failed_queries, query)
         has = block_of != NONE
         at = np.array(places, np.int64)
         return cls(
             topology,
             at,
-            found,
-            topology.priority[found],
+            failed_queries,
+            topology.priority[failed_queries],
             block_of,
             np.bincount(block_of[has], topology.cost[at[has]], len(blocks)).astype(np.float64),
-            Membership.of_pairs(query, block, len(found)),
+            Membership.of_pairs(query, block, len(failed_queries)),
             Membership.of_pairs(block, query, len(blocks)),
         )
 
@@ -102,9 +102,9 @@ class Outage:
 
     def covered(self, chosen: Bools) -> Bools:
         """Which blocks these queries need."""
-        found = np.zeros(len(self.cost), np.bool_)
-        found[self.needs.members[chosen[self.needs.rows]]] = True
-        return found
+        covered = np.zeros(len(self.cost), np.bool_)
+        covered[self.needs.members[chosen[self.needs.rows]]] = True
+        return covered
 
     def taken(self, chosen: Bools) -> Bools:
         """Which of the failed partitions these queries need."""
@@ -113,7 +113,7 @@ class Outage:
     @cached_property
     def number(self) -> dict[Partition, int]:
         """Place of each failed query, by its output."""
-        return {self.output(each): each for each in range(len(self.queries))}
+        return {self.output(place): place for place in range(len(self.queries))}
 
     @cached_property
     def _in_block(self) -> Membership:
@@ -132,7 +132,9 @@ class Outage:
 def _members(sets: list[int], count: int) -> tuple[Ints, Ints]:
     """Sets of numbers below ``count``, as whole numbers: pairs of a set's place and a member."""
     width = (count + 7) // 8
-    packed = np.frombuffer(b"".join(each.to_bytes(width, "little") for each in sets), np.uint8)
+    packed = np.frombuffer(
+        b"".join(members_of.to_bytes(width, "little") for members_of in sets), np.uint8
+    )
     bits = np.unpackbits(packed.reshape(len(sets), width), axis=1, bitorder="little")
     rows, members = np.nonzero(bits)
     return rows.astype(np.int64), members.astype(np.int64)

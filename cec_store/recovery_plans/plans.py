@@ -38,7 +38,7 @@ class Plan:
             return "nothing to recover"
         every = len(self.queries) + len(self.waiting)
         lines = [f"{len(self.queries)} of {every} queries, {self.cost:g} of {self.room:g} in room"]
-        lines += [f"{each}: recovered" for each in self.queries]
+        lines += [f"{query}: recovered" for query in self.queries]
         if self.waiting:
             left = max(0.0, self.room - self.cost)
             lines.append(
@@ -63,14 +63,14 @@ def plan_of(outage: Outage, taken: Bools, room: float) -> Plan:
     waits = np.flatnonzero(~back)
     queries = density_order(outage, back)
     return Plan(
-        queries=tuple(outage.output(each) for each in queries.tolist()),
+        queries=tuple(outage.output(place) for place in queries.tolist()),
         partitions=tuple(
-            names[each] for each in outage.failed[_start_order(outage, queries, taken)].tolist()
+            names[place] for place in outage.failed[_start_order(outage, queries, taken)].tolist()
         ),
         priority=float(outage.priority[back].sum()),
         cost=float(cost[taken].sum()),
         room=room,
-        waiting=tuple(outage.output(each) for each in waits.tolist()),
+        waiting=tuple(outage.output(place) for place in waits.tolist()),
         needed=float(outage.needs.summed(lacking)[waits].min(initial=np.inf)) if len(waits) else 0,
     )
 
@@ -111,16 +111,20 @@ def checked_room(room: float) -> float:
 def violations(outage: Outage, plan: Plan) -> list[str]:
     """Return the faults of a plan: too dear, not failed, or a query that lacks a partition."""
     topology = outage.topology
-    failed = {topology.partitions[each] for each in outage.failed.tolist()}
+    failed = {topology.partitions[partition] for partition in outage.failed.tolist()}
     taken = set(plan.partitions)
-    found = [f"{each} has not failed" for each in plan.partitions if each not in failed]
+    faults = [
+        f"{partition} has not failed" for partition in plan.partitions if partition not in failed
+    ]
     if len(taken) < len(plan.partitions):
-        found.append("a partition is recovered twice")
-    known = [each for each in plan.partitions if each in topology.index]
-    cost = sum(float(topology.cost[topology.index[each]]) for each in known)
+        faults.append("a partition is recovered twice")
+    known = [partition for partition in plan.partitions if partition in topology.index]
+    cost = sum(float(topology.cost[topology.index[partition]]) for partition in known)
     if cost > plan.room * (1 + EQUAL):
-        found.append(f"it costs {cost:g}, and there is room for {plan.room:g}")
+        faults.append(f"it costs {cost:g}, and there is room for {plan.room:g}")
     for query in plan.queries:
         lacking = (topology.query(query) & failed) - taken
-        found += [f"{query} needs {each}, which is not recovered" for each in sorted(lacking)]
-    return found
+        faults += [
+            f"{query} needs {partition}, which is not recovered" for partition in sorted(lacking)
+        ]
+    return faults

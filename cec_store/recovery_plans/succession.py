@@ -35,8 +35,8 @@ class Step:
 
     def __str__(self) -> str:
         """Return lines for logs and terminals: the plan, and the node of each partition."""
-        lines = [str(self.plan), *(f"{each} on {node}" for each, node in self.places.items())]
-        lines += [f"{each}: fits at no one node" for each in self.refused]
+        lines = [str(self.plan), *(f"{name} on {node}" for name, node in self.places.items())]
+        lines += [f"{name}: fits at no one node" for name in self.refused]
         return "\n".join(lines)
 
 
@@ -60,19 +60,19 @@ def next_step(
     before, places = room, dict[Partition, Hashable]()
     refused: list[Partition] = []
     while True:
-        found = assign(outage, planner(outage, room), nodes)
-        places |= found.places
-        refused += found.refused
-        nodes, room = found.nodes, float(found.nodes.room.sum())
-        if not found.refused:
+        assignment = assign(outage, planner(outage, room), nodes)
+        places |= assignment.places
+        refused += assignment.refused
+        nodes, room = assignment.nodes, float(assignment.nodes.room.sum())
+        if not assignment.refused:
             break
         outage = Outage.of(topology, down - places.keys(), refused)
     index = topology.index
-    taken = np.isin(whole.failed, [index[each] for each in places])
+    taken = np.isin(whole.failed, [index[name] for name in places])
     plan = plan_of(whole, taken, before)
-    left = tuple(topology.partitions[each] for each in whole.failed[~taken].tolist())
+    left = tuple(topology.partitions[name] for name in whole.failed[~taken].tolist())
     back = set(plan.queries)
-    return Step(plan, places, nodes, left, tuple(each for each in refused if each not in back))
+    return Step(plan, places, nodes, left, tuple(name for name in refused if name not in back))
 
 
 def succession(

@@ -52,13 +52,13 @@ class Operator:
     """True if a partition reads only those of its own number, not all."""
 
     def __post_init__(self) -> None:
-        if not self.costs or not all(0 <= each < math.inf for each in self.costs):
+        if not self.costs or not all(0 <= value < math.inf for value in self.costs):
             raise ValueError(f"{self.name}: costs {self.costs}; give one of at least 0 a partition")
         if self.priorities and len(self.priorities) != len(self.costs):
             raise ValueError(
                 f"{self.name}: {len(self.costs)} partitions, {len(self.priorities)} priorities"
             )
-        if not all(0 < each < math.inf for each in self.priorities):
+        if not all(0 < value < math.inf for value in self.priorities):
             raise ValueError(f"{self.name}: priorities {self.priorities} have to be above 0")
 
 
@@ -87,28 +87,28 @@ class Topology:
                 operators with different numbers of partitions.
         """
         ordered = _ordered(list(operators))
-        read = {name for each in ordered for name in each.reads}
+        read = {name for operator in ordered for name in operator.reads}
         partitions: list[Partition] = []
         depths: list[int] = []
         edges: list[tuple[Ints, Ints]] = []
         outputs: list[int] = []
         priority: list[float] = []
         known: dict[str, tuple[Operator, int, int]] = {}
-        for each in ordered:
-            first, count = len(partitions), len(each.costs)
-            before = [known[name] for name in dict.fromkeys(each.reads)]
-            depth = 1 + max((there for _, _, there in before), default=-1)
-            known[each.name] = each, first, depth
-            partitions += [Partition(each.name, number) for number in range(count)]
+        for operator in ordered:
+            first, count = len(partitions), len(operator.costs)
+            before = [known[name] for name in dict.fromkeys(operator.reads)]
+            depth = 1 + max((depth_before for _, _, depth_before in before), default=-1)
+            known[operator.name] = operator, first, depth
+            partitions += [Partition(operator.name, number) for number in range(count)]
             depths += [depth] * count
-            edges += [_edges(each, first, *other[:2]) for other in before]
-            if each.priorities or each.name not in read:
+            edges += [_edges(operator, first, *other[:2]) for other in before]
+            if operator.priorities or operator.name not in read:
                 outputs += range(first, first + count)
-                priority += each.priorities or (PRIORITY,) * count
+                priority += operator.priorities or (PRIORITY,) * count
         none = np.zeros(0, np.int64)
         return cls(
             tuple(partitions),
-            np.array([cost for each in ordered for cost in each.costs], np.float64),
+            np.array([cost for operator in ordered for cost in operator.costs], np.float64),
             np.array(depths, np.int64),
             Membership.of_pairs(
                 np.concatenate([none, *(targets for targets, _ in edges)]),
@@ -121,7 +121,7 @@ class Topology:
 
     @cached_property
     def index(self) -> dict[Partition, int]:
-        return {each: place for place, each in enumerate(self.partitions)}
+        return {partition: place for place, partition in enumerate(self.partitions)}
 
     @cached_property
     def needed_by(self) -> tuple[int, ...]:
@@ -150,22 +150,24 @@ class Topology:
             raise ValueError(f"{output} is no query's output")
         bit = 1 << int(place[0])
         return frozenset(
-            each
-            for each, queries in zip(self.partitions, self.needed_by, strict=True)
+            partition
+            for partition, queries in zip(self.partitions, self.needed_by, strict=True)
             if queries & bit
         )
 
 
 def _ordered(operators: list[Operator]) -> list[Operator]:
     """Each after all that it reads."""
-    named = {each.name: each for each in operators}
+    named = {operator.name: operator for operator in operators}
     if len(named) < len(operators):
         raise ValueError("an operator is named twice")
-    for each in operators:
-        if missing := [name for name in each.reads if name not in named]:
-            raise ValueError(f"{each.name} reads {missing[0]}, which is no operator")
+    for operator in operators:
+        if missing := [name for name in operator.reads if name not in named]:
+            raise ValueError(f"{operator.name} reads {missing[0]}, which is no operator")
     try:
-        order = TopologicalSorter({each.name: each.reads for each in operators}).static_order()
+        order = TopologicalSorter(
+            {operator.name: operator.reads for operator in operators}
+        ).static_order()
         return [named[name] for name in order]
     except CycleError as error:
         raise ValueError(f"operators read each other: {' -> '.join(error.args[1])}") from None
@@ -173,13 +175,13 @@ def _ordered(operators: list[Operator]) -> list[Operator]:
 
 def _edges(reader: Operator, first: int, source: Operator, source_first: int) -> tuple[Ints, Ints]:
     """Return, for each pair of partitions, the one that reads and the one that is read."""
-    count, there = len(reader.costs), len(source.costs)
+    count, source_count = len(reader.costs), len(source.costs)
     numbers = np.arange(count, dtype=np.int64)
     if not reader.aligned:
-        others = np.arange(there, dtype=np.int64)
-        return np.repeat(first + numbers, there), np.tile(source_first + others, count)
-    if count != there:
+        others = np.arange(source_count, dtype=np.int64)
+        return np.repeat(first + numbers, source_count), np.tile(source_first + others, count)
+    if count != source_count:
         raise ValueError(
-            f"{reader.name} is aligned and has {count} partitions, {source.name} has {there}"
+            f"{reader.name} is aligned and has {count} partitions, {source.name} has {source_count}"
         )
     return first + numbers, source_first + numbers
