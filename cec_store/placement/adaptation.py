@@ -53,8 +53,8 @@ def plan(
         freed = _free(draft)
     done = np.flatnonzero(nodes.draining & ~draft.layout.owned.any(axis=0)).tolist()
     names = [layout.nodes[node] for node in dict.fromkeys([*done, *freed])]
-    wanted = math.ceil(stuck / rules.aim - EQUAL) if rules.scales else 0
-    return Plan(draft.layout, tuple(draft.moves), wanted, tuple(names))
+    more_nodes = math.ceil(stuck / rules.aim - EQUAL) if rules.scales else 0
+    return Plan(draft.layout, tuple(draft.moves), more_nodes, tuple(names))
 
 
 def _usual(nodes: Nodes) -> float:
@@ -108,10 +108,10 @@ def _fill(draft: Draft) -> None:
             rich = [node for node in taking.tolist() if counts[node] > fair]
             if counts[target] >= fair or not rich:
                 break
-            found = _gift(draft, target, rich)
-            if found is None:
+            gift = _gift(draft, target, rich)
+            if gift is None:
                 break
-            draft.move(found, target, f"{draft.layout.nodes[target]} owns too few")
+            draft.move(gift, target, f"{draft.layout.nodes[target]} owns too few")
 
 
 def _gift(draft: Draft, target: int, rich: list[int]) -> int | None:
@@ -134,7 +134,7 @@ def _free(draft: Draft) -> tuple[int, ...]:
     if draft.at_node[taking].sum() >= rules.underload * nodes.capacity[taking].sum():
         return ()
     ours_alone = [node for node in taking.tolist() if not nodes.external[node]]
-    node = min(ours_alone or taking.tolist(), key=lambda each: float(draft.used[each]))
+    node = min(ours_alone or taking.tolist(), key=lambda candidate: float(draft.used[candidate]))
     draining = nodes.draining.copy()
     draining[node] = True
     tried = Draft(draft.layout, draft.load, replace(nodes, draining=draining), rules)

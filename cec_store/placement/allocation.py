@@ -93,10 +93,10 @@ def _make_room(group: int, held: Bools, allowed: Bools, counts: Ints, most: int)
         if counts[node] < most:
             return _push(node, reached, held, counts)
         for other in np.flatnonzero(held[:, node] & (np.arange(len(held)) != group)):
-            for there in np.flatnonzero(allowed[other] & ~held[other]):
-                if int(there) not in reached:
-                    reached[int(there)] = (node, int(other))
-                    todo.append(int(there))
+            for place in np.flatnonzero(allowed[other] & ~held[other]):
+                if int(place) not in reached:
+                    reached[int(place)] = (node, int(other))
+                    todo.append(int(place))
     return min((n for n, came in reached.items() if came is None), key=lambda n: int(counts[n]))
 
 
@@ -159,7 +159,7 @@ def algorithm_3(
     A copy's places stand in levels of equal cost. Levels have only nodes where its group is not, so
     that what it loses is measured between places that it can have.
     """
-    levels = [_levels(each, may) for each, may in zip(priced, allowed, strict=True)]
+    levels = [_levels(option, may) for option, may in zip(priced, allowed, strict=True)]
     carried = np.zeros(priced.shape[1])
     held = np.zeros_like(allowed)
     asked = np.broadcast_to(np.asarray(copies, np.int64), (len(priced),))
@@ -175,7 +175,7 @@ def algorithm_3(
         if level == len(levels[group]):
             # Everywhere was tried: constraint 2 gives way, to the least cost, then the least load.
             free = np.flatnonzero(allowed[group] & ~held[group])
-            node = int(min(free, key=lambda each: (priced[group, each], carried[each])))
+            node = int(min(free, key=lambda option: (priced[group, option], carried[option])))
         else:
             _, best = levels[group][level]
             fits = best[~held[group, best] & (carried[best] + load <= room)]
@@ -189,10 +189,10 @@ def algorithm_3(
     return _as_holders(held, int(asked.max(initial=0)))
 
 
-def _levels(each: Floats, may: Bools) -> list[tuple[float, Ints]]:
+def _levels(priced: Floats, may: Bools) -> list[tuple[float, Ints]]:
     """Nodes from the best on, those of one cost together."""
     nodes = np.flatnonzero(may)
-    return [(float(cost), nodes[each[nodes] == cost]) for cost in np.unique(each[nodes])]
+    return [(float(cost), nodes[priced[nodes] == cost]) for cost in np.unique(priced[nodes])]
 
 
 def _loss(levels: Sequence[tuple[float, Ints]], level: int) -> float:
@@ -208,9 +208,9 @@ def _loss(levels: Sequence[tuple[float, Ints]], level: int) -> float:
 
 def _as_holders(held: Bools, copies: int) -> Ints:
     """Return the nodes of each row, in order, and NOWHERE behind fewer than ``copies``."""
-    found = np.full((len(held), copies), NOWHERE, np.int64)
+    holders = np.full((len(held), copies), NOWHERE, np.int64)
     rows, nodes = np.nonzero(held)
     if len(rows):
         firsts = np.searchsorted(rows, rows)
-        found[rows, np.arange(len(rows)) - firsts] = nodes
-    return found
+        holders[rows, np.arange(len(rows)) - firsts] = nodes
+    return holders

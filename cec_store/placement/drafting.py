@@ -45,12 +45,12 @@ class Draft:
     def fits(self, group: int, most: float | None) -> Bools:
         """Which nodes can take a group and stay within this share, if any; shape (nodes,)."""
         capacity = self.nodes.capacity
-        found: Bools = (capacity > 0) & ~self.nodes.draining
+        able: Bools = (capacity > 0) & ~self.nodes.draining
         if most is not None:
-            found &= self.at_node + self.load[group] <= most * capacity + EQUAL
+            able &= self.at_node + self.load[group] <= most * capacity + EQUAL
         if (owner := self.layout.owner[group]) != NOWHERE:
-            found[owner] = False
-        return found
+            able[owner] = False
+        return able
 
     def move(self, group: int, target: int, reason: str) -> None:
         source = int(self.layout.owner[group])
@@ -83,10 +83,10 @@ class Draft:
             groups = np.flatnonzero((self.layout.owner == node) & ((self.load > 0) | wholly))
             if not len(groups):
                 return wholly
-            found = self._best(groups, math.inf if wholly else float(excess), most)
-            if found is None:
+            move = self._best(groups, math.inf if wholly else float(excess), most)
+            if move is None:
                 return False
-            self.move(*found, reason)
+            self.move(*move, reason)
         return False
 
     def _best(self, groups: Ints, excess: float, most: float) -> tuple[int, int] | None:

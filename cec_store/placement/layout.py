@@ -44,8 +44,8 @@ class Layout:
                 f"{count} groups, but owners of shape {self.owner.shape} and copies of "
                 f"{self.holders.shape}"
             )
-        for found in (self.owner, self.holders):
-            if found.size and not NOWHERE <= found.min() <= found.max() < len(self.nodes):
+        for places in (self.owner, self.holders):
+            if places.size and not NOWHERE <= places.min() <= places.max() < len(self.nodes):
                 raise ValueError(f"there are {len(self.nodes)} nodes; a place names another")
 
     @classmethod
@@ -66,10 +66,10 @@ class Layout:
         copies = []
         for group, at in zip(groups, owner, strict=True):
             named = dict.fromkeys((holders or {}).get(group, ()))
-            found = [number[name] for name in named if name in number]
-            copies.append([index for index in found if index != at])
+            places = [number[name] for name in named if name in number]
+            copies.append([index for index in places if index != at])
         most = max(map(len, copies), default=0)
-        padded = [each + [NOWHERE] * (most - len(each)) for each in copies]
+        padded = [row + [NOWHERE] * (most - len(row)) for row in copies]
         return cls(
             groups,
             tuple(nodes),
@@ -80,10 +80,10 @@ class Layout:
     @property
     def held(self) -> Bools:
         """True where a node has a copy of a group; shape (groups, nodes)."""
-        found = np.zeros((len(self.groups), len(self.nodes)), np.bool_)
+        held = np.zeros((len(self.groups), len(self.nodes)), np.bool_)
         group, copy = np.nonzero(self.holders != NOWHERE)
-        found[group, self.holders[group, copy]] = True
-        return found
+        held[group, self.holders[group, copy]] = True
+        return held
 
     @property
     def owned(self) -> Bools:
@@ -115,13 +115,13 @@ class Layout:
 
 def violations(layout: Layout) -> list[str]:
     """Where constraint 1 does not hold: a copy with its group, or with another of its copies."""
-    found = []
+    problems = []
     for group, owner, row in zip(
         layout.groups, layout.owner.tolist(), layout.holders.tolist(), strict=True
     ):
-        there = [index for index in row if index != NOWHERE]
-        if owner in there:
-            found.append(f"{layout.nodes[owner]} processes {group} and holds a copy of it")
-        if len(set(there)) < len(there):
-            found.append(f"two copies of {group} are at one node")
-    return found
+        held_by = [index for index in row if index != NOWHERE]
+        if owner in held_by:
+            problems.append(f"{layout.nodes[owner]} processes {group} and holds a copy of it")
+        if len(set(held_by)) < len(held_by):
+            problems.append(f"two copies of {group} are at one node")
+    return problems

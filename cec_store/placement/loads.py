@@ -93,18 +93,18 @@ def correlations(
     of_groups = standard_scores(loads)
     owned = layout.owned.astype(np.float64)
     if reading is Reading.NODE:
-        found = _significant(of_groups @ standard_scores(owned.T @ loads).T, least)
+        correlation = _significant(of_groups @ standard_scores(owned.T @ loads).T, least)
     else:
-        found = _significant(of_groups @ of_groups.T, least) @ owned
+        correlation = _significant(of_groups @ of_groups.T, least) @ owned
         if reading is Reading.GROUPS:
-            found = found / np.maximum(1.0, owned.sum(axis=0))
+            correlation = correlation / np.maximum(1.0, owned.sum(axis=0))
     # Equal up to rounding is equal: ties are decided by load.
-    rounded: Floats = np.round(found, 9) + 0.0
+    rounded: Floats = np.round(correlation, 9) + 0.0
     return rounded
 
 
-def _significant(found: Floats, least: float) -> Floats:
-    kept: Floats = np.where(np.abs(found) < least, 0.0, found)
+def _significant(correlation: Floats, least: float) -> Floats:
+    kept: Floats = np.where(np.abs(correlation) < least, 0.0, correlation)
     return kept
 
 
@@ -133,5 +133,5 @@ def score(layout: Layout, priced: Floats) -> float:
         return 0.0
     group = np.arange(len(layout.groups))[:, None]
     dearest = priced.max(axis=1, initial=0.0)[:, None]
-    each = np.where(layout.holders == NOWHERE, dearest, priced[group, layout.holders])
-    return float(each.sum())
+    cost = np.where(layout.holders == NOWHERE, dearest, priced[group, layout.holders])
+    return float(cost.sum())

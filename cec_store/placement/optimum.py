@@ -51,16 +51,16 @@ def optimum(
         at_node = scipy.sparse.kron(weights[None, :], scipy.sparse.eye(nodes))
         room = room_of_a_node(weights, copies, taking, spread)
         constraints.append(scipy.optimize.LinearConstraint(at_node, -np.inf, room))
-    found = scipy.optimize.milp(
+    solution = scipy.optimize.milp(
         priced.ravel(),
         integrality=np.ones(groups * nodes),
         bounds=scipy.optimize.Bounds(0, allowed.ravel().astype(np.float64)),
         constraints=constraints,
         options={"time_limit": limit_s},
     )
-    if found.status == 1:
+    if solution.status == 1:
         raise TimeoutError(f"no optimum of {groups} groups on {nodes} nodes within {limit_s:g} s")
-    if found.status != 0:
-        raise ValueError(f"no allocation holds both constraints: {found.message}")
-    chosen = found.x.reshape(groups, nodes) > 0.5
+    if solution.status != 0:
+        raise ValueError(f"no allocation holds both constraints: {solution.message}")
+    chosen = solution.x.reshape(groups, nodes) > 0.5
     return layout.with_holders(np.nonzero(chosen)[1].reshape(groups, copies).astype(np.int64))

@@ -70,11 +70,11 @@ class Nodes:
 
     def __post_init__(self) -> None:
         arrays = (self.capacity, self.external, self.draining)
-        if any(each.shape != self.capacity.shape or each.ndim != 1 for each in arrays):
-            raise ValueError(f"of different lengths: {[each.shape for each in arrays]}")
+        if any(array.shape != self.capacity.shape or array.ndim != 1 for array in arrays):
+            raise ValueError(f"of different lengths: {[array.shape for array in arrays]}")
         for name in ("capacity", "external"):
-            found = getattr(self, name)
-            if found.size and not (np.isfinite(found).all() and found.min() >= 0):
+            values = getattr(self, name)
+            if values.size and not (np.isfinite(values).all() and values.min() >= 0):
                 raise ValueError(f"{name} has to be at least 0")
 
     @classmethod
@@ -113,11 +113,11 @@ class Plan:
 
     @property
     def assisted(self) -> int:
-        return sum(each.protocol.is_assisted for each in self.moves)
+        return sum(move.protocol.is_assisted for move in self.moves)
 
     def __str__(self) -> str:
         """Return a line for each move, for logs and terminals."""
-        lines = [str(each) for each in self.moves]
+        lines = [str(move) for move in self.moves]
         lines += [f"{node}: can be freed" for node in self.freed]
         if self.nodes_wanted:
             lines.append(f"{self.nodes_wanted} more nodes are needed")

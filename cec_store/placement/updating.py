@@ -65,19 +65,19 @@ def updated(
     nodes = len(layout.nodes)
     takes = [*(np.ones(nodes, np.bool_) if may_hold is None else may_hold).tolist(), False]
     kept = _with_copies(layout, proposed, takes)
-    needed, wanted = _pairs(kept, proposed, priced, takes)
+    needed, improving = _pairs(kept, proposed, priced, takes)
     before, aim = score(kept, priced), score(proposed, priced)
-    taken, now = [*needed], before - sum(each.gain for each in needed)
-    for each in wanted:
-        if now - aim <= threshold or each.gain <= 0:
+    taken, now = [*needed], before - sum(move.gain for move in needed)
+    for move in improving:
+        if now - aim <= threshold or move.gain <= 0:
             break
-        taken.append(each)
-        now -= each.gain
+        taken.append(move)
+        now -= move.gain
     holders = kept.holders.copy()
-    for each in taken:
-        holders[each.group, each.copy] = each.target
-    found = kept.with_holders(holders)
-    return Update(found, tuple(taken), before, score(found, priced), aim)
+    for move in taken:
+        holders[move.group, move.copy] = move.target
+    result = kept.with_holders(holders)
+    return Update(result, tuple(taken), before, score(result, priced), aim)
 
 
 def _with_copies(layout: Layout, proposed: Layout, takes: list[bool]) -> Layout:
@@ -91,9 +91,9 @@ def _with_copies(layout: Layout, proposed: Layout, takes: list[bool]) -> Layout:
         zip(layout.owner.tolist(), layout.holders.tolist(), strict=True)
     ):
         copies = asked[group]
-        found = [node for node in dict.fromkeys(row) if node not in (NOWHERE, owner)]
-        there = sorted(found, key=lambda node: not takes[node])[:copies]
-        holders[group, : len(there)] = there
+        nodes = [node for node in dict.fromkeys(row) if node not in (NOWHERE, owner)]
+        kept = sorted(nodes, key=lambda node: not takes[node])[:copies]
+        holders[group, : len(kept)] = kept
     return layout.with_holders(holders)
 
 
@@ -106,7 +106,7 @@ def _pairs(
     each node whether it may have copies, and at the end, of NOWHERE, that it may not.
     """
     needed: list[CopyMove] = []
-    wanted: list[CopyMove] = []
+    improving: list[CopyMove] = []
     for group, (now, then) in enumerate(
         zip(kept.holders.tolist(), proposed.holders.tolist(), strict=True)
     ):
@@ -120,8 +120,8 @@ def _pairs(
         for copy, target in zip(leaving, targets, strict=False):
             gain = _cost(cost, now[copy], dearest) - float(cost[target])
             move = CopyMove(group, copy, now[copy], target, gain)
-            (wanted if takes[now[copy]] else needed).append(move)
-    return needed, sorted(wanted, key=lambda each: -each.gain)
+            (improving if takes[now[copy]] else needed).append(move)
+    return needed, sorted(improving, key=lambda pair: -pair.gain)
 
 
 def _cost(cost: Floats, node: int, dearest: float) -> float:

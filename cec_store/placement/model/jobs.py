@@ -62,22 +62,25 @@ def job_of(
     Raises:
         ValueError: no operators, of different numbers of steps, or a node that is not there.
     """
-    if not operators or len({each.rows_per_s.shape[1] for each in operators}) > 1:
+    if not operators or len({operator.rows_per_s.shape[1] for operator in operators}) > 1:
         raise ValueError("give operators that were recorded for the same time")
     count = len(nodes.capacity)
     owner: list[int] = []
     names: list[str] = []
-    for each in operators:
-        groups = len(each.rows_per_s)
+    for operator in operators:
+        groups = len(operator.rows_per_s)
         order = np.arange(groups) if random is None else random.permutation(groups)
-        owner += [each.nodes[place % len(each.nodes)] for place in order.tolist()]
-        names += [f"{each.name}, {group}" for group in range(groups)]
+        owner += [operator.nodes[place % len(operator.nodes)] for place in order.tolist()]
+        names += [f"{operator.name}, {group}" for group in range(groups)]
     if not 0 <= min(owner) <= max(owner) < count:
         raise ValueError(f"there are {count} nodes; an operator begins at another")
-    rows = np.concatenate([each.rows_per_s for each in operators])
-    row_s = np.concatenate([np.full(len(each.rows_per_s), each.row_s) for each in operators])
+    rows = np.concatenate([operator.rows_per_s for operator in operators])
+    row_s = np.concatenate(
+        [np.full(len(operator.rows_per_s), operator.row_s) for operator in operators]
+    )
     grown = [
-        np.cumsum(each.rows_per_s, axis=1) * interval_s * each.state_row_bytes for each in operators
+        np.cumsum(operator.rows_per_s, axis=1) * interval_s * operator.state_row_bytes
+        for operator in operators
     ]
     layout = Layout(
         tuple(names),

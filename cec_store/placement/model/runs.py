@@ -113,10 +113,10 @@ def simulate(job: Job, allocation: Allocation, setting: Setting, seed: int = 0) 
 
 def point_of(jobs: Sequence[Callable[[], Job]], allocation: Allocation, setting: Setting) -> Point:
     """Return the averages over one run of each job."""
-    found = [simulate(make(), allocation, setting, seed) for seed, make in enumerate(jobs)]
-    total = {each.name: sum(getattr(o, each.name) for o in found) for each in fields(Outcome)}
-    shares = [each.usable / each.on_overloaded for each in found if each.on_overloaded]
-    count = len(found)
+    outcomes = [simulate(make(), allocation, setting, seed) for seed, make in enumerate(jobs)]
+    total = {item.name: sum(getattr(o, item.name) for o in outcomes) for item in fields(Outcome)}
+    shares = [item.usable / item.on_overloaded for item in outcomes if item.on_overloaded]
+    count = len(outcomes)
     return Point(
         runs=count,
         moves=total["moves"] / count,
@@ -188,9 +188,9 @@ class _Run:
             return  # A proposal that is never followed need not be made.
         setting = self._setting
         priced = costs(self._seen(step), self._layout, setting.reading, setting.least)
-        found = updated(self._layout, self._correlated(step), priced, setting.threshold)
-        self._outcome.copies_moved += len(found.moves)
-        self._layout = found.layout
+        update = updated(self._layout, self._correlated(step), priced, setting.threshold)
+        self._outcome.copies_moved += len(update.moves)
+        self._layout = update.layout
 
     def _adapt(self, step: int) -> None:
         load, outcome = self._averaged(step), self._outcome
@@ -203,17 +203,17 @@ class _Run:
         before = self._layout
         for _, group, target in self._due:
             before = before.moved(group, target)
-        found = plan(before, load, self._job.nodes, self._rules)
+        adaptation = plan(before, load, self._job.nodes, self._rules)
         number = {name: index for index, name in enumerate(before.groups)}
         places = {name: index for index, name in enumerate(before.nodes)}
-        for move in found.moves:
+        for move in adaptation.moves:
             if lazily:
                 due = (self._next_checkpoint(step), number[move.group], places[move.target])
                 self._due.append(due)
             else:
                 self._count(step, number[move.group], move.protocol)
         if not lazily:
-            self._layout = found.layout
+            self._layout = adaptation.layout
         after = Draft(self._layout, load, self._job.nodes, self._rules)
         above = int((after.used > self._setting.overload + EQUAL).sum())
         outcome.overloaded_s += above * self._job.interval_s
@@ -227,12 +227,12 @@ class _Run:
         return (step // every + 1) * every
 
     def _move_what_is_due(self, step: int) -> None:
-        for _, group, target in [each for each in self._due if each[0] <= step]:
+        for _, group, target in [move for move in self._due if move[0] <= step]:
             holders = self._layout.holders.copy()
             holders[group] = target
             self._layout = self._layout.with_holders(holders).moved(group, target)
             self._count(step, group, self._setting.protocol)
-        self._due = [each for each in self._due if each[0] > step]
+        self._due = [move for move in self._due if move[0] > step]
 
     def _count(self, step: int, group: int, protocol: Protocol) -> None:
         job, setting = self._job, self._setting
