@@ -26,7 +26,7 @@ def report_on_cluster(path: str, saved: SavedCluster) -> Document:
     """All of it, of a bounded number of migrations: the driver keeps the last 1,000."""
     snapshot = saved.snapshot
     record_s = _cold_record_s(snapshot.moves)
-    partitions = [_partition(each, saved, record_s) for each in snapshot.partitions]
+    partitions = [_partition(item, saved, record_s) for item in snapshot.partitions]
     return {
         "path": path,
         "kind": "cluster",
@@ -34,26 +34,26 @@ def report_on_cluster(path: str, saved: SavedCluster) -> Document:
         "application_id": saved.application_id,
         "taken_us": saved.taken_us,
         "shortage": snapshot.shortage,
-        "executors": [_executor(each, snapshot) for each in snapshot.executors],
+        "executors": [_executor(item, snapshot) for item in snapshot.executors],
         "partitions": partitions,
-        "moves": [_move(each, saved) for each in snapshot.moves],
+        "moves": [_move(item, saved) for item in snapshot.moves],
         "costs": _costs(snapshot.moves),
         "totals": _totals(snapshot, partitions),
     }
 
 
 def _executor(executor: Executor, of: Snapshot) -> Document:
-    owned = [each for each in of.partitions if each.owner == executor.executor_id]
-    held = [each.replica_on(executor.executor_id) for each in of.partitions]
+    owned = [partition for partition in of.partitions if partition.owner == executor.executor_id]
+    held = [partition.replica_on(executor.executor_id) for partition in of.partitions]
     return {
         "executor": executor.executor_id,
         "host": executor.host,
         "is_leaving": executor.is_draining,
         "owns": len(owned),
-        "owned_rows": sum(each.windows for each in owned),
-        "owned_bytes": sum(each.state_bytes for each in owned),
-        "replicas": sum(each is not None for each in held),
-        "warm_replicas": sum(each is not None and each.state == "warm" for each in held),
+        "owned_rows": sum(partition.windows for partition in owned),
+        "owned_bytes": sum(partition.state_bytes for partition in owned),
+        "replicas": sum(replica is not None for replica in held),
+        "warm_replicas": sum(replica is not None and replica.state == "warm" for replica in held),
         "replica_bytes": executor.replica_bytes,
         "replica_bytes_max": executor.replica_bytes_max,
     }
@@ -81,15 +81,15 @@ def _partition(partition: Partition, saved: SavedCluster, record_s: float | None
         "is_placed": partition.is_placed,
         "takeover": best and {"executor": best.executor_id, "lag_versions": best.lag_versions or 0},
         "cold_load_us": None if record_s is None else round(1e6 * record_s * partition.windows),
-        "replicas": [asdict(each) for each in partition.replicas],
+        "replicas": [asdict(replica) for replica in partition.replicas],
     }
 
 
 def _cold_record_s(moves: Sequence[Move]) -> float | None:
     """Return the seconds per record of loads without a replica; ``None`` where there were none."""
-    cold = [each for each in moves if each.state == "done" and not each.is_from_replica]
-    records = sum(each.records_read for each in cold)
-    return sum(each.load_ms for each in cold) / 1e3 / records if records else None
+    cold = [move for move in moves if move.state == "done" and not move.is_from_replica]
+    records = sum(move.records_read for move in cold)
+    return sum(move.load_ms for move in cold) / 1e3 / records if records else None
 
 
 def _move(move: Move, saved: SavedCluster) -> Document:
@@ -112,39 +112,39 @@ def _move(move: Move, saved: SavedCluster) -> Document:
 
 def _costs(moves: Sequence[Move]) -> list[Document]:
     """By protocol and by where the state came from: how many moves, and what they cost."""
-    found = []
-    done = [each for each in moves if each.state == "done" and each.done_ms is not None]
-    for kind in sorted({(each.protocol, each.is_from_replica) for each in done}):
-        group = [each for each in done if (each.protocol, each.is_from_replica) == kind]
-        found.append(
+    costs = []
+    done = [move for move in moves if move.state == "done" and move.done_ms is not None]
+    for kind in sorted({(move.protocol, move.is_from_replica) for move in done}):
+        group = [move for move in done if (move.protocol, move.is_from_replica) == kind]
+        costs.append(
             {
                 "protocol": kind[0],
                 "is_from_replica": kind[1],
                 "moves": len(group),
-                "records_read": sum(each.records_read for each in group),
-                "load_us_median": round(1000 * median(each.load_ms for each in group)),
-                "load_us_max": 1000 * max(each.load_ms for each in group),
+                "records_read": sum(move.records_read for move in group),
+                "load_us_median": round(1000 * median(move.load_ms for move in group)),
+                "load_us_max": 1000 * max(move.load_ms for move in group),
                 "took_us_median": round(
-                    1000 * median((each.done_ms or 0) - each.ordered_ms for each in group)
+                    1000 * median((move.done_ms or 0) - move.ordered_ms for move in group)
                 ),
             }
         )
-    return found
+    return costs
 
 
 def _totals(snapshot: Snapshot, partitions: Sequence[Document]) -> Document:
-    lags = [each["takeover"]["lag_versions"] for each in partitions if each["takeover"]]
-    states = [each.state for each in snapshot.moves]
+    lags = [item["takeover"]["lag_versions"] for item in partitions if item["takeover"]]
+    states = [item.state for item in snapshot.moves]
     return {
         "executors": len(snapshot.executors),
         "partitions": len(partitions),
-        "rows": sum(each["rows"] for each in partitions),
-        "state_bytes": sum(each["state_bytes"] for each in partitions),
-        "replica_bytes": sum(each.replica_bytes for each in snapshot.executors),
-        "without_owner": sum(each["owner"] is None for each in partitions),
+        "rows": sum(item["rows"] for item in partitions),
+        "state_bytes": sum(item["state_bytes"] for item in partitions),
+        "replica_bytes": sum(item.replica_bytes for item in snapshot.executors),
+        "without_owner": sum(item["owner"] is None for item in partitions),
         "covered": len(lags),
         "lag_versions_max": max(lags, default=None),
         "moves_done": states.count("done"),
         "moves_failed": states.count("failed"),
-        "moves_running": sum(not each.is_over for each in snapshot.moves),
+        "moves_running": sum(not item.is_over for item in snapshot.moves),
     }

@@ -50,18 +50,18 @@ def report_on(
     """
     place.require_open()
     damage: list[Damage] = []
-    wanted = at if at is not None else _newest(place, damage)
+    chosen_at = at if at is not None else _newest(place, damage)
     logs: list[LogFacts] = []
     for log in place.logs:
-        logs.append(read_facts(place, log, wanted))
+        logs.append(read_facts(place, log, chosen_at))
         done(len(logs))
     if at is not None and not place.is_built_in and all(facts.last is None for facts in logs):
         raise OutOfRange(f"{place.path}: {damage_in(logs)[0].what}")
-    found = verify_place(place) if with_verify else None
-    damage = _counted(found, damage + damage_in(logs))
+    verification = verify_place(place) if with_verify else None
+    damage = _counted(verification, damage + damage_in(logs))
     for facts in logs:
-        facts.damage = [each for each in damage if each.log == facts.log.name]
-    version = _version(place, wanted, logs)
+        facts.damage = [item for item in damage if item.log == facts.log.name]
+    version = _version(place, chosen_at, logs)
     last = last_restart(place, version)
     return {
         "path": place.path,
@@ -71,10 +71,10 @@ def report_on(
         "provider": place.provider,
         "retention": place.retention(),
         "consumers": [
-            asdict(each) for each in consumer_lags([c for facts in logs for c in facts.consumers])
+            asdict(item) for item in consumer_lags([c for facts in logs for c in facts.consumers])
         ],
-        "verified": None if found is None else found.is_sound,
-        "damage": [asdict(each) for each in damage],
+        "verified": None if verification is None else verification.is_sound,
+        "damage": [asdict(item) for item in damage],
         "notes": sorted({note for facts in logs for note in facts.notes}),
         "logs": [_row(facts) for facts in logs],
         "totals": _totals(logs),
@@ -94,35 +94,35 @@ def _newest(place: Place, damage: list[Damage]) -> At:
         return None
 
 
-def _version(place: Place, wanted: At, logs: Sequence[LogFacts]) -> int | None:
+def _version(place: Place, chosen_at: At, logs: Sequence[LogFacts]) -> int | None:
     if not place.has_versions:
         return None
-    if isinstance(wanted, int) or not logs or logs[0].last is None or len(logs) > 1:
-        return wanted if isinstance(wanted, int) else None
+    if isinstance(chosen_at, int) or not logs or logs[0].last is None or len(logs) > 1:
+        return chosen_at if isinstance(chosen_at, int) else None
     return logs[0].last.input_upto
 
 
 def damage_in(logs: Sequence[LogFacts]) -> list[Damage]:
     """Return the damage in all logs, in their order."""
-    return [each for facts in logs for each in facts.damage]
+    return [damage for facts in logs for damage in facts.damage]
 
 
-def _counted(found: PlaceVerification | None, met: list[Damage]) -> list[Damage]:
+def _counted(verification: PlaceVerification | None, met: list[Damage]) -> list[Damage]:
     """The faults that `verify` counts; what the report met itself where `verify` names none.
 
     ``met`` is that, of all logs; it is all that is known where nothing was verified.
     """
-    faults = [] if found is None else found.faults
+    faults = [] if verification is None else verification.faults
     named = {fault.log for fault in faults}
-    rest = without_repeats([each for each in met if each.log not in named])
+    rest = without_repeats([damage for damage in met if damage.log not in named])
     return [*(Damage.of_fault(fault.log, fault) for fault in faults), *rest]
 
 
 def _row(facts: LogFacts) -> Document:
-    log, history, found = facts.log, facts.history, facts.footprints
+    log, history, statistics = facts.log, facts.history, facts.footprints
     oldest_us, age_us = None, None
-    if found is not None and len(found.offsets):
-        oldest_us, age_us = int(found.timestamps_us[0]), int(found.ages_us[0])
+    if statistics is not None and len(statistics.offsets):
+        oldest_us, age_us = int(statistics.timestamps_us[0]), int(statistics.ages_us[0])
     return {
         **log.fields(),
         "sound": not facts.damage,

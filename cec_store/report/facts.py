@@ -204,8 +204,8 @@ def _named(facts: LogFacts, place: Place, at: At) -> At:
 
 def without_repeats(damage: list[Damage]) -> list[Damage]:
     """Without what is known of the same position already."""
-    found: dict[tuple[str, int, str], Damage] = {}
-    for each in damage:
-        position = (each.path, each.byte, "" if each.path.endswith(".seg") else each.what)
-        found.setdefault(position, each)
-    return list(found.values())
+    by_position: dict[tuple[str, int, str], Damage] = {}
+    for item in damage:
+        position = (item.path, item.byte, "" if item.path.endswith(".seg") else item.what)
+        by_position.setdefault(position, item)
+    return list(by_position.values())

@@ -43,7 +43,7 @@ def report_on_fleet(folder: FleetFolder) -> Document:
     history = FleetHistory(folder, notes, graph)
     levels = _levels(graph)
     outage = notes.situation.outage
-    queries = [_query(each, graph, history, queues, levels) for each in status.queries]
+    queries = [_query(item, graph, history, queues, levels) for item in status.queries]
     return {
         "path": folder.path,
         "kind": "fleet",
@@ -58,7 +58,7 @@ def report_on_fleet(folder: FleetFolder) -> Document:
         "outage": outage and {
             "since_us": _us(outage.since_s),
             "cores_before": outage.cores_before,
-            "arrivals_us": [_us(each) for each in outage.arrivals],
+            "arrivals_us": [_us(item) for item in outage.arrivals],
         },
         "checkpoints": _checkpoints(folder),
         "queries": queries,
@@ -116,7 +116,7 @@ def _query(
         "arrivals": status.arrivals,
         "failures": status.failures,
         "reason": status.reason,
-        "records_waiting": None if None in waiting else sum(each or 0 for each in waiting),
+        "records_waiting": None if None in waiting else sum(count or 0 for count in waiting),
     }
 
 
@@ -152,17 +152,21 @@ def _queue(path: str, queue: QueueState | str, graph: Graph, levels: Mapping[str
 
 def _checkpoints(folder: FleetFolder) -> list[Document]:
     """The global ones that are kept, the oldest first."""
-    found = [folder.checkpoint(number) for number in folder.checkpoints()]
+    checkpoints = [folder.checkpoint(number) for number in folder.checkpoints()]
     return [
-        {"number": each.number, "taken_us": each.at_us, "batches": dict(each.batches)}
-        for each in found
+        {
+            "number": checkpoint.number,
+            "taken_us": checkpoint.at_us,
+            "batches": dict(checkpoint.batches),
+        }
+        for checkpoint in checkpoints
     ]
 
 
 def _totals(status: FleetStatus, queries: Sequence[Document]) -> Document:
-    states = [each["state"] for each in queries]
-    costs = [each["cores"] for each in queries if each["cores"] is not None]
-    waiting = [each["records_waiting"] for each in queries]
+    states = [query["state"] for query in queries]
+    costs = [query["cores"] for query in queries if query["cores"] is not None]
+    waiting = [query["records_waiting"] for query in queries]
     return {
         "queries": len(queries),
         **{state.replace(" ", "_"): states.count(state) for state in QUERY_STATES},

@@ -73,8 +73,8 @@ class RecoveryCurves:
         return {
             "is_simulated": True,
             "extent_target": [sum(_target(f, factor) for f in logs) for factor in _FACTORS],
-            "extent_records": [each.extent_max for each in tried],
-            "checks_per_record": [each.check_overhead for each in tried],
+            "extent_records": [outcome.extent_max for outcome in tried],
+            "checks_per_record": [outcome.check_overhead for outcome in tried],
             "recorded_checks_per_record": recorded.check_overhead,
         }
 
@@ -99,7 +99,7 @@ class RecoveryCurves:
             "is_simulated": False,
             "extent_target": q,
             "extent_records": q,
-            "checks_per_record": [windows / max(1, each - windows) for each in q],
+            "checks_per_record": [windows / max(1, target - windows) for target in q],
             "recorded_checks_per_record": None,
         }
 

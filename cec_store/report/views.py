@@ -82,11 +82,11 @@ def _history(logs: Sequence[LogFacts]) -> Document | None:
 
 def _filled(buckets: Iterable[HistoryBucket], numbers: Sequence[int], shift: int) -> Ints:
     """Low, high, windows, number and time at each place; what is not said holds on."""
-    said = {each.number >> shift: each for each in buckets}
+    by_place = {bucket.number >> shift: bucket for bucket in buckets}
     rows = np.zeros((5, len(numbers)), np.int64)
     before = (0, 0, 0, 0, 0)
     for place, number in enumerate(numbers):
-        here = said.get(number)
+        here = by_place.get(number)
         if here is not None and here.open_windows != NOT_COUNTED:
             before = (
                 min(here.extent_low, here.extent_high),
@@ -105,12 +105,12 @@ def _written(logs: Sequence[LogFacts], has_versions: bool) -> Document:
     if len(kept) > 1 and not has_versions:
         return _written_by_time(kept)
     shift = max((facts.history.shift for facts in logs), default=0)
-    while max((len(merged_buckets(each, shift)) for each in kept), default=0) > _BARS_MAX:
+    while max((len(merged_buckets(item, shift)) for item in kept), default=0) > _BARS_MAX:
         shift += 1
     in_order = sorted((s for buckets in kept for s in buckets), key=attrgetter("number"))
     merged = merged_buckets(in_order, shift)
     names = ("number", "timestamp_us", "bytes", "records")
-    by = {name: [getattr(each, name) for each in merged] for name in names}
+    by = {name: [getattr(item, name) for item in merged] for name in names}
     return {"by": "version" if has_versions else "frame", **by}
 
 
@@ -136,7 +136,7 @@ def _spans(kept: Sequence[Sequence[HistoryBucket]]) -> NDArray[np.float64]:
     Shape (buckets, 4). A span ends where the next record is due: as far behind the last as those of
     the bucket are apart.
     """
-    found = np.array(
+    spans = np.array(
         [
             (s.first_us, s.last_us, s.bytes, s.records)
             for buckets in kept
@@ -145,8 +145,8 @@ def _spans(kept: Sequence[Sequence[HistoryBucket]]) -> NDArray[np.float64]:
         ],
         np.float64,
     ).reshape(-1, 4)
-    found[:, 1] += (found[:, 1] - found[:, 0]) / np.maximum(1, found[:, 3] - 1)
-    return found
+    spans[:, 1] += (spans[:, 1] - spans[:, 0]) / np.maximum(1, spans[:, 3] - 1)
+    return spans
 
 
 def _binned(

@@ -53,7 +53,7 @@ def _histogram(
 
     Bins are as wide as the first of these steps that is wide enough; else as a round number.
     """
-    samples = [_sampled(each, weight) for each, weight in values if len(each)]
+    samples = [_sampled(sampled, weight) for sampled, weight in values if len(sampled)]
     if not samples:
         return None
     taken = np.concatenate([sample for sample, _ in samples]).astype(np.float64)
@@ -73,14 +73,16 @@ def _nice_step(least: float) -> float:
 
 def ages(logs: Sequence[FootprintStatistics]) -> Document:
     return {
-        "records": _histogram([(each.ages, each.weight) for each in logs]),
-        "time_us": _histogram([(each.ages_us, each.weight) for each in logs], _TIME_STEPS_US),
+        "records": _histogram([(statistics.ages, statistics.weight) for statistics in logs]),
+        "time_us": _histogram(
+            [(statistics.ages_us, statistics.weight) for statistics in logs], _TIME_STEPS_US
+        ),
     }
 
 
 def lifetimes(logs: Sequence[FootprintStatistics]) -> Document | None:
     """Return a histogram of the windows that opened and closed within the extent, in records."""
-    return _histogram([(each.lifetimes, each.weight) for each in logs])
+    return _histogram([(statistics.lifetimes, statistics.weight) for statistics in logs])
 
 
 def renewing(logs: Sequence[FootprintStatistics]) -> Document | None:
@@ -88,13 +90,13 @@ def renewing(logs: Sequence[FootprintStatistics]) -> Document | None:
     if not logs:
         return None
     windows, left = (np.zeros(len(_SHARES), np.int64) for _ in range(2))
-    for found in logs:
-        if not len(found.offsets):
+    for statistics in logs:
+        if not len(statistics.offsets):
             continue
-        places = np.rint(_SHARES * len(found.offsets)).astype(np.int64)
-        renewed = np.rint(places * found.weight).astype(np.int64)
+        places = np.rint(_SHARES * len(statistics.offsets)).astype(np.int64)
+        renewed = np.rint(places * statistics.weight).astype(np.int64)
         # The next oldest window holds the extent then; each one renewed is a record more.
-        reach = np.append(found.ages, 0)[places]
+        reach = np.append(statistics.ages, 0)[places]
         windows += renewed
         left += reach + renewed
     return {"share": _SHARES.tolist(), "windows": windows.tolist(), "extent_records": left.tolist()}
@@ -106,11 +108,11 @@ def footprint_counts(logs: Sequence[FootprintStatistics]) -> Document | None:
         return None
     edges = np.array([*_FOOTPRINT_BINS, 2**62])
     totals = np.zeros((3, len(_FOOTPRINT_BINS)), np.int64)
-    for found in logs:
-        place = np.searchsorted(edges, found.counts, "right") - 1
-        weights = (None, found.updates, found.renewals)
-        counted = np.array([np.bincount(place, each, len(_FOOTPRINT_BINS)) for each in weights])
-        totals += np.rint(counted * found.weight).astype(np.int64)
+    for statistics in logs:
+        place = np.searchsorted(edges, statistics.counts, "right") - 1
+        weights = (None, statistics.updates, statistics.renewals)
+        counted = np.array([np.bincount(place, weight, len(_FOOTPRINT_BINS)) for weight in weights])
+        totals += np.rint(counted * statistics.weight).astype(np.int64)
     names = ("windows", "updates", "renewals")
     return {"from": list(_FOOTPRINT_BINS), **dict(zip(names, totals.tolist(), strict=True))}
 
@@ -120,13 +122,13 @@ def named_windows(logs: Sequence[LogFacts], top: int) -> Document:
     oldest: list[_RankedWindow] = []
     busiest: list[_RankedWindow] = []
     for facts in logs:
-        found = facts.footprints
-        if found is None:
+        statistics = facts.footprints
+        if statistics is None:
             continue
-        first = range(min(top, len(found.offsets)))
-        oldest += [(int(found.ages[window]), facts, window) for window in first]
-        most = found.busiest(top).tolist()
-        busiest += [(int(found.counts[window]), facts, window) for window in most]
+        first = range(min(top, len(statistics.offsets)))
+        oldest += [(int(statistics.ages[window]), facts, window) for window in first]
+        most = statistics.busiest(top).tolist()
+        busiest += [(int(statistics.counts[window]), facts, window) for window in most]
     return {"oldest": _named(oldest, top), "busiest": _named(busiest, top)}
 
 
@@ -137,17 +139,17 @@ def _named(places: list[_RankedWindow], top: int) -> list[Document]:
 
 
 def _row(facts: LogFacts, window: int) -> Document:
-    found = facts.footprints
-    assert found is not None
+    statistics = facts.footprints
+    assert statistics is not None
     try:
-        [key] = found.keys([window], facts.log.decoder)
+        [key] = statistics.keys([window], facts.log.decoder)
     except CecError:
-        [key] = found.keys([window], None)  # Spark's schema is damaged, or of other rows
+        [key] = statistics.keys([window], None)  # Spark's schema is damaged, or of other rows
     return {
         "log": facts.log.name,
         "key": key,
-        "timestamp_us": int(found.timestamps_us[window]),
-        "records_back": int(found.ages[window]),
-        "updates": int(found.updates[window]),
-        "renewals": int(found.renewals[window]),
+        "timestamp_us": int(statistics.timestamps_us[window]),
+        "records_back": int(statistics.ages[window]),
+        "updates": int(statistics.updates[window]),
+        "renewals": int(statistics.renewals[window]),
     }
