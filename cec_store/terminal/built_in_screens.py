@@ -10,16 +10,16 @@ from cec_store.terminal.screens import Cell, Screen
 from cec_store.terminal.wording import moment, size
 
 
-def show_built_in(screen: Screen, found: Overview) -> None:
+def show_built_in(screen: Screen, overview: Overview) -> None:
     """Show the files and bytes that a restart reads of each store, and of all."""
     rows: list[list[Cell]] = []
-    for each in found.logs:
-        store = each.store
+    for entry in overview.logs:
+        store = entry.store
         if store is None:
-            rows.append([each.log.name, *[None] * 8])
+            rows.append([entry.log.name, *[None] * 8])
             continue
         load = store.restart
-        row: list[Cell] = [each.log.name, store.files, size(store.bytes)]
+        row: list[Cell] = [entry.log.name, store.files, size(store.bytes)]
         if load is None:
             rows.append([*row, *[None] * 6])
             continue
@@ -28,31 +28,33 @@ def show_built_in(screen: Screen, found: Overview) -> None:
             [*row, begins, size(load.snapshot_bytes), load.change_files, size(load.change_bytes),
              load.files, size(load.bytes)]
         )  # fmt: skip
-    reads = found.restart_reads
+    reads = overview.restart_reads
     rows.append(["all", reads.files_there, size(reads.bytes_there), *[None] * 4, reads.files,
                  size(reads.bytes)])  # fmt: skip
-    title = f"{found.place.path}: {found.place.kind.value} of {short(found.place.provider)}"
-    if found.version is not None:
-        title += f", version {found.version:,}"
-    if found.timestamp_us is not None:
-        title += f" (batch {(found.version or 0) - 1:,} of {moment(found.timestamp_us)})"
+    title = (
+        f"{overview.place.path}: {overview.place.kind.value} of {short(overview.place.provider)}"
+    )
+    if overview.version is not None:
+        title += f", version {overview.version:,}"
+    if overview.timestamp_us is not None:
+        title += f" (batch {(overview.version or 0) - 1:,} of {moment(overview.timestamp_us)})"
     names = ["store", "files", "size", "snapshot", "its size", "changes since", "their size",
              "restart reads", "of size"]  # fmt: skip
     screen.table(title, names, rows)
-    for fault in found.faults:
+    for fault in overview.faults:
         screen.line(f"damaged: {fault}", "bold red")
-    for each in found.logs:
-        if each.damage:
-            screen.line(f"damaged: {each.log.named(each.damage)}", "bold red")
+    for entry in overview.logs:
+        if entry.damage:
+            screen.line(f"damaged: {entry.log.named(entry.damage)}", "bold red")
 
 
 def show_beside(screen: Screen, both: Sequence[Overview]) -> None:
     """Two places in a table, a line each."""
     rows: list[list[Cell]] = []
-    for found in both:
-        reads: RestartReads = found.restart_reads
+    for overview in both:
+        reads: RestartReads = overview.restart_reads
         rows.append(
-            [found.place.path, short(found.place.provider), found.version, reads.keys,
+            [overview.place.path, short(overview.place.provider), overview.version, reads.keys,
              reads.files_there, size(reads.bytes_there), reads.files, size(reads.bytes)]
         )  # fmt: skip
     names = ["checkpoint", "provider", "version", "keys", "files", "size", "restart reads",

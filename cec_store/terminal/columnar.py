@@ -96,7 +96,7 @@ class ParquetWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch.cast(self._schema))
-        rows = sum(each.num_rows for each in self._held)
+        rows = sum(held.num_rows for held in self._held)
         if rows >= _ROW_GROUP_ROWS or sum(b.nbytes for b in self._held) >= _ROW_GROUP_BYTES:
             self._flush()
 

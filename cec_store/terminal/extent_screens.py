@@ -17,30 +17,30 @@ _RATES = {
 _FAILS = "a restart fails before it has loaded all, because of the damage below"
 
 
-def show_extent(screen: Screen, found: Overview, rates: LoadRates, cores: int, top: int) -> None:
+def show_extent(screen: Screen, overview: Overview, rates: LoadRates, cores: int, top: int) -> None:
     """Totals, extents, what a crash costs, the oldest windows, and what other targets had given."""
-    if found.place.is_built_in:
-        show_built_in(screen, found)
+    if overview.place.is_built_in:
+        show_built_in(screen, overview)
         return
-    if len(found.logs) == 1:
-        _show_log(screen, found, found.logs[0], rates)
+    if len(overview.logs) == 1:
+        _show_log(screen, overview, overview.logs[0], rates)
     else:
-        _show_logs(screen, found, rates, cores)
-    if (retention := found.place.retention()) is not None:
+        _show_logs(screen, overview, rates, cores)
+    if (retention := overview.place.retention()) is not None:
         screen.line(f"retention: {retention}")
-    states = [each for each in found.logs if each.state is not None]
-    _show_last_restart(screen, found)
+    states = [entry for entry in overview.logs if entry.state is not None]
+    _show_last_restart(screen, overview)
     if states:
-        _show_rates(screen, rates, any(each.has_input for each in states))
-    _show_windows(screen, found, rates, top)
-    _show_what_if(screen, found)
-    for note in found.notes:
+        _show_rates(screen, rates, any(entry.has_input for entry in states))
+    _show_windows(screen, overview, rates, top)
+    _show_what_if(screen, overview)
+    for note in overview.notes:
         screen.line(f"note: {note}")
-    for fault in found.faults:
+    for fault in overview.faults:
         screen.line(f"damaged: {fault}", "bold red")
-    for each in found.logs:
-        if each.damage:
-            screen.line(f"damaged: {each.log.named(each.damage)}", "bold red")
+    for entry in overview.logs:
+        if entry.damage:
+            screen.line(f"damaged: {entry.log.named(entry.damage)}", "bold red")
 
 
 def seconds(value: float) -> str:
@@ -52,10 +52,10 @@ def seconds(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value >= 1e-3 else "< 1 ms"
 
 
-def _show_log(screen: Screen, found: Overview, each: LogExtent, rates: LoadRates) -> None:
-    report = each.report
+def _show_log(screen: Screen, overview: Overview, entry: LogExtent, rates: LoadRates) -> None:
+    report = entry.report
     if report is None:
-        screen.line(each.log.folder.path)
+        screen.line(entry.log.folder.path)
         return
     totals = report.totals
     rows = [
@@ -79,14 +79,14 @@ def _show_log(screen: Screen, found: Overview, each: LogExtent, rates: LoadRates
         rows.append(("unreadable", f"{totals.unreadable:,} places; see cec-store verify"))
     screen.pairs(report.path, rows)
     if report.state is not None:
-        can_restart = found.restart_cost(rates, 1) is not None
-        _show_state(screen, each, report.state, rates, can_restart)
-    elif not report.has_state and not each.damage:
+        can_restart = overview.restart_cost(rates, 1) is not None
+        _show_state(screen, entry, report.state, rates, can_restart)
+    elif not report.has_state and not entry.damage:
         screen.line("no operator writes this queue, so it has no state and no extent")
 
 
 def _show_state(
-    screen: Screen, each: LogExtent, state: OperatorState, rates: LoadRates, can_restart: bool
+    screen: Screen, entry: LogExtent, state: OperatorState, rates: LoadRates, can_restart: bool
 ) -> None:
     extent = state.extent
     reach = (
@@ -98,18 +98,18 @@ def _show_state(
         ("replay from T", f"input {positions(state.replay_from)}"),
         ("replay u", f"{state.replay_rows:,} rows, up to {positions(state.replay_upto)}"),
     ]
-    cost = each.crash_cost(rates)
+    cost = entry.crash_cost(rates)
     crash = f"{seconds(cost.load_s)} to load"
-    crash += f", {seconds(cost.replay_s)} to replay" if each.has_input else ""
+    crash += f", {seconds(cost.replay_s)} to replay" if entry.has_input else ""
     crash += _guess(rates)
     screen.pairs(
         "a restart would read back",
         [
             ("open windows N", f"{extent.open_windows:,}"),
             ("extent q", reach),
-            ("target Q", _target(each)),
+            ("target Q", _target(entry)),
             ("oldest footprint", age if state.oldest_timestamp_us is not None else "–"),
-            *(replay if each.has_input else []),
+            *(replay if entry.has_input else []),
             *([("a crash now costs", crash)] if can_restart else []),
         ],
     )
@@ -130,37 +130,37 @@ def _show_rates(screen: Screen, rates: LoadRates, has_input: bool) -> None:
     screen.line(f"rates: {what}")
 
 
-def _target(each: LogExtent) -> str:
+def _target(entry: LogExtent) -> str:
     """The log does not say what was set."""
-    cost, most = each.cost_records, each.default_target
+    cost, most = entry.cost_records, entry.default_target
     met = "kept" if cost <= most else "passed"
-    priced = "" if each.has_input else f" ({cost:,} with 128 for each frame)"
+    priced = "" if entry.has_input else f" ({cost:,} with 128 for each frame)"
     return f"not recorded; the default, {most:,} records, is {met}{priced}"
 
 
-def _show_logs(screen: Screen, found: Overview, rates: LoadRates, cores: int) -> None:
-    title = f"{found.place.path}: {found.place.kind.value}"
-    if found.version is not None:
-        title += f", version {found.version:,}"
-    if found.timestamp_us is not None:
-        title += f" (batch {found.version - 1:,} of {moment(found.timestamp_us)})"  # type: ignore[operator]
+def _show_logs(screen: Screen, overview: Overview, rates: LoadRates, cores: int) -> None:
+    title = f"{overview.place.path}: {overview.place.kind.value}"
+    if overview.version is not None:
+        title += f", version {overview.version:,}"
+    if overview.timestamp_us is not None:
+        title += f" (batch {overview.version - 1:,} of {moment(overview.timestamp_us)})"  # type: ignore[operator]
     names = ["log", "N", "q", "frames", "size", "segments", "T", "age", "load", "q/N"]
     rows: list[list[Cell]] = []
-    for each in found.logs:
-        name = each.log.name
-        state = each.state
+    for entry in overview.logs:
+        name = entry.log.name
+        state = entry.state
         if state is None:
-            rows.append([name, *[None] * 7, "damaged" if each.damage else None, None])
+            rows.append([name, *[None] * 7, "damaged" if entry.damage else None, None])
             continue
         extent = state.extent
         rows.append(
             [name, extent.open_windows, extent.records, extent.frames, size(extent.bytes),
              extent.segments, moment(state.oldest_timestamp_us), duration(state.age_us),
-             seconds(each.crash_cost(rates).load_s),
+             seconds(entry.crash_cost(rates).load_s),
              f"{extent.records / extent.open_windows:.2f}" if extent.open_windows else None]
         )  # fmt: skip
-    total = found.totals(rates, cores)
-    cost = found.restart_cost(rates, cores)
+    total = overview.totals(rates, cores)
+    cost = overview.restart_cost(rates, cores)
     rows.append(
         ["all", total["open_windows"], total["extent_records"], total["extent_frames"],
          size(total["extent_bytes"]), total["extent_segments"], None, None,
@@ -170,12 +170,12 @@ def _show_logs(screen: Screen, found: Overview, rates: LoadRates, cores: int) ->
     if cost is not None:
         on = f"on {counted(cost.cores, 'core')}{_guess(rates)}"
         screen.line(f"a crash now costs {seconds(cost.load_s)} to load all, {on}")
-    elif not found.is_sound:
+    elif not overview.is_sound:
         screen.line(_FAILS)
 
 
-def _show_last_restart(screen: Screen, found: Overview) -> None:
-    last = found.last_restart
+def _show_last_restart(screen: Screen, overview: Overview) -> None:
+    last = overview.last_restart
     if last is None:
         return
     line = f"the last restart: batch {last.batch:,}, committed {moment(last.committed_us)}, "
@@ -185,27 +185,27 @@ def _show_last_restart(screen: Screen, found: Overview) -> None:
     screen.line(line)
 
 
-def _show_windows(screen: Screen, found: Overview, rates: LoadRates, top: int) -> None:
-    is_many = len(found.logs) > 1
+def _show_windows(screen: Screen, overview: Overview, rates: LoadRates, top: int) -> None:
+    is_many = len(overview.logs) > 1
     rows: list[list[Cell]] = []
-    for each, window in found.oldest_windows(top):
-        assert each.state is not None
-        freed = seconds(each.state.freed_s(window, rates))
+    for entry, window in overview.oldest_windows(top):
+        assert entry.state is not None
+        freed = seconds(entry.state.freed_s(window, rates))
         rows.append(
-            [*([each.log.name] if is_many else []), value(window.key), window.kind, window.offset,
+            [*([entry.log.name] if is_many else []), value(window.key), window.kind, window.offset,
              positions(window.position), moment(window.timestamp_us), window.records_back,
              window.replay_rows, window.records_freed, freed]
         )  # fmt: skip
     if rows:
-        position = "version" if found.place.has_versions else "input"
+        position = "version" if overview.place.has_versions else "input"
         names = ["key", "footprint", "offset", position, "time", "q from here", "u from here",
                  "renewing frees", "saves"]  # fmt: skip
         title = "windows with the oldest footprints"
         screen.table(title, [*(["log"] if is_many else []), *names], rows)
 
 
-def _show_what_if(screen: Screen, found: Overview) -> None:
-    outcomes = found.what_if()
+def _show_what_if(screen: Screen, overview: Overview) -> None:
+    outcomes = overview.what_if()
     if not outcomes:
         return
     rows: list[list[Cell]] = [
@@ -214,6 +214,6 @@ def _show_what_if(screen: Screen, found: Overview) -> None:
         for o in outcomes
     ]  # fmt: skip
     title = "what other targets would have given"
-    title += ", all logs together" if len(found.logs) > 1 else ""
+    title += ", all logs together" if len(overview.logs) > 1 else ""
     names = ["target", "q now", "q at most", "u now", "CHECKs", "for each other record"]
     screen.table(title, names, rows)

@@ -34,10 +34,10 @@ class Gathered(Generic[_Answer]):
         **own: Any,
     ) -> dict[str, Any]:
         """The document of a verb; of a log that cannot be read only why."""
-        found = {log: {**log.fields(), **to_json(a), "problem": ""} for log, a in self.answers}
-        found |= {log: {**log.fields(), "problem": text} for log, text in self.problems}
-        order = [log for log in self.place.logs if log in found]
-        return document(self.place, self.is_sound, [found[log] for log in order], totals, **own)
+        documents = {log: {**log.fields(), **to_json(a), "problem": ""} for log, a in self.answers}
+        documents |= {log: {**log.fields(), "problem": text} for log, text in self.problems}
+        order = [log for log in self.place.logs if log in documents]
+        return document(self.place, self.is_sound, [documents[log] for log in order], totals, **own)
 
     def end(self) -> None:
         """Raises where a log could not be read, and says which."""

@@ -57,8 +57,10 @@ class LazyGroup(TyperGroup):
             formatter.write_dl([(name, verb.help) for name, verb in self.verbs.items()])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        found = [_Completion(n, v.help) for n, v in self.verbs.items() if n.startswith(incomplete)]
-        return found or super().shell_complete(ctx, incomplete)
+        completions = [
+            _Completion(n, v.help) for n, v in self.verbs.items() if n.startswith(incomplete)
+        ]
+        return completions or super().shell_complete(ctx, incomplete)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         try:

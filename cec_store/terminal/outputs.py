@@ -64,7 +64,7 @@ def write_rows(
 
     def about() -> dict[str, Any]:
         logs = [{**e.log.fields(), "rows": e.rows, "problem": e.problem} for e in rows.logs]
-        columns = [{"name": each.name, "type": str(each.type)} for each in rows.schema]
+        columns = [{"name": part.name, "type": str(part.type)} for part in rows.schema]
         totals = {"logs": len(logs), "rows": sum(log["rows"] for log in logs)}
         return document(place, rows.is_sound, logs, totals, **own, columns=columns)
 
@@ -81,7 +81,7 @@ def write_rows(
                 out.detach()
                 if not rows.is_sound:
                     raise _Incomplete
-    exit_if_damaged(each.log.named(each.problem) for each in rows.logs if each.problem)
+    exit_if_damaged(part.log.named(part.problem) for part in rows.logs if part.problem)
     if output is not None:
-        count = sum(each.rows for each in rows.logs)
+        count = sum(part.rows for part in rows.logs)
         screen.line(f"{output}: {count:,} rows of {counted(len(rows.logs), 'log')}")

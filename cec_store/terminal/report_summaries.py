@@ -35,8 +35,8 @@ def _place(of: Document) -> str:
         health = "every byte was checked, and is sound"
     else:
         health = "no damage in what a restart needs; the other bytes were not checked"
-    said = f"{restart}; {health}" if restart else health[0].upper() + health[1:]
-    return f"{said}.{_readers(of)}"
+    text = f"{restart}; {health}" if restart else health[0].upper() + health[1:]
+    return f"{text}.{_readers(of)}"
 
 
 def _restart(of: Document) -> str:
@@ -47,15 +47,15 @@ def _restart(of: Document) -> str:
     took_s, asked_s = restart["load_s"] + restart["replay_s"], of["recovery_time_s"]
     rates = of["rates"]
     is_guess = DEFAULT in (rates["source"], rates["fixed_source"])
-    said = f"A restart takes about {seconds(took_s)} on {counted(restart['cores'], 'core')}"
-    said += ", by a guess" if is_guess else ""
+    text = f"A restart takes about {seconds(took_s)} on {counted(restart['cores'], 'core')}"
+    text += ", by a guess" if is_guess else ""
     if asked_s is not None:
         where = "within" if took_s <= asked_s else "more than"
-        said += f", {where} the {asked_s:g} s asked for"
+        text += f", {where} the {asked_s:g} s asked for"
     if (last := of["last_restart"]) is not None:
         took = seconds(last["first_batch_s"])
-        said += f" (the last one took at most {took} with its first batch and any outage in it)"
-    return said
+        text += f" (the last one took at most {took} with its first batch and any outage in it)"
+    return text
 
 
 def _lower(sentence: str) -> str:
@@ -76,7 +76,7 @@ def _readers(of: Document) -> str:
     if not consumers:
         return " No consumer is registered."
     who = counted(len(consumers), "consumer")
-    last = max(consumers, key=lambda each: each["lag_records"])
+    last = max(consumers, key=lambda consumer: consumer["lag_records"])
     if not last["lag_records"]:
         return f" {who}, with nothing left to receive."
     furthest = "" if len(consumers) == 1 else ", the furthest behind"
@@ -114,31 +114,31 @@ def _fleet(of: Document) -> str:
         if of["driver"].startswith("silent"):
             return f"Nobody drives the fleet: its driver is {of['driver']}. Its input waits."
         return "The fleet is stopped. Started again, it goes on where it was."
-    running = sum(each["state"] == "running" for each in queries)
+    running = sum(query["state"] == "running" for query in queries)
     if running == count:
         return "The one query runs." if count == 1 else f"All {count:,} queries run."
-    said = f"{running:,} of {count:,} queries run."
-    held = [each for each in queries if each["state"] == "held back"]
+    text = f"{running:,} of {count:,} queries run."
+    held = [query for query in queries if query["state"] == "held back"]
     if held:
-        said += (
+        text += (
             f" {_named(held)} {'waits' if len(held) == 1 else 'wait'} for executors{_until(held)}."
         )
-    for each in queries:
-        if each["state"] == "failing":
-            said += f" {each['query']} has failed: {each['waits_for']}."
-        elif each["state"] == "waiting":
-            said += f" {each['query']} waits: {each['waits_for']}."
-    return said
+    for query in queries:
+        if query["state"] == "failing":
+            text += f" {query['query']} has failed: {query['waits_for']}."
+        elif query["state"] == "waiting":
+            text += f" {query['query']} waits: {query['waits_for']}."
+    return text
 
 
 def _named(queries: Sequence[Document]) -> str:
-    names = [each["query"] for each in queries]
+    names = [query["query"] for query in queries]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _until(held: Sequence[Document]) -> str:
-    expected = [each["expected_us"] for each in held]
-    if any(each is None for each in expected):
+    expected = [item["expected_us"] for item in held]
+    if any(item is None for item in expected):
         return "; none has come yet, so nobody knows until when"
     when = moment(max(expected) // 1_000_000 * 1_000_000)
     return (
