@@ -53,12 +53,12 @@ def changes_verb(
     with wrong_use():
         logs = place.chosen(operator, partition, store)
         if place.has_versions:
-            wanted = version_at(place, to)
+            last = version_at(place, to)
             first = version_before(place, after)
-            if isinstance(wanted, int) and first > wanted:
-                raise ValueError(f"version {first} comes after {wanted}")
-            rows = StoreReader(place, logs, raw, partition is None).changes(first + 1, wanted)
-            own = {"from_version": first, "to_version": wanted}
+            if isinstance(last, int) and first > last:
+                raise ValueError(f"version {first} comes after {last}")
+            rows = StoreReader(place, logs, raw, partition is None).changes(first + 1, last)
+            own = {"from_version": first, "to_version": last}
         else:
             reader = WindowReader(place)
             ends = [seq_at(place, reader.chain, point) for point in (after, to)]

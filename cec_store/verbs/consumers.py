@@ -90,7 +90,7 @@ def consumers_verb(
     is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
     with wrong_use():
         queues = place.logs if is_reference else queues_of(place)
-        if sum(each is not None for each in (drop, add, retention)) > 1:
+        if sum(option is not None for option in (drop, add, retention)) > 1:
             raise ValueError("give one of --drop, --add and --retention")
         if add is not None:
             _add(screen, place, add, yes, as_json)
@@ -105,15 +105,19 @@ def consumers_verb(
     _list_consumers(screen, place, gather(place, queues, readers), as_json)
 
 
-def _list_consumers(screen: Screen, place: Place, found: Gathered[_Readers], as_json: bool) -> None:
-    totals = consumer_lags([each for _, there in found.answers for each in there.consumers])
+def _list_consumers(
+    screen: Screen, place: Place, gathered: Gathered[_Readers], as_json: bool
+) -> None:
+    totals = consumer_lags(
+        [state for _, readers in gathered.answers for state in readers.consumers]
+    )
     if as_json:
-        counts = {"logs": len(found.answers) + len(found.problems), "consumers": len(totals)}
+        counts = {"logs": len(gathered.answers) + len(gathered.problems), "consumers": len(totals)}
         more = {"retention": place.retention(), "consumers": [*map(asdict, totals)]}
-        screen.document(found.as_json(asdict, counts, **more))
+        screen.document(gathered.as_json(asdict, counts, **more))
     else:
-        _show(screen, place, found, totals)
-    found.end()
+        _show(screen, place, gathered, totals)
+    gathered.end()
 
 
 def _by_reference(place: Place) -> Callable[[Log], _Readers]:
@@ -133,22 +137,22 @@ def _readers(log: Log) -> _Readers:
 
 
 def _show(
-    screen: Screen, place: Place, found: Gathered[_Readers], totals: list[ConsumerLag]
+    screen: Screen, place: Place, gathered: Gathered[_Readers], totals: list[ConsumerLag]
 ) -> None:
     screen.line(f"{place.path}: retention {place.retention() or 'unreadable'}")
     if not totals:
         screen.line(f"{place.path}: no consumers")
         return
-    rows = [(log, state) for log, readers in found.answers for state in readers.consumers]
+    rows = [(log, state) for log, readers in gathered.answers for state in readers.consumers]
     if len(place.logs) == 1:
         screen.table(f"{place.path}: consumers", _NAMES, [_row(state) for _, state in rows])
         return
     cells: list[list[Cell]] = [[str(log.partition), *_row(state)] for log, state in rows]
     screen.table(f"{place.path}: consumers", ("partition", *_NAMES), cells)
     sums: list[list[Cell]] = [
-        [each.name, each.partitions, each.lag_records, _waits_s(each.waiting_since_us),
-         _seconds(each.lag_us), _acknowledged(each.acknowledged_us)]
-        for each in totals
+        [lag.name, lag.partitions, lag.lag_records, _waits_s(lag.waiting_since_us),
+         _seconds(lag.lag_us), _acknowledged(lag.acknowledged_us)]
+        for lag in totals
     ]  # fmt: skip
     names = ("name", "partitions", "lag", "longest lag s", "longest event-time lag s",
              "acknowledged")  # fmt: skip
@@ -178,11 +182,11 @@ def _seconds(span_us: int) -> str:
 def _add(screen: Screen, place: Place, name: str, yes: bool, as_json: bool) -> None:
     is_reference = place.kind is PlaceKind.REFERENCE_QUEUE
     if yes:
-        found = (add_reference_consumer if is_reference else add_consumer)(place, name)
+        begins = (add_reference_consumer if is_reference else add_consumer)(place, name)
     else:
-        found = (plan_reference_addition if is_reference else plan_addition)(place, name)
+        begins = (plan_reference_addition if is_reference else plan_addition)(place, name)
     if as_json:
-        logs = [{**log.fields(), "effects_saved": at} for log, at in found.items()]
+        logs = [{**log.fields(), "effects_saved": at} for log, at in begins.items()]
         totals = {"logs": len(logs)}
         screen.document(document(place, True, logs, totals, added=name, done=yes))
         return
@@ -190,14 +194,14 @@ def _add(screen: Screen, place: Place, name: str, yes: bool, as_json: bool) -> N
         screen.line(f"{place.path}: consumer {name!r} is registered")
     else:
         screen.line(f"{place.path}: would register consumer {name!r}; do it with --yes")
-    for log, at in found.items():
+    for log, at in begins.items():
         screen.line(f"  {log.name or 'the queue'}: records are kept for it from offset {at:,} on")
     if (kept := place.retention()) not in ("forever", "consumers"):
         screen.note(f"the retention is {kept}: what it says is deleted, whoever needs it")
 
 
 def _set_retention(
-    screen: Screen, place: Place, wanted: Retention, yes: bool, as_json: bool
+    screen: Screen, place: Place, retention: Retention, yes: bool, as_json: bool
 ) -> None:
     """Say what changes, and with ``yes`` change it; a partition that cannot be read stops it.
 
@@ -209,38 +213,38 @@ def _set_retention(
 
     def plan(log: Log) -> Trim:
         if is_reference:
-            return plan_reference_trim(place, log, None, None, by=wanted)
-        return plan_trim_of(log, None, by=wanted)
+            return plan_reference_trim(place, log, None, None, by=retention)
+        return plan_trim_of(log, None, by=retention)
 
-    found = gather(place, place.logs if is_reference else queues_of(place), plan)
-    is_done = yes and found.is_sound
+    gathered = gather(place, place.logs if is_reference else queues_of(place), plan)
+    is_done = yes and gathered.is_sound
     if is_done:
-        set_retention(place.folder, wanted)
-    trims = [trim for _, trim in found.answers]
+        set_retention(place.folder, retention)
+    trims = [trim for _, trim in gathered.answers]
     totals = {
         "logs": len(place.logs),
         "segments": sum(trim.plan.segments for trim in trims),
         "bytes": sum(trim.bytes for trim in trims),
     }
     if as_json:
-        more = {"before": before, "retention": str(wanted), "done": is_done}
-        screen.document(document(place, found.is_sound, [], totals, **more))
-        found.end()
+        more = {"before": before, "retention": str(retention), "done": is_done}
+        screen.document(document(place, gathered.is_sound, [], totals, **more))
+        gathered.end()
         return
     old = before or "unreadable"
     if is_done:
-        screen.line(f"{place.path}: retention is {wanted}; it was {old}")
+        screen.line(f"{place.path}: retention is {retention}; it was {old}")
     else:
-        screen.line(f"{place.path}: retention is {old}; would set it to {wanted}")
+        screen.line(f"{place.path}: retention is {old}; would set it to {retention}")
     what = f"{counted(totals['segments'], 'segment')} ({size(totals['bytes'])})"
-    if wanted.mode is not RetentionMode.FOREVER:
+    if retention.mode is not RetentionMode.FOREVER:
         when = "with one of its next commits" if is_reference else "when its next is full"
         screen.line(f"  the writer then deletes {what} of what is there now, {when}")
     if not yes:
         screen.line("do it with --yes")
     elif not is_done:
         screen.line("nothing was set, since not all could be read", "bold red")
-    found.end()
+    gathered.end()
 
 
 def _drop(screen: Screen, place: Place, name: str, yes: bool, as_json: bool) -> None:
@@ -250,17 +254,17 @@ def _drop(screen: Screen, place: Place, name: str, yes: bool, as_json: bool) -> 
         carry_out_reference_drop(place, name)
     elif yes:
         carry_out_drops(drops, name)
-    total = sum(each.bytes for each in drops)
+    total = sum(drop.bytes for drop in drops)
     if as_json:
         logs = [
-            {**each.log.fields(), "files": [*each.files], "bytes": each.bytes,
-             "effects_saved": each.effects_saved}
-            for each in drops
+            {**drop.log.fields(), "files": [*drop.files], "bytes": drop.bytes,
+             "effects_saved": drop.effects_saved}
+            for drop in drops
         ]  # fmt: skip
         totals = {"logs": len(drops), "bytes": total}
         screen.document(document(place, True, logs, totals, dropped=name, done=yes))
         return
-    count = sum(len(each.files) for each in drops)
+    count = sum(len(drop.files) for drop in drops)
     files = f"{counted(count, 'file')}, {size(total)}"
     if yes:
         where = f" in {len(drops):,} partitions" if len(place.logs) > 1 else ""
@@ -269,7 +273,7 @@ def _drop(screen: Screen, place: Place, name: str, yes: bool, as_json: bool) -> 
         )
     else:
         screen.line(f"{place.path}: would drop consumer {name!r} ({files}); do it with --yes")
-    for each in drops:
-        saved = "its file is damaged" if each.effects_saved is None else (
-            f"records were kept for it from offset {each.effects_saved:,} on")  # fmt: skip
-        screen.line(f"  {each.log.name or each.files[0]}: {saved}")
+    for drop in drops:
+        saved = "its file is damaged" if drop.effects_saved is None else (
+            f"records were kept for it from offset {drop.effects_saved:,} on")  # fmt: skip
+        screen.line(f"  {drop.log.name or drop.files[0]}: {saved}")

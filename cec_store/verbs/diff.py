@@ -76,61 +76,61 @@ def diff_verb(
         if any(place.is_built_in for place in places):
             require_keys_alone(logs[0] + logs[1])
         compared = differences(sides[0], sides[1], (logs[0], logs[1]), top, partition is None)
-    screen, found = Screen(), []
+    screen, diffs = Screen(), []
     asked = [(side.place, side.at) for side in sides]
     with wrong_use(), stored_state(conf, asked) as stored, screen.bar() as bar:
         for side, reader in zip(sides, stored, strict=True):
             side.stored = reader
         task = bar.add_task("comparing", total=max(map(len, logs)))
         for diff in compared:
-            found.append(diff)
+            diffs.append(diff)
             bar.advance(task)
     own: dict[str, Any] = {"other": None if other is None else places[1].path}
     own |= {"from": sides[0].at, "to": sides[1].at}
     if as_json:
-        screen.document(diff_as_json(places[0], found, own))
+        screen.document(diff_as_json(places[0], diffs, own))
     else:
-        show_diff(screen, sides, found)
-    exit_if_damaged(each.log.named(each.problem) for each in found if each.problem)
+        show_diff(screen, sides, diffs)
+    exit_if_damaged(entry.log.named(entry.problem) for entry in diffs if entry.problem)
 
 
-def diff_as_json(place: Place, found: list[LogDiff], own: dict[str, Any]) -> dict[str, Any]:
+def diff_as_json(place: Place, diffs: list[LogDiff], own: dict[str, Any]) -> dict[str, Any]:
     """The document of ``cec-store diff --json``."""
-    logs = [{**each.log.fields(), **_counts(each), "problem": each.problem} for each in found]
-    totals = _counts(*found)
-    rows = [{"log": d.log.name, **asdict(row)} for d in found for row in d.rows]
+    logs = [{**diff.log.fields(), **_counts(diff), "problem": diff.problem} for diff in diffs]
+    totals = _counts(*diffs)
+    rows = [{"log": d.log.name, **asdict(row)} for d in diffs for row in d.rows]
     left_out = sum(totals[name] for name in _COUNTS[:3]) - len(rows)
-    is_sound = not any(each.problem for each in found)
-    own = {**own, "equal": all(each.is_equal for each in found)}
+    is_sound = not any(diff.problem for diff in diffs)
+    own = {**own, "equal": all(diff.is_equal for diff in diffs)}
     return document(
         place, is_sound, logs, {"logs": len(logs), **totals}, **own, rows=rows,
         rows_left_out=left_out,
     )  # fmt: skip
 
 
-def _counts(*found: LogDiff) -> dict[str, int]:
-    return sums(found, *_COUNTS)
+def _counts(*diffs: LogDiff) -> dict[str, int]:
+    return sums(diffs, *_COUNTS)
 
 
-def show_diff(screen: Screen, sides: list[DiffSide], found: list[LogDiff]) -> None:
+def show_diff(screen: Screen, sides: list[DiffSide], diffs: list[LogDiff]) -> None:
     """Counts of each log in which something differs, and the first keys."""
     for sign, side in zip("-+", sides, strict=True):
         what = "version" if side.place.has_versions else "frame"
         at = "the newest version" if side.at is None else f"{what} {side.at}"
         screen.line(f"{sign} {side.place.path}: {at}")
-    differing = [each for each in found if not each.is_equal]
-    if differing and len(found) > 1:
+    differing = [diff for diff in diffs if not diff.is_equal]
+    if differing and len(diffs) > 1:
         cells: list[list[Cell]] = [
-            [each.log.name, *_counts(each).values()] for each in differing if not each.problem
+            [diff.log.name, *_counts(diff).values()] for diff in differing if not diff.problem
         ]
         screen.table("logs that differ", ("log", *_COUNTS), cells)
-    for each in differing:
-        if each.rows and len(found) > 1:
-            screen.line(each.log.name, "bold cyan")
-        for row in each.rows:
+    for diff in differing:
+        if diff.rows and len(diffs) > 1:
+            screen.line(diff.log.name, "bold cyan")
+        for row in diff.rows:
             screen.line(_line(row), {"added": "green", "removed": "red"}.get(row.change, "yellow"))
-    totals = _counts(*found)
-    listed = sum(len(each.rows) for each in found)
+    totals = _counts(*diffs)
+    listed = sum(len(diff.rows) for diff in diffs)
     left_out = sum(totals[name] for name in _COUNTS[:3]) - listed
     if left_out:
         screen.line(f"… and {left_out:,} more")

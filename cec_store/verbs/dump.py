@@ -91,7 +91,7 @@ def dump_verb(
     place = logs_of(path, storage_options)
     since_offset = since.offset if isinstance(since, Position) else since_offset
     until_offset = until.offset if isinstance(until, Position) else until_offset
-    wanted = DumpFilter(
+    selection = DumpFilter(
         kinds=kinds or frozenset(RecordKind),
         since_offset=since_offset or 0,
         until_offset=until_offset,
@@ -114,7 +114,7 @@ def dump_verb(
         logs = place.chosen(operator, partition, store)
         version = version_at(place, at) if at is not None else None
     show = _Show(place, logs, limit, as_json, bare)
-    dump = PlaceDump(place, wanted, raw, version)
+    dump = PlaceDump(place, selection, raw, version)
     if follow:
         show.growing(dump.follow(lambda: place_at(place.folder).chosen(operator, partition, store)))
     else:
@@ -176,10 +176,10 @@ class _Show:
     def growing(self, rows: Iterator[tuple[Log, Row] | None]) -> None:
         """Rows as they come, until that is interrupted."""
         try:
-            for each in rows:
-                if each is not None:
-                    self.begin(each[0])
-                    self.row(*each)
+            for entry in rows:
+                if entry is not None:
+                    self.begin(entry[0])
+                    self.row(*entry)
                     if self.is_full:
                         return
                     continue

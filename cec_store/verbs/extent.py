@@ -78,36 +78,36 @@ def extent_verb(
         places = [place_of(path, storage_options)]
     else:
         places = [*places_of((path, other), storage_options)]
-    found = []
+    overviews = []
     for place in places:
         if other is not None and place.checkpoint is None:
             raise typer.BadParameter(f"{place.path}: only checkpoints are shown beside each other")
-        wanted = wanted_at(place, at, version)
+        chosen_at = wanted_at(place, at, version)
         with wrong_use(), _progress(screen, len(place.logs)) as progress:
-            found.append(
+            overviews.append(
                 overview_of(
-                    place, at=wanted, top=top, counts=counts, targets=what_if or (),
+                    place, at=chosen_at, top=top, counts=counts, targets=what_if or (),
                     progress=progress,
                 )
             )  # fmt: skip
-    rates = _rates(screen, found[0], calibrate)
+    rates = _rates(screen, overviews[0], calibrate)
     cores = cores or pa.cpu_count()
     if as_json:
-        first, *rest = [extent_as_json(each, rates, cores, top) for each in found]
+        first, *rest = [extent_as_json(item, rates, cores, top) for item in overviews]
         screen.document({**first, "other": rest[0] if rest else None})
     else:
-        for overview in found:
+        for overview in overviews:
             show_extent(screen, overview, rates, cores, top)
         if other is not None:
-            show_beside(screen, found)
-    if not all(each.is_sound for each in found):
+            show_beside(screen, overviews)
+    if not all(item.is_sound for item in overviews):
         raise typer.Exit(DAMAGED)
 
 
-def _rates(screen: Screen, found: Overview, is_wanted: bool) -> LoadRates:
+def _rates(screen: Screen, overview: Overview, is_wanted: bool) -> LoadRates:
     if not is_wanted:
         return known_rates()
-    rates = calibrated(found, known_rates())
+    rates = calibrated(overview, known_rates())
     if rates is None:
         screen.note("nothing was timed: no operator's log is here that can be read")
         return known_rates()
@@ -129,50 +129,50 @@ def _progress(screen: Screen, logs: int) -> Iterator[Any]:
         yield show
 
 
-def extent_as_json(found: Overview, rates: LoadRates, cores: int, top: int) -> dict[str, Any]:
+def extent_as_json(overview: Overview, rates: LoadRates, cores: int, top: int) -> dict[str, Any]:
     """The document of ``cec-store extent --json``; docs/json/extent.schema.json."""
     return document(
-        found.place,
-        found.is_sound,
-        [_log_as_json(each, rates) for each in found.logs],
-        {**found.totals(rates, cores), "what_if": _what_if_as_json(found.what_if())},
-        retention=found.place.retention(),
-        version=found.version,
-        batch_timestamp_us=found.timestamp_us,
-        provider=found.place.provider,
-        restart_reads=None if found.place.checkpoint is None else asdict(found.restart_reads),
-        faults=list(found.faults),
-        notes=list(found.notes),
-        last_restart=None if found.last_restart is None else asdict(found.last_restart),
+        overview.place,
+        overview.is_sound,
+        [_log_as_json(entry, rates) for entry in overview.logs],
+        {**overview.totals(rates, cores), "what_if": _what_if_as_json(overview.what_if())},
+        retention=overview.place.retention(),
+        version=overview.version,
+        batch_timestamp_us=overview.timestamp_us,
+        provider=overview.place.provider,
+        restart_reads=None if overview.place.checkpoint is None else asdict(overview.restart_reads),
+        faults=list(overview.faults),
+        notes=list(overview.notes),
+        last_restart=None if overview.last_restart is None else asdict(overview.last_restart),
         rates=asdict(rates),
         oldest_windows=[
-            {"log": each.log.name, **asdict(window), "saves_s": _saves(each, window, rates)}
-            for each, window in found.oldest_windows(top)
+            {"log": entry.log.name, **asdict(window), "saves_s": _saves(entry, window, rates)}
+            for entry, window in overview.oldest_windows(top)
         ],
     )
 
 
 def _what_if_as_json(outcomes: Sequence[TargetOutcome]) -> list[dict[str, Any]]:
-    return [{**asdict(each), "check_overhead": each.check_overhead} for each in outcomes]
+    return [{**asdict(outcome), "check_overhead": outcome.check_overhead} for outcome in outcomes]
 
 
-def _saves(each: LogExtent, window: OpenWindow, rates: LoadRates) -> float | None:
-    return None if each.state is None else each.state.freed_s(window, rates)
+def _saves(entry: LogExtent, window: OpenWindow, rates: LoadRates) -> float | None:
+    return None if entry.state is None else entry.state.freed_s(window, rates)
 
 
-def _log_as_json(each: LogExtent, rates: LoadRates) -> dict[str, Any]:
-    report = each.report
+def _log_as_json(entry: LogExtent, rates: LoadRates) -> dict[str, Any]:
+    report = entry.report
     return {
-        **each.log.fields(),
-        "sound": not each.damage,
-        "damage": each.damage,
+        **entry.log.fields(),
+        "sound": not entry.damage,
+        "damage": entry.damage,
         "epoch": None if report is None else report.epoch,
         "version": None if report is None else report.version,
         "has_state": None if report is None else report.has_state,
         "totals": None if report is None else _totals_as_json(report.totals),
-        "state": None if each.state is None else _state_as_json(each, each.state, rates),
-        "what_if": _what_if_as_json(each.what_if),
-        "store": None if each.store is None else asdict(each.store),
+        "state": None if entry.state is None else _state_as_json(entry, entry.state, rates),
+        "what_if": _what_if_as_json(entry.what_if),
+        "store": None if entry.store is None else asdict(entry.store),
     }
 
 
@@ -184,10 +184,10 @@ def _totals_as_json(totals: LogTotals) -> dict[str, Any]:
     }
 
 
-def _state_as_json(each: LogExtent, state: OperatorState, rates: LoadRates) -> dict[str, Any]:
+def _state_as_json(entry: LogExtent, state: OperatorState, rates: LoadRates) -> dict[str, Any]:
     return {
         **asdict(state),
-        "cost_records": each.cost_records,
-        "default_target_records": each.default_target,
-        **asdict(each.crash_cost(rates)),
+        "cost_records": entry.cost_records,
+        "default_target_records": entry.default_target,
+        **asdict(entry.crash_cost(rates)),
     }

@@ -77,19 +77,19 @@ def compare_verb(
     """Tell whether two checkpoints hold the same state, by whatever providers."""
     with wrong_use(), spark_session(_NAME, settings_of(conf)) as session:
         options = storage_options_of(storage_options)
-        found = spark.compare(session, checkpoint, other, storage_options=options)
+        comparison = spark.compare(session, checkpoint, other, storage_options=options)
     screen = Screen()
     if as_json:
-        screen.document({**asdict(found), "same": found.is_same})
+        screen.document({**asdict(comparison), "same": comparison.is_same})
     else:
-        for each in found.stores:
+        for store in comparison.stores:
             screen.line(
-                f"operator {each.operator} ({each.name}), {each.store}: {each.rows:,} rows and "
-                f"{each.other_rows:,}; {each.only_here:,} only in the first, {each.only_there:,} "
-                "only in the second"
+                f"operator {store.operator} ({store.name}), {store.store}: {store.rows:,} rows and "
+                f"{store.other_rows:,}; {store.only_here:,} only in the first, "
+                f"{store.only_there:,} only in the second"
             )
-        screen.line("the same state" if found.is_same else "not the same state")
-    if not found.is_same:
+        screen.line("the same state" if comparison.is_same else "not the same state")
+    if not comparison.is_same:
         raise typer.Exit(1)
 
 

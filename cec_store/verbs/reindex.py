@@ -24,28 +24,28 @@ def reindex_verb(
     place = place_of(path, storage_options)
     with wrong_use():
         logs = queues_of(place)
-    found = gather(place, logs, plan_reindex_of)
-    plans = [plan for _, plan in found.answers]
-    is_done = yes and found.is_sound
+    gathered = gather(place, logs, plan_reindex_of)
+    plans = [plan for _, plan in gathered.answers]
+    is_done = yes and gathered.is_sound
     if is_done:
         carry_out_reindexes(place, plans)
     totals = {"logs": len(logs), **sums(plans, "bytes", "frames")}
     if as_json:
-        screen.document(found.as_json(_as_json, totals, done=is_done))
+        screen.document(gathered.as_json(_as_json, totals, done=is_done))
     else:
-        for each in plans:
-            frames = counted(each.frames, "frame")
-            files = f"{counted(len(each.files), 'file')}, {size(each.bytes)}"
+        for planned in plans:
+            frames = counted(planned.frames, "frame")
+            files = f"{counted(len(planned.files), 'file')}, {size(planned.bytes)}"
             if is_done:
                 text = f"the index was made anew and covers {frames}"
             else:
                 text = f"would delete the index ({files}) and make it anew over {frames}"
-            screen.line(f"{each.log.folder.path}: {text}")
+            screen.line(f"{planned.log.folder.path}: {text}")
         if not yes:
             screen.line("do it with --yes")
         elif not is_done:
             screen.line("no index was touched, since not all logs could be read", "bold red")
-    found.end()
+    gathered.end()
 
 
 def _as_json(plan: Reindex) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def replay_verb(
 
 
 def _rows(
-    stack: ExitStack, place: Place, at: Any, follow: bool, **wanted: Any
+    stack: ExitStack, place: Place, at: Any, follow: bool, **arguments: Any
 ) -> tuple[Rows, pa.Schema]:
     """Return the selected rows of a place, and their columns.
 
@@ -83,13 +83,15 @@ def _rows(
         )
     if at is not None and not place.has_versions:
         raise ValueError(f"--at is a version of a Spark state store; {place.path} has none")
-    wanted["kinds"] = wanted["kinds"] or (CHANGE_KINDS if place.has_versions else OUTPUT_KINDS)
+    arguments["kinds"] = arguments["kinds"] or (
+        CHANGE_KINDS if place.has_versions else OUTPUT_KINDS
+    )
     if place.kind is PlaceKind.REFERENCE_QUEUE:
-        reader = read_queue(place.folder, **wanted)
+        reader = read_queue(place.folder, **arguments)
         return reader, reader.schema
     source = stack.enter_context(open_queue(place.folder))
     if isinstance(source, StateLog):
-        changes = source.replay(at=version_at(place, at), **wanted)
-        return changes, replay_schema(CHANGES, wanted["include_metadata"])
-    rows = source.replay(follow=follow, **wanted)
-    return rows, replay_schema(source.schema.data, wanted["include_metadata"])
+        changes = source.replay(at=version_at(place, at), **arguments)
+        return changes, replay_schema(CHANGES, arguments["include_metadata"])
+    rows = source.replay(follow=follow, **arguments)
+    return rows, replay_schema(source.schema.data, arguments["include_metadata"])

@@ -82,7 +82,7 @@ def report_verb(
         what = "with --cluster" if cluster else "of a fleet"
         raise typer.BadParameter(f"{what} there are only -o, --force and --json")
     place = None if cluster or fleet else place_of(path, storage_options)
-    wanted = place and wanted_at(place, at, version)
+    chosen_at = place and wanted_at(place, at, version)
     if not as_json and output.exists() and not force:
         raise FileExistsError(f"{output}: is there already; --force replaces it")
     if fleet:
@@ -92,7 +92,7 @@ def report_verb(
             document = make_cluster_report(local_path(path))
     else:
         document = make_report(
-            screen, place, at=wanted, top=top, with_verify=with_verify, rates=known_rates(),
+            screen, place, at=chosen_at, top=top, with_verify=with_verify, rates=known_rates(),
             cores=cores or pa.cpu_count(), recovery_time_s=recovery_time,
         )  # fmt: skip
     if as_json:

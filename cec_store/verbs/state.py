@@ -51,7 +51,7 @@ def state_verb(
     with wrong_use():
         logs = place.chosen(operator, partition, store)
         if place.has_versions:
-            wanted = version_at(place, point)
+            chosen_version = version_at(place, point)
             is_side = store in JOIN_SIDES and logs[0].store == JOIN_SIDES[store]
             stores = StoreReader(place, logs, raw, partition is None, is_side=is_side)
         else:
@@ -60,6 +60,6 @@ def state_verb(
     if not place.has_versions:
         write_rows(place, rows, form, output, force, limit, version=rows.version)
         return
-    with wrong_use(), stored_state(conf, [(place, wanted)]) as [stored]:
-        rows = stores.state(wanted, stored)
+    with wrong_use(), stored_state(conf, [(place, chosen_version)]) as [stored]:
+        rows = stores.state(chosen_version, stored)
         write_rows(place, rows, form, output, force, limit, version=rows.version)

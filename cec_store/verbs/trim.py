@@ -76,21 +76,21 @@ def trim_verb(
             return plan_reference_trim(place, log, before, keep)
         return plan_trim_of(log, before, keep)
 
-    found = gather(place, queues, plan)
-    trims = [trim for _, trim in found.answers]
-    is_done = yes and found.is_sound
+    gathered = gather(place, queues, plan)
+    trims = [trim for _, trim in gathered.answers]
+    is_done = yes and gathered.is_sound
     if is_done:
         (carry_out_reference_trims if is_reference else carry_out_trims)(place, trims)
     totals = {
         "logs": len(queues),
-        "segments": sum(each.plan.segments for each in trims),
+        "segments": sum(planned.plan.segments for planned in trims),
         **sums(trims, "bytes", "records"),
     }
     if as_json:
-        screen.document(found.as_json(_as_json, totals, done=is_done))
+        screen.document(gathered.as_json(_as_json, totals, done=is_done))
     else:
-        for each in trims:
-            _show(screen, place, each, is_done)
+        for planned in trims:
+            _show(screen, place, planned, is_done)
         if len(queues) > 1:
             did = "removed" if is_done else "would remove"
             what = f"{counted(totals['segments'], 'segment')} ({size(totals['bytes'])})"
@@ -99,7 +99,7 @@ def trim_verb(
             screen.line("do it with --yes")
         if yes and not is_done:
             screen.line("nothing was removed, since not all could be read", "bold red")
-    found.end()
+    gathered.end()
 
 
 def _as_json(trim: Trim) -> dict[str, Any]:

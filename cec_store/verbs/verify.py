@@ -42,13 +42,13 @@ def verify_verb(
     screen = Screen()
     place = place_of(path, storage_options)
     with screen.bytes_progress("checking", *(log.folder for log in place.logs)) as progress:
-        found = verify_place(place, deep=deep, records=records, progress=progress)
+        verification = verify_place(place, deep=deep, records=records, progress=progress)
     if as_json:
-        screen.document(verification_as_json(found, deep=deep, records=records or deep))
+        screen.document(verification_as_json(verification, deep=deep, records=records or deep))
     else:
-        show_verification(screen, found)
-    if not found.is_sound:
-        kinds = {fault.kind for fault in found.faults}
+        show_verification(screen, verification)
+    if not verification.is_sound:
+        kinds = {fault.kind for fault in verification.faults}
         if kinds <= {"version"}:
             raise typer.Exit(WRONG_USE)
         raise typer.Exit(COULD_NOT_LOOK if kinds <= {"version", "unreadable"} else DAMAGED)
@@ -57,30 +57,32 @@ def verify_verb(
 # -- JSON -------------------------------------------------------------------------------------
 
 
-def verification_as_json(found: PlaceVerification, *, deep: bool, records: bool) -> dict[str, Any]:
+def verification_as_json(
+    verification: PlaceVerification, *, deep: bool, records: bool
+) -> dict[str, Any]:
     """The document of ``cec-store verify --json``; docs/json/verify.schema.json."""
     batches = None
-    if found.batches is not None:
-        batches = dict(zip(("first", "last"), found.batches, strict=True))
+    if verification.batches is not None:
+        batches = dict(zip(("first", "last"), verification.batches, strict=True))
     return document(
-        found.place,
-        found.is_sound,
-        [_log_as_json(entry) for entry in found.logs],
-        _totals(found),
+        verification.place,
+        verification.is_sound,
+        [_log_as_json(entry) for entry in verification.logs],
+        _totals(verification),
         deep=deep,
         records_decoded=records,
         batches=batches,
-        provider=found.place.provider,
-        faults=[{**asdict(fault), "advice": fault.advice} for fault in found.faults],
-        notes=[asdict(note) for note in found.notes],
+        provider=verification.place.provider,
+        faults=[{**asdict(fault), "advice": fault.advice} for fault in verification.faults],
+        notes=[asdict(note) for note in verification.notes],
     )
 
 
 def _log_as_json(entry: VerifiedLog) -> dict[str, Any]:
     figures = None
     if entry.found is not None:
-        found = asdict(entry.found)
-        figures = {n: v for n, v in found.items() if n not in ("path", "faults", "notes")}
+        fields = asdict(entry.found)
+        figures = {n: v for n, v in fields.items() if n not in ("path", "faults", "notes")}
     store = None if entry.store is None else asdict(entry.store)
     kept = entry.loadable and dict(zip(("first", "last"), entry.loadable, strict=True))
     return {
@@ -92,102 +94,114 @@ def _log_as_json(entry: VerifiedLog) -> dict[str, Any]:
     }
 
 
-def _totals(found: PlaceVerification) -> dict[str, Any]:
-    known = [entry.found for entry in found.logs if entry.found is not None]
-    kinds = [each.kinds for each in known if each.kinds]
+def _totals(result: PlaceVerification) -> dict[str, Any]:
+    known = [entry.found for entry in result.logs if entry.found is not None]
+    kinds = [item.kinds for item in known if item.kinds]
     return {
-        "logs": len(found.logs),
-        "damaged_logs": sum(entry.faults > 0 for entry in found.logs),
-        "faults": len(found.faults),
-        "notes": len(found.notes),
+        "logs": len(result.logs),
+        "damaged_logs": sum(entry.faults > 0 for entry in result.logs),
+        "faults": len(result.faults),
+        "notes": len(result.notes),
         **sums(known, *_SUMS),
-        "kinds": {k.name: sum(each[k.name] for each in kinds) for k in RecordKind} if kinds else {},
-        "versions": sum(each.versions or 0 for each in known) if found.place.has_versions else None,
+        "kinds": {k.name: sum(item[k.name] for item in kinds) for k in RecordKind} if kinds else {},
+        "versions": sum(item.versions or 0 for item in known)
+        if result.place.has_versions
+        else None,
     }
 
 
 # -- text -------------------------------------------------------------------------------------
 
 
-def show_verification(screen: Screen, found: PlaceVerification) -> None:
+def show_verification(screen: Screen, result: PlaceVerification) -> None:
     """Each fault with its place and what to do, then what was looked at."""
-    for fault in found.faults:
+    for fault in result.faults:
         log = f" ({fault.log})" if fault.log else ""
         screen.line(f"{fault.path}: byte {fault.byte}: {fault.kind}: {fault.what}", "bold red")
         whose = "acknowledged" if fault.acknowledged else "nothing acknowledged"
         screen.line(f"  effect: {fault.effect} ({whose}){log}")
         screen.line(f"  advice: {fault.advice}")
-    for note in found.notes:
+    for note in result.notes:
         screen.line(f"{note.path}: byte {note.byte}: note: {note.what}")
-    if found.place.is_built_in:
-        title = f"{found.place.path}: {found.place.kind.value} of {short(found.place.provider)}"
-        show_verified_stores(screen, title, found.logs)
-        _show_batches(screen, found)
-    elif len(found.logs) == 1 and found.logs[0].found is not None and not found.logs[0].log.name:
-        screen.pairs(found.place.path, _figures(found.logs[0].found))
+    if result.place.is_built_in:
+        title = f"{result.place.path}: {result.place.kind.value} of {short(result.place.provider)}"
+        show_verified_stores(screen, title, result.logs)
+        _show_batches(screen, result)
+    elif len(result.logs) == 1 and result.logs[0].found is not None and not result.logs[0].log.name:
+        screen.pairs(result.place.path, _figures(result.logs[0].found))
     else:
-        _show_logs(screen, found)
-    count = len(found.faults)
-    if found.is_sound:
+        _show_logs(screen, result)
+    count = len(result.faults)
+    if result.is_sound:
         screen.line("sound", "bold green")
     else:
-        is_newer = all(fault.kind == "version" for fault in found.faults)
+        is_newer = all(fault.kind == "version" for fault in result.faults)
         what = "newer than this release knows" if is_newer else "damaged"
         screen.line(f"{what}: {count} fault{'s' if count > 1 else ''}", "bold red")
 
 
-def _figures(found: Verification) -> list[tuple[str, str]]:
-    kinds = by_kind(found.kinds)
-    checked = f"; N and q counted anew at {found.recounted_frames:,} frames"
+def _figures(verification: Verification) -> list[tuple[str, str]]:
+    kinds = by_kind(verification.kinds)
+    checked = f"; N and q counted anew at {verification.recounted_frames:,} frames"
     rows = [
-        ("segments", f"{found.segments:,} ({size(found.bytes)})"),
-        ("frames", f"{found.frames:,}{checked if found.recounted_frames else ''}"),
-        ("records", f"{found.records:,}" + (f" ({kinds})" if kinds else "")),
-        ("offsets", f"{found.first_offset:,} to {found.end_offset:,}"),
+        ("segments", f"{verification.segments:,} ({size(verification.bytes)})"),
+        ("frames", f"{verification.frames:,}{checked if verification.recounted_frames else ''}"),
+        ("records", f"{verification.records:,}" + (f" ({kinds})" if kinds else "")),
+        ("offsets", f"{verification.first_offset:,} to {verification.end_offset:,}"),
     ]
-    if found.versions is not None:
-        rows.append(("versions", f"{found.versions:,}{_range(found)}"))
-    return [*rows, ("index", found.index)]
+    if verification.versions is not None:
+        rows.append(("versions", f"{verification.versions:,}{_range(verification)}"))
+    return [*rows, ("index", verification.index)]
 
 
-def _range(found: Verification) -> str:
-    return f" ({found.first_version} to {found.last_version})" if found.versions else ""
+def _range(result: Verification) -> str:
+    return f" ({result.first_version} to {result.last_version})" if result.versions else ""
 
 
-def _show_logs(screen: Screen, found: PlaceVerification) -> None:
-    has_versions = found.place.has_versions
+def _show_logs(screen: Screen, verification: PlaceVerification) -> None:
+    has_versions = verification.place.has_versions
     names = ["log", "segments", "size", "frames", "records"]
     names += ["versions"] if has_versions else ["offsets"]
-    listed = [e for e in found.logs if len(found.logs) <= _LISTED_MAX or e.faults]
+    listed = [e for e in verification.logs if len(verification.logs) <= _LISTED_MAX or e.faults]
     rows = []
     for entry in listed:
-        each = entry.found
-        if each is None:
+        figures = entry.found
+        if figures is None:
             rows.append([entry.log.name, *[None] * 5, entry.faults])
             continue
-        reach = f"{each.first_offset:,} to {each.end_offset:,}"
+        reach = f"{figures.first_offset:,} to {figures.end_offset:,}"
         if has_versions:
-            reach = f"{each.versions:,}{_range(each)}"
+            reach = f"{figures.versions:,}{_range(figures)}"
         name = entry.log.name
         rows.append(
-            [name, each.segments, size(each.bytes), each.frames, each.records, reach, entry.faults]
+            [
+                name,
+                figures.segments,
+                size(figures.bytes),
+                figures.frames,
+                figures.records,
+                reach,
+                entry.faults,
+            ]
         )
-    totals = _totals(found)
+    totals = _totals(verification)
     last = f"{totals['versions']:,}" if has_versions else None
     rows.append(
         [f"{totals['logs']:,} logs", totals["segments"], size(totals["bytes"]), totals["frames"],
          totals["records"], last, totals["faults"]]
     )  # fmt: skip
-    screen.table(f"{found.place.path}: {found.place.kind.value}", [*names, "faults"], rows)
-    if len(listed) < len(found.logs):
-        screen.line(f"{len(found.logs) - len(listed):,} logs without a fault are not listed")
+    screen.table(
+        f"{verification.place.path}: {verification.place.kind.value}", [*names, "faults"], rows
+    )
+    if len(listed) < len(verification.logs):
+        screen.line(f"{len(verification.logs) - len(listed):,} logs without a fault are not listed")
     if totals["kinds"]:
         recounted = f"N and q counted anew at {totals['recounted_frames']:,} frames"
         screen.line(f"decoded: {by_kind(totals['kinds'])}; {recounted}")
-    _show_batches(screen, found)
+    _show_batches(screen, verification)
 
 
-def _show_batches(screen: Screen, found: PlaceVerification) -> None:
-    if found.batches is not None:
-        first, newest = found.batches
+def _show_batches(screen: Screen, verification: PlaceVerification) -> None:
+    if verification.batches is not None:
+        first, newest = verification.batches
         screen.line(f"batches that Spark has committed and keeps: {first:,} to {newest:,}")

@@ -64,12 +64,20 @@ def _take(folder: FleetFolder, wait_s: float) -> None:
         time.sleep(_LOOK_S)
 
 
-def _document(each: GlobalCheckpoint) -> dict[str, object]:
+def _document(checkpoint: GlobalCheckpoint) -> dict[str, object]:
     return {
-        "checkpoint": each.number, "timestamp_us": each.at_us, "batches": dict(each.batches)
-    }  # fmt: skip
+        "checkpoint": checkpoint.number,
+        "timestamp_us": checkpoint.at_us,
+        "batches": dict(checkpoint.batches),
+    }
 
 
-def _row(each: GlobalCheckpoint) -> list[str | int | float | None]:
-    batches = ((name, "–" if batch is None else batch) for name, batch in each.batches.items())
-    return [each.number, moment(each.at_us), ", ".join(f"{name} {at}" for name, at in batches)]
+def _row(checkpoint: GlobalCheckpoint) -> list[str | int | float | None]:
+    batches = (
+        (name, "–" if batch is None else batch) for name, batch in checkpoint.batches.items()
+    )
+    return [
+        checkpoint.number,
+        moment(checkpoint.at_us),
+        ", ".join(f"{name} {at}" for name, at in batches),
+    ]

@@ -110,16 +110,16 @@ def stop_verb(
     """Ask a fleet's driver to stop all of its queries."""
     folder = folder_of(path, storage_options)
     end_s = time.monotonic() + wait_s
-    found = status_of(folder, time.time())
-    if found.is_driven:
+    status = status_of(folder, time.time())
+    if status.is_driven:
         folder.ask(STOP)
-    while found.is_driven and time.monotonic() < end_s:
-        found = status_of(folder, time.time())
+    while status.is_driven and time.monotonic() < end_s:
+        status = status_of(folder, time.time())
     if as_json:
-        Screen().document({"path": found.path, "stopped": not found.is_driven})
+        Screen().document({"path": status.path, "stopped": not status.is_driven})
     else:
-        Screen().line(f"{found.path}: {found.state}")
-    if found.is_driven:
+        Screen().line(f"{status.path}: {status.state}")
+    if status.is_driven:
         raise typer.Exit(1)
 
 
@@ -128,41 +128,44 @@ def status_verb(
     path: Folder, storage_options: StorageOptions = None, as_json: AsJson = False
 ) -> None:
     """Show who runs, who waits for what, and when it will run."""
-    found = status_of(folder_of(path, storage_options), time.time())
+    status = status_of(folder_of(path, storage_options), time.time())
     screen = Screen()
     if as_json:
-        screen.document(asdict(found))
+        screen.document(asdict(status))
     else:
-        _show(screen, found)
+        _show(screen, status)
 
 
-def _show(screen: Screen, found: FleetStatus) -> None:
-    screen.line(f"{found.path}: {found.state}; driver {found.driver}")
-    screen.line(f"{found.executors} executors with {found.cores:g} cores")
-    if found.message:
-        screen.line(found.message, "bold")
-    if found.checkpoint is None:
+def _show(screen: Screen, status: FleetStatus) -> None:
+    screen.line(f"{status.path}: {status.state}; driver {status.driver}")
+    screen.line(f"{status.executors} executors with {status.cores:g} cores")
+    if status.message:
+        screen.line(status.message, "bold")
+    if status.checkpoint is None:
         screen.line("no global checkpoint yet")
     else:
-        screen.line(f"global checkpoint {found.checkpoint}, of {moment(found.checkpoint_us)}")
+        screen.line(f"global checkpoint {status.checkpoint}, of {moment(status.checkpoint_us)}")
     names = ["query", "state", "priority", "cores", "batch", "waits for", "expected"]
-    screen.table("queries, each after those that it reads", names, list(map(_row, found.queries)))
-    for each in found.queries:
-        if each.failures:
-            screen.line(f"{each.name} has failed {each.failures} times: {each.reason}", "bold red")
+    screen.table("queries, each after those that it reads", names, list(map(_row, status.queries)))
+    for query in status.queries:
+        if query.failures:
+            screen.line(
+                f"{query.name} has failed {query.failures} times: {query.reason}", "bold red"
+            )
 
 
-def _row(each: QueryStatus) -> list[str | int | float | None]:
-    cores = "–" if each.cores is None else f"{each.cores:.3g}"
+def _row(query: QueryStatus) -> list[str | int | float | None]:
+    cores = "–" if query.cores is None else f"{query.cores:.3g}"
     return [
-        each.name, each.state, each.priority, cores, each.batch, each.waits_for, _expected(each)
+        query.name, query.state, query.priority, cores, query.batch, query.waits_for,
+        _expected(query),
     ]  # fmt: skip
 
 
-def _expected(each: QueryStatus) -> str:
-    if each.arrivals is None:
+def _expected(query: QueryStatus) -> str:
+    if query.arrivals is None:
         return ""
-    more = f"with {each.arrivals} more executor{'s' * (each.arrivals > 1)}"
-    if each.expected_s is None:
+    more = f"with {query.arrivals} more executor{'s' * (query.arrivals > 1)}"
+    if query.expected_s is None:
         return f"{more}; none has come yet"
-    return f"{more}, {moment(round(each.expected_s * 1e6))}"
+    return f"{more}, {moment(round(query.expected_s * 1e6))}"

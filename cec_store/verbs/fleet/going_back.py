@@ -77,16 +77,16 @@ def rollback_verb(
     folder = folder_of(path, storage_options)
     notes = folder.read()
     if not yes:
-        wanted = _wanted(folder, at, number)
-        check_is_kept(folder, notes, wanted)
-        _tell(Screen(), folder.path, wanted, None, as_json, is_done=False)
+        checkpoint = _wanted(folder, at, number)
+        check_is_kept(folder, notes, checkpoint)
+        _tell(Screen(), folder.path, checkpoint, None, as_json, is_done=False)
         return
     with folder.leases().hold(LEASE, keep_alive=KEEP_ALIVE) as lease:
         # The last holder may have changed them since they were read.
         notes = finished(folder, folder.read(), lease.check)
-        wanted = _wanted(folder, at, number)
-        roll_back(folder, notes, wanted, lease.check)
-    _tell(Screen(), folder.path, wanted, None, as_json, is_done=True)
+        checkpoint = _wanted(folder, at, number)
+        roll_back(folder, notes, checkpoint, lease.check)
+    _tell(Screen(), folder.path, checkpoint, None, as_json, is_done=True)
 
 
 def fork_fleet_verb(
@@ -100,18 +100,18 @@ def fork_fleet_verb(
 ) -> None:
     """Make a fleet of its own that goes on from a global checkpoint. The old one may run."""
     folder = folder_of(path, storage_options)
-    wanted = _wanted(folder, at, number)
+    checkpoint = _wanted(folder, at, number)
     if yes:
-        fork_fleet(folder, new, wanted)
+        fork_fleet(folder, new, checkpoint)
     else:
-        check_is_kept(folder, folder.read(), wanted)
-    _tell(Screen(), folder.path, wanted, folder.beside(new).path, as_json, is_done=yes)
+        check_is_kept(folder, folder.read(), checkpoint)
+    _tell(Screen(), folder.path, checkpoint, folder.beside(new).path, as_json, is_done=yes)
 
 
 def _tell(
     screen: Screen,
     path: str,
-    wanted: GlobalCheckpoint,
+    checkpoint: GlobalCheckpoint,
     new: str | None,
     as_json: bool,
     *,
@@ -123,18 +123,18 @@ def _tell(
                 "path": path,
                 "new": new,
                 "done": is_done,
-                "checkpoint": wanted.number,
-                "timestamp_us": wanted.at_us,
-                "batches": dict(wanted.batches),
+                "checkpoint": checkpoint.number,
+                "timestamp_us": checkpoint.at_us,
+                "batches": dict(checkpoint.batches),
             }
         )
         return
     verb = "goes on" if is_done else "would go on"
     screen.line(
-        f"{new or path}: {verb} from global checkpoint {wanted.number}, of "
-        f"{format_timestamp_us(wanted.at_us)}"
+        f"{new or path}: {verb} from global checkpoint {checkpoint.number}, of "
+        f"{format_timestamp_us(checkpoint.at_us)}"
     )
-    for name, batch in wanted.batches.items():
+    for name, batch in checkpoint.batches.items():
         screen.line(f"  {name}: {'anew' if batch is None else f'after batch {batch}'}")
     if not is_done:
         screen.line("do it with --yes")

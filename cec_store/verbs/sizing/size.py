@@ -38,30 +38,30 @@ def size_verb(
             keys, key_bytes, value_bytes, changes, partitions * stores, extent_factor,
             versions_kept, compression,
         )  # fmt: skip
-    found, rates = state_size(shape), known_rates()
+    needs, rates = state_size(shape), known_rates()
     load_s = rates.load_s(
-        found.extent_bytes_most // partitions,
-        found.extent_raw_bytes_most // partitions,
-        found.extent_records_most // partitions,
+        needs.extent_bytes_most // partitions,
+        needs.extent_raw_bytes_most // partitions,
+        needs.extent_records_most // partitions,
     )
     screen = Screen()
     if as_json:
-        screen.document({**asdict(shape), **asdict(found), "partition_load_s": load_s,
+        screen.document({**asdict(shape), **asdict(needs), "partition_load_s": load_s,
                          "rates": rates.source})  # fmt: skip
         return
     screen.pairs(
         f"{keys:,} keys, {changes:,} changed by a batch, {shape.stores:,} stores",
         [
-            ("heap, all executors", f"{size(found.heap_bytes)} to {size(found.heap_bytes_most)}"),
-            ("disk, at most", f"{size(found.disk_bytes_most)}, of which "
-                              f"{size(found.unrolled_bytes_most)} are segments not yet rolled: "
+            ("heap, all executors", f"{size(needs.heap_bytes)} to {size(needs.heap_bytes_most)}"),
+            ("disk, at most", f"{size(needs.disk_bytes_most)}, of which "
+                              f"{size(needs.unrolled_bytes_most)} are segments not yet rolled: "
                               f"one of {size(SEGMENT_BYTES)} for each store"),
-            ("a batch writes, at most", size(found.batch_bytes_most)),
-            ("a restart reads, at most", f"{found.extent_records_most:,} records, "
-                                         f"{size(found.extent_bytes_most)}"),
+            ("a batch writes, at most", size(needs.batch_bytes_most)),
+            ("a restart reads, at most", f"{needs.extent_records_most:,} records, "
+                                         f"{size(needs.extent_bytes_most)}"),
             ("a partition is back after", seconds(load_s)),
-            ("where a commit is an object", f"{found.puts_per_batch:,.0f} puts and "
-                                            f"{found.gets_per_batch:,.0f} gets a batch"),
+            ("where a commit is an object", f"{needs.puts_per_batch:,.0f} puts and "
+                                            f"{needs.gets_per_batch:,.0f} gets a batch"),
         ],
     )  # fmt: skip
     if rates.source == "default":

@@ -25,13 +25,13 @@ def settings_of(conf: list[str] | None) -> dict[str, str]:
     Raises:
         typer.BadParameter: one is none.
     """
-    found = {}
-    for each in conf or []:
-        name, equals, value = each.partition("=")
+    settings = {}
+    for setting in conf or []:
+        name, equals, value = setting.partition("=")
         if not (name and equals):
-            raise typer.BadParameter(f"--conf {each!r}: give NAME=VALUE")
-        found[name] = value
-    return found
+            raise typer.BadParameter(f"--conf {setting!r}: give NAME=VALUE")
+        settings[name] = value
+    return settings
 
 
 @contextmanager

@@ -77,9 +77,9 @@ def conf_verb(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    found = None if jar else spark.jar()
+    local_jar = None if jar else spark.jar()
     settings = session_settings(
-        jar or str(found), chosen, has_extension=found is None or has_extension(found)
+        jar or str(local_jar), chosen, has_extension=local_jar is None or has_extension(local_jar)
     )
     if as_json:
         Screen().document(settings)

@@ -109,7 +109,7 @@ def advise_verb(
         papers = costs(
             subject.system, subject.query, is_precise=precise, extent_factor=extent_factor
         )
-        found = costs_here(subject.system, subject.query, extent_factor=extent_factor)
+        by_scheme = costs_here(subject.system, subject.query, extent_factor=extent_factor)
     simulated: dict[Scheme, dict[str, Any]] = {}
     if simulate:
         if keys != 1:
@@ -118,10 +118,10 @@ def advise_verb(
             simulated = _simulated(system, window, advance, precise, extent_factor)
     if as_json:
         head = {"path": path, "recovery_time_s": recovery_time}
-        body = _as_json(subject, found, papers, simulated, recovery_time, may_lose)
+        body = _as_json(subject, by_scheme, papers, simulated, recovery_time, may_lose)
         Screen().document({**head, **body})
     else:
-        _show(Screen(), subject, found, papers, simulated, recovery_time, may_lose)
+        _show(Screen(), subject, by_scheme, papers, simulated, recovery_time, may_lose)
 
 
 @dataclass(frozen=True)
@@ -164,14 +164,14 @@ def _of_numbers(system: System, window_s: float, advance_s: float, keys: int,
 def _of_place(path: str, storage_options: list[Any] | None, system: System,
               rate: float | None, operator: Operator | None) -> _Subject:  # fmt: skip
     place = place_of(path, storage_options)
-    found = overview_of(place, top=0, counts=True)
-    exit_if_damaged([*found.faults, *(each.damage for each in found.logs if each.damage)])
-    chains = tuple(Chain(each.folder) for each in place.logs if place.kind is PlaceKind.QUEUE)
+    overview = overview_of(place, top=0, counts=True)
+    exit_if_damaged([*overview.faults, *(item.damage for item in overview.logs if item.damage)])
+    chains = tuple(Chain(item.folder) for item in place.logs if place.kind is PlaceKind.QUEUE)
     # A log without checkpoints does not say how many windows are open.
-    operators = [each for each in chains if each.schema().inputs]
+    operators = [item for item in chains if item.schema().inputs]
     if reason := why_refused(Scheme.EVENTUAL, None, operators):
         raise ValueError(f"{reason}. Give --rate, --window and --advance in place of PATH")
-    measured = measured_query(found, system.window_tuple_s)
+    measured = measured_query(overview, system.window_tuple_s)
     rate = measured.tuples_per_s if rate is None else rate
     if rate is None:
         raise ValueError(f"{path}: it does not say how much input there is; give --rate")
@@ -235,14 +235,14 @@ def _simulated(
 
 def _as_json(
     subject: _Subject,
-    found: dict[Scheme, CostHere],
+    by_scheme: dict[Scheme, CostHere],
     papers: dict[Scheme, Cost],
     simulated: dict[Scheme, dict[str, Any]],
     recovery_time_s: float,
     may_lose: bool,
 ) -> dict[str, Any]:
     """The document of ``cec-store advise --json``; docs/json/advise.schema.json."""
-    best, better = _named(subject, found, recovery_time_s, may_lose)
+    best, better = _named(subject, by_scheme, recovery_time_s, may_lose)
     schemes = [
         {
             **asdict(cost),
@@ -252,12 +252,16 @@ def _as_json(
             "refused": subject.refused(scheme) or None,
             "condition": subject.condition(scheme) or None,
             "paper": {
-                **{name: each for name, each in asdict(papers[scheme]).items() if name != "scheme"},
+                **{
+                    name: figure
+                    for name, figure in asdict(papers[scheme]).items()
+                    if name != "scheme"
+                },
                 "outage_s": papers[scheme].outage_s(subject.system),
                 "simulated": simulated.get(scheme),
             },
         }
-        for scheme, cost in found.items()
+        for scheme, cost in by_scheme.items()
     ]
     return {
         "cheapest": None if best is None else best.scheme.value,
@@ -269,11 +273,11 @@ def _as_json(
 
 
 def _named(
-    subject: _Subject, found: dict[Scheme, CostHere], recovery_time_s: float, may_lose: bool
+    subject: _Subject, by_scheme: dict[Scheme, CostHere], recovery_time_s: float, may_lose: bool
 ) -> tuple[CostHere | None, CostHere | None]:
     """The cheapest that a standby takes, and a cheaper one that it may take."""
-    possible = [cost for scheme, cost in found.items() if not subject.refused(scheme)]
-    known = [each for each in possible if not subject.condition(each.scheme)]
+    possible = [cost for scheme, cost in by_scheme.items() if not subject.refused(scheme)]
+    known = [offer for offer in possible if not subject.condition(offer.scheme)]
     best = cheapest(known, subject.system, recovery_time_s, may_lose=may_lose)
     better = cheapest(possible, subject.system, recovery_time_s, may_lose=may_lose)
     return best, None if better == best else better
@@ -282,7 +286,7 @@ def _named(
 def _show(
     screen: Screen,
     subject: _Subject,
-    found: dict[Scheme, CostHere],
+    by_scheme: dict[Scheme, CostHere],
     papers: dict[Scheme, Cost],
     simulated: dict[Scheme, dict[str, Any]],
     recovery_time_s: float,
@@ -290,7 +294,7 @@ def _show(
 ) -> None:
     system = subject.system
     rows: list[list[Cell]] = []
-    for scheme, cost in found.items():
+    for scheme, cost in by_scheme.items():
         state = "perhaps" if subject.condition(scheme) else "yes"
         state = "refused" if subject.refused(scheme) else state
         rows.append([
@@ -305,12 +309,12 @@ def _show(
          "lost rows", "output waits"], rows,
     )  # fmt: skip
     _show_paper(screen, system, papers, simulated)
-    for scheme in found:
+    for scheme in by_scheme:
         if reason := subject.refused(scheme):
             screen.line(f"{scheme.value} is refused: {reason}")
         elif condition := subject.condition(scheme):
             screen.line(f"{scheme.value}: {condition}")
-    best, better = _named(subject, found, recovery_time_s, may_lose)
+    best, better = _named(subject, by_scheme, recovery_time_s, may_lose)
     within = f"within {seconds(recovery_time_s)}"
     if best is None:
         screen.line(f"none that is known to be possible is back {within} of a failure", "bold red")
@@ -334,9 +338,9 @@ def _show_paper(
             round(cost.repeated_tuples), seconds(cost.held_s),
         ]  # fmt: skip
         if scheme in simulated:
-            each = simulated[scheme]
-            back_s = cost.outage_s(system) - cost.recovery_s + each["recovery_s"]
-            row += [seconds(back_s), f"{100 * each['bandwidth_share']:.1f} %", each["output"]]
+            outcome = simulated[scheme]
+            back_s = cost.outage_s(system) - cost.recovery_s + outcome["recovery_s"]
+            row += [seconds(back_s), f"{100 * outcome['bandwidth_share']:.1f} %", outcome["output"]]
         rows.append(row)
     screen.table(
         "the paper's protocols, with messages between nodes in place of a log (its Table 3)",

@@ -117,14 +117,14 @@ def carry_out_trims(place: Place, planned: Iterable[Trim]) -> None:
         QueueLocked: somebody else is writing.
         CecError: as for any opening for append.
     """
-    due = [each for each in planned if each.plan.segments]
+    due = [planned_trim for planned_trim in planned if planned_trim.plan.segments]
     if not due:
         return
     with _writing(place.folder):
-        for each in due:
-            writer, _ = reopen(each.log.folder, None, ClockAndEntropy(now_us))
+        for planned_trim in due:
+            writer, _ = reopen(planned_trim.log.folder, None, ClockAndEntropy(now_us))
             with closing(writer):
-                trim(each.log.folder, each.asked, writer.trim, now_us())
+                trim(planned_trim.log.folder, planned_trim.asked, writer.trim, now_us())
 
 
 # -- indexes ----------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ def carry_out_reindexes(place: Place, planned: Iterable[Reindex]) -> None:
     """Make the indexes anew; one in the user's cache needs no lock, because it is this user's."""
     is_cached = not isinstance(place.folder, LocalFolder)
     with nullcontext() if is_cached else _writing(place.folder):
-        for each in planned:
-            chain = Chain(each.log.folder)
+        for reindex in planned:
+            chain = Chain(reindex.log.folder)
             with closing(TimestampIndex(chain, writable=True)) as index:
                 index.rebuild(chain)
 
@@ -175,14 +175,14 @@ def plan_drops(place: Place, name: str) -> list[Drop]:
     """
     check_consumer_name(name)
     files = {log: acknowledgement_files(log.folder.names(), name) for log in queues_of(place)}
-    found = [
+    drops = [
         Drop(log, tuple(of), sum(map(log.folder.size, of)), _saved(log, name))
         for log, of in files.items()
         if of
     ]
-    if not found:
+    if not drops:
         raise ValueError(f"{place.path}: no consumer {name!r}")
-    return found
+    return drops
 
 
 def _saved(log: Log, name: str) -> int | None:
@@ -201,14 +201,14 @@ def plan_addition(place: Place, name: str) -> dict[Log, int]:
         ValueError: not a name.
     """
     check_consumer_name(name)
-    found = {}
+    begins = {}
     for log in queues_of(place):
         chain = Chain(log.folder)
-        found[log] = chain.first_offset()
+        begins[log] = chain.first_offset()
         with suppress(FileNotFoundError):  # it is not registered yet
             known = read_acknowledgement(log.folder, name, chain.manifest.log_id)
-            found[log] = known.effects_saved
-    return found
+            begins[log] = known.effects_saved
+    return begins
 
 
 def add_consumer(place: Place, name: str) -> dict[Log, int]:
@@ -220,11 +220,11 @@ def add_consumer(place: Place, name: str) -> dict[Log, int]:
         ConsumerInUse: somebody acts under this name.
         OutOfRange: it is registered, and what it needs is gone.
     """
-    found = {}
+    begins = {}
     for log in queues_of(place):
         with closing(Consumer(log.folder, check_consumer_name(name), None, now_us)) as consumer:
-            found[log] = consumer.effects_saved
-    return found
+            begins[log] = consumer.effects_saved
+    return begins
 
 
 def carry_out_drops(planned: Iterable[Drop], name: str) -> None:
@@ -233,5 +233,5 @@ def carry_out_drops(planned: Iterable[Drop], name: str) -> None:
     Raises:
         ConsumerInUse: somebody acts under this name.
     """
-    for each in planned:
-        drop_consumer(each.log.folder, name)
+    for drop in planned:
+        drop_consumer(drop.log.folder, name)

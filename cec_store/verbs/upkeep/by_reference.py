@@ -49,21 +49,21 @@ def plan_reference_trim(
     state, end = queue.state, queue.ends()[number]
     offset = None
     if before_us is not None:
-        found = queue.offset_at(number, before_us)
-        offset = end if found is None else found
-    wanted = Wanted(None if offset is None else {number: offset}, keep, by)
-    limit = limits(queue.store, state, wanted, now_us()).get(number, 0)
+        offset_found = queue.offset_at(number, before_us)
+        offset = end if offset_found is None else offset_found
+    bounds = Wanted(None if offset is None else {number: offset}, keep, by)
+    limit = limits(queue.store, state, bounds, now_us()).get(number, 0)
     gone = [
-        each
-        for each in segments_of_partition(state, number)
-        if each["first_offset"] + each["records"] <= limit
+        segment
+        for segment in segments_of_partition(state, number)
+        if segment["first_offset"] + segment["records"] <= limit
     ]
     first = state.commit.starts[number]
     left = gone[-1]["first_offset"] + gone[-1]["records"] if gone else first
     return Trim(
         log,
-        tuple(each["file"] for each in gone),
-        sum(each["bytes"] for each in gone),
+        tuple(segment["file"] for segment in gone),
+        sum(segment["bytes"] for segment in gone),
         Asked(offset, keep),
         TrimPlan(0, left, len(gone), ()),
         first,
@@ -76,7 +76,7 @@ def carry_out_reference_trims(place: Place, planned: Sequence[Trim]) -> None:
     Raises:
         CecError: as for any commit.
     """
-    due = {_number(each.log): each for each in planned if each.plan.segments}
+    due = {_number(trim.log): trim for trim in planned if trim.plan.segments}
     if not due:
         return
     queue = place.reference
@@ -85,7 +85,7 @@ def carry_out_reference_trims(place: Place, planned: Sequence[Trim]) -> None:
     ) as writer:
         asked = next(iter(due.values())).asked
         if asked.before is not None:
-            writer.trim(before={n: each.plan.first_offset for n, each in due.items()})
+            writer.trim(before={n: trim.plan.first_offset for n, trim in due.items()})
         else:
             writer.trim(keep=asked.keep)
 
@@ -111,9 +111,9 @@ def plan_reference_drop(place: Place, name: str) -> list[Drop]:
     files = [acknowledgement_object_name(name, n) for n in numbers_of(queue.store, name)]
     total = sum(map(queue.store.size, files))
     saved = _saved(queue.store, queue.state, name)
-    found = [Drop(log, (), 0, None if saved is None else saved[_number(log)]) for log in place.logs]
-    found[0] = replace(found[0], files=tuple(files), bytes=total)
-    return found
+    drops = [Drop(log, (), 0, None if saved is None else saved[_number(log)]) for log in place.logs]
+    drops[0] = replace(drops[0], files=tuple(files), bytes=total)
+    return drops
 
 
 def _saved(store: Store, state: QueueState, name: str) -> tuple[int, ...] | None:
@@ -140,7 +140,7 @@ def plan_reference_addition(place: Place, name: str) -> dict[Log, int]:
     if check_consumer_name(name) in registered(state, place.path):
         saved = saved_by(store, state, name)
         check_is_there(store.url, state, name, saved)
-    return {each: saved[_number(each)] for each in place.logs}
+    return {log: saved[_number(log)] for log in place.logs}
 
 
 def add_reference_consumer(place: Place, name: str) -> dict[Log, int]:
@@ -156,4 +156,4 @@ def add_reference_consumer(place: Place, name: str) -> dict[Log, int]:
     state = register_consumer(store, ReferenceLog(store), name, {}, now_us)
     saved = saved_by(store, state, name)
     check_is_there(store.url, state, name, saved)
-    return {each: saved[_number(each)] for each in place.logs}
+    return {log: saved[_number(log)] for log in place.logs}
