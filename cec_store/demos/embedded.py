@@ -144,9 +144,9 @@ def _run_child(
             with suppress(BrokenPipeError):
                 if stream is not None:
                     stream.close()
-    wanted = 0 if kill_at is None else -signal.SIGKILL
-    if status != wanted:
-        raise RuntimeError(f"the {run} run ended with status {status}, not {wanted}")
+    due_status = 0 if kill_at is None else -signal.SIGKILL
+    if status != due_status:
+        raise RuntimeError(f"the {run} run ended with status {status}, not {due_status}")
     return rows, recovered
 
 

@@ -127,18 +127,18 @@ def _operate(name: str, path: Path, flights: pa.Table, pace: _Pace) -> None:
         runner.run(progress)
 
 
-def _recovered(name: str, found: Recovery) -> dict[str, Any]:
+def _recovered(name: str, recovery: Recovery) -> dict[str, Any]:
     return {
         "operator": name,
-        "log_at_row": found.replay_upto[0],
-        "open_windows": found.extent.open_windows,
-        "extent_records": found.extent.records,
-        "extent_bytes": found.extent.bytes,
-        "extent_target": int(POLICY.extent_target(found.extent.open_windows)),
-        "replayed_rows": found.replayed_rows,
+        "log_at_row": recovery.replay_upto[0],
+        "open_windows": recovery.extent.open_windows,
+        "extent_records": recovery.extent.records,
+        "extent_bytes": recovery.extent.bytes,
+        "extent_target": int(POLICY.extent_target(recovery.extent.open_windows)),
+        "replayed_rows": recovery.replayed_rows,
         "replay_target": POLICY.replay_rows,
-        "load_s": found.load_s,
-        "replay_s": found.replay_s,
+        "load_s": recovery.load_s,
+        "replay_s": recovery.replay_s,
     }
 
 

@@ -42,12 +42,12 @@ def load_flights() -> pa.Table:
 
 def _read_csv() -> pa.Table:
     # Read as a file: importing the package would need pandas and old setuptools.
-    found = importlib.util.find_spec(_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise FlightsMissing(
             f"the flights come with the package {_PACKAGE}: pip install 'cec-store[flights]'"
         )
-    path = Path(found.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    path = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     options = pyarrow.csv.ConvertOptions(
         null_values=["", "NA"], strings_can_be_null=True, include_columns=_COLUMNS
     )

@@ -182,7 +182,7 @@ def _second_driver(
 
 
 @contextmanager
-def _driver(folder: Path, wanted: int) -> Iterator[Iterator[dict[str, Any]]]:
+def _driver(folder: Path, due_status: int) -> Iterator[Iterator[dict[str, Any]]]:
     """A Spark driver and its JVM, in a process group of their own: what it says on its output.
 
     It is killed where the caller is done with it, unless it is to end by itself (status 0).
@@ -202,16 +202,16 @@ def _driver(folder: Path, wanted: int) -> Iterator[Iterator[dict[str, Any]]]:
     assert driver.stdout is not None
     try:
         yield map(json.loads, driver.stdout)
-        if wanted == 0:
+        if due_status == 0:
             driver.wait()
     finally:
         if driver.poll() is None:
             os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
         driver.stdout.close()
-    if driver.returncode != wanted:
+    if driver.returncode != due_status:
         lines = log_path.read_text(encoding="utf-8", errors="replace").splitlines()
         raise RuntimeError(
-            f"the driver ended with status {driver.returncode}, not {wanted}; "
+            f"the driver ended with status {driver.returncode}, not {due_status}; "
             f"the end of {log_path}:\n" + "\n".join(lines[-_LOG_LINES:])
         )

@@ -102,8 +102,8 @@ def _days(flights: pa.Table) -> NDArray[np.datetime64]:
 
 
 def _distinct(
-    flights: pa.Table, days: NDArray[np.datetime64], wanted: NDArray[np.bool_], names: list[str]
+    flights: pa.Table, days: NDArray[np.datetime64], chosen: NDArray[np.bool_], names: list[str]
 ) -> int:
     table = flights.select(names).append_column("day", pa.array(days.astype(np.int64)))
-    groups = table.filter(pa.array(wanted)).group_by([*names, "day"]).aggregate([])
+    groups = table.filter(pa.array(chosen)).group_by([*names, "day"]).aggregate([])
     return int(groups.num_rows)
