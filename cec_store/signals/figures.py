@@ -88,11 +88,11 @@ def _queue_figures(folder: Folder) -> Iterator[Figure]:
         yield Figure("cec_open_windows", last.header.open_windows)
         yield Figure("cec_extent_records", last.header.extent_records)
     now_us = time.time_ns() // 1000
-    for each in consumer_states(chain):
-        since_us = now_us if each.waiting_since_us is None else each.waiting_since_us
-        yield Figure("cec_consumer_lag_records", each.lag_records, (each.name,))
+    for consumer in consumer_states(chain):
+        since_us = now_us if consumer.waiting_since_us is None else consumer.waiting_since_us
+        yield Figure("cec_consumer_lag_records", consumer.lag_records, (consumer.name,))
         waited_s = max(0.0, (now_us - since_us) / 1e6)
-        yield Figure("cec_consumer_waiting_seconds", waited_s, (each.name,))
+        yield Figure("cec_consumer_waiting_seconds", waited_s, (consumer.name,))
 
 
 def standby_figures(standby: Standby) -> Iterator[Figure]:
@@ -116,15 +116,15 @@ def fleet_figures(folder: FleetFolder) -> Iterator[Figure]:
     Raises:
         NotAFleet, CorruptLog, UnsupportedVersion: the folder cannot be read.
     """
-    found = status_of(folder, time.time())
-    yield Figure("cec_fleet_is_driven", found.is_driven)
-    states = Counter(each.state for each in found.queries)
+    status = status_of(folder, time.time())
+    yield Figure("cec_fleet_is_driven", status.is_driven)
+    states = Counter(query.state for query in status.queries)
     for state in QUERY_STATES:
         yield Figure("cec_fleet_queries", states[state], (state,))
-    for each in found.queries:
-        yield Figure("cec_fleet_query_failures", each.failures, (each.name,))
-    yield Figure("cec_fleet_executors", found.executors)
-    yield Figure("cec_fleet_cores", found.cores)
-    if found.checkpointed_us is not None:
-        age_s = max(0.0, time.time() - found.checkpointed_us / 1e6)
+    for query in status.queries:
+        yield Figure("cec_fleet_query_failures", query.failures, (query.name,))
+    yield Figure("cec_fleet_executors", status.executors)
+    yield Figure("cec_fleet_cores", status.cores)
+    if status.checkpointed_us is not None:
+        age_s = max(0.0, time.time() - status.checkpointed_us / 1e6)
         yield Figure("cec_fleet_checkpoint_age_seconds", age_s)

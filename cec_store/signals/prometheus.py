@@ -70,7 +70,7 @@ class Signals:
 
     def remove(self, name: str) -> None:
         """Tell of it no more; a name that is not there is none too many."""
-        self._read = {each: read for each, read in self._read.items() if each != name}
+        self._read = {other: read for other, read in self._read.items() if other != name}
 
     def serve(self, port: int, address: str = "127.0.0.1") -> Callable[[], None]:
         """Answer Prometheus at ``http://address:port/metrics``; returns what ends it.
@@ -106,8 +106,8 @@ class Signals:
             for metric, about in METRICS.items()
         }
         for name, read in self._read.items():
-            for each in self._figures(name, read):
-                families[each.metric].add_metric([name, *each.labels], each.value)
+            for figure in self._figures(name, read):
+                families[figure.metric].add_metric([name, *figure.labels], figure.value)
         failures = CounterMetricFamily(_FAILURES, "looks that failed", labels=["name"])
         for name in self._read:
             failures.add_metric([name], self._failures.get(name, 0))
