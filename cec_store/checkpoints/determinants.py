@@ -49,13 +49,13 @@ class Determinants:
 
 def determinants_behind(chain: LogReader, offset: int, begin: Ints) -> Determinants:
     """Those of the steps behind the footprints at ``offset``, which are as of ``begin``."""
-    found: list[tuple[Ints, pa.Array]] = []
+    frames: list[tuple[Ints, pa.Array]] = []
     for first_offset, rows, positions, choices in _newest_first(chain):
         behind = first_offset + rows >= offset
-        found.append((positions[behind], choices.filter(pa.array(behind))))
+        frames.append((positions[behind], choices.filter(pa.array(behind))))
         if first_offset <= offset:
             break
-    return _in_order(begin, found)
+    return _in_order(begin, frames)
 
 
 def determinants_since(chain: LogReader, begin: Ints) -> Determinants:
@@ -64,18 +64,18 @@ def determinants_since(chain: LogReader, begin: Ints) -> Determinants:
     Raises:
         RecoveryError: they are not in the log: trimmed, or no step begins there.
     """
-    found: list[tuple[Ints, pa.Array]] = []
+    frames: list[tuple[Ints, pa.Array]] = []
     total = int(begin.sum())
     for _, _, positions, choices in _newest_first(chain):
         is_after = positions.sum(axis=1) > total
-        found.append((positions[is_after], choices.filter(pa.array(is_after))))
+        frames.append((positions[is_after], choices.filter(pa.array(is_after))))
         if not is_after.all():
             if (positions[~is_after][-1] == begin).all():
-                return _in_order(begin, found)
+                return _in_order(begin, frames)
             break
     else:
         if chain.first_offset() == 0 and not total:
-            return _in_order(begin, found)
+            return _in_order(begin, frames)
     raise RecoveryError(
         f"{chain.path}: what chance has decided since the input position {begin.tolist()} is "
         f"not in the log, which begins at offset {chain.first_offset()}; go on from its checkpoint"

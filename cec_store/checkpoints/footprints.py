@@ -74,8 +74,8 @@ class FootprintOrder:
         while len(entries) < min(count, self.live):
             looked_at *= 4
             entries = self._live(self._head + looked_at)
-        found = self._ring[entries[:count] & self._mask]
-        return np.ascontiguousarray(found[:, 0]), found[:, 1], found[:, 2]
+        rows = self._ring[entries[:count] & self._mask]
+        return np.ascontiguousarray(rows[:, 0]), rows[:, 1], rows[:, 2]
 
     @property
     def _mask(self) -> int:
@@ -93,11 +93,11 @@ class FootprintOrder:
 
     def _live(self, stop: int) -> Ints:
         """Numbers of the live entries below ``stop``."""
-        found = [
+        stretches = [
             np.flatnonzero(self._is_live[place]) + (self._head + part.start)
             for part, place in self._stretches(self._head, min(stop, self._end))
         ]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return stretches[0] if len(stretches) == 1 else np.concatenate(stretches)
 
     def _end_entries(self, slots: Ints) -> None:
         if not len(slots):

@@ -24,8 +24,8 @@ def last_rows(keys: Keys) -> Ints:
     count = len(codes)
     if bound <= _TABLE_ROWS_MAX * count:
         sizes = [len(chunk) for chunk in keys.chunks] if isinstance(keys, pa.ChunkedArray) else []
-        found = _last_by_chunk(codes, bound, sizes or [count])
-        return _last_by_row(codes, bound) if found is None else found
+        rows = _last_by_chunk(codes, bound, sizes or [count])
+        return _last_by_row(codes, bound) if rows is None else rows
     # Code and row in one word: sorting words is several times as fast as hashing keys.
     row_bits = count.bit_length()
     words = codes << row_bits
@@ -44,7 +44,7 @@ def _last_by_chunk(codes: Ints, bound: int, sizes: list[int]) -> Ints | None:
     No frame of a state store has, and a table of bytes stays in the processor's cache.
     """
     is_new = np.ones(bound, np.bool_)
-    left, found, end = bound, [np.empty(0, np.int64)], len(codes)
+    left, parts, end = bound, [np.empty(0, np.int64)], len(codes)
     for size in reversed(sizes):
         first = end - size
         part = codes[first:end]
@@ -54,9 +54,9 @@ def _last_by_chunk(codes: Ints, bound: int, sizes: list[int]) -> Ints | None:
         if before - left != len(new):
             return None
         new += first
-        found.append(new)
+        parts.append(new)
         end = first
-    return np.concatenate(found[::-1])
+    return np.concatenate(parts[::-1])
 
 
 def _last_by_row(codes: Ints, bound: int) -> Ints:
@@ -117,7 +117,7 @@ def _words(chunks: Sequence[pa.Array]) -> list[_Column] | None:
     size = int(places[0][1]) - int(places[0][0])
     if not 0 < size <= _PARTED_BYTES_MAX:
         return None
-    if any((each[1:] - each[:-1] != size).any() for each in places):
+    if any((offsets[1:] - offsets[:-1] != size).any() for offsets in places):
         return None
     words: list[_Column] = []
     singles = [(byte, "u1") for byte in range(size % 8)]
