@@ -127,8 +127,8 @@ def _application() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    def print_version(wanted: bool) -> None:
-        if wanted:
+    def print_version(is_asked: bool) -> None:
+        if is_asked:
             from importlib.metadata import version
 
             typer.echo(f"cec-store {version('cec-store')}")

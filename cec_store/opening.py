@@ -225,18 +225,18 @@ def read_queue(
     """
     queue = queue_at(path, storage_options)
     ends = queue.ends()
-    wanted = Selection(
+    selection = Selection(
         since, until, kinds, include_metadata, from_moment=from_moment, columns=columns
     )
-    if queue.is_partitioned and wanted.positions():
+    if queue.is_partitioned and selection.positions():
         raise ValueError(f"{queue.path} has partitions: give moments, not positions")
-    parts = [(n, _within(queue, n, end, wanted)) for n, end in ends.items()]
+    parts = [(n, _within(queue, n, end, selection)) for n, end in ends.items()]
     # Each of many partitions is opened when it is its turn.
-    found = (queue.replay(n, part) for n, part in parts)
-    replays = found if queue.is_partitioned else [*found]
+    parts_of = (queue.replay(n, part) for n, part in parts)
+    replays = parts_of if queue.is_partitioned else [*parts_of]
     metadata = (*METADATA_COLUMNS, PARTITION_COLUMN) if include_metadata else ()
     data = queue.schema.data
-    names = wanted.of_columns(data, queue.path)
+    names = selection.of_columns(data, queue.path)
     schema = pa.schema([*(data.field(name) for name in names), *metadata], data.metadata)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -261,10 +261,10 @@ def queue_at(
 
 
 def _within(
-    queue: PlainQueue | ReferenceQueue, number: int, end: int, wanted: Selection
+    queue: PlainQueue | ReferenceQueue, number: int, end: int, selection: Selection
 ) -> Selection:
     """Return the selection within one partition, up to the end that the queue had: ``end``."""
-    if queue.is_partitioned and wanted.since is None and wanted.from_moment is None:
+    if queue.is_partitioned and selection.since is None and selection.from_moment is None:
         # If this partition is trimmed before we read it, raise OutOfRange instead of skipping rows.
-        wanted = replace(wanted, since=Position(queue.first(number)))
-    return replace(wanted, end_offset=end)
+        selection = replace(selection, since=Position(queue.first(number)))
+    return replace(selection, end_offset=end)

@@ -122,7 +122,7 @@ class TimestampIndex:
 
     def _find(
         self,
-        wanted: int,
+        value: int,
         chain: Chain | None,
         search: Callable[[int, Chain], _Found],
         scan: Callable[[Chain, int], _Found],
@@ -131,11 +131,11 @@ class TimestampIndex:
             chain = chain or self._chain
             for _ in range(2):
                 try:
-                    return search(wanted, chain)
+                    return search(value, chain)
                 except BadIndex as error:
                     self._drop(str(error))
                     self.follow(chain)
-            return scan(chain, wanted)
+            return scan(chain, value)
 
     def _search_timestamp(self, timestamp_us: int, chain: Chain) -> Frame | None:
         if self._stored and timestamp_us <= self._stored.reached_us:

@@ -122,9 +122,9 @@ def read_segment(folder: Folder, reader: SegmentReader, vouched: int) -> StateSe
 def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegment:
     segment_id = reader.header.segment_id
     scan = ForwardScan(reader)
-    found, bad = scan.read_on(), scan.bad
-    if found and found[0][1].type != FrameType.SCHEMA:
-        found, bad = [], Bad(SEGMENT_HEADER_BYTES, "a segment starts with its schema")
+    frames, bad = scan.read_on(), scan.bad
+    if frames and frames[0][1].type != FrameType.SCHEMA:
+        frames, bad = [], Bad(SEGMENT_HEADER_BYTES, "a segment starts with its schema")
     is_end = bad.byte >= reader.size()
     is_damage = max(vouched, scan.claimed) > bad.byte or bad.newer
     if not is_damage and not is_end:
@@ -135,16 +135,16 @@ def _read_once(folder: Folder, reader: SegmentReader, vouched: int) -> StateSegm
         segment_id=segment_id,
         path=reader.path,
         header=reader.header,
-        schema=found[0][1] if found else None,
+        schema=frames[0][1] if frames else None,
         frames=tuple(
             Frame(Address(segment_id, byte), header)
-            for byte, header in found
+            for byte, header in frames
             if header.type == FrameType.BATCH
         ),
         end=bad.byte,
         reason="" if is_end else bad.reason,
         refusal=refusal(reader, bad) if is_damage else None,
-        running_crcs=running_crcs_of(reader.header, found),
+        running_crcs=running_crcs_of(reader.header, frames),
     )
 
 

@@ -120,8 +120,10 @@ class StateLog:
                 f"not those of {first}"
             )
         frames = (f for f in lineage.frames() if f.header.input_upto >= first)
-        found = next(frames, None)
-        since = Position(lineage.end.offset if found is None else found.header.first_offset)
+        first_frame = next(frames, None)
+        since = Position(
+            lineage.end.offset if first_frame is None else first_frame.header.first_offset
+        )
         return _ChangeReplay(lineage, lineage, Selection(since, kinds=CHANGE_KINDS))
 
     def position_at(self, moment: datetime | int, at: int | str | None = None) -> Position:
