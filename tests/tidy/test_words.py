@@ -1,0 +1,136 @@
+"""Plain words in the source: how docstrings begin, and names of locals that say nothing."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support.paths import ROOT
+
+OPENINGS = {"What", "Whether", "Of", "As", "For", "So", "Who"}
+"""A docstring is a sentence that begins with a verb or a noun: "Return …", "Bytes …"."""
+LOCALS = {"each", "found", "there", "wanted", "said"}
+"""A local is a noun, such as `frame` or `segment`."""
+
+# How many are left in a room that has not been gone through; these numbers only go down.
+OPENINGS_LEFT = {
+    "connectors": 154,
+    "format": 31,
+    "log": 50,
+    "operators": 51,
+    "partitioned": 40,
+    "queues": 14,
+    "storage": 51,
+}
+LOCALS_LEFT = {
+    "connectors": 254,
+    "format": 17,
+    "log": 10,
+    "operators": 32,
+    "partitioned": 60,
+    "queues": 19,
+    "storage": 58,
+}
+
+
+def room_of(path: Path) -> str:
+    """`log` for a file below `cec_store/log`, `connectors` for one below `connectors`."""
+    first, *rest = path.relative_to(ROOT).parts
+    if first != "cec_store":
+        return first
+    return rest[0] if len(rest) > 1 else first
+
+
+SOURCES = {
+    path.relative_to(ROOT).as_posix(): (room_of(path), path.read_text(encoding="utf-8"))
+    for folder in ("cec_store", "indexes", "connectors")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
+ROOMS = sorted({room for room, _ in SOURCES.values()})
+
+
+def openings(source: str) -> list[int]:
+    """Lines of docstrings, also those of attributes, that begin with one of OPENINGS."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and " ".join(node.value.value.split()[:1]).strip(":,") in OPENINGS
+    ]
+
+
+def vague_locals(source: str) -> list[int]:
+    """Lines at which a function, or a lambda, has an argument or local named as in LOCALS."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    return sorted(
+        {
+            node.lineno
+            for function in ast.walk(ast.parse(source))
+            if isinstance(function, functions)
+            for node in ast.walk(function)
+            if (isinstance(node, ast.arg) and node.arg in LOCALS)
+            or (
+                isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in LOCALS
+            )
+        }
+    )
+
+
+OPENING_LINES = {name: openings(source) for name, (_, source) in SOURCES.items()}
+LOCAL_LINES = {name: vague_locals(source) for name, (_, source) in SOURCES.items()}
+
+
+def places(room: str, lines: dict[str, list[int]]) -> list[str]:
+    return [f"{name}:{n}" for name, of in lines.items() if SOURCES[name][0] == room for n in of]
+
+
+def test_every_room_is_read() -> None:
+    rooms = Counter(room for room, _ in SOURCES.values())
+    assert {"cec_store", "indexes", "connectors", "log", "inspector"} <= rooms.keys()
+    assert OPENINGS_LEFT.keys() | LOCALS_LEFT.keys() <= rooms.keys()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_begin_with_a_verb_or_a_noun(room: str) -> None:
+    left = places(room, OPENING_LINES)
+    assert len(left) <= OPENINGS_LEFT.get(room, 0), left
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_locals_are_nouns(room: str) -> None:
+    left = places(room, LOCAL_LINES)
+    assert len(left) <= LOCALS_LEFT.get(room, 0), left
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ('def f():\n    """Return the end."""', []),
+        ('def f():\n    """What ends."""', [2]),
+        ('class C:\n    a: int\n    """Of the end."""', [3]),
+        ('"""Whether: it ends."""', [1]),
+        ('"""Offsets of ends."""', []),
+        ('x = "What ends"', []),
+        ('""""""', []),
+    ],
+)
+def test_opening_rule(source: str, lines: list[int]) -> None:
+    assert openings(source) == lines
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("def f(frames):\n    return [frame for frame in frames]", []),
+        ("def f(frames):\n    return [each for each in frames]", [2]),
+        ("def f():\n    found = 1", [2]),
+        ("def f(wanted):\n    pass", [1]),
+        ("def f():\n    return lambda each: 1", [2]),
+        ("class C:\n    found: int", []),
+    ],
+)
+def test_local_rule(source: str, lines: list[int]) -> None:
+    assert vague_locals(source) == lines
