@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -166,11 +167,20 @@ class RecordSchema:
 
     @classmethod
     def decode(cls, body: bytes) -> RecordSchema:
-        """Raises :class:`BadHeader` where the bytes are no record schema."""
-        try:
-            return cls.from_arrow(pa.ipc.read_schema(pa.py_buffer(body)))
-        except (*ARROW_ERRORS, SchemaMismatch) as error:
-            raise BadHeader(f"schema message: {error}") from error
+        """Return the schema of a body; raises :class:`BadHeader` where it is no record schema."""
+        return _decoded_once(bytes(body)) if len(body) <= _KEPT_BYTES_MAX else _decoded(body)
+
+
+def _decoded(body: bytes) -> RecordSchema:
+    try:
+        return RecordSchema.from_arrow(pa.ipc.read_schema(pa.py_buffer(body)))
+    except (*ARROW_ERRORS, SchemaMismatch) as error:
+        raise BadHeader(f"schema message: {error}") from error
+
+
+# Each segment and each commit has its schema again, and proving one takes milliseconds.
+_KEPT_BYTES_MAX = 64 << 10
+_decoded_once = lru_cache(maxsize=32)(_decoded)
 
 
 def _stored(schema: pa.Schema | None) -> pa.Schema | None:

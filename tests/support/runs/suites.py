@@ -60,6 +60,11 @@ SUITES = {
         ("faults/test_standbys.py", "standby/test_takeovers.py"),
     ),
     "interrupts": Suite("interrupted writers", "none", ("queues/test_interrupts.py",)),
+    "commits": Suite(
+        "distinct disks after a power cut of a queue by reference",
+        "the number of partitions",
+        ("faults/test_reference_power_cuts.py",),
+    ),
     "clocks": Suite("lookups", "hypothesis", ("faults/test_clocks.py",)),
     "sizes": Suite("limits", "none", ("faults/test_sizes.py",)),
     "fuzz": Suite("hostile inputs", "19", ("faults/test_fuzz.py", "faults/test_bad_input.py")),
